@@ -1,0 +1,33 @@
+// Views of memory that somebody else owns.
+//
+// The public headers stay C++17-clean, so they cannot use std::span.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace farwrite {
+
+// Read-only bytes. The viewer owns nothing; the memory must outlive the view.
+struct ByteView {
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
+
+  ByteView() = default;
+  ByteView(const void* bytes, std::size_t count)
+      : data(static_cast<const std::byte*>(bytes)), size(count) {}
+};
+
+// Writable bytes, with the same ownership rule.
+struct MutableByteView {
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+
+  MutableByteView() = default;
+  MutableByteView(void* bytes, std::size_t count)
+      : data(static_cast<std::byte*>(bytes)), size(count) {}
+
+  operator ByteView() const { return {data, size}; }  // NOLINT(google-explicit-constructor)
+};
+
+}  // namespace farwrite

@@ -1,0 +1,126 @@
+// Status and Result<T>: how every call of Farwrite reports failure. No exception crosses the C++ API.
+//
+// A message is one sentence that names the operation, the peer, the fabric, the cause and the remedy:
+//   "write to 127.0.0.1:7777 over shm: offset 96 + 64 bytes ends past the region's 128 bytes; write
+//    at most 32 bytes at this offset"
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace farwrite {
+
+// What went wrong, for programs. The numbers are part of the wire protocol: never renumber.
+enum class StatusCode : std::uint8_t {
+  kOk = 0,
+  kInvalidArgument = 1,     // the caller passed something no state could make valid
+  kNotFound = 2,            // no region, name or peer of that description
+  kAlreadyExists = 3,       // the name or port is taken
+  kOutOfRange = 4,          // offset + length leaves the region
+  kPermissionDenied = 5,    // the region's access rights, or another user's process
+  kUnauthenticated = 6,     // the shared token is missing or wrong
+  kResourceExhausted = 7,   // arena, quota, descriptors or ring slots are used up
+  kFailedPrecondition = 8,  // right call, wrong time (device closed, region closed)
+  kUnavailable = 9,         // the fabric or the peer cannot be had now
+  kDeadlineExceeded = 10,   // the caller's deadline passed; the operation may still be under way
+  kCancelled = 11,          // the caller stopped waiting
+  kPeerDead = 12,           // the peer's death is proven (process gone, connection reset)
+  kPeerSilent = 13,         // the peer does not answer; it may come back
+  kPeerRestarted = 14,      // the descriptor belongs to an earlier start of that device
+  kVersionMismatch = 15,    // the two sides share no wire version
+  kProtocolError = 16,      // the peer sent bytes that break the protocol
+  kForked = 17,             // a forked child used its parent's device
+  kUnsupported = 18,        // this fabric or machine cannot do it
+  kInternal = 19,           // a bug in Farwrite
+};
+
+// "kOutOfRange" -> "out of range". Stable, for logs and tests.
+std::string_view to_string(StatusCode code);
+
+// Where an error happened. Empty fields are left out of the sentence.
+struct ErrorContext {
+  std::string_view operation;    // "write", "connect", "allocate"
+  std::string_view peer = {};    // "127.0.0.1:7777", or empty
+  std::string_view fabric = {};  // "shm", or empty
+};
+
+// Success, or a code and a sentence. Copyable, cheap when ok. Thread-compatible.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  // Builds "<operation> to <peer> over <fabric>: <cause>; <remedy>".
+  static Status error(StatusCode code, const ErrorContext& where, std::string_view cause,
+                      std::string_view remedy);
+  // Same, with errno's text appended to the cause.
+  static Status system_error(StatusCode code, const ErrorContext& where, std::string_view cause,
+                             int error_number, std::string_view remedy);
+
+  bool ok() const { return code_ == StatusCode::kOk; }
+  explicit operator bool() const { return ok(); }
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  // "out of range: write to ..." or "ok".
+  std::string to_string() const;
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::string message_;
+};
+
+// A value or the Status that explains its absence. value() on an error aborts with the message:
+// test ok() first.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return value_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Status& status() const { return status_; }
+
+  T& value() & {
+    require_value();
+    return *value_;
+  }
+  const T& value() const& {
+    require_value();
+    return *value_;
+  }
+  T&& value() && {
+    require_value();
+    return std::move(*value_);
+  }
+  T& operator*() & { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+
+ private:
+  void require_value() const;
+
+  std::optional<T> value_;
+  Status status_;
+};
+
+namespace internal {
+[[noreturn]] void die_without_value(const Status& status);
+}
+
+template <typename T>
+void Result<T>::require_value() const {
+  if (!value_.has_value()) internal::die_without_value(status_);
+}
+
+}  // namespace farwrite
+
+// Returns from the enclosing function if `expression` is not ok.
+#define FARWRITE_RETURN_IF_ERROR(expression)               \
+  do {                                                     \
+    ::farwrite::Status farwrite_status_ = (expression);    \
+    if (!farwrite_status_.ok()) return farwrite_status_;   \
+  } while (false)
