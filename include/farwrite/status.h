@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "farwrite/export.h"
+
 namespace farwrite {
 
 // What went wrong, for programs. The numbers are part of the wire protocol: never renumber.
@@ -38,7 +40,7 @@ enum class StatusCode : std::uint8_t {
 };
 
 // "kOutOfRange" -> "out of range". Stable, for logs and tests.
-std::string_view to_string(StatusCode code);
+FARWRITE_API std::string_view to_string(StatusCode code);
 
 // Where an error happened. Empty fields are left out of the sentence.
 struct ErrorContext {
@@ -48,7 +50,7 @@ struct ErrorContext {
 };
 
 // Success, or a code and a sentence. Copyable, cheap when ok. Thread-compatible.
-class [[nodiscard]] Status {
+class [[nodiscard]] FARWRITE_API Status {
  public:
   Status() = default;
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -108,7 +110,7 @@ class [[nodiscard]] Result {
 };
 
 namespace internal {
-[[noreturn]] void die_without_value(const Status& status);
+[[noreturn]] FARWRITE_API void die_without_value(const Status& status);
 }
 
 template <typename T>
