@@ -1,0 +1,85 @@
+// Device: what a process opens. Its fabrics, its memory, its pollers, one listening endpoint.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "farwrite/channel.h"
+#include "farwrite/export.h"
+#include "farwrite/options.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+
+namespace farwrite {
+
+namespace device {
+class DeviceState;
+}
+
+// Memory accounting of one direction, in bytes.
+struct MemoryStats {
+  std::uint64_t limit = 0;
+  std::uint64_t reserved = 0;  // in segments, taken from the kernel
+  std::uint64_t used = 0;      // in regions
+  std::uint64_t peak_used = 0;
+  std::uint64_t segments = 0;  // each registered once, never per region
+  std::uint64_t refusals = 0;
+};
+
+struct DeviceStats {
+  MemoryStats send, receive;
+  std::uint64_t registrations = 0;  // segments handed to a fabric
+  std::uint64_t channels_opened = 0, channels_open = 0;
+  std::uint64_t handshakes_refused = 0;
+  std::uint64_t leases_held_by_peers = 0;  // now
+  std::uint64_t quarantined_bytes = 0;     // now
+  std::vector<std::string> choices;        // "127.0.0.1:7777: shm (same host ...)", one per peer
+};
+
+// Copies share the device; it closes when close() is called or the last handle is gone.
+// Thread-safe. A forked child that uses it gets kForked.
+class FARWRITE_API Device {
+ public:
+  static Result<Device> open(const DeviceOptions& options = {});
+
+  Device() = default;
+  explicit Device(std::shared_ptr<device::DeviceState> state) : state_(std::move(state)) {}
+  bool valid() const { return state_ != nullptr; }
+
+  // Where peers connect to, with the port that was picked.
+  Endpoint endpoint() const;
+  DeviceUuid uuid() const;
+  std::uint64_t epoch() const;
+
+  // Opens a channel: handshake, proof of the token, choice of the fabric. While nobody listens at
+  // `peer` yet, it tries again until `timeout`. Every call makes a channel of its own.
+  Result<Channel> connect(const Endpoint& peer,
+                          std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+  // The next channel that a peer opened to us.
+  Result<Channel> accept(std::chrono::nanoseconds timeout = kForever);
+
+  // Memory that peers may read or alias, and nobody but this process may write. 64-byte aligned.
+  Result<MemoryRegion> allocate(std::uint64_t bytes);
+  // Whether `pointer` lies in memory from allocate(). Lock-free.
+  bool contains(const void* pointer) const;
+  // Shows `region` to every peer under `name`; replaces an earlier one of that name. Landing memory
+  // belongs to one channel: publish it there.
+  Status publish(std::string_view name, const MemoryRegion& region);
+  Status unpublish(std::string_view name);
+
+  DeviceStats stats() const;
+
+  // Closes every channel, then the device. kPeerSilent if a peer did not settle in `timeout`; all
+  // is released nevertheless, except memory that peer may still touch, which stays quarantined
+  // until the process ends or the peer does.
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+
+ private:
+  std::shared_ptr<device::DeviceState> state_;
+};
+
+}  // namespace farwrite

@@ -1,0 +1,27 @@
+// Endpoint: the address of a device, `host:port`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "farwrite/export.h"
+#include "farwrite/status.h"
+
+namespace farwrite {
+
+// Where a device listens. IPv6 hosts are written in brackets: "[::1]:7777".
+struct FARWRITE_API Endpoint {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  // 0 asks the system for a free one when listening
+
+  // kInvalidArgument names what is wrong with `text` and shows a right one.
+  static Result<Endpoint> parse(std::string_view text);
+  std::string to_string() const;
+};
+
+inline bool operator==(const Endpoint& a, const Endpoint& b) {
+  return a.host == b.host && a.port == b.port;
+}
+
+}  // namespace farwrite

@@ -1,0 +1,12 @@
+// Farwrite: a remote process is a device whose registered memory you write and read.
+#pragma once
+
+#include "farwrite/bytes.h"
+#include "farwrite/channel.h"
+#include "farwrite/completion.h"
+#include "farwrite/device.h"
+#include "farwrite/endpoint.h"
+#include "farwrite/options.h"
+#include "farwrite/region.h"
+#include "farwrite/slot.h"
+#include "farwrite/status.h"

@@ -1,0 +1,76 @@
+// DeviceOptions: everything a user may choose, with its default and its unit.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "farwrite/endpoint.h"
+
+namespace farwrite {
+
+// A way to move bytes. The numbers are part of the wire protocol: never renumber.
+enum class FabricKind : std::uint8_t {
+  kShm = 1,        // shared memory, peers on this host
+  kTcp = 2,        // reserved: not built yet
+  kVerbs = 3,      // reserved: not built yet
+  kSimulated = 4,  // in-process adversary, for tests
+};
+
+FARWRITE_API std::string_view to_string(FabricKind kind);
+FARWRITE_API Result<FabricKind> parse_fabric(std::string_view name);
+
+enum class HugePages : std::uint8_t {
+  kOff,
+  kTransparent,  // madvise(MADV_HUGEPAGE) where the kernel allows it for shared memory
+  kExplicit,     // hugetlbfs pages; an error if the machine has none reserved
+};
+
+namespace fabric {
+class SimulatedNetwork;  // src/fabric/simulated, tests only
+}
+
+struct DeviceOptions {
+  // Where peers reach this device. Port 0 picks a free one; see Device::endpoint().
+  Endpoint listen;
+
+  // Fabrics this device may use, best first. One entry forces it: connecting to a peer that cannot
+  // use it is an error that says why, never a silent fallback.
+  std::vector<FabricKind> fabrics = {FabricKind::kShm};
+
+  // Poller threads, each the owner of one completion queue (paper section 3.1).
+  std::uint32_t pollers = 1;
+  // Lanes (queue pairs) per peer, spread over the pollers round-robin. Both sides use the smaller.
+  std::uint32_t lanes = 1;
+  // A waiting thread polls this long before it blocks.
+  std::chrono::nanoseconds spin = std::chrono::microseconds(20);
+
+  // Memory that peers may read or alias, in bytes, all peers together and leased to one peer.
+  std::uint64_t send_limit = std::uint64_t{8} << 30;
+  std::uint64_t send_limit_per_peer = std::uint64_t{8} << 30;
+  // Memory that peers may write, in bytes, all peers together and per peer. Sending and receiving
+  // never compete for one pool, so neither side can starve the other.
+  std::uint64_t receive_limit = std::uint64_t{8} << 30;
+  std::uint64_t receive_limit_per_peer = std::uint64_t{8} << 30;
+  // Both grow by segments of this many bytes, or by one segment that fits a larger allocation.
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;
+  HugePages huge_pages = HugePages::kTransparent;
+  // Fault memory in when a segment is made, not at its first use (first use costs 5-12x).
+  bool prefault = true;
+  // Bind segments to this NUMA node; -1 leaves placement to the kernel.
+  int numa_node = -1;
+
+  // A peer that says nothing for this long is silent: quarantined, not dead.
+  std::chrono::nanoseconds detection_time = std::chrono::seconds(5);
+  // Bound on one connection's handshake, from either side.
+  std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(5);
+
+  // Shared secret. When set, both sides must prove it before any memory is exposed.
+  std::string token;
+
+  // The network a simulated fabric lives in; ignored by every other fabric. Not owned.
+  fabric::SimulatedNetwork* simulated_network = nullptr;
+};
+
+}  // namespace farwrite

@@ -1,0 +1,177 @@
+// Fabric: a way to move bytes. The one interface that shm, tcp, verbs and simulated implement.
+//
+// A Fabric belongs to a device; a Link belongs to a channel and is the fabric's half of it. Twelve
+// methods in all. Nothing here knows names, leases, tensors or processes' identities: the device
+// layer above has done the handshake and proved the token before attach() is called.
+//
+// Threads: every method may be called from any thread. Callbacks (sink, observer, completions) run
+// without a fabric lock held.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/deadline.h"
+#include "farwrite/bytes.h"
+#include "farwrite/channel.h"
+#include "farwrite/completion.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+#include "memory/segment.h"
+
+namespace farwrite::fabric {
+
+// What a fabric can do. The layers above choose by these, never by the fabric's name.
+struct Capabilities {
+  std::uint64_t max_write_bytes = 0;    // one write or read; longer ones are chunked by the fabric
+  std::uint64_t max_message_bytes = 0;  // one message
+  bool has_immediate = false;           // a notification can ride on the write itself
+  bool has_atomics = false;             // remote fetch-and-add
+  bool whole_message_order = false;     // a tail flag in one write is seen last
+  bool maps_peer_memory = false;        // RemoteWindow::mapped is set: aliases cost no copy
+  bool cpu_free_target = false;         // the target needs no thread for a write to land
+  bool gpu_memory = false;
+};
+
+// How a link reaches one region of its peer. Keeps the mapping alive.
+class RemoteWindow {
+ public:
+  RemoteWindow() = default;
+  RemoteWindow(const RemoteWindow&) = delete;
+  RemoteWindow& operator=(const RemoteWindow&) = delete;
+  virtual ~RemoteWindow() = default;
+
+  std::uint64_t length = 0;           // bytes reachable
+  const std::byte* mapped = nullptr;  // the region's first byte, read-only, where the fabric maps
+};
+
+enum class OperationKind : std::uint8_t {
+  kWrite,    // source -> window + offset; raises `tag` behind the bytes if `notify`
+  kRead,     // window + offset -> destination
+  kNotify,   // raises `tag`
+  kMessage,  // delivers `source` with `tag`
+  kFlush,    // done when every write of this link posted before is remote_visible
+};
+
+// The device layer has checked lane, bounds and access.
+struct Operation {
+  OperationKind kind = OperationKind::kWrite;
+  bool notify = false;
+  std::uint32_t lane = 0;
+  std::uint32_t tag = 0;
+  std::uint64_t offset = 0;
+  ByteView source;
+  MutableByteView destination;
+  std::shared_ptr<RemoteWindow> window;
+};
+
+// Where poll() delivers.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_notification(Notification notification) = 0;
+};
+
+// How a link tells the layer above about its peer. Called at most once, from any thread.
+class LinkObserver {
+ public:
+  virtual ~LinkObserver() = default;
+  // Proven: the peer's process is gone, the connection reset. Nothing of it lands any more.
+  virtual void on_peer_dead(const Status& reason) = 0;
+  // The peer broke the protocol: the link is poisoned, the peer may still be alive.
+  virtual void on_link_error(const Status& reason) = 0;
+};
+
+// What a sleeper needs: the descriptor that becomes readable when the lane has news, and whether
+// it has news already (then do not sleep).
+struct Doorbell {
+  int fd = -1;  // owned by the link
+  bool ready = false;
+};
+
+// What one poll of a lane did.
+struct Progress {
+  std::size_t delivered = 0;  // notifications handed to the sink
+  bool pending = false;       // work is left that no doorbell will announce: poll again soon
+};
+
+// Counts a link keeps for ChannelStats.
+struct LinkCounters {
+  std::uint64_t copies = 0, backlogged = 0, doorbells = 0;
+};
+
+class Link {
+ public:
+  Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  // Ends the link: pending operations end with kCancelled, the observer and sinks are not called
+  // again. Landing memory must have been revoked before.
+  virtual ~Link() = default;
+
+  // Lets the peer write `length` bytes of a landing segment; returns the key for the descriptor.
+  virtual Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment,
+                                      std::uint64_t offset, std::uint64_t length,
+                                      std::uint64_t region_id) = 0;
+  // Takes that back. Ok means: no later byte can land. kPeerSilent means that the peer did not
+  // settle in time: call again later, and do not reuse the memory before.
+  virtual Status revoke(std::uint64_t key, core::Deadline deadline) = 0;
+
+  // Resolves the peer's descriptor to something reachable. May ask the peer.
+  virtual Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
+                                                       core::Deadline deadline) = 0;
+
+  // Starts an operation. Never blocks for the peer. When the completion is not done, the caller
+  // sees to it that the lane is polled.
+  virtual Completion post(const Operation& operation) = 0;
+
+  // Makes progress on a lane and delivers what arrived, in order. One thread polls a lane at a
+  // time: a second one returns at once with nothing done.
+  virtual Progress poll(std::uint32_t lane, EventSink& sink) = 0;
+
+  // Announces that the caller is about to sleep on the lane's doorbell.
+  virtual Doorbell arm(std::uint32_t lane) = 0;
+
+  virtual LinkCounters counters() const = 0;
+};
+
+// One side's request to set the fabric's half of a channel up. Both sides call attach() with the
+// same `secret`, which the authenticated handshake made for this channel alone.
+struct AttachRequest {
+  bool connecting = false;               // true on the side that called connect()
+  std::array<std::byte, 32> secret{};    // binds the fabric's connection to the handshake
+  std::string peer_name;                 // "127.0.0.1:7777", for error sentences
+  std::string peer_address;              // the accepting side's Fabric::address(), when connecting
+  std::uint32_t lanes = 1;
+  core::Deadline deadline = core::Deadline::never();
+  LinkObserver* observer = nullptr;      // outlives the link
+};
+
+class Fabric {
+ public:
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+  virtual ~Fabric() = default;
+
+  virtual FabricKind kind() const = 0;
+  virtual const Capabilities& capabilities() const = 0;
+
+  // Lets every attached peer read an export segment; returns the key for descriptors. Called once
+  // per segment, never per region.
+  virtual Result<std::uint64_t> register_segment(
+      const std::shared_ptr<memory::Segment>& segment) = 0;
+
+  // How an authenticated peer finds this fabric; opaque to the layers above.
+  virtual std::string address() const = 0;
+
+  // Makes a link, from either side. Fails with kUnavailable and the reason when the peer cannot be
+  // reached this way (another host, say).
+  virtual Result<std::unique_ptr<Link>> attach(const AttachRequest& request) = 0;
+};
+
+}  // namespace farwrite::fabric
