@@ -115,17 +115,21 @@ class FARWRITE_API Channel {
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
   // Takes one if it is there; never blocks.
   Result<std::optional<Notification>> try_notification();
-  // From now on pollers deliver to `handler`, in lane order, instead of the queue; nullptr goes
-  // back to the queue. The handler must not block, and may be called by several pollers at once if
-  // there are several lanes. After the call returns the previous handler is not running.
-  void on_notification(std::function<void(Notification)> handler);
+  // From now on `handler` gets notifications, in lane order, instead of the queue; nullptr goes back
+  // to the queue. What is queued already is delivered by this call, later ones by pollers; several
+  // at once if there are several lanes. The handler must not block. After the call returns the
+  // previous handler is not running; called inside a handler, it fails with kFailedPrecondition.
+  Status on_notification(std::function<void(Notification)> handler);
 
   // --- Memory and names.
 
   // Memory that this peer, and nobody else, may write. Zeroed when first used, 64-byte aligned.
   Result<MemoryRegion> allocate(std::uint64_t bytes);
-  // Shows `region` to this peer under `name`; replaces an earlier one of that name.
-  Status publish(std::string_view name, const MemoryRegion& region);
+  // Shows `region` to this peer under `name`; replaces an earlier one of that name. `description`
+  // (at most kMaxDescriptionBytes) goes with it, see RemoteRegion::description(): element type and
+  // shape, say. A published region lives on without a handle, until the channel closes.
+  Status publish(std::string_view name, const MemoryRegion& region,
+                 std::string_view description = {});
   // Opens what the peer published under `name`, waiting for it to appear.
   Result<RemoteRegion> lookup(std::string_view name,
                               std::chrono::nanoseconds timeout = std::chrono::seconds(5));

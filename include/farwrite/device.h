@@ -66,9 +66,10 @@ class FARWRITE_API Device {
   Result<MemoryRegion> allocate(std::uint64_t bytes);
   // Whether `pointer` lies in memory from allocate(). Lock-free.
   bool contains(const void* pointer) const;
-  // Shows `region` to every peer under `name`; replaces an earlier one of that name. Landing memory
-  // belongs to one channel: publish it there.
-  Status publish(std::string_view name, const MemoryRegion& region);
+  // Shows `region` to every peer under `name`, with a description as in Channel::publish; replaces
+  // an earlier one of that name. Landing memory belongs to one channel: publish it there.
+  Status publish(std::string_view name, const MemoryRegion& region,
+                 std::string_view description = {});
   Status unpublish(std::string_view name);
 
   DeviceStats stats() const;

@@ -53,8 +53,10 @@ struct DeviceOptions {
   // never compete for one pool, so neither side can starve the other.
   std::uint64_t receive_limit = std::uint64_t{8} << 30;
   std::uint64_t receive_limit_per_peer = std::uint64_t{8} << 30;
-  // Both grow by segments of this many bytes, or by one segment that fits a larger allocation.
+  // Send memory grows by segments of this many bytes, or by one that fits a larger allocation.
   std::uint64_t segment_bytes = std::uint64_t{64} << 20;
+  // The same for the memory that one peer may write; smaller, because every peer has its own.
+  std::uint64_t receive_segment_bytes = std::uint64_t{8} << 20;
   HugePages huge_pages = HugePages::kTransparent;
   // Fault memory in when a segment is made, not at its first use (first use costs 5-12x).
   bool prefault = true;

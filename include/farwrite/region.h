@@ -22,6 +22,10 @@ class RegionState;
 class RemoteRegionState;
 }  // namespace device
 
+// Names and descriptions of published regions may be this long, in bytes.
+inline constexpr std::size_t kMaxNameBytes = 255;
+inline constexpr std::size_t kMaxDescriptionBytes = 1024;
+
 // What a peer may do with a region.
 enum class Access : std::uint8_t {
   kRead = 1,   // read or alias it
@@ -103,6 +107,8 @@ class FARWRITE_API RemoteRegion {
   std::size_t size() const;
   Access access() const;
   const RegionDescriptor& descriptor() const;
+  // What the owner said of it when publishing; empty if it was opened by descriptor.
+  const std::string& description() const;
 
  private:
   friend class Channel;

@@ -148,6 +148,8 @@ struct AttachRequest {
   std::string peer_address;              // the accepting side's Fabric::address(), when connecting
   std::uint32_t lanes = 1;
   core::Deadline deadline = core::Deadline::never();
+  // Asked now and then while the accepting side waits for its peer; true ends the wait at once.
+  std::function<bool()> abandoned;
   LinkObserver* observer = nullptr;      // outlives the link
 };
 

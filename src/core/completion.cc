@@ -1,0 +1,93 @@
+#include "farwrite/completion.h"
+
+#include <utility>
+
+#include "core/completion_state.h"
+#include "core/deadline.h"
+
+namespace farwrite {
+namespace core {
+
+void CompletionState::finish(Status status) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  settled_ = true;
+  if (!done_) decide(std::move(lock), std::move(status));
+}
+
+void CompletionState::cancel() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (done_) return;
+  decide(std::move(lock), Status::error(StatusCode::kCancelled, {"wait"}, "cancelled by the caller",
+                                        "post the operation again if it is still wanted"));
+}
+
+void CompletionState::decide(std::unique_lock<std::mutex> lock, Status status) {
+  done_ = true;
+  status_ = std::move(status);
+  const std::vector<std::function<void(const Status&)>> callbacks = std::exchange(callbacks_, {});
+  lock.unlock();
+  changed_.notify_all();
+  for (const auto& callback : callbacks) callback(status_);
+}
+
+bool CompletionState::done() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return done_;
+}
+
+bool CompletionState::settled() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return settled_;
+}
+
+Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
+  const Deadline deadline = Deadline::after(timeout);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!done_) {
+    if (deadline.is_never()) {
+      changed_.wait(lock);
+    } else if (deadline.expired()) {
+      return Status::error(StatusCode::kDeadlineExceeded, {"wait"},
+                           "the operation is still under way at the deadline",
+                           "wait again, or cancel() to stop waiting");
+    } else {
+      changed_.wait_for(lock, deadline.remaining());
+    }
+  }
+  return status_;
+}
+
+void CompletionState::on_done(std::function<void(const Status&)> callback) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!done_) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(status_);
+}
+
+}  // namespace core
+
+bool Completion::done() const { return state_ == nullptr || state_->done(); }
+
+Status Completion::wait(std::chrono::nanoseconds timeout) const {
+  return state_ == nullptr ? status_ : state_->wait(timeout);
+}
+
+void Completion::cancel() const {
+  if (state_ != nullptr) state_->cancel();
+}
+
+bool Completion::settled() const { return state_ == nullptr || state_->settled(); }
+
+void Completion::on_done(std::function<void(const Status&)> callback) const {
+  if (state_ == nullptr) {
+    callback(status_);
+  } else {
+    state_->on_done(std::move(callback));
+  }
+}
+
+}  // namespace farwrite

@@ -1,0 +1,39 @@
+// CompletionState: the shared half of a Completion whose operation is still under way.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "farwrite/status.h"
+
+namespace farwrite::core {
+
+// Thread-safe. Callbacks run without the lock.
+class CompletionState {
+ public:
+  // The operation is over: nothing of it moves any more. The first outcome stays, so after a
+  // cancel() this only settles. Calling it twice is harmless.
+  void finish(Status status);
+  // Ends the waiting; the operation goes on.
+  void cancel();
+
+  bool done() const;
+  bool settled() const;
+  Status wait(std::chrono::nanoseconds timeout) const;
+  void on_done(std::function<void(const Status&)> callback);
+
+ private:
+  void decide(std::unique_lock<std::mutex> lock, Status status);
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool done_ = false;
+  bool settled_ = false;
+  Status status_;
+  std::vector<std::function<void(const Status&)>> callbacks_;
+};
+
+}  // namespace farwrite::core

@@ -1,0 +1,54 @@
+// Gate: lets operations through until it is closed, and tells when the last one has left.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace farwrite::core {
+
+// What stands between a close() and the operations that other threads have under way. Thread-safe;
+// entering and leaving are one atomic addition each.
+class Gate {
+ public:
+  // Holds the gate for one operation; false if it was closed already.
+  class Pass {
+   public:
+    explicit Pass(Gate& gate) : gate_(gate), entered_(gate.enter()) {}
+    ~Pass() {
+      if (entered_) gate_.leave();
+    }
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+    explicit operator bool() const { return entered_; }
+
+   private:
+    Gate& gate_;
+    const bool entered_;
+  };
+
+  void close() { word_.fetch_or(kClosed); }
+  bool closed() const { return (word_.load() & kClosed) != 0; }
+
+  // Blocks until everybody who entered before close() has left.
+  void wait_until_empty() {
+    for (std::uint64_t word = word_.load(); word != kClosed; word = word_.load()) {
+      word_.wait(word);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
+
+  bool enter() {
+    if ((word_.fetch_add(1) & kClosed) == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() {
+    if ((word_.fetch_sub(1) - 1) == kClosed) word_.notify_all();
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+}  // namespace farwrite::core

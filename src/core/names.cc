@@ -1,0 +1,70 @@
+// The words for the public enumerations, in one place: logs, errors and tests rely on them.
+#include "farwrite/channel.h"
+#include "farwrite/options.h"
+#include "farwrite/slot.h"
+
+namespace farwrite {
+
+std::string_view to_string(FabricKind kind) {
+  switch (kind) {
+    case FabricKind::kShm:
+      return "shm";
+    case FabricKind::kTcp:
+      return "tcp";
+    case FabricKind::kVerbs:
+      return "verbs";
+    case FabricKind::kSimulated:
+      return "simulated";
+  }
+  return "unknown fabric";
+}
+
+Result<FabricKind> parse_fabric(std::string_view name) {
+  for (const FabricKind kind :
+       {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs, FabricKind::kSimulated}) {
+    if (name == to_string(kind)) return kind;
+  }
+  return Status::error(StatusCode::kInvalidArgument, {"choose a fabric"},
+                       "\"" + std::string(name) + "\" is no fabric",
+                       "use one of shm, tcp, verbs, simulated");
+}
+
+std::string_view to_string(SlotState state) {
+  switch (state) {
+    case SlotState::kFree:
+      return "FREE";
+    case SlotState::kGranted:
+      return "GRANTED";
+    case SlotState::kLanded:
+      return "LANDED";
+    case SlotState::kViewed:
+      return "VIEWED";
+  }
+  return "unknown slot state";
+}
+
+std::string_view to_string(LeaseState state) {
+  switch (state) {
+    case LeaseState::kHeld:
+      return "HELD";
+    case LeaseState::kReleased:
+      return "RELEASED";
+  }
+  return "unknown lease state";
+}
+
+std::string_view to_string(PeerState state) {
+  switch (state) {
+    case PeerState::kAlive:
+      return "alive";
+    case PeerState::kSilent:
+      return "silent";
+    case PeerState::kClosed:
+      return "closed";
+    case PeerState::kDead:
+      return "dead";
+  }
+  return "unknown peer state";
+}
+
+}  // namespace farwrite

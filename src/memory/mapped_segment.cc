@@ -1,0 +1,96 @@
+#include "memory/mapped_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "memory/page_policy.h"
+
+namespace farwrite::memory {
+namespace {
+
+constexpr ErrorContext kWhere{.operation = "map a peer's segment"};
+constexpr const char* kPeerAtFault = "run the same version of Farwrite on both sides";
+
+Status check_seals_and_size(int fd, std::uint64_t expected_bytes, std::uint64_t* backed_bytes) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0) {
+    return Status::system_error(StatusCode::kProtocolError, kWhere,
+                                "the descriptor is no sealable memory file", errno, kPeerAtFault);
+  }
+  if ((seals & F_SEAL_SHRINK) == 0) {
+    return Status::error(StatusCode::kProtocolError, kWhere,
+                         "it is not sealed against shrinking, so its owner could crash this process",
+                         kPeerAtFault);
+  }
+  // Only after the seal was seen: from here on the size cannot fall.
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) {
+    return Status::system_error(StatusCode::kProtocolError, kWhere, "its size is unknown", errno,
+                                kPeerAtFault);
+  }
+  if (expected_bytes == 0 || static_cast<std::uint64_t>(info.st_size) != expected_bytes) {
+    return Status::error(StatusCode::kProtocolError, kWhere,
+                         "it has " + std::to_string(info.st_size) + " bytes, not the announced " +
+                             std::to_string(expected_bytes),
+                         kPeerAtFault);
+  }
+  *backed_bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
+                                                          std::uint64_t expected_bytes,
+                                                          bool writable) {
+  std::uint64_t backed_bytes = 0;
+  FARWRITE_RETURN_IF_ERROR(check_seals_and_size(fd.get(), expected_bytes, &backed_bytes));
+  const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+  void* const base = ::mmap(nullptr, expected_bytes, protection, MAP_SHARED, fd.get(), 0);
+  if (base == MAP_FAILED) {
+    if (errno == EPERM || errno == EACCES) {
+      return Status::system_error(StatusCode::kPermissionDenied, kWhere,
+                                  "its owner allows no writing", errno,
+                                  "map it read-only, or write to a landing segment");
+    }
+    return Status::system_error(StatusCode::kResourceExhausted, kWhere,
+                                std::to_string(expected_bytes) + " bytes do not fit", errno,
+                                "raise `ulimit -v` or vm.max_map_count");
+  }
+  std::shared_ptr<MappedSegment> segment(new MappedSegment());
+  segment->base_ = static_cast<std::byte*>(base);
+  segment->bytes_ = expected_bytes;
+  segment->writable_ = writable;
+  segment->fd_ = std::move(fd);
+  if (::madvise(base, expected_bytes, MADV_DONTFORK) != 0) {
+    return Status::system_error(StatusCode::kUnsupported, kWhere, "madvise(MADV_DONTFORK) failed",
+                                errno, "use Linux 5.4 or newer");
+  }
+  if (transparent_huge_pages_for_shared_memory()) {
+    (void)::madvise(base, expected_bytes, MADV_HUGEPAGE);
+  }
+  // Saves a fault every 64 KiB. Never for a sparse file: filling it would let the peer spend our memory.
+  if (backed_bytes >= expected_bytes) populate_for_reading(segment->base_, expected_bytes);
+  return segment;
+}
+
+MappedSegment::~MappedSegment() {
+  if (base_ != nullptr && !guard_.in_forked_child()) ::munmap(base_, bytes_);
+}
+
+std::byte* MappedSegment::mutable_base() const {
+  if (!writable_) {
+    std::fputs("farwrite: a segment that was mapped read-only is asked for writable memory\n", stderr);
+    std::abort();
+  }
+  return base_;
+}
+
+}  // namespace farwrite::memory

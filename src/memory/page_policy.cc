@@ -1,0 +1,90 @@
+#include "memory/page_policy.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+namespace farwrite::memory {
+namespace {
+
+// Since Linux 5.14; older C libraries do not name them.
+constexpr int kMadvPopulateRead = 22;
+constexpr int kMadvPopulateWrite = 23;
+constexpr int kMpolBind = 2;
+constexpr int kMostNodes = 1024;  // the kernel's own upper bound, MAX_NUMNODES
+
+// The word in [brackets], the kernel's way of showing the active choice.
+std::string active_choice(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const std::size_t open = line.find('[');
+  const std::size_t close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  return line.substr(open + 1, close - open - 1);
+}
+
+void touch_every_page(std::byte* base, std::uint64_t bytes) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  for (std::uint64_t at = 0; at < bytes; at += page) {
+    *const_cast<volatile std::byte*>(base + at) = std::byte{0};
+  }
+}
+
+}  // namespace
+
+bool transparent_huge_pages_for_shared_memory() {
+  static const bool allowed = [] {
+    const std::string any = active_choice("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    const std::string two_mib = active_choice(
+        "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/shmem_enabled");  // Linux 6.10
+    const std::string& choice = two_mib.empty() || two_mib == "inherit" ? any : two_mib;
+    return !choice.empty() && choice != "never" && choice != "deny";
+  }();
+  return allowed;
+}
+
+Status bind_to_node(std::byte* base, std::uint64_t bytes, int node) {
+  const ErrorContext where{.operation = "bind memory to NUMA node"};
+  if (node < 0 || node >= kMostNodes) {
+    return Status::error(StatusCode::kInvalidArgument, where,
+                         "there is no node " + std::to_string(node),
+                         "use a node that `lscpu` lists, or -1 for the kernel's choice");
+  }
+  constexpr int kBits = static_cast<int>(8 * sizeof(unsigned long));
+  std::array<unsigned long, kMostNodes / kBits> nodes{};
+  nodes[static_cast<std::size_t>(node / kBits)] = 1UL << (node % kBits);
+  // The kernel reads one bit less than it is told.
+  if (::syscall(SYS_mbind, base, bytes, kMpolBind, nodes.data(), kMostNodes + 1, 0) == 0) return {};
+  const char* remedy = "use a node that `lscpu` lists, or -1 for the kernel's choice";
+  if (errno == EPERM) remedy = "allow mbind(2) in the container's seccomp profile, or use -1";
+  if (errno == ENOSYS) remedy = "this kernel has no NUMA support; use -1";
+  return Status::system_error(StatusCode::kUnsupported, where,
+                              "the kernel refuses node " + std::to_string(node), errno, remedy);
+}
+
+Status populate_for_writing(std::byte* base, std::uint64_t bytes) {
+  int result = 0;
+  do {
+    result = ::madvise(base, bytes, kMadvPopulateWrite);
+  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  if (result == 0) return {};
+  if (errno == EINVAL) {  // Linux before 5.14
+    touch_every_page(base, bytes);
+    return {};
+  }
+  return Status::system_error(StatusCode::kResourceExhausted, {.operation = "prefault memory"},
+                              "the kernel cannot back " + std::to_string(bytes) + " bytes", errno,
+                              "free memory, raise the cgroup's limit, or set prefault to false");
+}
+
+void populate_for_reading(std::byte* base, std::uint64_t bytes) {
+  (void)::madvise(base, bytes, kMadvPopulateRead);
+}
+
+}  // namespace farwrite::memory

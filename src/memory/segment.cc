@@ -1,0 +1,160 @@
+#include "memory/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+#include "core/log.h"
+#include "memory/page_policy.h"
+
+namespace farwrite::memory {
+namespace {
+
+constexpr int kSealFutureWrite = 0x0010;  // Linux 5.1; older C libraries do not name it
+constexpr unsigned kMemfd2MiBPages = 21U << 26;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+std::string describe(const SegmentOptions& options) {
+  return "segment '" + options.name + "' of " + std::to_string(options.bytes) + " bytes";
+}
+
+Status failure(const SegmentOptions& options, const char* call, const char* remedy) {
+  const int error_number = errno;
+  const bool exhausted = error_number == ENOMEM || error_number == EMFILE ||
+                         error_number == ENFILE || error_number == ENOSPC;
+  return Status::system_error(exhausted ? StatusCode::kResourceExhausted : StatusCode::kUnsupported,
+                              {.operation = "create memory segment"},
+                              std::string(call) + " failed for " + describe(options), error_number,
+                              remedy);
+}
+
+struct Memory {
+  core::UniqueFd fd;
+  std::byte* base = nullptr;
+  std::shared_ptr<AddressRange> range;
+};
+
+Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes, bool explicit_huge) {
+  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  if (explicit_huge) flags |= MFD_HUGETLB | kMemfd2MiBPages;
+  Memory memory;
+  memory.fd.reset(::memfd_create(options.name.c_str(), flags));
+  if (!memory.fd.valid()) {
+    return failure(options, "memfd_create(2)", "raise `ulimit -n`, or turn explicit huge pages off");
+  }
+  if (::ftruncate(memory.fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return failure(options, "ftruncate(2)", "ask for a smaller segment, or raise `ulimit -f`");
+  }
+  memory.range = options.range;
+  std::uint64_t offset = options.range_offset;
+  if (memory.range == nullptr) {
+    Result<std::shared_ptr<AddressRange>> own = AddressRange::reserve(bytes, options.name.c_str());
+    if (!own.ok()) return own.status();
+    memory.range = std::move(own).value();
+    offset = 0;
+  }
+  if (offset % kHugePageBytes != 0 || offset > memory.range->bytes() ||
+      bytes > memory.range->bytes() - offset) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "create memory segment"},
+                         describe(options) + " does not fit its address range at offset " +
+                             std::to_string(offset),
+                         "use a multiple of 2 MiB inside the range");
+  }
+  std::byte* const at = memory.range->base() + offset;
+  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.fd.get(), 0) ==
+      MAP_FAILED) {
+    Status status = failure(
+        options, "mmap(2)",
+        explicit_huge ? "raise vm.nr_hugepages" : "free memory, or raise `ulimit -v` and vm.max_map_count");
+    memory.range->release(at, bytes);  // MAP_FIXED may have removed the reservation already
+    return status;
+  }
+  memory.base = at;
+  return memory;
+}
+
+Status back_with_pages(const SegmentOptions& options, const Memory& memory, std::uint64_t bytes,
+                       bool explicit_huge) {
+  if (::madvise(memory.base, bytes, MADV_DONTFORK) != 0) {
+    return failure(options, "madvise(MADV_DONTFORK)", "use Linux 5.4 or newer");
+  }
+  const bool ask_for_huge = !explicit_huge && options.huge_pages != HugePages::kOff;
+  if (ask_for_huge && transparent_huge_pages_for_shared_memory()) {
+    (void)::madvise(memory.base, bytes, MADV_HUGEPAGE);  // refused: 4 KiB pages serve as well
+  }
+  if (options.numa_node >= 0) {
+    FARWRITE_RETURN_IF_ERROR(bind_to_node(memory.base, bytes, options.numa_node));
+  }
+  if (options.prefault) FARWRITE_RETURN_IF_ERROR(populate_for_writing(memory.base, bytes));
+  return {};
+}
+
+Status seal(const SegmentOptions& options, int fd) {
+  int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  // Spares the owner's own mapping, which is why it comes after mmap. A read-only mapping alone would
+  // not do: whoever holds the descriptor could map it again, writable.
+  if (options.use == SegmentUse::kExport) seals |= kSealFutureWrite;
+  if (::fcntl(fd, F_ADD_SEALS, seals) == 0) return {};
+  return failure(options, "fcntl(F_ADD_SEALS)", "use Linux 5.4 or newer (hugetlb: 5.4 too)");
+}
+
+Result<Memory> make_memory(const SegmentOptions& options, std::uint64_t bytes, bool explicit_huge) {
+  Result<Memory> memory = open_and_map(options, bytes, explicit_huge);
+  if (!memory.ok()) return memory;
+  Status status = back_with_pages(options, *memory, bytes, explicit_huge);
+  if (status.ok()) status = seal(options, memory->fd.get());
+  if (status.ok()) return memory;
+  memory->range->release(memory->base, bytes);
+  return status;
+}
+
+std::uint32_t next_id() {
+  static std::atomic<std::uint32_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 56;
+  if (options.bytes == 0 || options.bytes > kMost) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "create memory segment"},
+                         describe(options) + " is impossible", "ask for 1 byte to 64 PiB");
+  }
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  bool explicit_huge = options.huge_pages == HugePages::kExplicit ||
+                       options.huge_pages == HugePages::kTryExplicit;
+  std::uint64_t bytes = round_up(options.bytes, explicit_huge ? kHugePageBytes : page);
+  Result<Memory> memory = make_memory(options, bytes, explicit_huge);
+  if (!memory.ok() && options.huge_pages == HugePages::kTryExplicit) {
+    core::log(core::LogLevel::kWarning,
+              "no explicit huge pages: " + memory.status().message() + "; using ordinary pages");
+    explicit_huge = false;
+    bytes = round_up(options.bytes, page);
+    memory = make_memory(options, bytes, explicit_huge);
+  }
+  if (!memory.ok()) return memory.status();
+
+  std::shared_ptr<Segment> segment(new Segment());
+  segment->id_ = next_id();
+  segment->base_ = memory->base;
+  segment->bytes_ = bytes;
+  segment->fd_ = std::move(memory->fd);
+  segment->use_ = options.use;
+  segment->explicit_huge_pages_ = explicit_huge;
+  segment->range_ = std::move(memory->range);
+  return segment;
+}
+
+Segment::~Segment() {
+  if (range_ != nullptr) range_->release(base_, bytes_);
+}
+
+}  // namespace farwrite::memory

@@ -1,0 +1,68 @@
+// Segment: a sealed memfd that this process owns; what fabrics register and peers map.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/unique_fd.h"
+#include "farwrite/status.h"
+#include "memory/address_range.h"
+#include "memory/mapped_segment.h"
+
+namespace farwrite::memory {
+
+// Who may write the memory besides its owner. The kernel enforces it through the memfd's seals.
+enum class SegmentUse : std::uint8_t {
+  kExport,   // nobody: peers map it read-only and cannot obtain a writable mapping
+  kLanding,  // exactly one peer; give its descriptor to nobody else
+};
+
+enum class HugePages : std::uint8_t {
+  kOff,          // 4 KiB pages
+  kTransparent,  // asks for huge pages, takes what the kernel allows
+  kExplicit,     // hugetlbfs pages (vm.nr_hugepages), else an error
+  kTryExplicit,  // hugetlbfs pages, else kTransparent and a logged line
+};
+
+struct SegmentOptions {
+  std::uint64_t bytes = 0;  // > 0; rounded up to the page size (2 MiB with explicit huge pages)
+  SegmentUse use = SegmentUse::kExport;
+  HugePages huge_pages = HugePages::kTransparent;
+  bool prefault = true;            // back every page now: a first touch is up to 12x slower
+  int numa_node = -1;              // bind to this node; -1: the kernel's choice
+  std::string name = "farwrite";   // shown in /proc/<pid>/maps and in errors
+  std::shared_ptr<AddressRange> range = {};  // map inside this range at `range_offset`, or anywhere
+  std::uint64_t range_offset = 0;            // a multiple of 2 MiB
+};
+
+// Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes it.
+// Not inherited by fork: a child that touches the memory dies with SIGSEGV.
+class Segment {
+ public:
+  static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::uint32_t id() const { return id_; }  // unique in this process, never 0, never reused
+  std::byte* base() const { return base_; }  // aligned to 2 MiB
+  std::uint64_t bytes() const { return bytes_; }
+  int fd() const { return fd_.get(); }  // stays owned by the segment; SCM_RIGHTS duplicates it
+  SegmentUse use() const { return use_; }
+  bool explicit_huge_pages() const { return explicit_huge_pages_; }
+
+ private:
+  Segment() = default;
+
+  std::uint32_t id_ = 0;
+  std::byte* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  core::UniqueFd fd_;
+  SegmentUse use_ = SegmentUse::kExport;
+  bool explicit_huge_pages_ = false;
+  std::shared_ptr<AddressRange> range_;
+};
+
+}  // namespace farwrite::memory
