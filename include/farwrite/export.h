@@ -1,4 +1,4 @@
 // FARWRITE_API marks what libfarwrite.so exports; everything else stays hidden inside it.
 #pragma once
 
-#define FARWRITE_API __attribute__((visibility("default")))
+#define FARWRITE_API [[gnu::visibility("default")]]

@@ -1,25 +1,35 @@
-// AddressRange: addresses set aside for mappings that must sit side by side.
+// AddressRange: addresses set aside for mappings that must sit side by side, and slices of it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include "core/fork_guard.h"
 #include "farwrite/status.h"
 
 namespace farwrite::memory {
 
-// Segments start at multiples of this, so that a huge page can back them.
+// Slices start at multiples of this, so that a huge page can back them.
 inline constexpr std::uint64_t kHugePageBytes = std::uint64_t{2} << 20;
 
-// A reserved stretch of address space (no memory behind it, any access faults). Immutable; thread-safe.
-// The destructor unmaps whatever is mapped inside it. A forked child inherits none of it, and there
-// the destructor leaves the addresses alone.
+constexpr std::uint64_t round_to_huge_pages(std::uint64_t bytes) {
+  return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
+
+// A reserved stretch of address space: no memory behind it, any access faults. Thread-safe. Lives as
+// long as its owner or any slice of it. A forked child inherits none of it, and there the
+// destructors leave the addresses alone, which may belong to somebody else by then.
 class AddressRange {
  public:
-  // Reserves `bytes`, rounded up to 2 MiB, at a 2 MiB boundary. `name` goes into the error.
-  static Result<std::shared_ptr<AddressRange>> reserve(std::uint64_t bytes, const char* name);
+  class Slice;
+
+  // Reserves `bytes`, rounded up to 2 MiB. `name` goes into the error.
+  static Result<std::shared_ptr<AddressRange>> reserve(std::uint64_t bytes,
+                                                       const std::string& name);
   ~AddressRange();
   AddressRange(const AddressRange&) = delete;
   AddressRange& operator=(const AddressRange&) = delete;
@@ -27,16 +37,39 @@ class AddressRange {
   std::byte* base() const { return base_; }
   std::uint64_t bytes() const { return bytes_; }
 
-  // Drops whatever is mapped over [at, at + bytes) and reserves these addresses again. Does nothing in
-  // a forked child, where the addresses may belong to somebody else by now.
-  void release(std::byte* at, std::uint64_t bytes) const;
+  // Claims `wanted` contiguous bytes if they are there, else the largest gap of at least `needed`; nullptr
+  // if there is none. Both are multiples of 2 MiB. Nobody else gets these addresses until the slice goes.
+  static std::shared_ptr<Slice> claim(const std::shared_ptr<AddressRange>& range,
+                                      std::uint64_t needed, std::uint64_t wanted);
 
  private:
-  AddressRange(std::byte* base, std::uint64_t bytes) : base_(base), bytes_(bytes) {}
+  AddressRange(std::byte* base, std::uint64_t bytes);
+  void give_back(std::byte* at, std::uint64_t bytes);
 
   std::byte* const base_;
   const std::uint64_t bytes_;
   const core::ForkGuard guard_;
+  std::mutex mutex_;
+  std::vector<bool> claimed_;  // by 2 MiB
+};
+
+// Exclusive right to map memory at some addresses of a range. Immutable. The destructor unmaps what
+// was mapped there.
+class AddressRange::Slice {
+ public:
+  Slice(std::shared_ptr<AddressRange> range, std::byte* base, std::uint64_t bytes)
+      : range_(std::move(range)), base_(base), bytes_(bytes) {}
+  ~Slice() { range_->give_back(base_, bytes_); }
+  Slice(const Slice&) = delete;
+  Slice& operator=(const Slice&) = delete;
+
+  std::byte* base() const { return base_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  const std::shared_ptr<AddressRange> range_;
+  std::byte* const base_;
+  const std::uint64_t bytes_;
 };
 
 }  // namespace farwrite::memory

@@ -16,6 +16,9 @@ class Quota {
   Quota(const Quota&) = delete;
   Quota& operator=(const Quota&) = delete;
 
+  // Whether a charge would pass now; a hint, since other threads may charge in between.
+  bool fits(std::uint64_t bytes) const { return bytes <= limit_ - in_use(); }
+
   // Takes `bytes` of the budget, or counts a refusal and takes nothing.
   [[nodiscard]] bool try_charge(std::uint64_t bytes) {
     std::uint64_t used = in_use_.load(std::memory_order_relaxed);

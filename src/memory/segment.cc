@@ -37,9 +37,20 @@ Status failure(const SegmentOptions& options, const char* call, const char* reme
 
 struct Memory {
   core::UniqueFd fd;
-  std::byte* base = nullptr;
-  std::shared_ptr<AddressRange> range;
+  std::shared_ptr<AddressRange::Slice> place;
 };
+
+Result<std::shared_ptr<AddressRange::Slice>> find_place(const SegmentOptions& options,
+                                                        std::uint64_t bytes) {
+  if (options.place == nullptr) {
+    Result<std::shared_ptr<AddressRange>> own = AddressRange::reserve(bytes, options.name);
+    if (!own.ok()) return own.status();
+    return AddressRange::claim(*own, (*own)->bytes(), (*own)->bytes());
+  }
+  if (bytes <= options.place->bytes()) return options.place;
+  return Status::error(StatusCode::kInvalidArgument, {.operation = "create memory segment"},
+                       describe(options) + " is larger than its place", "claim a larger slice");
+}
 
 Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes, bool explicit_huge) {
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -52,47 +63,31 @@ Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes, 
   if (::ftruncate(memory.fd.get(), static_cast<off_t>(bytes)) != 0) {
     return failure(options, "ftruncate(2)", "ask for a smaller segment, or raise `ulimit -f`");
   }
-  memory.range = options.range;
-  std::uint64_t offset = options.range_offset;
-  if (memory.range == nullptr) {
-    Result<std::shared_ptr<AddressRange>> own = AddressRange::reserve(bytes, options.name.c_str());
-    if (!own.ok()) return own.status();
-    memory.range = std::move(own).value();
-    offset = 0;
+  Result<std::shared_ptr<AddressRange::Slice>> place = find_place(options, bytes);
+  if (!place.ok()) return place.status();
+  memory.place = std::move(place).value();
+  if (::mmap(memory.place->base(), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             memory.fd.get(), 0) == MAP_FAILED) {
+    return failure(options, "mmap(2)",
+                   explicit_huge ? "raise vm.nr_hugepages"
+                                 : "free memory, or raise `ulimit -v` and vm.max_map_count");
   }
-  if (offset % kHugePageBytes != 0 || offset > memory.range->bytes() ||
-      bytes > memory.range->bytes() - offset) {
-    return Status::error(StatusCode::kInvalidArgument, {.operation = "create memory segment"},
-                         describe(options) + " does not fit its address range at offset " +
-                             std::to_string(offset),
-                         "use a multiple of 2 MiB inside the range");
-  }
-  std::byte* const at = memory.range->base() + offset;
-  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.fd.get(), 0) ==
-      MAP_FAILED) {
-    Status status = failure(
-        options, "mmap(2)",
-        explicit_huge ? "raise vm.nr_hugepages" : "free memory, or raise `ulimit -v` and vm.max_map_count");
-    memory.range->release(at, bytes);  // MAP_FIXED may have removed the reservation already
-    return status;
-  }
-  memory.base = at;
   return memory;
 }
 
-Status back_with_pages(const SegmentOptions& options, const Memory& memory, std::uint64_t bytes,
+Status back_with_pages(const SegmentOptions& options, std::byte* base, std::uint64_t bytes,
                        bool explicit_huge) {
-  if (::madvise(memory.base, bytes, MADV_DONTFORK) != 0) {
+  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
     return failure(options, "madvise(MADV_DONTFORK)", "use Linux 5.4 or newer");
   }
   const bool ask_for_huge = !explicit_huge && options.huge_pages != HugePages::kOff;
   if (ask_for_huge && transparent_huge_pages_for_shared_memory()) {
-    (void)::madvise(memory.base, bytes, MADV_HUGEPAGE);  // refused: 4 KiB pages serve as well
+    (void)::madvise(base, bytes, MADV_HUGEPAGE);  // refused: 4 KiB pages serve as well
   }
   if (options.numa_node >= 0) {
-    FARWRITE_RETURN_IF_ERROR(bind_to_node(memory.base, bytes, options.numa_node));
+    FARWRITE_RETURN_IF_ERROR(bind_to_node(base, bytes, options.numa_node));
   }
-  if (options.prefault) FARWRITE_RETURN_IF_ERROR(populate_for_writing(memory.base, bytes));
+  if (options.prefault) FARWRITE_RETURN_IF_ERROR(populate_for_writing(base, bytes));
   return {};
 }
 
@@ -102,17 +97,15 @@ Status seal(const SegmentOptions& options, int fd) {
   // not do: whoever holds the descriptor could map it again, writable.
   if (options.use == SegmentUse::kExport) seals |= kSealFutureWrite;
   if (::fcntl(fd, F_ADD_SEALS, seals) == 0) return {};
-  return failure(options, "fcntl(F_ADD_SEALS)", "use Linux 5.4 or newer (hugetlb: 5.4 too)");
+  return failure(options, "fcntl(F_ADD_SEALS)", "use Linux 5.4 or newer");
 }
 
 Result<Memory> make_memory(const SegmentOptions& options, std::uint64_t bytes, bool explicit_huge) {
   Result<Memory> memory = open_and_map(options, bytes, explicit_huge);
   if (!memory.ok()) return memory;
-  Status status = back_with_pages(options, *memory, bytes, explicit_huge);
-  if (status.ok()) status = seal(options, memory->fd.get());
-  if (status.ok()) return memory;
-  memory->range->release(memory->base, bytes);
-  return status;
+  FARWRITE_RETURN_IF_ERROR(back_with_pages(options, memory->place->base(), bytes, explicit_huge));
+  FARWRITE_RETURN_IF_ERROR(seal(options, memory->fd.get()));
+  return memory;
 }
 
 std::uint32_t next_id() {
@@ -144,17 +137,13 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
 
   std::shared_ptr<Segment> segment(new Segment());
   segment->id_ = next_id();
-  segment->base_ = memory->base;
+  segment->base_ = memory->place->base();
   segment->bytes_ = bytes;
   segment->fd_ = std::move(memory->fd);
   segment->use_ = options.use;
   segment->explicit_huge_pages_ = explicit_huge;
-  segment->range_ = std::move(memory->range);
+  segment->place_ = std::move(memory->place);
   return segment;
-}
-
-Segment::~Segment() {
-  if (range_ != nullptr) range_->release(base_, bytes_);
 }
 
 }  // namespace farwrite::memory

@@ -33,7 +33,8 @@ struct SegmentOptions {
   bool prefault = true;            // back every page now: a first touch is up to 12x slower
   int numa_node = -1;              // bind to this node; -1: the kernel's choice
   std::string name = "farwrite";   // shown in /proc/<pid>/maps and in errors
-  std::shared_ptr<AddressRange> range = {};  // map inside this range at `range_offset`, or anywhere
+  std::shared_ptr<AddressRange::Slice> place = {};  // map here (it is large enough), or anywhere
+};  // map inside this range at `range_offset`, or anywhere
   std::uint64_t range_offset = 0;            // a multiple of 2 MiB
 };
 
@@ -42,7 +43,7 @@ struct SegmentOptions {
 class Segment {
  public:
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
-  ~Segment();
+  ~Segment() = default;
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
@@ -62,7 +63,7 @@ class Segment {
   core::UniqueFd fd_;
   SegmentUse use_ = SegmentUse::kExport;
   bool explicit_huge_pages_ = false;
-  std::shared_ptr<AddressRange> range_;
+  std::shared_ptr<AddressRange::Slice> place_;  // unmaps when the last owner goes
 };
 
 }  // namespace farwrite::memory

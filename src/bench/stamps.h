@@ -1,0 +1,103 @@
+// What a payload contains while it is measured, and how the receiver proves that it got it.
+//
+// A pool is a ramp of 64-bit words: word w of the pool holds kRampStart + w * kRampStep. The sum of any
+// piece of it is known without reading it, so a timed loop checks every byte of every transfer with one
+// comparison: the first word of a slot is replaced by the transfer's number, and the receiver adds all
+// words up. A second, untimed pass stamps head, tail and every 4 KiB with (transfer, place) and finds
+// stale, misplaced and torn pages one by one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace farwrite::bench {
+
+inline constexpr std::size_t kStampStride = 4096;
+
+inline constexpr std::uint64_t kRampStart = 0x243f6a8885a308d3;
+inline constexpr std::uint64_t kRampStep = 0x9e3779b97f4a7c15;
+
+// Fills `bytes` (a multiple of 8) with the ramp, beginning with word `first_word` of the pool.
+inline void fill_ramp(std::byte* data, std::size_t bytes, std::uint64_t first_word) {
+  std::uint64_t value = kRampStart + first_word * kRampStep;
+  for (std::size_t at = 0; at < bytes; at += 8, value += kRampStep) {
+    std::memcpy(data + at, &value, 8);
+  }
+}
+
+// The sum of `words` words of an untouched ramp from `first_word` on, modulo 2^64.
+inline std::uint64_t ramp_sum(std::uint64_t first_word, std::uint64_t words) {
+  if (words == 0) return 0;
+  // n * (n - 1) / 2 without losing the bit that the product's overflow would eat.
+  const std::uint64_t pairs =
+      words % 2 == 0 ? (words / 2) * (words - 1) : words * ((words - 1) / 2);
+  return words * (kRampStart + first_word * kRampStep) + kRampStep * pairs;
+}
+
+// What the receiver's sum must be when word `first_word` was replaced by `transfer`.
+inline std::uint64_t numbered_sum(std::uint64_t first_word, std::uint64_t words,
+                                  std::uint64_t transfer) {
+  return ramp_sum(first_word, words) - (kRampStart + first_word * kRampStep) + transfer;
+}
+
+// Reads every byte (`bytes` a multiple of 8) and returns the sum of its 64-bit words. Four independent
+// accumulators, so that the loop waits for memory and not for its own additions.
+inline std::uint64_t sum_words(const std::byte* data, std::size_t bytes) {
+  using Words = std::uint64_t __attribute__((vector_size(32)));
+  constexpr std::size_t kStep = 4 * sizeof(Words);
+  Words sums[4] = {};
+  std::size_t at = 0;
+  for (; at + kStep <= bytes; at += kStep) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      Words loaded;
+      std::memcpy(&loaded, data + at + i * sizeof(Words), sizeof(Words));
+      sums[i] += loaded;
+    }
+  }
+  const Words folded = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  std::uint64_t total = folded[0] + folded[1] + folded[2] + folded[3];
+  for (; at < bytes; at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, data + at, 8);
+    total += word;
+  }
+  return total;
+}
+
+inline void put_word(std::byte* at, std::uint64_t word) { std::memcpy(at, &word, 8); }
+
+inline std::uint64_t get_word(const std::byte* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, 8);
+  return word;
+}
+
+// The word stamped at byte `place` of transfer `transfer` (splitmix64's mixer).
+inline std::uint64_t stamp_word(std::uint64_t transfer, std::uint64_t place) {
+  std::uint64_t x = transfer * 0xff51afd7ed558ccd + place + 1;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Stamps head, tail and every 4 KiB of a payload of at least 8 bytes.
+inline void stamp(std::byte* data, std::size_t bytes, std::uint64_t transfer) {
+  for (std::size_t at = 0; at + 8 <= bytes; at += kStampStride) {
+    put_word(data + at, stamp_word(transfer, at));
+  }
+  put_word(data + bytes - 8, stamp_word(transfer, bytes - 8));
+}
+
+// Whether every stamp of `transfer` is in its place.
+inline bool verify_stamps(const std::byte* data, std::size_t bytes, std::uint64_t transfer) {
+  for (std::size_t at = 0; at + 8 <= bytes; at += kStampStride) {
+    if (at == bytes - 8) break;  // the tail's own stamp, checked below
+    // The tail's stamp may overlap the last page's.
+    if (at + 8 > bytes - 8) break;
+    if (get_word(data + at) != stamp_word(transfer, at)) return false;
+  }
+  return get_word(data + bytes - 8) == stamp_word(transfer, bytes - 8);
+}
+
+}  // namespace farwrite::bench

@@ -1,0 +1,311 @@
+#include "memory/arena.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/fork_guard.h"
+#include "core/log.h"
+#include "memory/block_cache.h"
+#include "memory/block_map.h"
+#include "memory/segment_table.h"
+
+namespace farwrite::memory {
+namespace {
+
+// What the caches may hold back, as a part of the arena. They are emptied before the arena grows or fails.
+constexpr std::uint64_t kCachedPart = 2;
+
+std::uint64_t rounded_units(std::uint64_t units) {
+  if (units <= BlockCache::kMostUnits) return class_units(class_at_least(units));
+  constexpr std::uint64_t kPageUnits = 4096 / kUnitBytes;  // 1/8 of a huge block would be a lot
+  return (units + kPageUnits - 1) / kPageUnits * kPageUnits;
+}
+
+[[noreturn]] void die_of_bad_free(const std::string& arena, const void* data) {
+  std::fprintf(stderr,
+               "farwrite: arena '%s' was asked to free %p, where no live block starts; it was freed "
+               "before, or comes from elsewhere\n",
+               arena.c_str(), data);
+  std::abort();
+}
+
+}  // namespace
+
+class Arena::Implementation {
+ public:
+  Implementation(ArenaOptions options, std::unique_ptr<SegmentTable> segments,
+                 std::unique_ptr<BlockMap> map)
+      : options_(std::move(options)), segments_(std::move(segments)), map_(std::move(map)) {}
+  ~Implementation();
+
+  Result<Block> allocate(std::uint64_t bytes);
+  void free(std::byte* data);
+  ArenaStats stats() const;
+  void trim();
+
+  const ArenaOptions& options() const { return options_; }
+  const SegmentTable& segments() const { return *segments_; }
+
+ private:
+  Result<std::uint64_t> take(std::uint64_t units, std::uint64_t* granted);
+  std::optional<std::uint64_t> take_from_map(std::uint64_t units);
+  Status grow(std::uint64_t units, std::uint64_t wanted_units);
+  void give_to_map(const std::vector<BlockExtent>& blocks);
+  void flush_caches();
+  Status full(std::uint64_t units) const;
+  Status over_quota(std::uint64_t bytes) const;
+  void count_used(std::uint64_t bytes);
+
+  const ArenaOptions options_;
+  const core::ForkGuard guard_;
+  const std::unique_ptr<SegmentTable> segments_;  // lookups lock-free, changes under grow_mutex_
+  const std::unique_ptr<BlockMap> map_;
+  BlockCache cache_;
+  // Held across slow kernel calls and on_segment, so that it never delays those who need no new segment.
+  // Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking either.
+  mutable std::mutex grow_mutex_;
+  mutable std::mutex map_mutex_;
+  std::atomic<std::uint64_t> used_bytes_{0};
+  std::atomic<std::uint64_t> peak_used_bytes_{0};
+  std::atomic<std::uint64_t> failures_{0};
+};
+
+Arena::Implementation::~Implementation() {
+  const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
+  if (used == 0 || guard_.in_forked_child()) return;
+  core::log(core::LogLevel::kWarning, "arena '" + options_.name + "' goes away while " +
+                                          std::to_string(used) + " bytes of it are in use");
+}
+
+Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
+  FARWRITE_RETURN_IF_ERROR(guard_.check("allocate"));
+  const std::uint64_t exact = units_for(bytes);
+  if (exact > std::min(options_.limit_bytes / kUnitBytes, BlockMap::kMostUnitsPerBlock)) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    return full(exact);
+  }
+  // Rounding up must not be what makes a request fail that would fit.
+  std::uint64_t units = rounded_units(exact);
+  Quota* const quota = options_.quota.get();
+  if (quota != nullptr && !quota->fits(units * kUnitBytes)) units = exact;
+  const std::uint64_t charged = units * kUnitBytes;
+  if (quota != nullptr && !quota->try_charge(charged)) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    return over_quota(charged);
+  }
+  std::uint64_t granted = units;
+  std::optional<std::uint64_t> start;
+  if (BlockCache::keeps(units)) start = cache_.pop(units);
+  if (!start) {
+    Result<std::uint64_t> taken = take(exact, &granted);
+    if (!taken.ok()) {
+      if (quota != nullptr) quota->release(charged);
+      failures_.fetch_add(1, std::memory_order_relaxed);
+      return taken.status();
+    }
+    start = *taken;
+    if (quota != nullptr) quota->release(charged - granted * kUnitBytes);
+    cache_.count_allocation();
+  }
+  map_->mark_live(*start, granted);
+  count_used(granted * kUnitBytes);
+  const SegmentTable::Entry& entry = *segments_->find(*start * kUnitBytes);
+  return Block{segments_->base() + *start * kUnitBytes, granted * kUnitBytes, entry.raw,
+               *start * kUnitBytes - entry.offset};
+}
+
+// `*granted` is the size to ask for when it comes in, and the block's size when it goes out: the
+// request's own if only that fits.
+Result<std::uint64_t> Arena::Implementation::take(std::uint64_t units, std::uint64_t* granted) {
+  if (const auto start = take_from_map(*granted)) return *start;
+  flush_caches();
+  for (;;) {
+    const std::lock_guard growing(grow_mutex_);
+    if (const auto start = take_from_map(*granted)) return *start;
+    const Status grown = grow(units, *granted);
+    if (grown.ok()) {
+      if (const auto start = take_from_map(*granted)) return *start;
+    }
+    if (const auto start = take_from_map(units)) {
+      *granted = units;
+      return *start;
+    }
+    if (!grown.ok()) return grown;
+    // Other threads were faster to use up the new segment: again.
+  }
+}
+
+std::optional<std::uint64_t> Arena::Implementation::take_from_map(std::uint64_t units) {
+  const std::lock_guard lock(map_mutex_);
+  return map_->take(units);
+}
+
+Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_units) {
+  const std::uint64_t needed = round_to_huge_pages(units * kUnitBytes);
+  const std::uint64_t wanted = round_to_huge_pages(
+      std::max(options_.segment_bytes, wanted_units * kUnitBytes));
+  SegmentOptions segment_options;
+  segment_options.place = AddressRange::claim(segments_->range(), needed, wanted);
+  if (segment_options.place == nullptr) return full(units);
+  segment_options.bytes = segment_options.place->bytes();
+  segment_options.use = options_.use;
+  segment_options.huge_pages = options_.huge_pages;
+  segment_options.prefault = options_.prefault;
+  segment_options.numa_node = options_.numa_node;
+  segment_options.name = options_.name;
+  Result<std::shared_ptr<Segment>> created = Segment::create(segment_options);
+  if (!created.ok()) return created.status();
+  const std::shared_ptr<Segment>& segment = *created;
+  if (options_.on_segment) FARWRITE_RETURN_IF_ERROR(options_.on_segment(segment));
+  segments_->add(segment);
+  cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
+  const std::lock_guard lock(map_mutex_);
+  map_->add_segment(segments_->offset_of(segment->base()) / kUnitBytes,
+                    segment->bytes() / kUnitBytes);
+  return {};
+}
+
+void Arena::Implementation::free(std::byte* data) {
+  if (data == nullptr || guard_.in_forked_child()) return;
+  const std::uint64_t offset = segments_->offset_of(data);
+  std::uint64_t units = 0;
+  if (offset % kUnitBytes == 0 && segments_->find(offset) != nullptr) {
+    units = map_->end_live(offset / kUnitBytes);
+  }
+  if (units == 0) die_of_bad_free(options_.name, data);
+  used_bytes_.fetch_sub(units * kUnitBytes, std::memory_order_relaxed);
+  if (options_.quota != nullptr) options_.quota->release(units * kUnitBytes);
+  const BlockExtent block{offset / kUnitBytes, units};
+  if (!BlockCache::keeps(units)) {
+    cache_.count_free();
+    const std::lock_guard lock(map_mutex_);
+    map_->give(block.start, block.units);
+    return;
+  }
+  std::vector<BlockExtent> evicted;
+  cache_.push(block, evicted);
+  if (!evicted.empty()) give_to_map(evicted);
+}
+
+void Arena::Implementation::give_to_map(const std::vector<BlockExtent>& blocks) {
+  const std::lock_guard lock(map_mutex_);
+  for (const BlockExtent& block : blocks) map_->give(block.start, block.units);
+}
+
+void Arena::Implementation::flush_caches() {
+  std::vector<BlockExtent> blocks;
+  cache_.flush(blocks);
+  give_to_map(blocks);
+}
+
+void Arena::Implementation::trim() {
+  if (guard_.in_forked_child()) return;
+  const std::lock_guard growing(grow_mutex_);
+  flush_caches();
+  for (const SegmentTable::Entry* entry : segments_->entries()) {
+    {
+      const std::lock_guard lock(map_mutex_);
+      if (!map_->remove_segment(entry->offset / kUnitBytes, entry->segment->bytes() / kUnitBytes)) {
+        continue;
+      }
+    }
+    const std::shared_ptr<Segment> segment = entry->segment;
+    if (options_.on_segment_removed) options_.on_segment_removed(segment);
+    segments_->remove(entry);
+  }
+  cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
+}
+
+ArenaStats Arena::Implementation::stats() const {
+  ArenaStats stats;
+  if (guard_.in_forked_child()) return stats;
+  stats.segments = segments_->count();
+  stats.reserved_bytes = segments_->bytes();
+  stats.used_bytes = used_bytes_.load(std::memory_order_relaxed);
+  stats.peak_used_bytes = peak_used_bytes_.load(std::memory_order_relaxed);
+  stats.failures = failures_.load(std::memory_order_relaxed);
+  const BlockCache::Counts counts = cache_.counts();
+  stats.cached_bytes = counts.cached_units * kUnitBytes;
+  stats.allocations = counts.allocations;
+  stats.frees = counts.frees;
+  const std::lock_guard lock(map_mutex_);
+  stats.largest_free = map_->largest_free() * kUnitBytes;
+  return stats;
+}
+
+Status Arena::Implementation::full(std::uint64_t units) const {
+  const ArenaStats now = stats();
+  return Status::error(
+      StatusCode::kResourceExhausted, {.operation = "allocate"},
+      "arena '" + options_.name + "' is full: " + std::to_string(units * kUnitBytes) +
+          " bytes requested, " + std::to_string(now.used_bytes) + " of " +
+          std::to_string(options_.limit_bytes) + " bytes used, largest free block " +
+          std::to_string(std::max(now.largest_free, options_.limit_bytes - now.reserved_bytes)) +
+          " bytes",
+      "free blocks, or raise " + options_.limit_option);
+}
+
+Status Arena::Implementation::over_quota(std::uint64_t bytes) const {
+  const Quota& quota = *options_.quota;
+  return Status::error(StatusCode::kResourceExhausted, {.operation = "allocate"},
+                       "quota '" + quota.name() + "' of arena '" + options_.name + "' refuses " +
+                           std::to_string(bytes) + " bytes: " + std::to_string(quota.in_use()) +
+                           " of " + std::to_string(quota.limit()) + " bytes in use",
+                       "free blocks, or raise the quota '" + quota.name() + "'");
+}
+
+void Arena::Implementation::count_used(std::uint64_t bytes) {
+  const std::uint64_t used = used_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::uint64_t peak = peak_used_bytes_.load(std::memory_order_relaxed);
+  while (peak < used &&
+         !peak_used_bytes_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
+  }
+}
+
+Result<std::shared_ptr<Arena>> Arena::create(ArenaOptions options) {
+  if (options.limit_bytes == 0 || options.segment_bytes == 0) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "create arena"},
+                         "arena '" + options.name + "' has a limit or a segment size of 0 bytes",
+                         "set both " + options.limit_option + " and segment_bytes");
+  }
+  Result<std::unique_ptr<SegmentTable>> segments =
+      SegmentTable::create(options.limit_bytes, options.name);
+  if (!segments.ok()) return segments.status();
+  options.limit_bytes = (*segments)->range()->bytes();
+  Result<std::unique_ptr<BlockMap>> map = BlockMap::create(options.limit_bytes);
+  if (!map.ok()) return map.status();
+  auto implementation = std::make_unique<Implementation>(
+      std::move(options), std::move(segments).value(), std::move(map).value());
+  return std::shared_ptr<Arena>(new Arena(std::move(implementation)));
+}
+
+Arena::Arena(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+
+Arena::~Arena() = default;
+
+Result<Block> Arena::allocate(std::uint64_t bytes) { return implementation_->allocate(bytes); }
+void Arena::free(std::byte* data) { implementation_->free(data); }
+ArenaStats Arena::stats() const { return implementation_->stats(); }
+void Arena::trim() { implementation_->trim(); }
+const ArenaOptions& Arena::options() const { return implementation_->options(); }
+
+bool Arena::contains(const void* address) const {
+  const SegmentTable& segments = implementation_->segments();
+  return segments.find(segments.offset_of(address)) != nullptr;
+}
+
+std::optional<Location> Arena::locate(const void* address) const {
+  const SegmentTable& segments = implementation_->segments();
+  const std::uint64_t offset = segments.offset_of(address);
+  const SegmentTable::Entry* const entry = segments.find(offset);
+  if (entry == nullptr) return std::nullopt;
+  return Location{entry->raw, offset - entry->offset};
+}
+
+}  // namespace farwrite::memory

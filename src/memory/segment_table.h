@@ -1,0 +1,65 @@
+// SegmentTable: an arena's segments, found by address without a lock.
+//
+// All segments of an arena live in one reserved address range, so "is it ours, and which one" is a subtraction
+// and one load from a table with an entry per 2 MiB.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "farwrite/status.h"
+#include "memory/address_range.h"
+#include "memory/segment.h"
+
+namespace farwrite::memory {
+
+// Offsets are bytes from the start of the range. Members marked "lock-free" may be called from any thread, all
+// others need the caller's lock.
+class SegmentTable {
+ public:
+  struct Entry {
+    std::shared_ptr<Segment> segment;  // empty once removed
+    Segment* raw = nullptr;
+    std::uint64_t offset = 0;
+  };
+
+  static Result<std::unique_ptr<SegmentTable>> create(std::uint64_t bytes, const std::string& name);
+
+  const std::shared_ptr<AddressRange>& range() const { return range_; }
+  std::byte* base() const { return range_->base(); }
+
+  // Lock-free. Of an address outside the range, some offset that find() does not know.
+  std::uint64_t offset_of(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base());
+  }
+  // Lock-free. The segment that covers `offset`, or nullptr.
+  const Entry* find(std::uint64_t offset) const {
+    if (offset >= range_->bytes()) return nullptr;
+    return chunks_[offset / kHugePageBytes].load(std::memory_order_acquire);
+  }
+  // Lock-free.
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+  void add(std::shared_ptr<Segment> segment);
+  void remove(const Entry* entry);
+  std::vector<const Entry*> entries() const;
+
+ private:
+  explicit SegmentTable(std::shared_ptr<AddressRange> range);
+  void point_chunks(const Entry& entry, Entry* target);
+
+  const std::shared_ptr<AddressRange> range_;
+  const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
+  // Entries of removed segments stay: a lock-free reader may still look at one.
+  std::deque<Entry> entries_;
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> count_{0};
+};
+
+}  // namespace farwrite::memory
