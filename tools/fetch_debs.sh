@@ -15,6 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${FARWRITE_DEBS:-$PWD/.cache/debs}
 state=$cache/.apt
+lists_are_fresh=
 
 is_present() {
   local package=$1 path=$2
@@ -23,15 +24,15 @@ is_present() {
 
 apt() {
   apt-get -qq -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" \
-    -o Dir::Etc::parts="$state/none" -o APT::Sandbox::User=root -o Debug::NoLocking=1 \
-    -o Acquire::Retries=3 "$@"
+    -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Acquire::Retries=3 "$@"
 }
 
 refresh_lists() {
-  mkdir -p "$state"/{lists/partial,cache/archives/partial,have,none}
-  [[ -e $state/refreshed ]] && return
+  [[ -z $lists_are_fresh ]] || return 0
+  mkdir -p "$state"/{lists/partial,cache/archives/partial,have}
   # One unreachable source among several must not stop us: the download below decides.
   apt update || echo "fetch_debs: some package lists could not be read, going on" >&2
+  lists_are_fresh=yes
 }
 
 fetch() {
@@ -54,7 +55,7 @@ fetch() {
   touch "$state/have/$package"
 }
 
-[[ $# -gt 0 ]] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -gt 0 ]] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 for request in "$@"; do
   package=${request%%:*}
   path=

@@ -81,7 +81,7 @@ inline std::uint64_t stamp_word(std::uint64_t transfer, std::uint64_t place) {
   return x ^ (x >> 31);
 }
 
-// Stamps head, tail and every 4 KiB of a payload of at least 8 bytes.
+// Stamps head, tail and every 4 KiB of a payload; `bytes` is a multiple of 8 and not 0.
 inline void stamp(std::byte* data, std::size_t bytes, std::uint64_t transfer) {
   for (std::size_t at = 0; at + 8 <= bytes; at += kStampStride) {
     put_word(data + at, stamp_word(transfer, at));
@@ -92,9 +92,6 @@ inline void stamp(std::byte* data, std::size_t bytes, std::uint64_t transfer) {
 // Whether every stamp of `transfer` is in its place.
 inline bool verify_stamps(const std::byte* data, std::size_t bytes, std::uint64_t transfer) {
   for (std::size_t at = 0; at + 8 <= bytes; at += kStampStride) {
-    if (at == bytes - 8) break;  // the tail's own stamp, checked below
-    // The tail's stamp may overlap the last page's.
-    if (at + 8 > bytes - 8) break;
     if (get_word(data + at) != stamp_word(transfer, at)) return false;
   }
   return get_word(data + bytes - 8) == stamp_word(transfer, bytes - 8);

@@ -14,11 +14,9 @@ void CompletionState::finish(Status status) {
   if (!done_) decide(std::move(lock), std::move(status));
 }
 
-void CompletionState::cancel() {
+void CompletionState::abandon(Status reason) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (done_) return;
-  decide(std::move(lock), Status::error(StatusCode::kCancelled, {"wait"}, "cancelled by the caller",
-                                        "post the operation again if it is still wanted"));
+  if (!done_) decide(std::move(lock), std::move(reason));
 }
 
 void CompletionState::decide(std::unique_lock<std::mutex> lock, Status status) {
@@ -77,7 +75,9 @@ Status Completion::wait(std::chrono::nanoseconds timeout) const {
 }
 
 void Completion::cancel() const {
-  if (state_ != nullptr) state_->cancel();
+  if (state_ == nullptr) return;
+  state_->abandon(Status::error(StatusCode::kCancelled, {"wait"}, "cancelled by the caller",
+                                "post the operation again if it is still wanted"));
 }
 
 bool Completion::settled() const { return state_ == nullptr || state_->settled(); }

@@ -17,8 +17,8 @@ class CompletionState {
   // The operation is over: nothing of it moves any more. The first outcome stays, so after a
   // cancel() this only settles. Calling it twice is harmless.
   void finish(Status status);
-  // Ends the waiting; the operation goes on.
-  void cancel();
+  // Ends the waiting with `reason`; the operation may go on, and settles by finish().
+  void abandon(Status reason);
 
   bool done() const;
   bool settled() const;

@@ -34,8 +34,6 @@ struct SegmentOptions {
   int numa_node = -1;              // bind to this node; -1: the kernel's choice
   std::string name = "farwrite";   // shown in /proc/<pid>/maps and in errors
   std::shared_ptr<AddressRange::Slice> place = {};  // map here (it is large enough), or anywhere
-};  // map inside this range at `range_offset`, or anywhere
-  std::uint64_t range_offset = 0;            // a multiple of 2 MiB
 };
 
 // Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes it.

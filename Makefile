@@ -1,0 +1,89 @@
+# Everything is built from a C++ compiler, make and PyPI; see CONTRIBUTING.md.
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test test-asan test-tsan lint format bench clean
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+VENV := .venv
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+
+comma := ,
+say = @printf '\033[1m%s\033[0m\n' "$(1)"
+
+CORE_SOURCES := $(shell find include src -type f) CMakeLists.txt pyproject.toml
+PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
+	$(shell find python/farwrite -type f -not -name '*.pyc')
+CXX_FILES := $(shell find include src tests -name '*.h' -o -name '*.cc')
+PYTHON_FILES := python tests tools examples
+
+help: ## Print the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+install: $(VENV)/.installed ## Build the wheel and install it with the tools into .venv
+
+demo: install ## Move 1 GB between two processes in three ways and compare
+	$(VENV)/bin/farwrite demo
+
+bench: install ## Measure every size between two processes, into out/bench/p2p.json
+	@mkdir -p out/bench
+	$(VENV)/bin/farwrite bench p2p --fabric shm --json out/bench/p2p.json
+
+# The tools, pinned in pyproject.toml. --group needs a newer pip than Python brings along.
+$(VENV)/.tools: pyproject.toml
+	$(call say,install: tools into $(VENV))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "Farwrite needs Python 3.10 or newer; run make PYTHON=python3.x" >&2; exit 1; }
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1,<27'
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES)
+	$(call say,install: build the wheel (minutes at first$(comma) then only what changed))
+	@tools/install_package.sh $(VENV)
+	@touch $@
+
+.cache/.googletest: tools/fetch_debs.sh
+	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
+	@mkdir -p $(@D) && touch $@
+
+test: install ## Run every test: C++ in the release preset, then Python
+	@tools/run_cpp_tests.sh release
+	$(call say,test: python)
+	@mkdir -p build/release/results
+	@$(VENV)/bin/pytest -q --junit-xml=build/release/results/python.xml
+	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
+
+test-asan: $(VENV)/.tools ## Run the C++ tests under ASan and UBSan
+	@tools/run_cpp_tests.sh asan
+	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
+
+test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
+	@tools/run_cpp_tests.sh tsan
+	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
+
+test test-asan test-tsan: .cache/.googletest
+
+lint: install ## Check format, types, lints and file sizes
+	$(call say,lint: clang-format)
+	@clang-format --dry-run -Werror $(CXX_FILES)
+	$(call say,lint: ruff)
+	@ruff check -q $(PYTHON_FILES)
+	@ruff format -q --check $(PYTHON_FILES)
+	$(call say,lint: file sizes)
+	@python tools/check_file_sizes.py
+	$(call say,lint: mypy)
+	@tools/check_types.sh $(VENV)
+	$(call say,lint: clang-tidy)
+	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel
+
+format: $(VENV)/.tools ## Rewrite the sources in the house format
+	@clang-format -i $(CXX_FILES)
+	@ruff check -q --fix --select I $(PYTHON_FILES)
+	@ruff format -q $(PYTHON_FILES)
+
+clean: ## Remove build outputs; .venv and the package cache stay
+	rm -rf build out dist $(VENV)/.installed

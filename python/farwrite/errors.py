@@ -1,0 +1,170 @@
+"""What Farwrite raises: one class for each status code of the core.
+
+Every message is one sentence that names the operation, the peer, the fabric, the cause and what to
+do about it. Where a built-in exception says the same, the class inherits it too, so that
+``except TimeoutError`` or ``except ConnectionError`` does what a reader expects.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+
+class StatusCode(enum.IntEnum):
+    """What went wrong, for programs. The numbers are those of the wire protocol."""
+
+    OK = 0
+    INVALID_ARGUMENT = 1
+    NOT_FOUND = 2
+    ALREADY_EXISTS = 3
+    OUT_OF_RANGE = 4
+    PERMISSION_DENIED = 5
+    UNAUTHENTICATED = 6
+    RESOURCE_EXHAUSTED = 7
+    FAILED_PRECONDITION = 8
+    UNAVAILABLE = 9
+    DEADLINE_EXCEEDED = 10
+    CANCELLED = 11
+    PEER_DEAD = 12
+    PEER_SILENT = 13
+    PEER_RESTARTED = 14
+    VERSION_MISMATCH = 15
+    PROTOCOL_ERROR = 16
+    FORKED = 17
+    UNSUPPORTED = 18
+    INTERNAL = 19
+
+
+class Error(Exception):
+    """The base of everything Farwrite raises.
+
+    Attributes
+    ----------
+    code : StatusCode
+        What went wrong, for programs; ``str(error)`` is the sentence for people.
+    """
+
+    code: ClassVar[StatusCode] = StatusCode.INTERNAL
+
+
+class InvalidArgument(Error, ValueError):
+    """The caller passed something that no state could make valid."""
+
+    code = StatusCode.INVALID_ARGUMENT
+
+
+class NotFound(Error, LookupError):
+    """There is no region, name or peer of that description."""
+
+    code = StatusCode.NOT_FOUND
+
+
+class AlreadyExists(Error):
+    """The name or port is taken."""
+
+    code = StatusCode.ALREADY_EXISTS
+
+
+class OutOfRange(Error, IndexError):
+    """Offset and length leave the array."""
+
+    code = StatusCode.OUT_OF_RANGE
+
+
+class PermissionDenied(Error, PermissionError):
+    """The memory may not be used that way, or belongs to another user's process."""
+
+    code = StatusCode.PERMISSION_DENIED
+
+
+class Unauthenticated(Error, PermissionError):
+    """The shared token is missing or wrong."""
+
+    code = StatusCode.UNAUTHENTICATED
+
+
+class ResourceExhausted(Error, MemoryError):
+    """Memory limit, quota, descriptors or ring slots are used up."""
+
+    code = StatusCode.RESOURCE_EXHAUSTED
+
+
+class FailedPrecondition(Error, RuntimeError):
+    """The right call at the wrong time: the device, channel or array is closed."""
+
+    code = StatusCode.FAILED_PRECONDITION
+
+
+class Unavailable(Error, ConnectionError):
+    """The fabric or the peer cannot be had now."""
+
+    code = StatusCode.UNAVAILABLE
+
+
+class DeadlineExceeded(Error, TimeoutError):
+    """The timeout passed; the operation may still be under way."""
+
+    code = StatusCode.DEADLINE_EXCEEDED
+
+
+class Cancelled(Error):
+    """Somebody stopped waiting, or the channel was closed under the operation."""
+
+    code = StatusCode.CANCELLED
+
+
+class PeerDead(Error, ConnectionError):
+    """The peer's death is proven: its process is gone or its connection was reset."""
+
+    code = StatusCode.PEER_DEAD
+
+
+class PeerSilent(Error, ConnectionError):
+    """The peer does not answer; it may come back."""
+
+    code = StatusCode.PEER_SILENT
+
+
+class PeerRestarted(Error, ConnectionError):
+    """What was asked for belongs to an earlier start of that device."""
+
+    code = StatusCode.PEER_RESTARTED
+
+
+class VersionMismatch(Error, ConnectionError):
+    """The two sides share no version of the protocol."""
+
+    code = StatusCode.VERSION_MISMATCH
+
+
+class ProtocolError(Error, ConnectionError):
+    """The peer sent bytes that break the protocol."""
+
+    code = StatusCode.PROTOCOL_ERROR
+
+
+class Forked(Error, RuntimeError):
+    """A forked child used what belongs to its parent."""
+
+    code = StatusCode.FORKED
+
+
+class Unsupported(Error, NotImplementedError):
+    """This fabric or machine cannot do it."""
+
+    code = StatusCode.UNSUPPORTED
+
+
+class Internal(Error, RuntimeError):
+    """A bug in Farwrite."""
+
+    code = StatusCode.INTERNAL
+
+
+BY_CODE: dict[int, type[Error]] = {int(kind.code): kind for kind in Error.__subclasses__()}
+
+
+def from_status(code: int, message: str) -> Error:
+    """Make the exception for a status of the core. An unknown code gives a plain `Error`."""
+    return BY_CODE.get(code, Error)(message)

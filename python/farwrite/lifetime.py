@@ -1,0 +1,41 @@
+"""Ends Farwrite in good order when the interpreter does.
+
+Pollers are threads Python does not know. Before finalization they are stopped by closing every
+device, and whatever of them is left is kept out of Python.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import weakref
+from typing import Protocol
+
+from farwrite import _farwrite
+from farwrite.errors import Error
+
+
+class _Closable(Protocol):
+    def close(self, timeout: float | None = ...) -> None: ...
+
+
+_open: weakref.WeakSet[_Closable] = weakref.WeakSet()
+_owner = os.getpid()
+
+
+def close_at_exit(device: _Closable) -> None:
+    """Close `device` when the interpreter exits, unless it is gone by then."""
+    _open.add(device)
+
+
+@atexit.register
+def _end() -> None:
+    # A forked child has neither the pollers nor the right to close its parent's devices.
+    if os.getpid() != _owner:
+        return
+    for device in list(_open):
+        # A silent peer keeps its memory quarantined; the end of the process settles that.
+        with contextlib.suppress(Error):
+            device.close(timeout=0.2)
+    _farwrite.close_gate()

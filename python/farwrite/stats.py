@@ -1,0 +1,101 @@
+"""What devices, channels and peers say about themselves. All of it is a snapshot."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Memory accounting of one direction, in bytes."""
+
+    limit: int
+    reserved: int
+    """In segments, taken from the kernel."""
+    used: int
+    """In regions."""
+    peak_used: int
+    segments: int
+    """Number of segments; each is registered once, never per array."""
+    refusals: int
+    """Allocations refused because a limit was reached."""
+
+
+@dataclass(frozen=True)
+class DeviceStats:
+    """Counts of a device since it was opened."""
+
+    send: MemoryStats
+    """Memory that peers may read or alias."""
+    receive: MemoryStats
+    """Memory that peers may write."""
+    registrations: int
+    """Segments handed to a fabric."""
+    channels_opened: int
+    channels_open: int
+    handshakes_refused: int
+    leases_held_by_peers: int
+    quarantined_bytes: int
+    """Memory that a silent peer may still touch, and that is therefore not reused."""
+    choices: tuple[str, ...]
+    """One sentence a peer: which fabric was chosen, and why."""
+
+
+@dataclass(frozen=True)
+class ChannelStats:
+    """Counts of a channel since it was opened."""
+
+    writes: int
+    reads: int
+    aliases: int
+    bytes_written: int
+    bytes_read: int
+    bytes_aliased: int
+    copies: int
+    """Passes over payload bytes by this process's CPU."""
+    notifications_sent: int
+    notifications_received: int
+    messages_sent: int
+    messages_received: int
+    backlogged: int
+    """Notifications that waited for room at the peer."""
+    doorbells: int
+    """Times a sleeping peer had to be woken."""
+    leases_granted: int
+    """To this peer, by this device."""
+    leases_released: int
+    leases_held: int
+    """Of the peer's memory, by this device, now."""
+    quarantined_bytes: int
+    silences: int
+    """Times the peer fell silent."""
+
+
+class PeerState(enum.Enum):
+    """What is known about a peer."""
+
+    ALIVE = "alive"
+    SILENT = "silent"
+    """It said nothing for the detection time; it may come back."""
+    CLOSED = "closed"
+    """It closed the channel in good order."""
+    DEAD = "dead"
+    """Its death is proven."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The device at the other end of a channel."""
+
+    endpoint: str
+    """Where it listens, ``host:port``."""
+    uuid: bytes
+    """16 bytes; stable over restarts on the same endpoint."""
+    epoch: int
+    """Tells its starts apart."""
+    fabric: str
+    fabric_reason: str
+    """Why this fabric was chosen, one sentence."""
+    lanes: int
+    """Lanes of the channel; a `lane` argument is below it."""

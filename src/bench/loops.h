@@ -1,0 +1,118 @@
+// What the sender's and the receiver's loops share: payload numbers, threads per lane, the meter.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/farwrite_path.h"
+#include "bench/peer.h"
+#include "bench/phase.h"
+#include "bench/raw_limits.h"
+
+namespace farwrite::bench {
+
+using Clock = std::chrono::steady_clock;
+
+inline std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+
+// Numbers the `use`-th payload in `slot`, so that no two transfers of a run carry the same number.
+inline std::uint64_t transfer_number(const Phase& phase, std::uint64_t slot, std::uint64_t use) {
+  return (phase.seed << 48) + (use << 24) + slot;
+}
+
+// Whether a latency phase is a ping-pong with bytes in both directions.
+inline bool echoes(const Phase& phase) {
+  return phase.op == Op::kWrite && phase.size < kOneWayBytes;
+}
+
+// Whether a latency phase times single transfers by the clock both processes share.
+inline bool times_one_way(const Phase& phase) {
+  return phase.op == Op::kAlias || (phase.op == Op::kWrite && !echoes(phase));
+}
+
+// Runs `body(lane)` for every lane, each in a thread of its own, and returns the first failure.
+template <typename Body>
+Status on_every_lane(Stage& stage, std::uint32_t lanes, const Body& body) {
+  if (lanes == 1) return body(0);
+  std::mutex mutex;
+  Status first;
+  std::vector<std::thread> threads;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    threads.emplace_back([&, lane] {
+      const Status status = body(lane);
+      if (status.ok()) return;
+      stage.give_up();
+      const std::lock_guard lock(mutex);
+      if (first.ok()) first = status;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return first;
+}
+
+// Takes time, CPU time and counters around one loop of this process.
+class Meter {
+ public:
+  explicit Meter(const Peer& peer, Channel& channel)
+      : peer_(peer),
+        channel_(channel),
+        copies_(channel.stats().copies),
+        registrations_(peer.device().stats().registrations),
+        cpu_(cpu_seconds()),
+        start_(Clock::now()) {}
+
+  void stop(Outcome& outcome) const {
+    outcome.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    outcome.cpu_seconds = cpu_seconds() - cpu_;
+    outcome.copies = channel_.stats().copies - copies_;
+    outcome.registrations = peer_.device().stats().registrations - registrations_;
+  }
+
+ private:
+  static double cpu_seconds() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+
+  const Peer& peer_;
+  Channel& channel_;
+  std::uint64_t copies_, registrations_;
+  double cpu_;
+  Clock::time_point start_;
+};
+
+// Makes the path of `phase`, meets the other process, runs `loop(path, map, outcome)`, meets again.
+// The meetings keep one phase's bytes out of the next one's time.
+template <typename Loop>
+Result<Outcome> run_loop(Peer& peer, const Phase& phase, const Loop& loop) {
+  const SlotMap map(phase, peer.options().pool_bytes, peer.side_bytes());
+  Stage& stage = peer.stage();
+  Outcome outcome;
+  const auto run = [&](auto& path) -> Status {
+    FARWRITE_RETURN_IF_ERROR(stage.meet());
+    FARWRITE_RETURN_IF_ERROR(loop(path, map, outcome));
+    return stage.meet();
+  };
+  if (phase.limit) {
+    auto kernel = find_kernel(phase.kernel);
+    if (!kernel.ok()) return kernel.status();
+    RawPath path(peer.options().role, stage, phase, map, kernel.value());
+    FARWRITE_RETURN_IF_ERROR(run(path));
+  } else {
+    FarwritePath path(peer, phase, map);
+    FARWRITE_RETURN_IF_ERROR(run(path));
+  }
+  return outcome;
+}
+
+}  // namespace farwrite::bench

@@ -1,0 +1,87 @@
+// Peer: one of the two measuring processes: its device, its channel and the memory they share.
+//
+// Everything of Farwrite goes through the public API.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "bench/phase.h"
+#include "bench/stage.h"
+#include "farwrite/farwrite.h"
+
+namespace farwrite::bench {
+
+struct PeerOptions {
+  Role role = Role::kReceiver;
+  Op op = Op::kWrite;
+  FabricKind fabric = FabricKind::kShm;
+  std::uint32_t lanes = 1;
+  std::uint64_t pool_bytes = std::uint64_t{1} << 30;
+  std::chrono::nanoseconds spin{0};  // DeviceOptions::spin
+  int stage_fd = -1;                 // of Stage::bytes_for(pool_bytes) bytes; stays the caller's
+};
+
+// What happens once per process, and what it costs.
+struct FirstUse {
+  double allocate_seconds = 0;  // of the pool, by Farwrite
+  double open_seconds = 0;      // looking up and mapping the other side's pool
+  std::uint64_t registrations = 0;
+};
+
+// Thread-compatible: one thread drives it; run_phase() starts the others.
+class Peer {
+ public:
+  // Maps the stage and opens the device.
+  static Result<std::unique_ptr<Peer>> open(const PeerOptions& options);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  Endpoint endpoint() const { return device_.endpoint(); }
+  // The receiver accepts, the sender connects to `peer`; then both allocate, fill and open the
+  // regions that the operation needs. Both sides must be in it at once.
+  Result<FirstUse> prepare(const Endpoint& peer);
+  // Runs one phase together with the other process, which must run the same one.
+  Result<Outcome> run_phase(const Phase& phase);
+  Status close();
+  // Makes the other side's waiting end with an error.
+  void give_up() { stage_->give_up(); }
+
+  const PeerOptions& options() const { return options_; }
+  Stage& stage() { return *stage_; }
+  Channel& channel() { return channel_; }
+  const Device& device() const { return device_; }
+
+  // Local memory. kWrite: the sender's source and the receiver's landing region; kRead: the sender's
+  // source and the receiver's destination; kAlias: the sender's source.
+  std::byte* pool() const { return pool_.data(); }  // pool_bytes; nullptr where the other side has it
+  std::byte* side() const { return side_.data(); }  // half of it, where this side has no pool
+  std::uint64_t side_bytes() const { return options_.pool_bytes / 2; }
+  std::byte* echo() const { return echo_.data(); }  // kWrite: where answers land at the sender, or
+                                                    // what the receiver answers with
+  // The other side's regions.
+  const RemoteRegion& remote_pool() const { return remote_pool_; }
+  const RemoteRegion& remote_echo() const { return remote_echo_; }
+
+ private:
+  explicit Peer(const PeerOptions& options) : options_(options) {}
+  Status allocate();
+  Status publish();
+  Status look_up();
+
+  PeerOptions options_;
+  std::unique_ptr<Stage> stage_;
+  Device device_;
+  Channel channel_;
+  MemoryRegion pool_, side_, echo_;
+  RemoteRegion remote_pool_, remote_echo_;
+};
+
+// The loops of either side (p2p_sender.cc, p2p_receiver.cc).
+Result<Outcome> run_sender(Peer& peer, const Phase& phase);
+Result<Outcome> run_receiver(Peer& peer, const Phase& phase);
+
+}  // namespace farwrite::bench

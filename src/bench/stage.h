@@ -1,0 +1,66 @@
+// Stage: one shared mapping in which two measuring processes meet and the raw limits are taken.
+//
+// It is the harness's own, not Farwrite's: Python makes the memfd and hands it to the child.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "farwrite/status.h"
+
+namespace farwrite::bench {
+
+inline constexpr std::uint32_t kMaxLanes = 16;
+inline constexpr std::uint64_t kEchoBytes = std::uint64_t{1} << 20;
+inline constexpr std::size_t kMaxOneWaySamples = 4096;
+
+// The physical limit of a hand-over: counter and an 8-byte payload in one cache line. 128 bytes
+// apart, because processors fetch lines in pairs.
+struct alignas(128) RawLine {
+  std::atomic<std::uint32_t> produced;
+  std::atomic<std::uint32_t> sleeping;  // the consumer waits, or is about to, on `produced`
+  std::uint64_t payload;
+};
+
+// Thread-safe. Nothing in it is trusted beyond this harness.
+class Stage {
+ public:
+  // Bytes of memfd that a stage with a pool of `pool_bytes` needs.
+  static std::uint64_t bytes_for(std::uint64_t pool_bytes);
+  // Maps and prefaults the memfd; the caller keeps `fd`.
+  static Result<std::unique_ptr<Stage>> map(int fd, std::uint64_t pool_bytes);
+  ~Stage();
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  // Waits until the other process is here too. An error after 60 s, or when either side gave up.
+  Status meet();
+  // Makes every waiting of both processes end with an error.
+  void give_up();
+  bool given_up() const;
+
+  RawLine& to_receiver(std::uint32_t lane) const;
+  RawLine& to_sender(std::uint32_t lane) const;
+  // Where the sender notes when it began transfer `sample`, CLOCK_MONOTONIC nanoseconds.
+  std::int64_t& began(std::size_t sample) const;
+  std::byte* echo() const;  // kEchoBytes that the receiver writes
+  std::byte* pool() const { return pool_; }
+  std::uint64_t pool_bytes() const { return pool_bytes_; }
+
+ private:
+  struct Control;
+  Stage(std::byte* base, std::uint64_t pool_bytes);
+
+  Control* control_;
+  std::byte* pool_;
+  std::uint64_t pool_bytes_;
+};
+
+// futex(2) over shared memory. wait() returns at once if *word != seen, and after 100 ms at most.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen);
+void futex_wake(std::atomic<std::uint32_t>& word);
+
+}  // namespace farwrite::bench

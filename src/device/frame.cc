@@ -1,0 +1,64 @@
+#include "device/frame.h"
+
+#include <string>
+
+#include "core/wire.h"
+#include "device/tcp_socket.h"
+
+namespace farwrite::device {
+namespace {
+
+Status oversized(std::uint32_t bytes, std::string_view operation) {
+  return Status::error(StatusCode::kProtocolError, {operation},
+                       "the peer announced a message of " + std::to_string(bytes) + " bytes",
+                       "check that the peer is a Farwrite device");
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_frame(FrameType type, ByteView body) {
+  core::WireWriter writer;
+  writer.u32(static_cast<std::uint32_t>(body.size));
+  writer.u16(static_cast<std::uint16_t>(type));
+  writer.bytes(body);
+  return writer.take();
+}
+
+Status send_frame(int socket, FrameType type, ByteView body, core::Deadline deadline,
+                  std::string_view operation) {
+  const std::vector<std::byte> frame = encode_frame(type, body);
+  return send_all(socket, {frame.data(), frame.size()}, deadline, operation);
+}
+
+Result<Frame> receive_frame(int socket, core::Deadline deadline, std::string_view operation) {
+  std::byte header[kFrameHeaderBytes];
+  FARWRITE_RETURN_IF_ERROR(receive_all(socket, {header, sizeof(header)}, deadline, operation));
+  core::WireReader reader({header, sizeof(header)});
+  const std::uint32_t body_bytes = reader.u32();
+  Frame frame;
+  frame.type = static_cast<FrameType>(reader.u16());
+  if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, operation);
+  frame.body.resize(body_bytes);
+  FARWRITE_RETURN_IF_ERROR(
+      receive_all(socket, {frame.body.data(), frame.body.size()}, deadline, operation));
+  return frame;
+}
+
+Status FrameSplitter::feed(ByteView bytes,
+                           const std::function<void(FrameType, ByteView body)>& on_frame) {
+  pending_.insert(pending_.end(), bytes.data, bytes.data + bytes.size);
+  std::size_t at = 0;
+  while (pending_.size() - at >= kFrameHeaderBytes) {
+    core::WireReader header({pending_.data() + at, kFrameHeaderBytes});
+    const std::uint32_t body_bytes = header.u32();
+    const auto type = static_cast<FrameType>(header.u16());
+    if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, "read a control message");
+    if (pending_.size() - at - kFrameHeaderBytes < body_bytes) break;
+    on_frame(type, {pending_.data() + at + kFrameHeaderBytes, body_bytes});
+    at += kFrameHeaderBytes + body_bytes;
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
+  return Status();
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,165 @@
+#include "device/tcp_socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace farwrite::device {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_view operation) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(),
+                                   &hints, &found);
+  if (failed != 0) {
+    return Status::error(StatusCode::kInvalidArgument, {operation, endpoint.to_string()},
+                         std::string("the host does not resolve: ") + ::gai_strerror(failed),
+                         "check the host's spelling and the name service");
+  }
+  return AddressList(found, &::freeaddrinfo);
+}
+
+Status wait_for(int socket, short events, core::Deadline deadline, std::string_view operation) {
+  while (true) {
+    pollfd entry{socket, events, 0};
+    const int ready = ::poll(&entry, 1, deadline.poll_timeout_ms());
+    if (ready > 0) return Status();
+    if (ready == 0) {
+      return Status::error(StatusCode::kDeadlineExceeded, {operation}, "the peer did not answer",
+                           "check that it is running and not stopped, or allow more time");
+    }
+    if (errno != EINTR) {
+      return Status::system_error(StatusCode::kInternal, {operation}, "poll failed", errno,
+                                  "report this");
+    }
+  }
+}
+
+Status connection_lost(std::string_view operation, int error_number) {
+  if (error_number == 0) {
+    return Status::error(StatusCode::kUnavailable, {operation}, "the peer closed the connection",
+                         "see the peer's log for its reason");
+  }
+  return Status::system_error(StatusCode::kUnavailable, {operation}, "the connection broke",
+                              error_number, "see whether the peer is still running");
+}
+
+}  // namespace
+
+Result<Listener> listen_tcp(const Endpoint& endpoint) {
+  constexpr std::string_view kOperation = "listen";
+  auto addresses = resolve(endpoint, /*passive=*/true, kOperation);
+  if (!addresses.ok()) return addresses.status();
+  const addrinfo& address = **addresses;
+  Listener listener;
+  listener.socket = core::UniqueFd(
+      ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int one = 1;
+  if (!listener.socket.valid() ||
+      ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+      ::bind(listener.socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
+      ::listen(listener.socket.get(), 128) != 0) {
+    const bool taken = errno == EADDRINUSE;
+    return Status::system_error(
+        taken ? StatusCode::kAlreadyExists : StatusCode::kUnavailable,
+        {kOperation, endpoint.to_string()},
+        taken ? "somebody listens there already" : "the address cannot be listened on", errno,
+        taken ? "choose another port, or 0 for a free one" : "choose an address of this host");
+  }
+  sockaddr_storage bound{};
+  socklen_t length = sizeof(bound);
+  ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound), &length);
+  listener.endpoint.host = endpoint.host;
+  listener.endpoint.port = ntohs(bound.ss_family == AF_INET6
+                                     ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
+                                     : reinterpret_cast<sockaddr_in&>(bound).sin_port);
+  return listener;
+}
+
+Result<core::UniqueFd> connect_tcp(const Endpoint& endpoint, core::Deadline deadline) {
+  constexpr std::string_view kOperation = "connect";
+  auto addresses = resolve(endpoint, /*passive=*/false, kOperation);
+  if (!addresses.ok()) return addresses.status();
+  int last_error = 0;
+  for (const addrinfo* address = addresses->get(); address != nullptr;
+       address = address->ai_next) {
+    core::UniqueFd socket(
+        ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.valid()) {
+      last_error = errno;
+      continue;
+    }
+    if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0) {
+      last_error = errno;
+      if (last_error != EINPROGRESS) continue;
+      FARWRITE_RETURN_IF_ERROR(wait_for(socket.get(), POLLOUT, deadline, kOperation));
+      socklen_t length = sizeof(last_error);
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &last_error, &length);
+      if (last_error != 0) continue;
+    }
+    set_no_delay(socket.get());
+    return socket;
+  }
+  return Status::system_error(StatusCode::kUnavailable, {kOperation, endpoint.to_string()},
+                              "nobody can be reached there", last_error,
+                              "start the peer first, and check its address and port");
+}
+
+Status send_all(int socket, ByteView bytes, core::Deadline deadline, std::string_view operation) {
+  std::size_t done = 0;
+  while (done < bytes.size) {
+    const ssize_t count =
+        ::send(socket, bytes.data + done, bytes.size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count >= 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN) {
+      FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLOUT, deadline, operation));
+    } else if (errno != EINTR) {
+      return connection_lost(operation, errno);
+    }
+  }
+  return Status();
+}
+
+Status receive_all(int socket, MutableByteView bytes, core::Deadline deadline,
+                   std::string_view operation) {
+  std::size_t done = 0;
+  while (done < bytes.size) {
+    const ssize_t count = ::recv(socket, bytes.data + done, bytes.size - done, MSG_DONTWAIT);
+    if (count > 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (count == 0) {
+      return connection_lost(operation, 0);
+    } else if (errno == EAGAIN) {
+      FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLIN, deadline, operation));
+    } else if (errno != EINTR) {
+      return connection_lost(operation, errno);
+    }
+  }
+  return Status();
+}
+
+bool has_input(int socket) {
+  pollfd entry{socket, POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+void set_no_delay(int socket) {
+  const int one = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,194 @@
+#include "fabric/shm/attach.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "core/wire.h"
+
+namespace farwrite::fabric::shm {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x4d485346;  // "FSHM"
+constexpr std::string_view kOperation = "attach";
+
+enum class PacketType : std::uint16_t { kAttach = 1, kAttached = 2, kConfirm = 3 };
+
+void write_header(core::WireWriter& writer, PacketType type) {
+  writer.u32(kMagic);
+  writer.u16(static_cast<std::uint16_t>(type));
+}
+
+bool header_is(core::WireReader& reader, PacketType type) {
+  const bool magic = reader.u32() == kMagic;
+  return reader.u16() == static_cast<std::uint16_t>(type) && magic;
+}
+
+void write_geometry(core::WireWriter& writer, const MailboxGeometry& geometry) {
+  writer.u32(geometry.lanes);
+  writer.u32(geometry.cells);
+  writer.u32(geometry.rows);
+}
+
+MailboxGeometry read_geometry(core::WireReader& reader) {
+  MailboxGeometry geometry;
+  geometry.lanes = reader.u32();
+  geometry.cells = reader.u32();
+  geometry.rows = reader.u32();
+  return geometry;
+}
+
+Status broken(std::string_view cause) {
+  return Status::error(StatusCode::kProtocolError, {kOperation, {}, "shm"}, cause,
+                       "run the same Farwrite release on both sides");
+}
+
+Status another_host() {
+  return Status::error(StatusCode::kUnavailable, {kOperation, {}, "shm"},
+                       "the peer could not read a nonce out of our memory, so the two processes "
+                       "share none",
+                       "use a fabric that crosses hosts");
+}
+
+// Our half: a mailbox and its doorbells.
+Status make_own_half(std::uint32_t lanes, Attachment& attachment) {
+  MailboxGeometry geometry;
+  geometry.lanes = lanes;
+  auto own = OwnMailbox::create(geometry);
+  if (!own.ok()) return own.status();
+  attachment.own = *std::move(own);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    core::UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!doorbell.valid()) {
+      return Status::system_error(StatusCode::kResourceExhausted, {kOperation, {}, "shm"},
+                                  "no doorbell to be had", errno,
+                                  "raise the limit of open files (ulimit -n)");
+    }
+    attachment.own_doorbells.push_back(std::move(doorbell));
+  }
+  return Status();
+}
+
+std::vector<int> own_fds(const Attachment& attachment) {
+  std::vector<int> fds{attachment.own.segment->fd()};
+  for (const core::UniqueFd& doorbell : attachment.own_doorbells) fds.push_back(doorbell.get());
+  return fds;
+}
+
+// The peer's half, checked: a plausible mailbox and a doorbell for each lane.
+Status take_peer_half(const MailboxGeometry& geometry, core::UniqueFd mailbox,
+                      std::vector<core::UniqueFd> doorbells, std::uint32_t lanes,
+                      Attachment& attachment) {
+  if (!geometry.plausible() || geometry.lanes != lanes || doorbells.size() != lanes) {
+    return broken("the peer's mailbox has an implausible geometry");
+  }
+  auto peer = PeerMailbox::map(std::move(mailbox), geometry);
+  if (!peer.ok()) return peer.status();
+  attachment.peer = *std::move(peer);
+  attachment.peer_doorbells = std::move(doorbells);
+  return Status();
+}
+
+// Splits a packet's descriptors into the mailbox and the doorbells; false if there are none.
+bool split_fds(Packet& packet, core::UniqueFd& mailbox, std::vector<core::UniqueFd>& doorbells) {
+  if (packet.fds.empty()) return false;
+  mailbox = std::move(packet.fds.front());
+  doorbells.assign(std::make_move_iterator(packet.fds.begin() + 1),
+                   std::make_move_iterator(packet.fds.end()));
+  return true;
+}
+
+bool is_nonce(ByteView echo, const Nonce& nonce) {
+  return core::constant_time_equal(echo, {nonce.data(), nonce.size()});
+}
+
+}  // namespace
+
+core::Digest attach_proof(const std::array<std::byte, 32>& secret) {
+  constexpr std::string_view kLabel = "farwrite shm attach";
+  return core::hmac_sha256({secret.data(), secret.size()}, {kLabel.data(), kLabel.size()});
+}
+
+Result<AttachOffer> AttachOffer::decode(Packet packet) {
+  core::WireReader reader({packet.bytes.data(), packet.bytes.size()});
+  const bool known = header_is(reader, PacketType::kAttach);
+  const ByteView proof = reader.bytes(core::Digest().size());
+  AttachOffer offer;
+  offer.geometry = read_geometry(reader);
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  if (!known) return broken("the first packet is no ATTACH");
+  std::copy_n(proof.data, proof.size, offer.proof.begin());
+  if (!split_fds(packet, offer.mailbox, offer.doorbells)) {
+    return broken("ATTACH came without descriptors");
+  }
+  return offer;
+}
+
+Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest& request) {
+  Attachment attachment;
+  attachment.socket = std::move(socket);
+  const int fd = attachment.socket.get();
+  FARWRITE_RETURN_IF_ERROR(check_same_user(fd));
+  FARWRITE_RETURN_IF_ERROR(make_own_half(request.lanes, attachment));
+
+  core::WireWriter attach;
+  write_header(attach, PacketType::kAttach);
+  const core::Digest proof = attach_proof(request.secret);
+  attach.bytes({proof.data(), proof.size()});
+  write_geometry(attach, attachment.own.view.geometry());
+  FARWRITE_RETURN_IF_ERROR(
+      send_packet(fd, attach.view(), own_fds(attachment), request.deadline, kOperation));
+
+  auto packet = receive_packet(fd, request.deadline, kOperation);
+  if (!packet.ok()) return packet.status();
+  core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
+  const bool known = header_is(reader, PacketType::kAttached);
+  const ByteView echo = reader.bytes(Nonce().size());
+  const MailboxGeometry geometry = read_geometry(reader);
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  if (!known) return broken("the peer's answer is no ATTACHED");
+  if (!is_nonce(echo, attachment.own.nonce)) return another_host();
+  core::UniqueFd mailbox;
+  std::vector<core::UniqueFd> doorbells;
+  if (!split_fds(*packet, mailbox, doorbells)) return broken("ATTACHED came without descriptors");
+  FARWRITE_RETURN_IF_ERROR(take_peer_half(geometry, std::move(mailbox), std::move(doorbells),
+                                          request.lanes, attachment));
+
+  core::WireWriter confirm;
+  write_header(confirm, PacketType::kConfirm);
+  confirm.bytes({attachment.peer.nonce.data(), attachment.peer.nonce.size()});
+  FARWRITE_RETURN_IF_ERROR(send_packet(fd, confirm.view(), {}, request.deadline, kOperation));
+  return attachment;
+}
+
+Result<Attachment> attach_accepting(core::UniqueFd socket, AttachOffer offer,
+                                    const AttachRequest& request) {
+  Attachment attachment;
+  attachment.socket = std::move(socket);
+  const int fd = attachment.socket.get();
+  FARWRITE_RETURN_IF_ERROR(make_own_half(request.lanes, attachment));
+  FARWRITE_RETURN_IF_ERROR(take_peer_half(offer.geometry, std::move(offer.mailbox),
+                                          std::move(offer.doorbells), request.lanes, attachment));
+
+  core::WireWriter attached;
+  write_header(attached, PacketType::kAttached);
+  attached.bytes({attachment.peer.nonce.data(), attachment.peer.nonce.size()});
+  write_geometry(attached, attachment.own.view.geometry());
+  FARWRITE_RETURN_IF_ERROR(
+      send_packet(fd, attached.view(), own_fds(attachment), request.deadline, kOperation));
+
+  auto packet = receive_packet(fd, request.deadline, kOperation);
+  if (!packet.ok()) return packet.status();
+  core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
+  const bool known = header_is(reader, PacketType::kConfirm);
+  const ByteView echo = reader.bytes(Nonce().size());
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  if (!known) return broken("the peer's last packet is no CONFIRM");
+  if (!is_nonce(echo, attachment.own.nonce)) return another_host();
+  return attachment;
+}
+
+}  // namespace farwrite::fabric::shm

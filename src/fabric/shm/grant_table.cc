@@ -1,0 +1,64 @@
+#include "fabric/shm/grant_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace farwrite::fabric::shm {
+
+Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& segment,
+                                        std::uint64_t region_id, std::string_view peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::uint32_t row = 0;
+  if (!free_rows_.empty()) {
+    row = free_rows_.back();
+    free_rows_.pop_back();
+  } else if (next_unused_row_ < mailbox_.geometry().rows) {
+    row = next_unused_row_++;
+  } else {
+    return Status::error(StatusCode::kResourceExhausted, {"allocate landing memory", peer, "shm"},
+                         "all " + std::to_string(mailbox_.geometry().rows) +
+                             " regions that this peer may write are in use",
+                         "close regions, or use fewer and larger ones");
+  }
+  const std::uint64_t key = GrantKey{segment->id(), row}.pack();
+  live_.insert(key);
+  if (std::find(segments_.begin(), segments_.end(), segment) == segments_.end()) {
+    segments_.push_back(segment);
+  }
+  mailbox_.row(row).open_region.store(region_id);
+  return key;
+}
+
+Status GrantTable::revoke(std::uint64_t key, core::Deadline deadline, std::string_view peer) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!live_.contains(key)) return Status();
+  }
+  GrantRow& row = mailbox_.row(GrantKey::unpack(key).row);
+  row.open_region.store(0);
+  std::chrono::microseconds pause(1);
+  while (row.inflight.load() != 0 && !peer_dead_.load()) {
+    if (deadline.expired()) {
+      return Status::error(StatusCode::kPeerSilent, {"close a region", peer, "shm"},
+                           "the peer is in the middle of a write and does not finish it",
+                           "the memory stays quarantined until it does, or until its process ends");
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (live_.erase(key) > 0) free_rows_.push_back(GrantKey::unpack(key).row);
+  return Status();
+}
+
+std::shared_ptr<memory::Segment> GrantTable::find_segment(std::uint32_t segment_id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& segment : segments_) {
+    if (segment->id() == segment_id) return segment;
+  }
+  return nullptr;
+}
+
+}  // namespace farwrite::fabric::shm

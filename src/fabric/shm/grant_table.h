@@ -1,0 +1,73 @@
+// GrantTable: which of our landing regions the peer may write, and whether it is writing now.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
+#include "core/deadline.h"
+#include "fabric/shm/mailbox.h"
+#include "farwrite/status.h"
+#include "memory/segment.h"
+
+namespace farwrite::fabric::shm {
+
+// A key for descriptors: the segment, and the row of the mailbox that guards the region.
+struct GrantKey {
+  std::uint32_t segment_id = 0;
+  std::uint32_t row = 0;
+
+  std::uint64_t pack() const { return std::uint64_t{segment_id} << 32 | row; }
+  static GrantKey unpack(std::uint64_t key) {
+    return {static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key)};
+  }
+};
+
+// The owner's side. The rows lie in memory that the peer can write, so what it trusts is kept here;
+// a peer that scribbles on them can only delay the reuse of its own landing memory. Thread-safe.
+class GrantTable {
+ public:
+  explicit GrantTable(const MailboxView& mailbox) : mailbox_(mailbox) {}
+
+  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment,
+                              std::uint64_t region_id, std::string_view peer);
+  // Ok once no later byte of the peer can land; kPeerSilent when it did not settle in time.
+  Status revoke(std::uint64_t key, core::Deadline deadline, std::string_view peer);
+  // The peer's process is gone: nothing of it lands any more, whatever the rows say.
+  void peer_died() { peer_dead_.store(true); }
+
+  // A segment that holds granted regions, or null: only those may be handed to the peer.
+  std::shared_ptr<memory::Segment> find_segment(std::uint32_t segment_id) const;
+
+ private:
+  const MailboxView mailbox_;
+  std::atomic<bool> peer_dead_{false};
+  mutable std::mutex mutex_;
+  std::uint32_t next_unused_row_ = 0;
+  std::vector<std::uint32_t> free_rows_;
+  std::unordered_set<std::uint64_t> live_;  // packed keys
+  std::vector<std::shared_ptr<memory::Segment>> segments_;
+};
+
+// The peer's side: announces one write for as long as it lives.
+class InflightWrite {
+ public:
+  InflightWrite(GrantRow& row, std::uint64_t region_id) : row_(row) {
+    row_.inflight.fetch_add(1);
+    open_ = row_.open_region.load() == region_id;
+  }
+  ~InflightWrite() { row_.inflight.fetch_sub(1, std::memory_order_release); }
+  InflightWrite(const InflightWrite&) = delete;
+  InflightWrite& operator=(const InflightWrite&) = delete;
+
+  bool open() const { return open_; }
+
+ private:
+  GrantRow& row_;
+  bool open_ = false;
+};
+
+}  // namespace farwrite::fabric::shm

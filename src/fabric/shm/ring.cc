@@ -1,0 +1,105 @@
+#include "fabric/shm/ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace farwrite::fabric::shm {
+namespace {
+
+constexpr std::uint32_t stamp_of(std::uint64_t position) {
+  return static_cast<std::uint32_t>(position) + 1;
+}
+
+// Calls `copy(cell bytes, payload offset, count)` for the pieces of a payload that starts in the
+// cell at `position`: the first cell's 48 bytes, then whole cells up to the ring's end, then the
+// rest from its start.
+template <typename Copy>
+void for_each_piece(Cell* cells, std::uint64_t cell_count, std::uint64_t position,
+                    std::uint64_t length, Copy copy) {
+  const std::uint64_t first = std::min<std::uint64_t>(length, kInlinePayload);
+  copy(cells[position & (cell_count - 1)].payload, std::uint64_t{0}, first);
+  std::uint64_t done = first;
+  std::uint64_t at = position + 1;
+  while (done < length) {
+    const std::uint64_t index = at & (cell_count - 1);
+    const std::uint64_t piece = std::min(length - done, (cell_count - index) * sizeof(Cell));
+    copy(reinterpret_cast<std::byte*>(&cells[index]), done, piece);
+    done += piece;
+    at += (piece + sizeof(Cell) - 1) / sizeof(Cell);
+  }
+}
+
+}  // namespace
+
+RingProducer::Outcome RingProducer::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
+  const std::uint64_t needed = cells_for(payload.size);
+  if (tail_ - known_head_ + needed > cell_count_) {
+    const std::uint64_t head = control_->head.load(std::memory_order_acquire);
+    // A head that goes back or passes us cannot come from an honest receiver.
+    if (head < known_head_ || head > tail_) return Outcome::kCorrupt;
+    known_head_ = head;
+    if (tail_ - known_head_ + needed > cell_count_) return Outcome::kFull;
+  }
+  Cell& cell = cells_[tail_ & (cell_count_ - 1)];
+  cell.kind = kind;
+  cell.reserved = 0;
+  cell.tag = tag;
+  cell.length = static_cast<std::uint32_t>(payload.size);
+  if (payload.size > 0) {
+    for_each_piece(cells_, cell_count_, tail_, payload.size,
+                   [&](std::byte* to, std::uint64_t offset, std::uint64_t count) {
+                     std::memcpy(to, payload.data + offset, count);
+                   });
+  }
+  cell.stamp.store(stamp_of(tail_), std::memory_order_release);
+  tail_ += needed;
+  return Outcome::kPushed;
+}
+
+bool RingProducer::take_wake_request() {
+  // Pairs with request_wake(): either we see the request, or the receiver sees our stamp.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (control_->asleep.load(std::memory_order_relaxed) == 0) [[likely]] {
+    return false;
+  }
+  return control_->asleep.exchange(0, std::memory_order_relaxed) != 0;
+}
+
+RingConsumer::Outcome RingConsumer::pop(Record& record) {
+  if (empty()) return Outcome::kEmpty;
+  const Cell& cell = cells_[head_ & (cell_count_ - 1)];
+  record.kind = cell.kind;
+  record.tag = cell.tag;
+  const std::uint64_t length = cell.length;
+  if (record.kind != RecordKind::kNotification && record.kind != RecordKind::kMessage) {
+    return Outcome::kCorrupt;
+  }
+  if (length > max_payload(cell_count_)) return Outcome::kCorrupt;
+  const std::uint64_t taken = cells_for(length);
+  record.payload.clear();
+  if (length > 0) {
+    record.payload.resize(length);
+    for_each_piece(cells_, cell_count_, head_, length,
+                   [&](const std::byte* from, std::uint64_t offset, std::uint64_t count) {
+                     std::memcpy(record.payload.data() + offset, from, count);
+                   });
+    for (std::uint64_t i = 1; i < taken; ++i) {
+      cells_[(head_ + i) & (cell_count_ - 1)].stamp.store(0, std::memory_order_relaxed);
+    }
+  }
+  head_ += taken;
+  control_->head.store(head_, std::memory_order_release);
+  return Outcome::kRecord;
+}
+
+bool RingConsumer::empty() const {
+  const Cell& cell = cells_[head_ & (cell_count_ - 1)];
+  return cell.stamp.load(std::memory_order_acquire) != stamp_of(head_);
+}
+
+void RingConsumer::request_wake() {
+  control_->asleep.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+}  // namespace farwrite::fabric::shm

@@ -1,0 +1,101 @@
+// Ring: notifications and short messages from one process to another, through shared cells.
+//
+// The cells lie in the receiver's mailbox, which the sender maps. A record fills one cell of 64
+// bytes, or several in a row for a longer message. Its first cell's stamp is released last, so a
+// receiver that acquires the stamp sees the whole record, and every write the sender made before.
+// The receiver trusts nothing: it copies a header into private memory once, then checks it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "farwrite/bytes.h"
+
+namespace farwrite::fabric::shm {
+
+enum class RecordKind : std::uint16_t { kNotification = 1, kMessage = 2 };
+
+// One cell. A record's later cells hold payload only; the receiver clears their stamp when it
+// frees them, so that old payload is never taken for a stamp.
+struct alignas(64) Cell {
+  std::atomic<std::uint32_t> stamp;  // low 32 bits of the record's position, plus one
+  RecordKind kind;
+  std::uint16_t reserved;
+  std::uint32_t tag;
+  std::uint32_t length;  // payload bytes
+  std::byte payload[48];
+};
+static_assert(sizeof(Cell) == 64 && std::atomic<std::uint32_t>::is_always_lock_free);
+
+inline constexpr std::size_t kInlinePayload = sizeof(Cell::payload);
+
+// What the receiver of a lane tells its sender. Two cache lines: the sender reads `asleep` at every
+// push, and `head` only when the ring looks full.
+struct LaneControl {
+  alignas(64) std::atomic<std::uint64_t> head;    // cells consumed so far
+  alignas(64) std::atomic<std::uint32_t> asleep;  // 1: ring the doorbell after the next push
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+struct Record {
+  RecordKind kind = RecordKind::kNotification;
+  std::uint32_t tag = 0;
+  std::vector<std::byte> payload;
+};
+
+// The sending end; the caller serializes its threads. `cell_count` is a power of two.
+class RingProducer {
+ public:
+  enum class Outcome { kPushed, kFull, kCorrupt };
+
+  RingProducer(Cell* cells, LaneControl* control, std::uint32_t cell_count)
+      : cells_(cells), control_(control), cell_count_(cell_count) {}
+
+  Outcome push(RecordKind kind, std::uint32_t tag, ByteView payload);
+  // Whether the receiver asked to be woken; clears the request, so only one push wakes it.
+  bool take_wake_request();
+
+ private:
+  Cell* cells_;
+  LaneControl* control_;
+  std::uint64_t cell_count_;
+  std::uint64_t tail_ = 0;
+  std::uint64_t known_head_ = 0;
+};
+
+// The receiving end; one thread at a time.
+class RingConsumer {
+ public:
+  enum class Outcome { kRecord, kEmpty, kCorrupt };
+
+  RingConsumer(Cell* cells, LaneControl* control, std::uint32_t cell_count)
+      : cells_(cells), control_(control), cell_count_(cell_count) {}
+
+  Outcome pop(Record& record);
+  bool empty() const;
+  void request_wake();
+  void withdraw_wake_request() { control_->asleep.store(0, std::memory_order_relaxed); }
+
+ private:
+  Cell* cells_;
+  LaneControl* control_;
+  std::uint64_t cell_count_;
+  std::uint64_t head_ = 0;
+};
+
+// Cells that a record with this much payload takes.
+constexpr std::uint64_t cells_for(std::uint64_t payload_bytes) {
+  return payload_bytes <= kInlinePayload
+             ? 1
+             : 1 + (payload_bytes - kInlinePayload + sizeof(Cell) - 1) / sizeof(Cell);
+}
+
+// The longest payload a ring of this size takes: a quarter of it, so that one message never waits
+// for the ring to be all empty.
+constexpr std::uint64_t max_payload(std::uint64_t cell_count) {
+  return (cell_count / 4) * sizeof(Cell);
+}
+
+}  // namespace farwrite::fabric::shm

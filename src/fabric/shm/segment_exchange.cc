@@ -1,0 +1,146 @@
+#include "fabric/shm/segment_exchange.h"
+
+#include <sys/epoll.h>
+
+#include <chrono>
+#include <utility>
+
+#include "core/wire.h"
+
+namespace farwrite::fabric::shm {
+namespace {
+
+constexpr std::string_view kOperation = "open a region";
+
+enum class PacketType : std::uint16_t { kRequest = 16, kAnswer = 17 };
+
+}  // namespace
+
+SegmentExchange::SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer,
+                                 FindSegment find, std::function<void(const Status&)> on_closed)
+    : socket_(std::move(socket)),
+      loop_(loop),
+      peer_(std::move(peer)),
+      find_(std::move(find)),
+      on_closed_(std::move(on_closed)) {
+  const Status watched =
+      loop_.add_fd(socket_.get(), EPOLLIN, [this](std::uint32_t) { on_readable(); });
+  if (!watched.ok()) fail(watched);
+}
+
+SegmentExchange::~SegmentExchange() { loop_.remove_fd(socket_.get()); }
+
+Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint32_t segment_id,
+                                                                       core::Deadline deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Import& import = imports_[segment_id];
+  if (import.mapped != nullptr) return import.mapped;
+  if (!import.requested) {
+    import.requested = true;
+    import.failure = Status();
+    core::WireWriter request;
+    request.u16(static_cast<std::uint16_t>(PacketType::kRequest));
+    request.u32(segment_id);
+    lock.unlock();
+    const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOperation);
+    lock.lock();
+    if (!sent.ok()) {
+      import.requested = false;
+      return sent;
+    }
+  }
+  while (import.mapped == nullptr && import.failure.ok() && ended_.ok()) {
+    if (deadline.expired()) {
+      return Status::error(StatusCode::kDeadlineExceeded, {kOperation, peer_, "shm"},
+                           "the peer did not hand over its memory in time",
+                           "check that the peer is not stopped, or allow more time");
+    }
+    if (deadline.is_never()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, deadline.remaining());
+    }
+  }
+  if (import.mapped != nullptr) return import.mapped;
+  return import.failure.ok() ? ended_ : import.failure;
+}
+
+void SegmentExchange::fail(const Status& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (ended_.ok()) ended_ = reason;
+  changed_.notify_all();
+}
+
+void SegmentExchange::on_readable() {
+  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOperation);
+  if (!packet.ok()) {
+    if (packet.status().code() == StatusCode::kDeadlineExceeded) return;  // a spurious wake-up
+    loop_.remove_fd(socket_.get());
+    fail(packet.status());
+    if (on_closed_) on_closed_(packet.status());
+    return;
+  }
+  core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
+  const auto type = static_cast<PacketType>(reader.u16());
+  const std::uint32_t segment_id = reader.u32();
+  if (type == PacketType::kRequest && reader.finish(kOperation).ok()) {
+    answer(segment_id);
+    return;
+  }
+  const bool found = reader.u8() != 0;
+  const bool writable = reader.u8() != 0;
+  const std::uint64_t bytes = reader.u64();
+  Status finished = reader.finish(kOperation);
+  if (finished.ok() && type == PacketType::kAnswer && (!found || packet->fds.size() == 1)) {
+    take_answer(segment_id, found, bytes, writable,
+                found ? std::move(packet->fds.front()) : core::UniqueFd());
+    return;
+  }
+  if (finished.ok()) {
+    finished = Status::error(StatusCode::kProtocolError, {kOperation, peer_, "shm"},
+                             "an unknown packet on the unix socket",
+                             "run the same Farwrite release on both sides");
+  }
+  loop_.remove_fd(socket_.get());
+  fail(finished);
+  if (on_closed_) on_closed_(finished);
+}
+
+void SegmentExchange::answer(std::uint32_t segment_id) {
+  const std::shared_ptr<memory::Segment> segment = find_(segment_id);
+  core::WireWriter writer;
+  writer.u16(static_cast<std::uint16_t>(PacketType::kAnswer));
+  writer.u32(segment_id);
+  writer.u8(segment != nullptr ? 1 : 0);
+  const bool writable = segment != nullptr && segment->use() == memory::SegmentUse::kLanding;
+  writer.u8(writable ? 1 : 0);
+  writer.u64(segment != nullptr ? segment->bytes() : 0);
+  std::vector<int> fds;
+  if (segment != nullptr) fds.push_back(segment->fd());
+  // A peer that does not read its answers must not hold the loop up.
+  const Status sent = send_packet(socket_.get(), writer.view(), fds,
+                                  core::Deadline::after(std::chrono::milliseconds(100)), kOperation);
+  if (!sent.ok()) fail(sent);
+}
+
+void SegmentExchange::take_answer(std::uint32_t segment_id, bool found, std::uint64_t bytes,
+                                  bool writable, core::UniqueFd fd) {
+  Result<std::shared_ptr<memory::MappedSegment>> mapped =
+      found ? memory::MappedSegment::map(std::move(fd), bytes, writable)
+            : Result<std::shared_ptr<memory::MappedSegment>>(Status::error(
+                  StatusCode::kNotFound, {kOperation, peer_, "shm"},
+                  "the peer has no such memory for us (any more)",
+                  "ask for a fresh descriptor; landing memory is for the peer it was made for"));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto import = imports_.find(segment_id);
+  if (import == imports_.end() || !import->second.requested) return;  // nobody asked
+  import->second.requested = false;
+  if (mapped.ok()) {
+    import->second.mapped = *std::move(mapped);
+  } else {
+    import->second.failure = mapped.status();
+  }
+  changed_.notify_all();
+}
+
+}  // namespace farwrite::fabric::shm

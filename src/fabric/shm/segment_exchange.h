@@ -1,0 +1,68 @@
+// SegmentExchange: how two attached processes hand each other segments.
+//
+// A segment's descriptor is asked for when the first region inside it is opened, and mapped once.
+// Requests and answers are packets on the link's unix socket, served by the device's event loop.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/deadline.h"
+#include "core/event_loop.h"
+#include "core/unique_fd.h"
+#include "fabric/shm/packet_socket.h"
+#include "farwrite/status.h"
+#include "memory/segment.h"
+
+namespace farwrite::fabric::shm {
+
+// Finds a segment that this peer may map, or null.
+using FindSegment = std::function<std::shared_ptr<memory::Segment>(std::uint32_t segment_id)>;
+
+// Thread-safe.
+class SegmentExchange {
+ public:
+  // `on_closed` is called on the loop's thread, once, when the peer's socket ends or breaks.
+  SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer, FindSegment find,
+                  std::function<void(const Status&)> on_closed);
+  ~SegmentExchange();
+  SegmentExchange(const SegmentExchange&) = delete;
+  SegmentExchange& operator=(const SegmentExchange&) = delete;
+
+  // The peer's segment, mapped; asks the peer the first time. Must not be called on the loop's
+  // thread, which the answer needs.
+  Result<std::shared_ptr<memory::MappedSegment>> obtain(std::uint32_t segment_id,
+                                                        core::Deadline deadline);
+  // Ends every obtain() with `reason`, now and later.
+  void fail(const Status& reason);
+
+ private:
+  void on_readable();
+  void answer(std::uint32_t segment_id);
+  void take_answer(std::uint32_t segment_id, bool found, std::uint64_t bytes, bool writable,
+                   core::UniqueFd fd);
+
+  struct Import {
+    std::shared_ptr<memory::MappedSegment> mapped;
+    Status failure;
+    bool requested = false;
+  };
+
+  const core::UniqueFd socket_;
+  core::EventLoop& loop_;
+  const std::string peer_;
+  const FindSegment find_;
+  std::function<void(const Status&)> on_closed_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint32_t, Import> imports_;
+  Status ended_;
+};
+
+}  // namespace farwrite::fabric::shm

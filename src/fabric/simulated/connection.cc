@@ -1,0 +1,325 @@
+#include "fabric/simulated/connection.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace farwrite::fabric {
+namespace {
+
+std::string_view name_of(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return "write";
+    case OperationKind::kRead:
+      return "read";
+    case OperationKind::kNotify:
+      return "notify";
+    case OperationKind::kMessage:
+      return "send";
+    case OperationKind::kFlush:
+      return "flush";
+  }
+  return "operation";
+}
+
+}  // namespace
+
+Connection::Connection(const SimulatedOptions& options, std::uint64_t id, Trace& trace)
+    : options_(options), id_(id), trace_(trace), random_(Random(options.seed ^ (id << 32)).next()) {}
+
+Status Connection::attach(SideIndex side, std::shared_ptr<Host> host,
+                          const AttachRequest& request) {
+  Side& self = sides_[side];
+  self.peer_name = request.peer_name;
+  for (std::uint32_t i = 0; i < request.lanes; ++i) {
+    core::UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!doorbell.valid()) {
+      return Status::system_error(StatusCode::kResourceExhausted, where(side, "attach"),
+                                  "no doorbell can be made", errno,
+                                  "raise the limit of open files (ulimit -n)");
+    }
+    self.lanes.push_back(std::make_unique<Lane>(std::move(doorbell)));
+  }
+  self.host = std::move(host);
+  self.door = std::make_shared<ObserverDoor>();
+  self.door->observer = request.observer;
+  self.attached = true;
+  return Status();
+}
+
+bool Connection::involves(const Host& host) const {
+  return sides_[0].host.get() == &host || sides_[1].host.get() == &host;
+}
+
+std::uint64_t Connection::grant(SideIndex side, std::uint64_t key,
+                                const std::shared_ptr<memory::Segment>& segment,
+                                std::uint64_t offset, std::uint64_t length) {
+  sides_[side].grants.add(key, segment, offset, length, Access::kWrite);
+  return key;
+}
+
+Result<std::shared_ptr<RemoteWindow>> Connection::import(SideIndex side,
+                                                         const RegionDescriptor& descriptor) {
+  const Side& peer = sides_[other(side)];
+  const ErrorContext context = where(side, "open");
+  const auto key = std::find_if(
+      descriptor.keys.begin(), descriptor.keys.end(),
+      [](const FabricKey& candidate) { return candidate.fabric == FabricKind::kSimulated; });
+  if (key == descriptor.keys.end()) {
+    return Status::error(StatusCode::kUnsupported, context,
+                         "the descriptor carries no key for this fabric",
+                         "take the descriptor from a region of this channel's peer");
+  }
+  const bool granted = peer.grants.holds(key->key);
+  auto reach = (granted ? peer.grants : peer.host->exports)
+                   .reach(key->key, descriptor.offset, descriptor.length,
+                          granted ? Access::kWrite : Access::kRead, context);
+  if (!reach.ok()) return reach.status();
+
+  auto window = std::make_shared<SimulatedWindow>();
+  window->length = descriptor.length;
+  window->key = key->key;
+  window->base = descriptor.offset;
+  if (!granted) {
+    window->mapped = reach->data;
+    window->mapping = std::move(reach->segment);
+  }
+  return std::shared_ptr<RemoteWindow>(std::move(window));
+}
+
+Completion Connection::post(SideIndex side, const Operation& operation, Outcomes& outcomes) {
+  Side& self = sides_[side];
+  if (Status ended = broken(side, name_of(operation)); !ended.ok()) {
+    return Completion(std::move(ended));
+  }
+  if (operation.kind == OperationKind::kMessage &&
+      operation.source.size > kSimulatedMaxMessageBytes) {
+    return Completion(Status::error(
+        StatusCode::kInvalidArgument, where(side, "send"),
+        "a message of " + std::to_string(operation.source.size) + " bytes is too long",
+        "send at most " + std::to_string(kSimulatedMaxMessageBytes) + " bytes, or write them"));
+  }
+  auto transfer = std::make_shared<Transfer>();
+  transfer->id = ++last_transfer_;
+  transfer->from = side;
+  transfer->operation = operation;
+  transfer->completion = std::make_shared<core::CompletionState>();
+  self.live.emplace(transfer->id, transfer);
+  if (transfer->notifies()) {
+    transfer->sequence = self.lanes[operation.lane]->next_sequence();
+    send(PacketKind::kNotification, transfer);
+  }
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      send_chunks(transfer, operation.source.size);
+      break;
+    case OperationKind::kRead:
+      send_chunks(transfer, operation.destination.size);
+      break;
+    case OperationKind::kMessage:
+      fetch(*transfer);
+      break;
+    case OperationKind::kFlush:
+      send(PacketKind::kFlush, transfer);
+      break;
+    case OperationKind::kNotify:
+      break;
+  }
+  // The card has room for all we can post, but the poller may sleep.
+  if (self.lanes[operation.lane]->ring()) ++self.counters.doorbells;
+
+  Completion result{transfer->completion};
+  const bool may_fetch =
+      operation.kind != OperationKind::kRead && operation.kind != OperationKind::kFlush;
+  if (may_fetch && random_.chance(options_.early_completion)) {
+    if (random_.chance(0.5)) {
+      send(PacketKind::kFetch, transfer);
+    } else {
+      fetch(*transfer);
+      outcomes.finish(std::exchange(transfer->completion, nullptr), Status());
+    }
+  }
+  return result;
+}
+
+void Connection::send_chunks(const std::shared_ptr<Transfer>& transfer, std::uint64_t length) {
+  std::uint64_t offset = 0;
+  do {  // once for an empty write, too: the target checks its key
+    const std::uint64_t chunk =
+        std::min(length - offset,
+                 random_.length_between(options_.min_chunk_bytes, options_.max_chunk_bytes));
+    wire_.push_back(Packet{PacketKind::kChunk, transfer, offset, chunk});
+    ++transfer->chunks_left;
+    offset += chunk;
+  } while (offset < length);
+}
+
+void Connection::send(PacketKind kind, const std::shared_ptr<Transfer>& transfer) {
+  wire_.push_back(Packet{kind, transfer, 0, 0});
+}
+
+void Connection::fetch(Transfer& transfer) {
+  ByteView& source = transfer.operation.source;
+  if (source.size == 0) return;
+  transfer.fetched.assign(source.data, source.data + source.size);
+  source = ByteView(transfer.fetched.data(), transfer.fetched.size());
+  ++sides_[transfer.from].counters.copies;
+}
+
+bool Connection::deliverable() const {
+  return paired() && !wire_.empty() && !sides_[0].host->partitioned &&
+         !sides_[1].host->partitioned;
+}
+
+void Connection::run(Outcomes& outcomes) {
+  for (std::uint32_t i = 0; i < options_.deliveries_per_poll && deliverable(); ++i) step(outcomes);
+}
+
+void Connection::step(Outcomes& outcomes) {
+  const std::size_t chosen = random_.below(wire_.size());
+  if (random_.chance(std::min(options_.delay, 0.9))) return;
+  std::swap(wire_[chosen], wire_.back());
+  const Packet packet = std::move(wire_.back());
+  wire_.pop_back();
+  if (packet.kind == PacketKind::kNotification && lose_or_double(packet)) return;
+  deliver(packet, outcomes);
+}
+
+bool Connection::lose_or_double(const Packet& packet) {
+  if (random_.chance(std::min(options_.drop, 0.9))) {
+    wire_.push_back(packet);  // lost, and sent again: it was never acknowledged
+    return true;
+  }
+  if (random_.chance(std::min(options_.duplicate, 0.9))) wire_.push_back(packet);
+  return false;
+}
+
+void Connection::deliver(const Packet& packet, Outcomes& outcomes) {
+  trace_.add(id_ << 8 | static_cast<std::uint64_t>(packet.kind));
+  trace_.add(packet.transfer->id);
+  trace_.add(packet.offset);
+  ++trace_.deliveries;
+  switch (packet.kind) {
+    case PacketKind::kChunk:
+      land(packet, outcomes);
+      break;
+    case PacketKind::kFetch:
+      if (packet.transfer->completion != nullptr) {
+        fetch(*packet.transfer);
+        outcomes.finish(std::exchange(packet.transfer->completion, nullptr), Status());
+      }
+      break;
+    case PacketKind::kNotification:
+      show(packet, outcomes);
+      break;
+    case PacketKind::kFlush:
+      sides_[packet.transfer->from].flushes.push_back(packet.transfer);
+      finish_flushes(packet.transfer->from, outcomes);
+      break;
+  }
+}
+
+void Connection::land(const Packet& packet, Outcomes& outcomes) {
+  Transfer& transfer = *packet.transfer;
+  if (transfer.failure.ok()) transfer.failure = copy_chunk(packet);
+  const std::uint64_t total = transfer.operation.kind == OperationKind::kWrite
+                                  ? transfer.operation.source.size
+                                  : transfer.operation.destination.size;
+  if (packet.offset + packet.length == total) transfer.tail_landed = true;
+  if (--transfer.chunks_left == 0) {
+    settle(transfer, outcomes);
+  } else if (options_.lowering == Lowering::kTailFlag && transfer.notifies()) {
+    release(other(transfer.from), transfer.operation.lane);
+  }
+}
+
+Status Connection::copy_chunk(const Packet& packet) {
+  const Transfer& transfer = *packet.transfer;
+  const Operation& operation = transfer.operation;
+  const auto& window = static_cast<const SimulatedWindow&>(*operation.window);
+  const Side& target = sides_[other(transfer.from)];
+  const bool writes = operation.kind == OperationKind::kWrite;
+  const auto reach =
+      (writes ? target.grants : target.host->exports)
+          .reach(window.key, window.base + operation.offset + packet.offset, packet.length,
+                 writes ? Access::kWrite : Access::kRead,
+                 where(transfer.from, name_of(operation)),
+                 options_.lowering == Lowering::kLateBytes);
+  if (!reach.ok()) return reach.status();
+  if (packet.length == 0) return Status();
+  const std::byte* from = writes ? operation.source.data + packet.offset : reach.value().data;
+  std::byte* to = writes ? reach.value().data : operation.destination.data + packet.offset;
+  std::memcpy(to, from, packet.length);
+  return Status();
+}
+
+void Connection::show(const Packet& packet, Outcomes& outcomes) {
+  const std::shared_ptr<Transfer>& transfer = packet.transfer;
+  const SideIndex target = other(transfer->from);
+  Lane& lane = *sides_[target].lanes[transfer->operation.lane];
+  if (options_.lowering == Lowering::kUnsequenced) {
+    if (transfer->operation.kind == OperationKind::kWrite && !transfer->over) {
+      wire_.push_back(packet);
+      return;
+    }
+    lane.release_unsequenced(*transfer);
+    if (lane.ring()) ++sides_[transfer->from].counters.doorbells;
+  } else {
+    if (!lane.arrive(transfer)) return;
+    release(target, transfer->operation.lane);
+  }
+  if (transfer->operation.kind != OperationKind::kWrite) settle(*transfer, outcomes);
+}
+
+void Connection::settle(Transfer& transfer, Outcomes& outcomes) {
+  Side& self = sides_[transfer.from];
+  transfer.over = true;
+  const std::shared_ptr<Transfer> keep = self.live[transfer.id];
+  self.live.erase(transfer.id);
+  if (transfer.operation.kind == OperationKind::kWrite) {
+    ++self.counters.copies;
+    if (!transfer.failure.ok() && transfer.completion == nullptr) {
+      self.lost_write = transfer.failure;
+    }
+  }
+  outcomes.finish(std::exchange(transfer.completion, nullptr), transfer.failure);
+  if (transfer.operation.kind != OperationKind::kWrite) return;
+  if (transfer.operation.notify) release(other(transfer.from), transfer.operation.lane);
+  finish_flushes(transfer.from, outcomes);
+}
+
+void Connection::finish_flushes(SideIndex side, Outcomes& outcomes) {
+  Side& self = sides_[side];
+  std::erase_if(self.flushes, [&](const std::shared_ptr<Transfer>& flush) {
+    if (options_.lowering != Lowering::kEarlyFlush &&
+        writes_under_way_before(self, flush->id)) {
+      return false;
+    }
+    flush->over = true;
+    self.live.erase(flush->id);
+    // The error of a write whose poster was told "local_complete" has no other way out.
+    outcomes.finish(std::exchange(flush->completion, nullptr),
+                    std::exchange(self.lost_write, Status()));
+    return true;
+  });
+}
+
+bool Connection::writes_under_way_before(const Side& side, std::uint64_t id) const {
+  for (const auto& [live_id, transfer] : side.live) {
+    if (live_id > id) return false;
+    if (transfer->operation.kind == OperationKind::kWrite) return true;
+  }
+  return false;
+}
+
+void Connection::release(SideIndex side, std::uint32_t lane) {
+  Lane& target = *sides_[side].lanes[lane];
+  target.release(options_.lowering);
+  if (target.has_ready() && target.ring()) ++sides_[other(side)].counters.doorbells;
+}
+
+}  // namespace farwrite::fabric

@@ -1,0 +1,49 @@
+#include "fabric/simulated/lane.h"
+
+#include <sys/eventfd.h>
+
+#include <utility>
+
+namespace farwrite::fabric {
+
+bool Lane::arrive(const std::shared_ptr<Transfer>& transfer) {
+  if (transfer->sequence < next_to_show_) return false;
+  return arrivals_.emplace(transfer->sequence, transfer).second;
+}
+
+void Lane::release(Lowering lowering) {
+  for (auto next = arrivals_.begin();
+       next != arrivals_.end() && next->first == next_to_show_;
+       next = arrivals_.erase(next), ++next_to_show_) {
+    const Transfer& transfer = *next->second;
+    const bool visible =
+        transfer.over || transfer.operation.kind != OperationKind::kWrite ||
+        lowering == Lowering::kNotificationBeforeData ||
+        (lowering == Lowering::kTailFlag && transfer.tail_landed);
+    if (!visible) return;
+    if (transfer.failure.ok()) ready_.push_back(notification(transfer));
+  }
+}
+
+Notification Lane::notification(const Transfer& transfer) {
+  Notification result;
+  result.tag = transfer.operation.tag;
+  result.lane = transfer.operation.lane;
+  if (transfer.operation.kind == OperationKind::kMessage) result.message = transfer.fetched;
+  return result;
+}
+
+bool Lane::ring() {
+  if (!std::exchange(armed_, false)) return false;
+  // Cannot fail: the descriptor is ours, and the count is nowhere near its end.
+  (void)::eventfd_write(doorbell_.get(), 1);
+  return true;
+}
+
+void Lane::disarm() {
+  armed_ = false;
+  eventfd_t rings = 0;
+  (void)::eventfd_read(doorbell_.get(), &rings);  // EAGAIN: it was not rung
+}
+
+}  // namespace farwrite::fabric

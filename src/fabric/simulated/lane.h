@@ -1,0 +1,58 @@
+// Lane: one side's half of a lane: numbering what it sends, ordering what it receives.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "core/unique_fd.h"
+#include "fabric/simulated/packet.h"
+#include "fabric/simulated/simulated_options.h"
+#include "farwrite/channel.h"
+
+namespace farwrite::fabric {
+
+// Under the network's lock, except `polling` and the number of the doorbell's descriptor.
+class Lane {
+ public:
+  explicit Lane(core::UniqueFd doorbell) : doorbell_(std::move(doorbell)) {}
+
+  std::uint64_t next_sequence() { return next_to_send_++; }
+
+  // A notification packet came in. False for one that was here before.
+  bool arrive(const std::shared_ptr<Transfer>& transfer);
+  // Moves what is next in order, and by `lowering` may be seen, to the ready ones. A notification
+  // whose write was refused is passed over.
+  void release(Lowering lowering);
+  // What a fabric without sequence numbers would do.
+  void release_unsequenced(const Transfer& transfer) { ready_.push_back(notification(transfer)); }
+
+  bool has_ready() const { return !ready_.empty(); }
+  std::deque<Notification> take_ready() { return std::exchange(ready_, {}); }
+  // What arrived but may never be seen now, since the connection is over.
+  void drop_arrivals() { arrivals_.clear(); }
+
+  int doorbell() const { return doorbell_.get(); }
+  void arm() { armed_ = true; }
+  // Wakes a sleeper. False if nobody sleeps.
+  bool ring();
+  // The sleeper is awake: empties the doorbell.
+  void disarm();
+
+  // Held by the one thread that polls the lane.
+  std::atomic_flag polling;
+
+ private:
+  static Notification notification(const Transfer& transfer);
+
+  const core::UniqueFd doorbell_;
+  bool armed_ = false;
+  std::uint64_t next_to_send_ = 0;
+  std::uint64_t next_to_show_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<Transfer>> arrivals_;  // by sequence
+  std::deque<Notification> ready_;
+};
+
+}  // namespace farwrite::fabric

@@ -1,0 +1,150 @@
+#include "memory/copy.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "core/log.h"
+#include "memory/copy_families.h"
+
+namespace farwrite::memory {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kProbeBytes = std::size_t{1} << 20;
+constexpr int kProbeRounds = 5;
+constexpr auto kProbeTime = std::chrono::milliseconds(40);
+// Streaming must win by this much: for data that is still cached, memcpy is the better choice.
+constexpr double kClearlyFaster = 1.05;
+// Kernels this close are equals; the preferred one is taken, so that most runs agree.
+constexpr double kAboutAsFast = 0.9;
+
+// Memory for one source and one destination, or none.
+class ProbeBuffer {
+ public:
+  ProbeBuffer()
+      : data_(::mmap(nullptr, 2 * kProbeBytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    // Written, since untouched pages would all be the one zero page.
+    if (valid()) std::memset(data_, 1, 2 * kProbeBytes);
+  }
+  ~ProbeBuffer() {
+    if (valid()) ::munmap(data_, 2 * kProbeBytes);
+  }
+  ProbeBuffer(const ProbeBuffer&) = delete;
+  ProbeBuffer& operator=(const ProbeBuffer&) = delete;
+
+  bool valid() const { return data_ != MAP_FAILED; }
+  std::byte* source() const { return static_cast<std::byte*>(data_); }
+  std::byte* destination() const { return source() + kProbeBytes; }
+
+ private:
+  void* const data_;
+};
+
+double cold_copy_gb_s(CopyFunction copy, const ProbeBuffer& buffer) {
+  flush_from_caches(buffer.source(), 2 * kProbeBytes);
+  const Clock::time_point start = Clock::now();
+  copy(buffer.destination(), buffer.source(), kProbeBytes);
+  const std::chrono::duration<double> took = Clock::now() - start;
+  return took.count() > 0.0 ? static_cast<double>(kProbeBytes) / took.count() / 1e9 : 0.0;
+}
+
+// Rounds over all kernels, best of each: a disturbance then hits one round, not one kernel.
+void measure(std::vector<CopyKernel>& kernels) {
+  const Clock::time_point end = Clock::now() + kProbeTime;
+  const ProbeBuffer buffer;
+  if (!buffer.valid()) return;
+  for (int round = 0; round < kProbeRounds && Clock::now() < end; ++round) {
+    for (CopyKernel& kernel : kernels) {
+      if (!kernel.supported) continue;
+      const double rate = cold_copy_gb_s(kernel.function, buffer);
+      if (rate > kernel.probed_gb_s) kernel.probed_gb_s = rate;
+    }
+  }
+}
+
+std::size_t index_of(const std::vector<CopyKernel>& kernels, std::string_view name) {
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].name == name) return i;
+  }
+  return kernels.size();
+}
+
+std::size_t fastest(const std::vector<CopyKernel>& kernels) {
+  const std::size_t plain = index_of(kernels, "memcpy");
+  double best = 0.0;
+  for (const CopyKernel& kernel : kernels) best = std::max(best, kernel.probed_gb_s);
+  if (best < kernels[plain].probed_gb_s * kClearlyFaster) return plain;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (i != plain && kernels[i].probed_gb_s >= best * kAboutAsFast) return i;
+  }
+  return plain;
+}
+
+void warn_about(std::string_view wanted, const std::vector<CopyKernel>& kernels) {
+  std::string names;
+  for (const CopyKernel& kernel : kernels) {
+    if (!kernel.supported) continue;
+    if (!names.empty()) names += ", ";
+    names += kernel.name;
+  }
+  core::log(core::LogLevel::kWarning, "FARWRITE_COPY_KERNEL=" + std::string(wanted) +
+                                          " is no copy kernel of this machine; it has: " + names);
+}
+
+struct Choice {
+  std::vector<CopyKernel> kernels;
+  std::size_t chosen = 0;
+};
+
+Choice choose() {
+  Choice choice;
+  std::vector<CopyKernel>& kernels = choice.kernels;
+  append_x86_kernels(kernels);
+  append_aarch64_kernels(kernels);
+  append_generic_kernels(kernels);
+  choice.chosen = kernels.size();
+  if (const char* const wanted = std::getenv("FARWRITE_COPY_KERNEL"); wanted != nullptr && *wanted) {
+    choice.chosen = index_of(kernels, wanted);
+    if (choice.chosen < kernels.size() && !kernels[choice.chosen].supported) {
+      choice.chosen = kernels.size();
+    }
+    if (choice.chosen == kernels.size()) warn_about(wanted, kernels);
+  }
+  if (choice.chosen == kernels.size()) {
+    measure(kernels);
+    choice.chosen = fastest(kernels);
+  }
+  kernels[choice.chosen].chosen = true;
+  return choice;
+}
+
+const Choice& chosen_once() {
+  static const Choice choice = choose();
+  return choice;
+}
+
+}  // namespace
+
+const CopyKernel& probe_copy_kernels() {
+  const Choice& choice = chosen_once();
+  return choice.kernels[choice.chosen];
+}
+
+std::vector<CopyKernel> copy_kernels() { return chosen_once().kernels; }
+
+void copy_bytes(void* destination, const void* source, std::size_t bytes) {
+  if (bytes < kStreamingCopyBytes) {
+    if (bytes != 0) std::memcpy(destination, source, bytes);  // memcpy forbids nullptr even for 0 bytes
+    return;
+  }
+  probe_copy_kernels().function(destination, source, bytes);
+}
+
+}  // namespace farwrite::memory

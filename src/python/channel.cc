@@ -1,0 +1,192 @@
+#include "farwrite/channel.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "python/callback.h"
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+using Local = Held<MemoryRegion>;
+using Remote = Held<RemoteRegion>;
+using Link = Held<Channel>;
+using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb::bytes>;
+
+// A smaller copy costs less than handing the GIL over and back.
+constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
+
+template <typename Call>
+Completion post(std::size_t bytes, Call&& call) {
+  if (bytes <= kCopyWithoutGilBytes) return call();
+  return without_gil(call);
+}
+
+Completion write(Link& channel, nb::handle source, const Remote& target, std::uint64_t offset,
+                 std::optional<std::uint32_t> tag, std::uint32_t lane) {
+  const Buffer buffer = Buffer::readable(source);
+  return post(buffer.size(), [&] {
+    return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
+               : channel->write(buffer.bytes(), *target, offset, lane);
+  });
+}
+
+Completion read(Link& channel, nb::handle destination, const Remote& source, std::uint64_t offset,
+                std::uint32_t lane) {
+  const Buffer buffer = Buffer::writable(destination);
+  return post(buffer.size(),
+              [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
+}
+
+Completion send(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
+  const Buffer buffer = Buffer::readable(message);
+  return channel->send(buffer.bytes(), tag, lane);
+}
+
+ReadOnlyBytesArray alias(Link& channel, const Remote& source, std::uint64_t offset,
+                         std::uint64_t length) {
+  Alias alias =
+      value_or_raise(without_gil([&] { return channel->alias(*source, offset, length); }));
+  const auto* data = reinterpret_cast<const std::uint8_t*>(alias.data());
+  const std::size_t size = alias.size();
+  return view_bytes<ReadOnlyBytesArray>(data, size, std::move(alias));
+}
+
+NotificationTuple to_tuple(const Notification& notification) {
+  return nb::make_tuple(notification.tag, notification.lane,
+                        nb::bytes(notification.message.data(), notification.message.size()));
+}
+
+NotificationTuple wait_notification(Link& channel, std::optional<double> timeout) {
+  const Channel handle = *channel;  // the Python object may go away meanwhile
+  return to_tuple(value_or_raise(
+      wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) mutable {
+        return Channel(handle).wait_notification(slice);
+      })));
+}
+
+std::optional<NotificationTuple> try_notification(Link& channel) {
+  const std::optional<Notification> taken = value_or_raise(channel->try_notification());
+  if (!taken) return std::nullopt;
+  return to_tuple(*taken);
+}
+
+void on_notification(Link& channel, std::optional<nb::callable> function) {
+  std::function<void(Notification)> handler;
+  if (function) {
+    handler = [call = Callback(std::move(*function))](Notification notification) {
+      call([&] { return to_tuple(notification); });
+    };
+  }
+  // Waits for a handler that runs, and that one may be waiting for the GIL.
+  raise_if_error(without_gil([&] { return channel->on_notification(std::move(handler)); }));
+}
+
+Remote* lookup(Link& channel, const std::string& name, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  return new Remote(value_or_raise(wait_beside(
+      [channel = *channel, name, limit]() mutable { return channel.lookup(name, limit); })));
+}
+
+Remote* open(Link& channel, nb::bytes descriptor, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  const RegionDescriptor parsed =
+      value_or_raise(RegionDescriptor::from_bytes(ByteView(descriptor.c_str(), descriptor.size())));
+  return new Remote(value_or_raise(wait_beside(
+      [channel = *channel, parsed, limit]() mutable { return channel.open(parsed, limit); })));
+}
+
+Local* allocate(Link& channel, std::uint64_t bytes) {
+  return new Local(value_or_raise(without_gil([&] { return channel->allocate(bytes); })));
+}
+
+void publish(Link& channel, const std::string& name, const Local& region,
+             const std::string& description) {
+  raise_if_error(without_gil([&] { return channel->publish(name, *region, description); }));
+}
+
+nb::typed<nb::dict, nb::str, nb::object> peer(const Link& channel) {
+  const PeerInfo& info = channel->peer();
+  nb::dict peer;
+  peer["endpoint"] = info.endpoint.to_string();
+  peer["uuid"] = nb::bytes(info.uuid.data(), info.uuid.size());
+  peer["epoch"] = info.epoch;
+  peer["fabric"] = std::string(to_string(info.fabric));
+  peer["fabric_reason"] = info.fabric_reason;
+  peer["lanes"] = info.lanes;
+  return nb::typed<nb::dict, nb::str, nb::object>(std::move(peer));
+}
+
+nb::typed<nb::dict, nb::str, int> stats(const Link& channel) {
+  const ChannelStats counts = channel->stats();
+  nb::dict stats;
+  stats["writes"] = counts.writes;
+  stats["reads"] = counts.reads;
+  stats["aliases"] = counts.aliases;
+  stats["bytes_written"] = counts.bytes_written;
+  stats["bytes_read"] = counts.bytes_read;
+  stats["bytes_aliased"] = counts.bytes_aliased;
+  stats["copies"] = counts.copies;
+  stats["notifications_sent"] = counts.notifications_sent;
+  stats["notifications_received"] = counts.notifications_received;
+  stats["messages_sent"] = counts.messages_sent;
+  stats["messages_received"] = counts.messages_received;
+  stats["backlogged"] = counts.backlogged;
+  stats["doorbells"] = counts.doorbells;
+  stats["leases_granted"] = counts.leases_granted;
+  stats["leases_released"] = counts.leases_released;
+  stats["leases_held"] = counts.leases_held;
+  stats["quarantined_bytes"] = counts.quarantined_bytes;
+  stats["silences"] = counts.silences;
+  return nb::typed<nb::dict, nb::str, int>(std::move(stats));
+}
+
+void close(Link& channel, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  raise_if_error(without_gil([&] { return channel->close(limit); }));
+}
+
+}  // namespace
+
+void bind_channel(nb::module_& module) {
+  nb::class_<Link>(module, "Channel")
+      .def("write", &write, nb::arg("source"), nb::arg("target"), nb::arg("offset"),
+           nb::arg("tag").none(), nb::arg("lane"))
+      .def("read", &read, nb::arg("destination"), nb::arg("source"), nb::arg("offset"),
+           nb::arg("lane"))
+      .def("flush", [](Link& channel) { return channel->flush(); })
+      .def("alias", &alias, nb::arg("source"), nb::arg("offset"), nb::arg("length"))
+      .def(
+          "notify",
+          [](Link& channel, std::uint32_t tag, std::uint32_t lane) {
+            return channel->notify(tag, lane);
+          },
+          nb::arg("tag"), nb::arg("lane"))
+      .def("send", &send, nb::arg("message"), nb::arg("tag"), nb::arg("lane"))
+      .def("max_message_bytes", [](const Link& channel) { return channel->max_message_bytes(); })
+      .def("wait_notification", &wait_notification, nb::arg("timeout").none())
+      .def("try_notification", &try_notification)
+      .def("on_notification", &on_notification, nb::arg("function").none())
+      .def("allocate", &allocate, nb::arg("bytes"))
+      .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
+      .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())
+      .def("open", &open, nb::arg("descriptor"), nb::arg("timeout").none())
+      .def("peer", &peer)
+      .def("peer_state",
+           [](const Link& channel) { return std::string(to_string(channel->peer_state())); })
+      .def("stats", &stats)
+      .def("close", &close, nb::arg("timeout").none());
+}
+
+}  // namespace farwrite::python

@@ -1,0 +1,48 @@
+#include "farwrite/completion.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "python/callback.h"
+#include "python/errors.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+
+void wait(const Completion& completion, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  if (completion.done()) return raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
+  raise_if_error(wait_in_slices(
+      limit, [&](std::chrono::nanoseconds slice) { return completion.wait(slice); }));
+}
+
+// Calls function(code, message) once, in the thread that ends the operation.
+void on_done(const Completion& completion, nb::callable function) {
+  auto callback = [function = Callback(std::move(function))](const Status& status) {
+    function([&] {
+      return nb::make_tuple(static_cast<int>(status.code()),
+                            nb::str(status.message().data(), status.message().size()));
+    });
+  };
+  without_gil([&] { completion.on_done(std::move(callback)); });
+}
+
+}  // namespace
+
+void bind_completion(nb::module_& module) {
+  nb::class_<Completion>(module, "Completion")
+      .def("done", &Completion::done)
+      .def("settled", &Completion::settled)
+      .def("wait", &wait, nb::arg("timeout").none() = nb::none())
+      .def("cancel",
+           [](const Completion& completion) { without_gil([&] { completion.cancel(); }); })
+      .def("on_done", &on_done, nb::arg("function"));
+}
+
+}  // namespace farwrite::python

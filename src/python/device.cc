@@ -1,0 +1,115 @@
+#include "farwrite/device.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+using Local = Held<MemoryRegion>;
+using Owner = Held<Device>;
+
+void open(Owner* self, const DeviceOptions& options) {
+  new (self) Owner(value_or_raise(without_gil([&] { return Device::open(options); })));
+}
+
+Held<Channel>* connect(Owner& device, const std::string& peer, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  const Endpoint endpoint = value_or_raise(Endpoint::parse(peer));
+  return new Held<Channel>(value_or_raise(wait_beside(
+      [device = *device, endpoint, limit]() mutable { return device.connect(endpoint, limit); })));
+}
+
+Held<Channel>* accept(Owner& device, std::optional<double> timeout) {
+  const Device handle = *device;  // the Python object may go away meanwhile
+  return new Held<Channel>(
+      value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
+        return Device(handle).accept(slice);
+      })));
+}
+
+Local* allocate(Owner& device, std::uint64_t bytes) {
+  return new Local(value_or_raise(without_gil([&] { return device->allocate(bytes); })));
+}
+
+void publish(Owner& device, const std::string& name, const Local& region,
+             const std::string& description) {
+  raise_if_error(without_gil([&] { return device->publish(name, *region, description); }));
+}
+
+void unpublish(Owner& device, const std::string& name) {
+  raise_if_error(without_gil([&] { return device->unpublish(name); }));
+}
+
+nb::dict to_dict(const MemoryStats& memory) {
+  nb::dict stats;
+  stats["limit"] = memory.limit;
+  stats["reserved"] = memory.reserved;
+  stats["used"] = memory.used;
+  stats["peak_used"] = memory.peak_used;
+  stats["segments"] = memory.segments;
+  stats["refusals"] = memory.refusals;
+  return stats;
+}
+
+nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
+  const DeviceStats counts = device->stats();
+  nb::list choices;
+  for (const std::string& choice : counts.choices) choices.append(choice);
+  nb::dict stats;
+  stats["send"] = to_dict(counts.send);
+  stats["receive"] = to_dict(counts.receive);
+  stats["registrations"] = counts.registrations;
+  stats["channels_opened"] = counts.channels_opened;
+  stats["channels_open"] = counts.channels_open;
+  stats["handshakes_refused"] = counts.handshakes_refused;
+  stats["leases_held_by_peers"] = counts.leases_held_by_peers;
+  stats["quarantined_bytes"] = counts.quarantined_bytes;
+  stats["choices"] = choices;
+  return nb::typed<nb::dict, nb::str, nb::object>(std::move(stats));
+}
+
+void close(Owner& device, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  raise_if_error(without_gil([&] { return device->close(limit); }));
+}
+
+}  // namespace
+
+void bind_device(nb::module_& module) {
+  nb::class_<Owner>(module, "Device", nb::is_weak_referenceable())
+      .def("__init__", &open, nb::arg("options"))
+      .def("endpoint", [](const Owner& device) { return device->endpoint().to_string(); })
+      .def("uuid",
+           [](const Owner& device) {
+             const DeviceUuid uuid = device->uuid();
+             return nb::bytes(uuid.data(), uuid.size());
+           })
+      .def("epoch", [](const Owner& device) { return device->epoch(); })
+      .def("connect", &connect, nb::arg("peer"), nb::arg("timeout").none())
+      .def("accept", &accept, nb::arg("timeout").none())
+      .def("allocate", &allocate, nb::arg("bytes"))
+      .def(
+          "contains",
+          [](const Owner& device, nb::handle array) {
+            return device->contains(Buffer::readable(array).bytes().data);
+          },
+          nb::arg("array"))
+      .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
+      .def("unpublish", &unpublish, nb::arg("name"))
+      .def("stats", &stats)
+      .def("close", &close, nb::arg("timeout").none());
+}
+
+}  // namespace farwrite::python

@@ -1,0 +1,24 @@
+// From Status to Python exceptions. Only the bindings throw; the library below never does.
+#pragma once
+
+#include <utility>
+
+#include "farwrite/status.h"
+
+namespace farwrite::python {
+
+// Raises the exception class that farwrite.errors has for the code, with the Status's sentence.
+// Needs the GIL.
+[[noreturn]] void raise(const Status& status);
+
+inline void raise_if_error(const Status& status) {
+  if (!status.ok()) raise(status);
+}
+
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result.ok()) raise(result.status());
+  return std::move(result).value();
+}
+
+}  // namespace farwrite::python

@@ -1,0 +1,71 @@
+// What the bindings need to hand C++ handles and memory to Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "farwrite/bytes.h"
+#include "python/gil.h"
+
+namespace farwrite::python {
+
+// A handle whose end may block: closing waits for the peer and for handlers that need the GIL, so
+// the last one is let go of without it.
+template <typename Handle>
+class Held {
+ public:
+  explicit Held(Handle handle) : handle_(std::move(handle)) {}
+  ~Held() {
+    const nanobind::error_scope keep_error;  // a destructor may run while an exception is raised
+    const GilRelease released;
+    handle_ = Handle();
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  Handle& operator*() { return handle_; }
+  Handle* operator->() { return &handle_; }
+  const Handle& operator*() const { return handle_; }
+  const Handle* operator->() const { return &handle_; }
+
+ private:
+  Handle handle_;
+};
+
+using BytesArray = nanobind::ndarray<nanobind::numpy, std::uint8_t, nanobind::ndim<1>>;
+using ReadOnlyBytesArray =
+    nanobind::ndarray<nanobind::numpy, const std::uint8_t, nanobind::ndim<1>>;
+
+// A NumPy view of `bytes`, without a copy, that keeps `handle` alive.
+template <typename Array, typename Handle, typename Byte>
+Array view_bytes(Byte* data, std::size_t size, Handle handle) {
+  nanobind::capsule owner(new Held<Handle>(std::move(handle)),
+                          [](void* held) noexcept { delete static_cast<Held<Handle>*>(held); });
+  return Array(data, {size}, owner);
+}
+
+// A contiguous Python buffer, held for the length of a call. Needs the GIL at both ends.
+class Buffer {
+ public:
+  static Buffer readable(nanobind::handle object) { return Buffer(object, PyBUF_SIMPLE); }
+  static Buffer writable(nanobind::handle object) { return Buffer(object, PyBUF_WRITABLE); }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  ByteView bytes() const { return {view_.buf, size()}; }
+  MutableByteView mutable_bytes() const { return {view_.buf, size()}; }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Buffer(nanobind::handle object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nanobind::python_error();
+  }
+
+  Py_buffer view_{};
+};
+
+}  // namespace farwrite::python

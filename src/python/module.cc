@@ -1,0 +1,21 @@
+#include "python/module.h"
+
+#include "python/gil.h"
+
+NB_MODULE(_farwrite, module) {
+  namespace nb = nanobind;
+  using namespace farwrite::python;
+
+  module.doc() = "Bindings of libfarwrite; use the package farwrite instead.";
+  // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.
+  nb::set_leak_warnings(false);
+
+  bind_options(module);
+  bind_completion(module);
+  bind_region(module);
+  bind_channel(module);
+  bind_device(module);
+  bind_info(module);
+  module.def("close_gate", &close_gate,
+             "Keep Farwrite's threads out of Python from now on. For atexit.");
+}

@@ -1,0 +1,86 @@
+#include "farwrite/options.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "python/errors.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+
+void set_listen(DeviceOptions& options, const std::string& endpoint) {
+  options.listen = value_or_raise(Endpoint::parse(endpoint));
+}
+
+void set_fabrics(DeviceOptions& options, const std::vector<std::string>& names) {
+  std::vector<FabricKind> fabrics;
+  for (const std::string& name : names) fabrics.push_back(value_or_raise(parse_fabric(name)));
+  options.fabrics = std::move(fabrics);
+}
+
+void set_huge_pages(DeviceOptions& options, const std::string& name) {
+  if (name == "off") {
+    options.huge_pages = HugePages::kOff;
+  } else if (name == "transparent") {
+    options.huge_pages = HugePages::kTransparent;
+  } else if (name == "explicit") {
+    options.huge_pages = HugePages::kExplicit;
+  } else {
+    raise(Status(StatusCode::kInvalidArgument,
+                 "huge_pages '" + name + "' is unknown; use 'off', 'transparent' or 'explicit'"));
+  }
+}
+
+}  // namespace
+
+void bind_options(nb::module_& module) {
+  nb::class_<DeviceOptions>(module, "DeviceOptions")
+      .def(nb::init<>())
+      .def("set_listen", &set_listen, nb::arg("endpoint"))
+      .def("set_fabrics", &set_fabrics, nb::arg("names"))
+      .def("set_huge_pages", &set_huge_pages, nb::arg("name"))
+      .def(
+          "set_token",
+          [](DeviceOptions& options, nb::bytes token) {
+            options.token.assign(token.c_str(), token.size());
+          },
+          nb::arg("token"))
+      .def(
+          "set_spin",
+          [](DeviceOptions& options, double seconds) {
+            options.spin = to_timeout(seconds, "spin");
+          },
+          nb::arg("seconds"))
+      .def(
+          "set_detection_time",
+          [](DeviceOptions& options, double seconds) {
+            options.detection_time = to_timeout(seconds, "detection_time");
+          },
+          nb::arg("seconds"))
+      .def(
+          "set_handshake_timeout",
+          [](DeviceOptions& options, double seconds) {
+            options.handshake_timeout = to_timeout(seconds, "handshake_timeout");
+          },
+          nb::arg("seconds"))
+      .def_rw("pollers", &DeviceOptions::pollers)
+      .def_rw("lanes", &DeviceOptions::lanes)
+      .def_rw("send_limit", &DeviceOptions::send_limit)
+      .def_rw("send_limit_per_peer", &DeviceOptions::send_limit_per_peer)
+      .def_rw("receive_limit", &DeviceOptions::receive_limit)
+      .def_rw("receive_limit_per_peer", &DeviceOptions::receive_limit_per_peer)
+      .def_rw("segment_bytes", &DeviceOptions::segment_bytes)
+      .def_rw("receive_segment_bytes", &DeviceOptions::receive_segment_bytes)
+      .def_rw("prefault", &DeviceOptions::prefault)
+      .def_rw("numa_node", &DeviceOptions::numa_node);
+}
+
+}  // namespace farwrite::python

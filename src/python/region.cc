@@ -1,0 +1,62 @@
+#include "farwrite/region.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+
+std::string access_name(Access access) { return access == Access::kWrite ? "write" : "read"; }
+
+nb::bytes descriptor_bytes(const RegionDescriptor& descriptor) {
+  const std::vector<std::byte> bytes = descriptor.to_bytes();
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+BytesArray view(Held<MemoryRegion>& region) {
+  return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(region->data()), region->size(),
+                                *region);
+}
+
+void close(Held<MemoryRegion>& region, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  raise_if_error(without_gil([&] { return region->close(limit); }));
+}
+
+}  // namespace
+
+void bind_region(nb::module_& module) {
+  using Local = Held<MemoryRegion>;
+  nb::class_<Local>(module, "MemoryRegion")
+      .def("view", &view, "The region's bytes as a writable array; keeps the region alive.")
+      .def("size", [](const Local& region) { return region->size(); })
+      .def("access", [](const Local& region) { return access_name(region->access()); })
+      .def("descriptor", [](const Local& region) { return descriptor_bytes(region->descriptor()); })
+      .def("close", &close, nb::arg("timeout").none());
+
+  using Remote = Held<RemoteRegion>;
+  nb::class_<Remote>(module, "RemoteRegion")
+      .def("size", [](const Remote& region) { return region->size(); })
+      .def("access", [](const Remote& region) { return access_name(region->access()); })
+      .def("description",
+           [](const Remote& region) {
+             const std::string& text = region->description();
+             return nb::bytes(text.data(), text.size());
+           })
+      .def("descriptor",
+           [](const Remote& region) { return descriptor_bytes(region->descriptor()); });
+}
+
+}  // namespace farwrite::python

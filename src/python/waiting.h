@@ -1,0 +1,93 @@
+// Blocking calls that Ctrl-C can end.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "farwrite/completion.h"
+#include "farwrite/status.h"
+#include "python/gil.h"
+
+namespace farwrite::python {
+
+// How often a waiting thread looks for signals.
+inline constexpr std::chrono::nanoseconds kSignalInterval = std::chrono::milliseconds(100);
+
+// Seconds as Python says them; nothing means for ever. Raises InvalidArgument for a negative number
+// or NaN, naming `what`.
+std::chrono::nanoseconds to_timeout(std::optional<double> seconds, const char* what = "timeout");
+
+// Python only runs signal handlers in its main thread.
+bool in_main_thread();
+
+// Runs pending signal handlers; what they raise (KeyboardInterrupt) goes to the caller.
+inline void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
+inline const Status& status_of(const Status& status) { return status; }
+template <typename T>
+const Status& status_of(const Result<T>& result) {
+  return result.status();
+}
+
+// Calls `attempt(timeout)` without the GIL, in slices, until it gives anything but
+// kDeadlineExceeded or `timeout` has passed. For calls that lose nothing when they are repeated.
+template <typename Attempt>
+auto wait_in_slices(std::chrono::nanoseconds timeout, Attempt&& attempt) {
+  using Clock = std::chrono::steady_clock;
+  if (timeout <= kSignalInterval || !in_main_thread()) {
+    return without_gil([&] { return attempt(timeout); });
+  }
+  const Clock::time_point start = Clock::now();
+  while (true) {
+    const auto left = timeout == kForever ? kForever : timeout - (Clock::now() - start);
+    auto outcome = without_gil(
+        [&] { return attempt(std::clamp(left, std::chrono::nanoseconds(0), kSignalInterval)); });
+    const bool last = left <= kSignalInterval;
+    if (last || status_of(outcome).code() != StatusCode::kDeadlineExceeded) return outcome;
+    check_signals();
+  }
+}
+
+// Runs `call` without the GIL; in the main thread it runs in a thread of its own, so that a signal
+// ends the waiting. An abandoned call goes on to its own deadline, and what it returns is dropped:
+// `call` must own all it uses.
+template <typename Call>
+auto wait_beside(Call call) {
+  using Outcome = std::invoke_result_t<Call>;
+  if (!in_main_thread()) return without_gil(call);
+
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::optional<Outcome> outcome;
+  };
+  const auto shared = std::make_shared<Shared>();
+  std::thread([shared, call = std::move(call)]() mutable {
+    Outcome outcome = call();
+    const std::lock_guard lock(shared->mutex);
+    shared->outcome.emplace(std::move(outcome));
+    shared->ended.notify_one();
+  }).detach();
+  while (true) {
+    const bool ended = without_gil([&] {
+      std::unique_lock lock(shared->mutex);
+      return shared->ended.wait_for(lock, kSignalInterval,
+                                    [&] { return shared->outcome.has_value(); });
+    });
+    if (ended) return std::move(*shared->outcome);
+    check_signals();
+  }
+}
+
+}  // namespace farwrite::python
