@@ -23,6 +23,7 @@ help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 install: $(VENV)/.installed ## Build the wheel and install it with the tools into .venv
+	@:
 
 demo: install ## Move 1 GB between two processes in three ways and compare
 	$(VENV)/bin/farwrite demo

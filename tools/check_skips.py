@@ -18,11 +18,12 @@ from typing import NamedTuple
 ALLOWED = Path(__file__).parent.parent / "tests" / "allowed_skips.txt"
 
 
-class Skip(NamedTuple):
-    """A test that did not run, and why."""
+class Case(NamedTuple):
+    """One test of a result file; `skip` is the reason why it did not run, if it did not."""
 
     test: str
-    reason: str
+    skip: str | None
+    failed: bool
 
 
 def allowed_patterns(path: Path) -> list[str]:
@@ -38,34 +39,36 @@ def allowed_patterns(path: Path) -> list[str]:
     return patterns
 
 
-def cases(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield each test of a result file with the reason of its skip, None if it ran."""
+def cases(path: Path) -> Iterator[Case]:
+    """Yield the tests of a result file."""
     for case in ElementTree.parse(path).iter("testcase"):
-        name = f"{case.get('classname')}.{case.get('name')}"
+        skip = None
         skipped = case.find("skipped")
         if skipped is not None:
-            yield name, (skipped.get("message") or skipped.text or "no reason given").strip()
+            reason = skipped.get("message") or skipped.text or "no reason given"
+            skip = " ".join(reason.split())
         elif case.get("status") == "notrun":
-            yield name, "disabled in the source"
-        else:
-            yield name, None
+            skip = "disabled in the source"
+        failed = case.find("failure") is not None or case.find("error") is not None
+        yield Case(f"{case.get('classname')}.{case.get('name')}", skip, failed)
 
 
 def main(paths: list[str]) -> int:
-    """Print each skip without leave; return the exit status."""
-    results = [case for path in paths for case in cases(Path(path))]
-    if not any(reason is None for _, reason in results):
-        print(f"no test ran, by {', '.join(paths) or 'no result file at all'}")
-        return 1
+    """Print each skip without leave and the totals; return the exit status."""
     patterns = allowed_patterns(ALLOWED)
-    skips = [Skip(name, reason) for name, reason in results if reason is not None]
-    refused = [s for s in skips if not any(fnmatchcase(s.test, p) for p in patterns)]
-    for skip in refused:
-        print(f"skipped without leave: {skip.test}: {skip.reason}")
+    results = [case for path in paths for case in cases(Path(path))]
+    skipped = [case for case in results if case.skip is not None]
+    failed = [case for case in results if case.failed]
+    passed = len(results) - len(skipped) - len(failed)
+    refused = [s for s in skipped if not any(fnmatchcase(s.test, p) for p in patterns)]
+    for case in refused:
+        print(f"skipped without leave: {case.test}: {case.skip}")
     if refused:
         print(f"make them run, or list them with a reason in tests/{ALLOWED.name}")
-    print(f"tests: {len(results) - len(skips)} ran, {len(skips)} skipped")
-    return int(bool(refused))
+    if passed + len(failed) == 0:
+        print("no test ran")
+    print(f"tests: {passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return int(bool(refused or failed) or passed == 0)
 
 
 if __name__ == "__main__":

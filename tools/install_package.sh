@@ -18,7 +18,7 @@ if [[ ! -e $include/Python.h ]]; then
   tools/fetch_debs.sh "lib$(basename "$include")-dev:$headers/Python.h"
   settings+=("--config-settings=cmake.define.Python_INCLUDE_DIR=$PWD/.cache/debs/$headers")
   # Debian's pyconfig.h includes another one by its path below /usr/include.
-  export CPLUS_INCLUDE_PATH=$PWD/.cache/debs/usr/include
+  settings+=("--config-settings=cmake.define.CMAKE_CXX_FLAGS=-idirafter$PWD/.cache/debs/usr/include")
 fi
 
 log=build/wheel.log

@@ -123,7 +123,7 @@ class FARWRITE_API Channel {
 
   // --- Memory and names.
 
-  // Memory that this peer, and nobody else, may write. Zeroed when first used, 64-byte aligned.
+  // Memory that this peer, and nobody else, may write. 64-byte aligned, contents undefined.
   Result<MemoryRegion> allocate(std::uint64_t bytes);
   // Shows `region` to this peer under `name`; replaces an earlier one of that name. `description`
   // (at most kMaxDescriptionBytes) goes with it, see RemoteRegion::description(): element type and

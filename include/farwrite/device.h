@@ -62,7 +62,8 @@ class FARWRITE_API Device {
   // The next channel that a peer opened to us.
   Result<Channel> accept(std::chrono::nanoseconds timeout = kForever);
 
-  // Memory that peers may read or alias, and nobody but this process may write. 64-byte aligned.
+  // Memory that peers may read or alias, and nobody but this process may write. 64-byte aligned,
+  // contents undefined.
   Result<MemoryRegion> allocate(std::uint64_t bytes);
   // Whether `pointer` lies in memory from allocate(). Lock-free.
   bool contains(const void* pointer) const;

@@ -5,6 +5,8 @@ do about it. Where a built-in exception says the same, the class inherits it too
 ``except TimeoutError`` or ``except ConnectionError`` does what a reader expects.
 """
 
+# The classes are named after the status codes, as people read them: fw.PeerDead.
+# ruff: noqa: N818
 from __future__ import annotations
 
 import enum
@@ -151,7 +153,7 @@ class Forked(Error, RuntimeError):
 
 
 class Unsupported(Error, NotImplementedError):
-    """This fabric or machine cannot do it."""
+    """The fabric or the machine cannot do it."""
 
     code = StatusCode.UNSUPPORTED
 

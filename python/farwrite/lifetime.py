@@ -10,21 +10,15 @@ import atexit
 import contextlib
 import os
 import weakref
-from typing import Protocol
 
 from farwrite import _farwrite
 from farwrite.errors import Error
 
-
-class _Closable(Protocol):
-    def close(self, timeout: float | None = ...) -> None: ...
-
-
-_open: weakref.WeakSet[_Closable] = weakref.WeakSet()
+_open: weakref.WeakSet[_farwrite.Device] = weakref.WeakSet()
 _owner = os.getpid()
 
 
-def close_at_exit(device: _Closable) -> None:
+def close_at_exit(device: _farwrite.Device) -> None:
     """Close `device` when the interpreter exits, unless it is gone by then."""
     _open.add(device)
 

@@ -21,20 +21,17 @@ using Clock = std::chrono::steady_clock;
 
 inline std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-// Numbers the `use`-th payload in `slot`, so that no two transfers of a run carry the same number.
-inline std::uint64_t transfer_number(const Phase& phase, std::uint64_t slot, std::uint64_t use) {
-  return (phase.seed << 48) + (use << 24) + slot;
-}
+// The number in a payload's first word. All transfers of a run differ in `high`; the low bits say
+// from which of the sender's places it came, which the receiver needs to know the right sum.
+struct PayloadNumber {
+  static constexpr unsigned kPlaceBits = 18;
+  static_assert(SlotMap::kMaxSlots == std::uint64_t{1} << kPlaceBits);
 
-// Whether a latency phase is a ping-pong with bytes in both directions.
-inline bool echoes(const Phase& phase) {
-  return phase.op == Op::kWrite && phase.size < kOneWayBytes;
-}
-
-// Whether a latency phase times single transfers by the clock both processes share.
-inline bool times_one_way(const Phase& phase) {
-  return phase.op == Op::kAlias || (phase.op == Op::kWrite && !echoes(phase));
-}
+  static std::uint64_t high(const Phase& phase, std::uint64_t slot, std::uint64_t use) {
+    return ((phase.seed & 0xfff) << 52) | ((use & 0xffff) << 36) | (slot << kPlaceBits);
+  }
+  static std::uint64_t place(std::uint64_t word) { return word & (SlotMap::kMaxSlots - 1); }
+};
 
 // Runs `body(lane)` for every lane, each in a thread of its own, and returns the first failure.
 template <typename Body>

@@ -1,5 +1,5 @@
-// The receiver's loops: it takes what the sender hands over, reads it, checks it, and gives the slot
-// back. For kRead it does all the work.
+// The receiver's loops: it takes what the sender hands over, reads it, checks it, and gives the
+// slot back. For kRead it does all the work.
 #include <atomic>
 #include <vector>
 
@@ -16,25 +16,32 @@ class Checker {
 
   // Reads `data` as far as this phase says, and counts it if it is not what was sent.
   void check(std::uint64_t slot, const std::byte* data) {
-    const std::uint64_t number = transfer_number(phase_, slot, uses_[slot]++);
-    if (!matches(slot, data, number)) bad_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t use = uses_[slot]++;
+    if (!matches(data, slot, use)) bad_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // The same for a ping-pong, whose payloads are numbered one by one.
+  void check_numbered(const std::byte* data, std::uint64_t number) {
+    if (sum_words(data, phase_.size) != numbered_sum(0, phase_.size / 8, number)) ++bad_;
   }
 
   std::uint64_t bad() const { return bad_.load(); }
 
  private:
-  bool matches(std::uint64_t slot, const std::byte* data, std::uint64_t number) const {
-    if (phase_.kind == Kind::kVerify) return verify_stamps(data, phase_.size, number);
-    const std::uint64_t place =
-        phase_.op == Op::kWrite ? map_.side_offset(slot) : map_.offset(slot);
+  bool matches(const std::byte* data, std::uint64_t slot, std::uint64_t use) const {
+    const std::uint64_t high = PayloadNumber::high(phase_, slot, use);
+    if (phase_.kind == Kind::kVerify) return verify_stamps(data, phase_.size, high);
     const std::uint64_t words = phase_.size / 8;
     if (phase_.op == Op::kRead) {
-      return !phase_.touch || sum_words(data, phase_.size) == ramp_sum(place / 8, words);
+      return !phase_.touch ||
+             sum_words(data, phase_.size) == ramp_sum(map_.offset(slot) / 8, words);
     }
+    const std::uint64_t head = get_word(data);
+    const std::uint64_t place = PayloadNumber::place(head);
+    if ((head ^ place) != high) return false;
     // An alias is there when its first word can be read: that is its point.
     const bool look_only = phase_.kind == Kind::kLatency && phase_.op == Op::kAlias;
-    if (!phase_.touch || look_only) return get_word(data) == number;
-    return sum_words(data, phase_.size) == numbered_sum(place / 8, words, number);
+    if (!phase_.touch || look_only) return true;
+    return sum_words(data, phase_.size) == numbered_sum(map_.offset(place) / 8, words, head);
   }
 
   const Phase& phase_;
@@ -43,25 +50,23 @@ class Checker {
   std::atomic<std::uint64_t> bad_{0};
 };
 
-// Takes one transfer and reads it.
-template <typename Path>
-Result<Arrival> take_one(Path& path, const Phase& phase, std::uint32_t lane, Checker& checker) {
-  auto arrival = path.take(lane);
-  if (!arrival.ok() || phase.op == Op::kNotify) return arrival;
-  auto data = path.view(arrival->slot);
-  if (!data.ok()) return data.status();
-  checker.check(arrival->slot, data.value());
-  return arrival;
-}
-
 template <typename Path>
 Status answer_latency(Peer& peer, Path& path, const Phase& phase, Checker& checker,
                       Outcome& outcome) {
   std::vector<std::int64_t> ended(times_one_way(phase) ? phase.transfers : 0);
   const Meter meter(peer, peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
-    auto arrival = take_one(path, phase, 0, checker);
+    auto arrival = path.take(0);
     if (!arrival.ok()) return arrival.status();
+    if (phase.op != Op::kNotify) {
+      auto data = path.view(arrival->slot);
+      if (!data.ok()) return data.status();
+      if (echoes(phase)) {
+        checker.check_numbered(data.value(), i);
+      } else {
+        checker.check(arrival->slot, data.value());
+      }
+    }
     if (!ended.empty()) ended[i] = now_ns();
     if (echoes(phase)) {
       put_word(peer.echo(), i);
@@ -82,8 +87,13 @@ Status answer_latency(Peer& peer, Path& path, const Phase& phase, Checker& check
 template <typename Path>
 Status drain_lane(Path& path, const Phase& phase, std::uint32_t lane, Checker& checker) {
   for (std::uint64_t i = 0; i < phase.transfers / phase.lanes; ++i) {
-    auto arrival = take_one(path, phase, lane, checker);
+    auto arrival = path.take(lane);
     if (!arrival.ok()) return arrival.status();
+    if (phase.op != Op::kNotify) {
+      auto data = path.view(arrival->slot);
+      if (!data.ok()) return data.status();
+      checker.check(arrival->slot, data.value());
+    }
     FARWRITE_RETURN_IF_ERROR(path.signal(arrival->lane, arrival->slot));
   }
   return Status();
@@ -96,8 +106,7 @@ Status fetch_lane(Peer& peer, Path& path, const Phase& phase, const SlotMap& map
   // Small and one at a time: the same place, warm, as every peer's latency.
   const bool warm = samples != nullptr && phase.size < kOneWayBytes;
   for (std::uint64_t i = 0; i < phase.transfers / phase.lanes; ++i) {
-    const auto slot =
-        static_cast<std::uint32_t>(warm ? 0 : i % lane_slots * phase.lanes + lane);
+    const auto slot = static_cast<std::uint32_t>(warm ? 0 : i % lane_slots * phase.lanes + lane);
     std::byte* const destination = peer.side() + map.side_offset(slot);
     const std::int64_t start = samples != nullptr ? now_ns() : 0;
     FARWRITE_RETURN_IF_ERROR(path.fetch(lane, slot, destination));
@@ -118,21 +127,19 @@ Result<Outcome> run_receiver(Peer& peer, const Phase& phase) {
     if (phase.op == Op::kRead) {
       const Meter meter(peer, peer.channel());
       if (latency) out.samples_us.reserve(phase.transfers);
-      FARWRITE_RETURN_IF_ERROR(
-          on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
-            return fetch_lane(peer, path, phase, map, lane, checker,
-                              latency ? &out.samples_us : nullptr);
-          }));
+      FARWRITE_RETURN_IF_ERROR(on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
+        return fetch_lane(peer, path, phase, map, lane, checker,
+                          latency ? &out.samples_us : nullptr);
+      }));
       meter.stop(out);
       FARWRITE_RETURN_IF_ERROR(peer.stage().meet());
     } else if (latency) {
       FARWRITE_RETURN_IF_ERROR(answer_latency(peer, path, phase, checker, out));
     } else {
       const Meter meter(peer, peer.channel());
-      FARWRITE_RETURN_IF_ERROR(
-          on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
-            return drain_lane(path, phase, lane, checker);
-          }));
+      FARWRITE_RETURN_IF_ERROR(on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
+        return drain_lane(path, phase, lane, checker);
+      }));
       meter.stop(out);
     }
     out.bad = checker.bad();

@@ -1,4 +1,5 @@
 // The sender's loops: it owns the data. For kRead it stands by while the receiver fetches.
+#include <array>
 #include <vector>
 
 #include "bench/loops.h"
@@ -7,49 +8,67 @@
 namespace farwrite::bench {
 namespace {
 
-// Where this process keeps the payload of each slot, and what it has put there in this phase.
+// Where this process keeps its payloads, and what it has put there in this phase.
 class Payloads {
  public:
   Payloads(Peer& peer, const Phase& phase, const SlotMap& map)
-      : phase_(phase), map_(map), uses_(map.slots) {
+      : phase_(phase), map_(map), uses_(map.slots), used_places_(map.slots) {
     if (phase.op == Op::kNotify) return;
-    halved_ = phase.op == Op::kWrite;
-    base_ = halved_ ? peer.side() : phase.limit ? peer.stage().pool() : peer.pool();
+    own_places_ = phase.op == Op::kWrite;
+    base_ = own_places_ ? peer.side() : phase.limit ? peer.stage().pool() : peer.pool();
   }
 
-  // Gives slot's payload a content of its own and returns it.
-  const std::byte* next(std::uint64_t slot) {
+  // Prepares a payload for `slot` with a content of its own and returns it. A write's source is one
+  // of the places of `lane`, in turn, so that two threads never prepare the same place.
+  const std::byte* next(std::uint64_t slot, std::uint32_t lane) {
     if (base_ == nullptr) return nullptr;
-    std::byte* const data = base_ + offset(slot);
-    const std::uint64_t number = transfer_number(phase_, slot, uses_[slot]++);
+    std::uint64_t place = slot;
+    if (own_places_) {
+      std::uint64_t& turn = turns_[lane].value;
+      place = turn * phase_.lanes + lane;
+      if (++turn == map_.side_slots / phase_.lanes) turn = 0;
+    }
+    used_places_[place] = 1;
+    std::byte* const data = base_ + map_.offset(place);
+    const std::uint64_t high = PayloadNumber::high(phase_, slot, uses_[slot]++);
     if (phase_.kind == Kind::kVerify) {
-      stamp(data, phase_.size, number);
+      stamp(data, phase_.size, high);
     } else {
-      put_word(data, number);
+      put_word(data, high | place);
     }
     return data;
+  }
+
+  // The ping-pong's payload: always the same place.
+  const std::byte* numbered(std::uint64_t number) {
+    if (base_ == nullptr) return nullptr;
+    used_places_[0] = 1;
+    put_word(base_, number);
+    return base_;
   }
 
   // Puts the ramp back for the next phase.
   void restore() {
     if (base_ == nullptr) return;
-    for (std::uint64_t slot = 0; slot < map_.slots; ++slot) {
-      if (uses_[slot] == 0) continue;
-      const std::uint64_t at = offset(slot);
+    for (std::uint64_t place = 0; place < map_.slots; ++place) {
+      if (used_places_[place] == 0) continue;
+      const std::uint64_t at = map_.offset(place);
       fill_ramp(base_ + at, phase_.kind == Kind::kVerify ? phase_.size : 8, at / 8);
     }
   }
 
  private:
-  std::uint64_t offset(std::uint64_t slot) const {
-    return halved_ ? map_.side_offset(slot) : map_.offset(slot);
-  }
+  struct alignas(64) Turn {
+    std::uint64_t value = 0;
+  };
 
   const Phase& phase_;
   const SlotMap& map_;
-  std::vector<std::uint32_t> uses_;
+  std::vector<std::uint32_t> uses_;        // by slot
+  std::vector<std::uint8_t> used_places_;  // by place
+  std::array<Turn, kMaxLanes> turns_;      // by lane
   std::byte* base_ = nullptr;
-  bool halved_ = false;
+  bool own_places_ = false;
 };
 
 // Hands slot's payload over in the way of this operation.
@@ -65,7 +84,7 @@ Status ping_pong(Peer& peer, Path& path, const Phase& phase, Payloads& payloads,
   outcome.samples_us.reserve(phase.transfers);
   const Meter meter(peer, peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
-    const std::byte* const payload = payloads.next(0);
+    const std::byte* const payload = payloads.numbered(i);
     const std::int64_t start = now_ns();
     FARWRITE_RETURN_IF_ERROR(hand_over(path, phase, 0, 0, payload));
     auto answer = path.take(0);
@@ -89,7 +108,7 @@ Status one_way(Peer& peer, Path& path, const Phase& phase, const SlotMap& map, P
   const Meter meter(peer, peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
     const auto slot = static_cast<std::uint32_t>(i * phase.lanes % map.slots);
-    const std::byte* const payload = payloads.next(slot);
+    const std::byte* const payload = payloads.next(slot, 0);
     peer.stage().began(i) = now_ns();
     FARWRITE_RETURN_IF_ERROR(hand_over(path, phase, 0, slot, payload));
     auto answer = path.take(0);
@@ -125,7 +144,7 @@ Status stream_lane(Path& path, const Phase& phase, const SlotMap& map, std::uint
     if (under_way == phase.window) FARWRITE_RETURN_IF_ERROR(take_back());
     const std::uint32_t slot = free_slots[next];
     if (++next == free_slots.size()) next = 0;
-    FARWRITE_RETURN_IF_ERROR(hand_over(path, phase, lane, slot, payloads.next(slot)));
+    FARWRITE_RETURN_IF_ERROR(hand_over(path, phase, lane, slot, payloads.next(slot, lane)));
     ++under_way;
   }
   while (under_way > 0) FARWRITE_RETURN_IF_ERROR(take_back());
@@ -140,7 +159,7 @@ Result<Outcome> run_sender(Peer& peer, const Phase& phase) {
   if (phase.op == Op::kRead && phase.kind == Kind::kVerify) {
     // The receiver fetches slots 0, 1, 2 ... once each, after the first meeting.
     for (std::uint64_t slot = 0; slot < std::min(phase.transfers, map.slots); ++slot) {
-      payloads.next(slot);
+      payloads.next(slot, 0);
     }
   }
   auto outcome = run_loop(peer, phase, [&](auto& path, const SlotMap&, Outcome& out) -> Status {
@@ -155,9 +174,9 @@ Result<Outcome> run_sender(Peer& peer, const Phase& phase) {
                                   : ping_pong(peer, path, phase, payloads, out);
     }
     const Meter meter(peer, peer.channel());
-    FARWRITE_RETURN_IF_ERROR(on_every_lane(
-        peer.stage(), phase.lanes,
-        [&](std::uint32_t lane) { return stream_lane(path, phase, map, lane, payloads); }));
+    FARWRITE_RETURN_IF_ERROR(on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
+      return stream_lane(path, phase, map, lane, payloads);
+    }));
     meter.stop(out);
     return Status();
   });

@@ -34,10 +34,13 @@ Status check(const Phase& phase, const PeerOptions& options) {
   if (phase.transfers % phase.lanes != 0) {
     return invalid("transfers must be a multiple of the lanes", "round them");
   }
-  if (map.side_slots == 0 || map.slots < std::uint64_t{phase.window} * phase.lanes) {
+  if (map.side_slots < phase.lanes || map.slots < std::uint64_t{phase.window} * phase.lanes) {
     return invalid(std::to_string(phase.lanes) + " lanes x window " + std::to_string(phase.window) +
                        " x " + std::to_string(phase.size) + " bytes exceed the pool",
                    "choose smaller ones, or a larger --pool");
+  }
+  if (phase.kind == Kind::kLatency && phase.transfers > kMaxOneWaySamples && times_one_way(phase)) {
+    return invalid("more than 4096 single transfers", "run fewer");
   }
   return Status();
 }
@@ -134,7 +137,8 @@ Status Peer::publish() {
 
 Status Peer::look_up() {
   const bool sender = options_.role == Role::kSender;
-  const bool wants_pool = options_.op == Op::kNotify ? false : sender == (options_.op == Op::kWrite);
+  const bool wants_pool =
+      options_.op == Op::kNotify ? false : sender == (options_.op == Op::kWrite);
   if (wants_pool) {
     auto region = channel_.lookup(kPoolName);
     if (!region.ok()) return region.status();

@@ -55,13 +55,17 @@ class Peer {
   Channel& channel() { return channel_; }
   const Device& device() const { return device_; }
 
-  // Local memory. kWrite: the sender's source and the receiver's landing region; kRead: the sender's
-  // source and the receiver's destination; kAlias: the sender's source.
-  std::byte* pool() const { return pool_.data(); }  // pool_bytes; nullptr where the other side has it
+  // Local memory. kWrite: the sender's source and the receiver's landing region; kRead: the
+  // sender's source and the receiver's destination; kAlias: the sender's source.
+  std::byte* pool() const {
+    return pool_.data();
+  }  // pool_bytes; nullptr where the other side has it
   std::byte* side() const { return side_.data(); }  // half of it, where this side has no pool
   std::uint64_t side_bytes() const { return options_.pool_bytes / 2; }
-  std::byte* echo() const { return echo_.data(); }  // kWrite: where answers land at the sender, or
-                                                    // what the receiver answers with
+  std::byte* echo() const {
+    return echo_.data();
+  }  // kWrite: where answers land at the sender, or
+     // what the receiver answers with
   // The other side's regions.
   const RemoteRegion& remote_pool() const { return remote_pool_; }
   const RemoteRegion& remote_echo() const { return remote_echo_; }

@@ -29,7 +29,8 @@ struct Phase {
   Kind kind = Kind::kBandwidth;
   bool limit = false;  // the raw loop that bounds us, instead of Farwrite
   bool touch = true;   // kBandwidth: the receiver reads every byte before it gives the slot back
-  bool block = false;  // limit: sleep on a futex instead of polling (Farwrite's is DeviceOptions::spin)
+  bool block =
+      false;  // limit: sleep on a futex instead of polling (Farwrite's is DeviceOptions::spin)
   std::uint64_t size = 8;       // bytes of one transfer, a multiple of 8
   std::uint64_t transfers = 1;  // in all lanes; a multiple of `lanes`
   std::uint64_t seed = 0;       // tells the payloads of two phases apart
@@ -39,17 +40,27 @@ struct Phase {
 };
 
 struct Outcome {
-  double seconds = 0;      // from the first transfer to the last answer, in this process
-  double cpu_seconds = 0;  // user and system, all threads of this process
-  std::uint64_t bad = 0;   // transfers whose bytes were not what was sent
-  std::vector<double> samples_us;  // kLatency, in the process that can tell
+  double seconds = 0;               // from the first transfer to the last answer, in this process
+  double cpu_seconds = 0;           // user and system, all threads of this process
+  std::uint64_t bad = 0;            // transfers whose bytes were not what was sent
+  std::vector<double> samples_us;   // kLatency, in the process that can tell
   std::uint64_t copies = 0;         // passes over payload bytes by this process
   std::uint64_t registrations = 0;  // segments handed to the fabric meanwhile
 };
 
-// From here on one transfer is long enough to be timed by itself, by the clock both processes share;
-// below, half of a ping-pong.
+// From here on one transfer is long enough to be timed by itself, by the clock both processes
+// share; below, half of a ping-pong.
 inline constexpr std::uint64_t kOneWayBytes = std::uint64_t{1} << 20;
+
+// Whether a latency phase is a ping-pong with bytes in both directions.
+inline bool echoes(const Phase& phase) {
+  return phase.op == Op::kWrite && phase.size < kOneWayBytes;
+}
+
+// Whether a latency phase times single transfers by the clock both processes share.
+inline bool times_one_way(const Phase& phase) {
+  return phase.op == Op::kAlias || (phase.op == Op::kWrite && !echoes(phase));
+}
 
 // Where transfers lie: `slots` places of `size` bytes in the pool that the peer reaches, used in
 // turn so that every transfer meets memory that no cache holds. The other side's buffer is half as

@@ -65,7 +65,8 @@ void RawPath::raise(RawLine& line) {
     line.produced.store(next, std::memory_order_release);
     return;
   }
-  // seq_cst on both sides of the pair (produced, sleeping): either we see the sleeper or it sees us.
+  // seq_cst on both sides of the pair (produced, sleeping): either we see the sleeper or it sees
+  // us.
   line.produced.store(next);
   if (line.sleeping.load() != 0) {
     line.sleeping.store(0);

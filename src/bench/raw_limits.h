@@ -1,8 +1,9 @@
 // RawPath: the physical limit of moving bytes between two processes, behind the same five calls as
 // FarwritePath, so that both go through the very same measuring loops.
 //
-// A transfer is a copy into the shared pool by one copy kernel and a release store of a counter; the
-// consumer polls that counter, or sleeps on it with a futex. Nothing is checked, counted or named.
+// A transfer is a copy into the shared pool by one copy kernel and a release store of a counter;
+// the consumer polls that counter, or sleeps on it with a futex. Nothing is checked, counted or
+// named.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // What a payload contains while it is measured, and how the receiver proves that it got it.
 //
-// A pool is a ramp of 64-bit words: word w of the pool holds kRampStart + w * kRampStep. The sum of any
-// piece of it is known without reading it, so a timed loop checks every byte of every transfer with one
-// comparison: the first word of a slot is replaced by the transfer's number, and the receiver adds all
-// words up. A second, untimed pass stamps head, tail and every 4 KiB with (transfer, place) and finds
-// stale, misplaced and torn pages one by one.
+// A pool is a ramp of 64-bit words: word w of the pool holds kRampStart + w * kRampStep. The sum of
+// any piece of it is known without reading it, so a timed loop checks every byte of every transfer
+// with one comparison: the first word of a slot is replaced by the transfer's number, and the
+// receiver adds all words up. A second, untimed pass stamps head, tail and every 4 KiB with
+// (transfer, place) and finds stale, misplaced and torn pages one by one.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ inline std::uint64_t numbered_sum(std::uint64_t first_word, std::uint64_t words,
   return ramp_sum(first_word, words) - (kRampStart + first_word * kRampStep) + transfer;
 }
 
-// Reads every byte (`bytes` a multiple of 8) and returns the sum of its 64-bit words. Four independent
-// accumulators, so that the loop waits for memory and not for its own additions.
+// Reads every byte (`bytes` a multiple of 8) and returns the sum of its 64-bit words. Four
+// independent accumulators, so that the loop waits for memory and not for its own additions.
 inline std::uint64_t sum_words(const std::byte* data, std::size_t bytes) {
   using Words = std::uint64_t __attribute__((vector_size(32)));
   constexpr std::size_t kStep = 4 * sizeof(Words);

@@ -26,8 +26,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
   if (host.empty()) return malformed(text, "has no host");
   Endpoint endpoint;
   endpoint.host = std::string(host);
-  const auto [end, error] =
-      std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
   if (error != std::errc() || end != port.data() + port.size()) {
     return malformed(text, "has no port from 0 to 65535");
   }

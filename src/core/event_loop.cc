@@ -391,8 +391,8 @@ Result<std::unique_ptr<EventLoop>> EventLoop::start(std::string thread_name) {
 
 EventLoop::EventLoop(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-// In a forked child the mutex may be locked for ever, and the epoll set is still the parent's: every
-// method below looks at the guard before it touches either.
+// In a forked child the mutex may be locked for ever, and the epoll set is still the parent's:
+// every method below looks at the guard before it touches either.
 
 EventLoop::~EventLoop() {
   // The state is leaked then: the parent's thread holds a share, which nobody drops in the child.

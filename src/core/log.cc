@@ -64,8 +64,8 @@ void write_line(LogLevel level, std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
   line += '\n';
-  // A short write is not continued: the rest would be a line of its own. stderr gone is no reason to
-  // fail, and there is nowhere to say so.
+  // A short write is not continued: the rest would be a line of its own. stderr gone is no reason
+  // to fail, and there is nowhere to say so.
   while (::write(STDERR_FILENO, line.data(), line.size()) < 0 && errno == EINTR) {
   }
 }

@@ -85,7 +85,8 @@ Status Status::error(StatusCode code, const ErrorContext& where, std::string_vie
 Status Status::system_error(StatusCode code, const ErrorContext& where, std::string_view cause,
                             int error_number, std::string_view remedy) {
   char buffer[128];
-  // GNU's strerror_r returns the text, which need not be in the buffer; strerror is not thread-safe.
+  // GNU's strerror_r returns the text, which need not be in the buffer; strerror is not
+  // thread-safe.
   const char* text = ::strerror_r(error_number, buffer, sizeof buffer);
   std::string whole_cause(cause);
   append_clause(whole_cause, ": ", text);

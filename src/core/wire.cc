@@ -13,8 +13,8 @@ namespace {
   std::abort();
 }
 
-// Shifts rather than memcpy, so that the byte order does not depend on the machine's. Compilers turn
-// the loops into one move on little-endian machines.
+// Shifts rather than memcpy, so that the byte order does not depend on the machine's. Compilers
+// turn the loops into one move on little-endian machines.
 template <typename Integer>
 void store(std::byte* to, Integer value) {
   for (std::size_t i = 0; i < sizeof(Integer); ++i) {
@@ -119,10 +119,10 @@ Status WireReader::finish(std::string_view operation, TailBytes tail) const {
     if (remaining() == 0 || tail == TailBytes::kAllowed) return Status();
     cause = std::to_string(remaining()) + " bytes too many";
   }
-  return Status::error(StatusCode::kProtocolError, {.operation = operation},
-                       cause + " at byte " + std::to_string(position_) + " of " +
-                           std::to_string(input_.size),
-                       "check that the peer is a Farwrite device of a matching version");
+  return Status::error(
+      StatusCode::kProtocolError, {.operation = operation},
+      cause + " at byte " + std::to_string(position_) + " of " + std::to_string(input_.size),
+      "check that the peer is a Farwrite device of a matching version");
 }
 
 }  // namespace farwrite::core

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/fork_guard.h"
@@ -20,8 +21,8 @@ constexpr std::uint64_t round_to_huge_pages(std::uint64_t bytes) {
   return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
 }
 
-// A reserved stretch of address space: no memory behind it, any access faults. Thread-safe. Lives as
-// long as its owner or any slice of it. A forked child inherits none of it, and there the
+// A reserved stretch of address space: no memory behind it, any access faults. Thread-safe. Lives
+// as long as its owner or any slice of it. A forked child inherits none of it, and there the
 // destructors leave the addresses alone, which may belong to somebody else by then.
 class AddressRange {
  public:
@@ -37,8 +38,9 @@ class AddressRange {
   std::byte* base() const { return base_; }
   std::uint64_t bytes() const { return bytes_; }
 
-  // Claims `wanted` contiguous bytes if they are there, else the largest gap of at least `needed`; nullptr
-  // if there is none. Both are multiples of 2 MiB. Nobody else gets these addresses until the slice goes.
+  // Claims `wanted` contiguous bytes if they are there, else the largest gap of at least `needed`;
+  // nullptr if there is none. Both are multiples of 2 MiB. Nobody else gets these addresses until
+  // the slice goes.
   static std::shared_ptr<Slice> claim(const std::shared_ptr<AddressRange>& range,
                                       std::uint64_t needed, std::uint64_t wanted);
 

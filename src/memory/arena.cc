@@ -17,7 +17,8 @@
 namespace farwrite::memory {
 namespace {
 
-// What the caches may hold back, as a part of the arena. They are emptied before the arena grows or fails.
+// What the caches may hold back, as a part of the arena. They are emptied before the arena grows or
+// fails.
 constexpr std::uint64_t kCachedPart = 2;
 
 std::uint64_t rounded_units(std::uint64_t units) {
@@ -27,10 +28,11 @@ std::uint64_t rounded_units(std::uint64_t units) {
 }
 
 [[noreturn]] void die_of_bad_free(const std::string& arena, const void* data) {
-  std::fprintf(stderr,
-               "farwrite: arena '%s' was asked to free %p, where no live block starts; it was freed "
-               "before, or comes from elsewhere\n",
-               arena.c_str(), data);
+  std::fprintf(
+      stderr,
+      "farwrite: arena '%s' was asked to free %p, where no live block starts; it was freed "
+      "before, or comes from elsewhere\n",
+      arena.c_str(), data);
   std::abort();
 }
 
@@ -66,8 +68,9 @@ class Arena::Implementation {
   const std::unique_ptr<SegmentTable> segments_;  // lookups lock-free, changes under grow_mutex_
   const std::unique_ptr<BlockMap> map_;
   BlockCache cache_;
-  // Held across slow kernel calls and on_segment, so that it never delays those who need no new segment.
-  // Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking either.
+  // Held across slow kernel calls and on_segment, so that it never delays those who need no new
+  // segment. Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking
+  // either.
   mutable std::mutex grow_mutex_;
   mutable std::mutex map_mutex_;
   std::atomic<std::uint64_t> used_bytes_{0};
@@ -147,8 +150,8 @@ std::optional<std::uint64_t> Arena::Implementation::take_from_map(std::uint64_t 
 
 Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_units) {
   const std::uint64_t needed = round_to_huge_pages(units * kUnitBytes);
-  const std::uint64_t wanted = round_to_huge_pages(
-      std::max(options_.segment_bytes, wanted_units * kUnitBytes));
+  const std::uint64_t wanted =
+      round_to_huge_pages(std::max(options_.segment_bytes, wanted_units * kUnitBytes));
   SegmentOptions segment_options;
   segment_options.place = AddressRange::claim(segments_->range(), needed, wanted);
   if (segment_options.place == nullptr) return full(units);

@@ -15,8 +15,8 @@
 namespace farwrite::memory {
 
 struct ArenaOptions {
-  std::string name = "arena";                          // shown in errors and in /proc/<pid>/maps
-  std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // rounded up to 2 MiB; never exceeded
+  std::string name = "arena";                             // shown in errors and in /proc/<pid>/maps
+  std::uint64_t limit_bytes = std::uint64_t{1} << 30;     // rounded up to 2 MiB; never exceeded
   std::uint64_t segment_bytes = std::uint64_t{64} << 20;  // the arena grows by at least this
   SegmentUse use = SegmentUse::kExport;
   HugePages huge_pages = HugePages::kTransparent;
@@ -26,10 +26,11 @@ struct ArenaOptions {
   std::string limit_option = "limit_bytes";
   // Charged with every block's usable bytes; may be shared among arenas.
   std::shared_ptr<Quota> quota = {};
-  // Called once for every new segment before anything is allocated from it: fabrics register it here.
-  // A failure fails the allocation that needed the segment. Must not call this arena.
+  // Called once for every new segment before anything is allocated from it: fabrics register it
+  // here. A failure fails the allocation that needed the segment. Must not call this arena.
   std::function<Status(const std::shared_ptr<Segment>&)> on_segment = {};
-  // Called by trim() before a segment goes back to the kernel. Must not call this arena.
+  // Called by trim(), not by the destructor, before a segment goes back to the kernel. Must not
+  // call this arena.
   std::function<void(const std::shared_ptr<Segment>&)> on_segment_removed = {};
 };
 
@@ -48,17 +49,17 @@ struct Location {
 
 struct ArenaStats {
   std::uint64_t segments = 0;
-  std::uint64_t reserved_bytes = 0;   // of all segments
-  std::uint64_t used_bytes = 0;       // in blocks that callers hold
+  std::uint64_t reserved_bytes = 0;  // of all segments
+  std::uint64_t used_bytes = 0;      // in blocks that callers hold
   std::uint64_t peak_used_bytes = 0;
-  std::uint64_t cached_bytes = 0;     // freed, kept at hand for the next block of that size
-  std::uint64_t allocations = 0;      // that succeeded
+  std::uint64_t cached_bytes = 0;  // freed, kept at hand for the next block of that size
+  std::uint64_t allocations = 0;   // that succeeded
   std::uint64_t frees = 0;
-  std::uint64_t failures = 0;         // allocations that failed, for any reason
-  std::uint64_t largest_free = 0;     // contiguous bytes free now, caches not counted
+  std::uint64_t failures = 0;      // allocations that failed, for any reason
+  std::uint64_t largest_free = 0;  // contiguous bytes free now, caches not counted
 };
 
-// Thread-safe; scales by caches in front of one best-fit allocator that coalesces (arena_cache.h,
+// Thread-safe; scales by caches in front of one best-fit allocator that coalesces (block_cache.h,
 // block_map.h). All bookkeeping lies outside the segments, because a peer may write into them.
 // Not usable in a forked child: allocate() fails with kForked, everything else does nothing there.
 class Arena {
@@ -70,8 +71,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // A block of at least `bytes`; 0 gives a valid, unique block. kResourceExhausted when the limit or the
-  // quota is reached; what creating a segment or on_segment reports otherwise.
+  // A block of at least `bytes`; 0 gives a valid, unique block. kResourceExhausted when the limit
+  // or the quota is reached; what creating a segment or on_segment reports otherwise.
   Result<Block> allocate(std::uint64_t bytes);
   // Takes back a block by its `data`, from any thread, in constant time. Aborts with a message when
   // no live block starts there (a second free, a foreign pointer). nullptr is ignored.

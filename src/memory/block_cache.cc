@@ -58,7 +58,8 @@ void BlockCache::flush(std::vector<BlockExtent>& evicted) {
   for (Shard& shard : shards_) {
     const std::lock_guard lock(shard.mutex);
     for (std::uint32_t bin = 0; bin < kBins; ++bin) {
-      for (const std::uint64_t start : shard.bins[bin]) evicted.push_back({start, class_units(bin)});
+      for (const std::uint64_t start : shard.bins[bin])
+        evicted.push_back({start, class_units(bin)});
       shard.bins[bin].clear();
     }
     shard.cached_units = 0;

@@ -1,7 +1,7 @@
 // BlockCache: freed blocks kept at hand, so that threads rarely meet at the arena's lock.
 //
-// A few shards, each with its own lock and one stack per size class; a thread sticks to one shard. What a
-// shard holds is bounded; what exceeds the bound goes back to the BlockMap, where it merges.
+// A few shards, each with its own lock and one stack per size class; a thread sticks to one shard.
+// What a shard holds is bounded; what exceeds the bound goes back to the BlockMap, where it merges.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ class BlockCache {
   // Whether a block of so many units may be kept: it must be of exactly a class's size.
   static bool keeps(std::uint64_t units);
 
-  // A block of exactly `units`, which keeps() accepts, or nothing. Counts an allocation if it has one.
+  // A block of exactly `units`, which keeps() accepts, or nothing. Counts an allocation if it has
+  // one.
   std::optional<std::uint64_t> pop(std::uint64_t units);
   // Keeps a block and counts a free. Blocks that had to make room are appended to `evicted`.
   void push(BlockExtent block, std::vector<BlockExtent>& evicted);

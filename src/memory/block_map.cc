@@ -84,7 +84,8 @@ void BlockMap::give(std::uint64_t start, std::uint64_t units) {
 std::uint64_t BlockMap::largest_free() const {
   for (std::uint32_t word = kSizeClasses / 64; word-- > 0;) {
     if (filled_[word] == 0) continue;
-    const std::uint32_t bin = word * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(filled_[word]));
+    const std::uint32_t bin =
+        word * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(filled_[word]));
     std::uint64_t largest = 0;
     for (std::uint32_t at = bins_[bin]; at != kNone; at = nodes_[at].next) {
       if (nodes_[at].units > largest) largest = nodes_[at].units;

@@ -1,12 +1,13 @@
 // BlockMap: which parts of an arena's address range are free, and where the live blocks start.
 //
-// Free blocks hang in one list per size class; a block given back merges with its free neighbours at once. One
-// 32-bit tag per 64 bytes, outside the memory it describes, says what starts or ends there, which makes
-// both merging and freeing by address constant in time. The tags cost real memory only where blocks meet.
+// Free blocks hang in one list per size class; a block given back merges with its free neighbours
+// at once. One 32-bit tag per 64 bytes, outside the memory it describes, says what starts or ends
+// there, which makes both merging and freeing by address constant in time. The tags cost real
+// memory only where blocks meet.
 #pragma once
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,8 +19,8 @@
 
 namespace farwrite::memory {
 
-// Positions and lengths are in units of 64 bytes from the start of the arena's range. Members marked
-// "lock-free" may be called from any thread; all others need the caller's lock.
+// Positions and lengths are in units of 64 bytes from the start of the arena's range. Members
+// marked "lock-free" may be called from any thread; all others need the caller's lock.
 class BlockMap {
  public:
   static constexpr std::uint64_t kMostUnitsPerBlock = (std::uint64_t{1} << 31) - 1;  // 128 GiB

@@ -28,8 +28,8 @@ constexpr double kAboutAsFast = 0.9;
 class ProbeBuffer {
  public:
   ProbeBuffer()
-      : data_(::mmap(nullptr, 2 * kProbeBytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+      : data_(::mmap(nullptr, 2 * kProbeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                     -1, 0)) {
     // Written, since untouched pages would all be the one zero page.
     if (valid()) std::memset(data_, 1, 2 * kProbeBytes);
   }
@@ -110,7 +110,8 @@ Choice choose() {
   append_aarch64_kernels(kernels);
   append_generic_kernels(kernels);
   choice.chosen = kernels.size();
-  if (const char* const wanted = std::getenv("FARWRITE_COPY_KERNEL"); wanted != nullptr && *wanted) {
+  if (const char* const wanted = std::getenv("FARWRITE_COPY_KERNEL");
+      wanted != nullptr && *wanted) {
     choice.chosen = index_of(kernels, wanted);
     if (choice.chosen < kernels.size() && !kernels[choice.chosen].supported) {
       choice.chosen = kernels.size();
@@ -141,7 +142,8 @@ std::vector<CopyKernel> copy_kernels() { return chosen_once().kernels; }
 
 void copy_bytes(void* destination, const void* source, std::size_t bytes) {
   if (bytes < kStreamingCopyBytes) {
-    if (bytes != 0) std::memcpy(destination, source, bytes);  // memcpy forbids nullptr even for 0 bytes
+    if (bytes != 0)
+      std::memcpy(destination, source, bytes);  // memcpy forbids nullptr even for 0 bytes
     return;
   }
   probe_copy_kernels().function(destination, source, bytes);

@@ -1,8 +1,8 @@
 // copy_bytes: memcpy that switches to streaming stores for large copies.
 //
-// A large copy by ordinary stores first reads every destination line into the cache, only to overwrite
-// it. Streaming stores skip that read; walking several pages at once keeps the memory controller busy.
-// Which kernel wins is measured once per process, not guessed from the CPU's name.
+// A large copy by ordinary stores first reads every destination line into the cache, only to
+// overwrite it. Streaming stores skip that read; walking several pages at once keeps the memory
+// controller busy. Which kernel wins is measured once per process, not guessed from the CPU's name.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,9 @@ using CopyFunction = void (*)(void* destination, const void* source, std::size_t
 struct CopyKernel {
   std::string_view name;  // "memcpy", "nt-avx512", ...
   CopyFunction function = nullptr;
-  bool supported = false;    // this CPU can run it
-  double probed_gb_s = 0.0;  // cold copy rate seen by the probe, 1e9 bytes/s; 0 if it was not probed
+  bool supported = false;  // this CPU can run it
+  double probed_gb_s =
+      0.0;  // cold copy rate seen by the probe, 1e9 bytes/s; 0 if it was not probed
   bool chosen = false;
 };
 

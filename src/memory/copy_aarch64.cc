@@ -1,6 +1,5 @@
-// Streaming copy for aarch64 with non-temporal pair stores (STNP). Checked by cross-compiling and by the
-// tests that run on any architecture; it has not been measured on hardware, which is why only
-// the probe may choose it.
+// Streaming copy for aarch64 with non-temporal pair stores (STNP). Its tests have run under an
+// emulator only; on hardware it is unmeasured, so nothing but the probe may choose it.
 #include "memory/copy_families.h"
 
 #if defined(__aarch64__)
@@ -60,8 +59,8 @@ void append_aarch64_kernels(std::vector<CopyKernel>& kernels) {
 }
 
 void flush_from_caches(const std::byte* data, std::size_t bytes) {
-  // 16 bytes is the smallest line the architecture allows, 64 what every server core has; a longer line
-  // is merely flushed twice.
+  // 16 bytes is the smallest line the architecture allows, 64 what every server core has; a longer
+  // line is merely flushed twice.
   for (std::size_t at = 0; at < bytes; at += kLine) asm volatile("dc civac, %0" ::"r"(data + at));
   asm volatile("dsb ish" ::: "memory");
 }

@@ -1,7 +1,7 @@
 // Streaming copies for x86-64: four pages are walked in parallel, one cache line of each in turn.
 //
-// Four streams keep more DRAM pages and line-fill buffers busy than one does; 8 pages gain nothing, 2
-// lose a little. The prefetch runs 4 lines ahead: the hardware's own stops at page ends.
+// Four streams keep more DRAM pages and line-fill buffers busy than one does; 8 pages gain nothing,
+// 2 lose a little. The prefetch runs 4 lines ahead: the hardware's own stops at page ends.
 #include "memory/copy_families.h"
 
 #if defined(__x86_64__)

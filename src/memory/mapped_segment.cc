@@ -25,9 +25,9 @@ Status check_seals_and_size(int fd, std::uint64_t expected_bytes, std::uint64_t*
                                 "the descriptor is no sealable memory file", errno, kPeerAtFault);
   }
   if ((seals & F_SEAL_SHRINK) == 0) {
-    return Status::error(StatusCode::kProtocolError, kWhere,
-                         "it is not sealed against shrinking, so its owner could crash this process",
-                         kPeerAtFault);
+    return Status::error(
+        StatusCode::kProtocolError, kWhere,
+        "it is not sealed against shrinking, so its owner could crash this process", kPeerAtFault);
   }
   // Only after the seal was seen: from here on the size cannot fall.
   struct stat info = {};
@@ -76,7 +76,8 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
   if (transparent_huge_pages_for_shared_memory()) {
     (void)::madvise(base, expected_bytes, MADV_HUGEPAGE);
   }
-  // Saves a fault every 64 KiB. Never for a sparse file: filling it would let the peer spend our memory.
+  // Saves a fault every 64 KiB. Never for a sparse file: filling it would let the peer spend our
+  // memory.
   if (backed_bytes >= expected_bytes) populate_for_reading(segment->base_, expected_bytes);
   return segment;
 }
@@ -87,7 +88,8 @@ MappedSegment::~MappedSegment() {
 
 std::byte* MappedSegment::mutable_base() const {
   if (!writable_) {
-    std::fputs("farwrite: a segment that was mapped read-only is asked for writable memory\n", stderr);
+    std::fputs("farwrite: a segment that was mapped read-only is asked for writable memory\n",
+               stderr);
     std::abort();
   }
   return base_;

@@ -11,14 +11,16 @@
 
 namespace farwrite::memory {
 
-// Immutable, so any thread may use it. Unmapped and closed by the last owner; not inherited by fork.
-// The peer may change the bytes at any moment: copy what you must check into private memory first.
+// Immutable, so any thread may use it. Unmapped and closed by the last owner; not inherited by
+// fork. The peer may change the bytes at any moment: copy what you must check into private memory
+// first.
 class MappedSegment {
  public:
   // Takes over `fd`, a memfd received from a peer. Refused (kProtocolError) when it is no regular
-  // memory file, is not sealed against shrinking (an access past the end would raise SIGBUS here), or its
-  // size is not exactly `expected_bytes`; kPermissionDenied when `writable` but its seals forbid writing.
-  // Pages the peer already backed are mapped at once; a sparse file is never filled on its behalf.
+  // memory file, is not sealed against shrinking (an access past the end would raise SIGBUS here),
+  // or its size is not exactly `expected_bytes`; kPermissionDenied when `writable` but its seals
+  // forbid writing. Pages the peer already backed are mapped at once; a sparse file is never filled
+  // on its behalf.
   static Result<std::shared_ptr<MappedSegment>> map(core::UniqueFd fd, std::uint64_t expected_bytes,
                                                     bool writable);
   ~MappedSegment();

@@ -52,13 +52,16 @@ Result<std::shared_ptr<AddressRange::Slice>> find_place(const SegmentOptions& op
                        describe(options) + " is larger than its place", "claim a larger slice");
 }
 
-Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes, bool explicit_huge) {
+Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes,
+                            bool explicit_huge) {
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   if (explicit_huge) flags |= MFD_HUGETLB | kMemfd2MiBPages;
   Memory memory;
   memory.fd.reset(::memfd_create(options.name.c_str(), flags));
   if (!memory.fd.valid()) {
-    return failure(options, "memfd_create(2)", "raise `ulimit -n`, or turn explicit huge pages off");
+    return failure(options, "memfd_create(2)",
+                   explicit_huge ? "raise vm.nr_hugepages, or turn explicit huge pages off"
+                                 : "raise `ulimit -n`");
   }
   if (::ftruncate(memory.fd.get(), static_cast<off_t>(bytes)) != 0) {
     return failure(options, "ftruncate(2)", "ask for a smaller segment, or raise `ulimit -f`");
@@ -93,8 +96,8 @@ Status back_with_pages(const SegmentOptions& options, std::byte* base, std::uint
 
 Status seal(const SegmentOptions& options, int fd) {
   int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  // Spares the owner's own mapping, which is why it comes after mmap. A read-only mapping alone would
-  // not do: whoever holds the descriptor could map it again, writable.
+  // Spares the owner's own mapping, which is why it comes after mmap. A read-only mapping alone
+  // would not do: whoever holds the descriptor could map it again, writable.
   if (options.use == SegmentUse::kExport) seals |= kSealFutureWrite;
   if (::fcntl(fd, F_ADD_SEALS, seals) == 0) return {};
   return failure(options, "fcntl(F_ADD_SEALS)", "use Linux 5.4 or newer");
@@ -122,8 +125,8 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
                          describe(options) + " is impossible", "ask for 1 byte to 64 PiB");
   }
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  bool explicit_huge = options.huge_pages == HugePages::kExplicit ||
-                       options.huge_pages == HugePages::kTryExplicit;
+  bool explicit_huge =
+      options.huge_pages == HugePages::kExplicit || options.huge_pages == HugePages::kTryExplicit;
   std::uint64_t bytes = round_up(options.bytes, explicit_huge ? kHugePageBytes : page);
   Result<Memory> memory = make_memory(options, bytes, explicit_huge);
   if (!memory.ok() && options.huge_pages == HugePages::kTryExplicit) {

@@ -30,14 +30,14 @@ struct SegmentOptions {
   std::uint64_t bytes = 0;  // > 0; rounded up to the page size (2 MiB with explicit huge pages)
   SegmentUse use = SegmentUse::kExport;
   HugePages huge_pages = HugePages::kTransparent;
-  bool prefault = true;            // back every page now: a first touch is up to 12x slower
-  int numa_node = -1;              // bind to this node; -1: the kernel's choice
-  std::string name = "farwrite";   // shown in /proc/<pid>/maps and in errors
+  bool prefault = true;           // back every page now: a first touch is up to 12x slower
+  int numa_node = -1;             // bind to this node; -1: the kernel's choice
+  std::string name = "farwrite";  // shown in /proc/<pid>/maps and in errors
   std::shared_ptr<AddressRange::Slice> place = {};  // map here (it is large enough), or anywhere
 };
 
-// Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes it.
-// Not inherited by fork: a child that touches the memory dies with SIGSEGV.
+// Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes
+// it. Not inherited by fork: a child that touches the memory dies with SIGSEGV.
 class Segment {
  public:
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
@@ -45,7 +45,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  std::uint32_t id() const { return id_; }  // unique in this process, never 0, never reused
+  std::uint32_t id() const { return id_; }   // unique in this process, never 0, never reused
   std::byte* base() const { return base_; }  // aligned to 2 MiB
   std::uint64_t bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }  // stays owned by the segment; SCM_RIGHTS duplicates it

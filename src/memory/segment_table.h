@@ -1,7 +1,7 @@
 // SegmentTable: an arena's segments, found by address without a lock.
 //
-// All segments of an arena live in one reserved address range, so "is it ours, and which one" is a subtraction
-// and one load from a table with an entry per 2 MiB.
+// All segments of an arena live in one reserved address range, so "is it ours, and which one" is a
+// subtraction and one load from a table with an entry per 2 MiB.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace farwrite::memory {
 
-// Offsets are bytes from the start of the range. Members marked "lock-free" may be called from any thread, all
-// others need the caller's lock.
+// Offsets are bytes from the start of the range. Members marked "lock-free" may be called from any
+// thread, all others need the caller's lock.
 class SegmentTable {
  public:
   struct Entry {

@@ -1,7 +1,7 @@
 // Size classes: the block sizes an arena hands out, and the bins its free blocks are kept in.
 //
-// Sizes are counted in units of 64 bytes. Up to 15 units every size is a class; from there on every doubling
-// is cut into 8 equal steps, so rounding up wastes at most 1/8 of the request.
+// Sizes are counted in units of 64 bytes. Up to 15 units every size is a class; from there on every
+// doubling is cut into 8 equal steps, so rounding up wastes at most 1/8 of the request.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,8 @@
 namespace farwrite::memory {
 
 inline constexpr std::uint64_t kUnitBytes = 64;
-inline constexpr std::uint32_t kSizeClasses = 16 + 8 * 46;  // up to 2^50 units, more than any machine
+inline constexpr std::uint32_t kSizeClasses =
+    16 + 8 * 46;  // up to 2^50 units, more than any machine
 
 constexpr std::uint64_t units_for(std::uint64_t bytes) {
   return bytes == 0 ? 1 : (bytes - 1) / kUnitBytes + 1;

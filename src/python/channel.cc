@@ -177,7 +177,10 @@ void bind_channel(nb::module_& module) {
       .def("max_message_bytes", [](const Link& channel) { return channel->max_message_bytes(); })
       .def("wait_notification", &wait_notification, nb::arg("timeout").none())
       .def("try_notification", &try_notification)
-      .def("on_notification", &on_notification, nb::arg("function").none())
+      .def("on_notification", &on_notification, nb::arg("function").none(),
+           nb::sig("def on_notification(self, function: collections.abc.Callable[[int, int, "
+                   "bytes], object] | None) "
+                   "-> None"))
       .def("allocate", &allocate, nb::arg("bytes"))
       .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())

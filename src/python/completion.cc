@@ -42,7 +42,10 @@ void bind_completion(nb::module_& module) {
       .def("wait", &wait, nb::arg("timeout").none() = nb::none())
       .def("cancel",
            [](const Completion& completion) { without_gil([&] { completion.cancel(); }); })
-      .def("on_done", &on_done, nb::arg("function"));
+      .def(
+          "on_done", &on_done, nb::arg("function"),
+          nb::sig(
+              "def on_done(self, function: collections.abc.Callable[[int, str], object]) -> None"));
 }
 
 }  // namespace farwrite::python

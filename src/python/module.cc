@@ -1,5 +1,6 @@
 #include "python/module.h"
 
+#include "bench/bench_module.h"
 #include "python/gil.h"
 
 NB_MODULE(_farwrite, module) {
@@ -16,6 +17,7 @@ NB_MODULE(_farwrite, module) {
   bind_channel(module);
   bind_device(module);
   bind_info(module);
+  bind_bench(module);
   module.def("close_gate", &close_gate,
              "Keep Farwrite's threads out of Python from now on. For atexit.");
 }

@@ -29,7 +29,10 @@ std::string_view name_of(const Operation& operation) {
 }  // namespace
 
 Connection::Connection(const SimulatedOptions& options, std::uint64_t id, Trace& trace)
-    : options_(options), id_(id), trace_(trace), random_(Random(options.seed ^ (id << 32)).next()) {}
+    : options_(options),
+      id_(id),
+      trace_(trace),
+      random_(Random(options.seed ^ (id << 32)).next()) {}
 
 Status Connection::attach(SideIndex side, std::shared_ptr<Host> host,
                           const AttachRequest& request) {
@@ -165,14 +168,17 @@ void Connection::send(PacketKind kind, const std::shared_ptr<Transfer>& transfer
 void Connection::fetch(Transfer& transfer) {
   ByteView& source = transfer.operation.source;
   if (source.size == 0) return;
+  if (options_.lowering == Lowering::kUnfetchedSource &&
+      transfer.operation.kind == OperationKind::kWrite) {
+    return;
+  }
   transfer.fetched.assign(source.data, source.data + source.size);
   source = ByteView(transfer.fetched.data(), transfer.fetched.size());
   ++sides_[transfer.from].counters.copies;
 }
 
 bool Connection::deliverable() const {
-  return paired() && !wire_.empty() && !sides_[0].host->partitioned &&
-         !sides_[1].host->partitioned;
+  return paired() && !wire_.empty() && !sides_[0].host->partitioned && !sides_[1].host->partitioned;
 }
 
 void Connection::run(Outcomes& outcomes) {
@@ -243,11 +249,10 @@ Status Connection::copy_chunk(const Packet& packet) {
   const auto& window = static_cast<const SimulatedWindow&>(*operation.window);
   const Side& target = sides_[other(transfer.from)];
   const bool writes = operation.kind == OperationKind::kWrite;
+  const KeyTable& keys = target.grants.holds(window.key) ? target.grants : target.host->exports;
   const auto reach =
-      (writes ? target.grants : target.host->exports)
-          .reach(window.key, window.base + operation.offset + packet.offset, packet.length,
-                 writes ? Access::kWrite : Access::kRead,
-                 where(transfer.from, name_of(operation)),
+      keys.reach(window.key, window.base + operation.offset + packet.offset, packet.length,
+                 writes ? Access::kWrite : Access::kRead, where(transfer.from, name_of(operation)),
                  options_.lowering == Lowering::kLateBytes);
   if (!reach.ok()) return reach.status();
   if (packet.length == 0) return Status();
@@ -278,13 +283,10 @@ void Connection::show(const Packet& packet, Outcomes& outcomes) {
 void Connection::settle(Transfer& transfer, Outcomes& outcomes) {
   Side& self = sides_[transfer.from];
   transfer.over = true;
-  const std::shared_ptr<Transfer> keep = self.live[transfer.id];
-  self.live.erase(transfer.id);
+  self.live.erase(transfer.id);  // the packet being delivered keeps the transfer
   if (transfer.operation.kind == OperationKind::kWrite) {
     ++self.counters.copies;
-    if (!transfer.failure.ok() && transfer.completion == nullptr) {
-      self.lost_write = transfer.failure;
-    }
+    if (!transfer.failure.ok()) self.lost_write = transfer.failure;
   }
   outcomes.finish(std::exchange(transfer.completion, nullptr), transfer.failure);
   if (transfer.operation.kind != OperationKind::kWrite) return;
@@ -295,13 +297,12 @@ void Connection::settle(Transfer& transfer, Outcomes& outcomes) {
 void Connection::finish_flushes(SideIndex side, Outcomes& outcomes) {
   Side& self = sides_[side];
   std::erase_if(self.flushes, [&](const std::shared_ptr<Transfer>& flush) {
-    if (options_.lowering != Lowering::kEarlyFlush &&
-        writes_under_way_before(self, flush->id)) {
+    if (options_.lowering != Lowering::kEarlyFlush && writes_under_way_before(self, flush->id)) {
       return false;
     }
     flush->over = true;
     self.live.erase(flush->id);
-    // The error of a write whose poster was told "local_complete" has no other way out.
+    // Ok must mean visible, and a write that was local_complete has no other way to fail.
     outcomes.finish(std::exchange(flush->completion, nullptr),
                     std::exchange(self.lost_write, Status()));
     return true;

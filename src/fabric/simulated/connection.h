@@ -84,9 +84,9 @@ class Connection {
     std::shared_ptr<ObserverDoor> door;
     KeyTable grants;
     std::vector<std::unique_ptr<Lane>> lanes;
-    std::map<std::uint64_t, std::shared_ptr<Transfer>> live;     // by id, until over
-    std::deque<std::shared_ptr<Transfer>> flushes;               // their packet has arrived
-    Status lost_write;     // a write that was local_complete, and refused; for the next flush
+    std::map<std::uint64_t, std::shared_ptr<Transfer>> live;  // by id, until over
+    std::deque<std::shared_ptr<Transfer>> flushes;            // their packet has arrived
+    Status lost_write;  // why the target refused a write; for the next flush
     StatusCode end_code = StatusCode::kOk;
     std::string end_cause;
     LinkCounters counters;

@@ -18,8 +18,8 @@ namespace farwrite::fabric {
 // access is told apart from a made-up key. Thread-compatible (the network's lock).
 class KeyTable {
  public:
-  void add(std::uint64_t key, const std::shared_ptr<memory::Segment>& segment,
-           std::uint64_t offset, std::uint64_t length, Access access);
+  void add(std::uint64_t key, const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
+           std::uint64_t length, Access access);
   // False if there is no such key, or it was removed before.
   bool remove(std::uint64_t key);
   bool holds(std::uint64_t key) const { return entries_.count(key) != 0; }

@@ -12,14 +12,12 @@ bool Lane::arrive(const std::shared_ptr<Transfer>& transfer) {
 }
 
 void Lane::release(Lowering lowering) {
-  for (auto next = arrivals_.begin();
-       next != arrivals_.end() && next->first == next_to_show_;
+  for (auto next = arrivals_.begin(); next != arrivals_.end() && next->first == next_to_show_;
        next = arrivals_.erase(next), ++next_to_show_) {
     const Transfer& transfer = *next->second;
-    const bool visible =
-        transfer.over || transfer.operation.kind != OperationKind::kWrite ||
-        lowering == Lowering::kNotificationBeforeData ||
-        (lowering == Lowering::kTailFlag && transfer.tail_landed);
+    const bool visible = transfer.over || transfer.operation.kind != OperationKind::kWrite ||
+                         lowering == Lowering::kNotificationBeforeData ||
+                         (lowering == Lowering::kTailFlag && transfer.tail_landed);
     if (!visible) return;
     if (transfer.failure.ok()) ready_.push_back(notification(transfer));
   }
@@ -34,16 +32,17 @@ Notification Lane::notification(const Transfer& transfer) {
 }
 
 bool Lane::ring() {
-  if (!std::exchange(armed_, false)) return false;
+  if (!armed_ || rung_) return false;
+  rung_ = true;
   // Cannot fail: the descriptor is ours, and the count is nowhere near its end.
   (void)::eventfd_write(doorbell_.get(), 1);
   return true;
 }
 
-void Lane::disarm() {
-  armed_ = false;
+void Lane::silence() {
+  if (!std::exchange(rung_, false)) return;
   eventfd_t rings = 0;
-  (void)::eventfd_read(doorbell_.get(), &rings);  // EAGAIN: it was not rung
+  (void)::eventfd_read(doorbell_.get(), &rings);
 }
 
 }  // namespace farwrite::fabric

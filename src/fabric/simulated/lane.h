@@ -35,11 +35,13 @@ class Lane {
   void drop_arrivals() { arrivals_.clear(); }
 
   int doorbell() const { return doorbell_.get(); }
+  // Somebody is about to sleep on the doorbell. It stays armed: a thread that polls meanwhile must
+  // not take another's wake-up away.
   void arm() { armed_ = true; }
-  // Wakes a sleeper. False if nobody sleeps.
+  // Wakes the sleepers. False if nobody ever sleeps here, or it rings already.
   bool ring();
-  // The sleeper is awake: empties the doorbell.
-  void disarm();
+  // Empties the doorbell: somebody is awake and looks.
+  void silence();
 
   // Held by the one thread that polls the lane.
   std::atomic_flag polling;
@@ -49,6 +51,7 @@ class Lane {
 
   const core::UniqueFd doorbell_;
   bool armed_ = false;
+  bool rung_ = false;
   std::uint64_t next_to_send_ = 0;
   std::uint64_t next_to_show_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Transfer>> arrivals_;  // by sequence

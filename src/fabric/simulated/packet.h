@@ -30,8 +30,8 @@ struct Transfer {
   std::vector<std::byte> fetched;  // the source, once the simulated card has copied it
   std::size_t chunks_left = 0;
   bool tail_landed = false;
-  bool over = false;  // no byte of it moves any more
-  Status failure;     // why the target refused it
+  bool over = false;                                  // no byte of it moves any more
+  Status failure;                                     // why the target refused it
   std::shared_ptr<core::CompletionState> completion;  // none once the poster has its outcome
 
   bool notifies() const {

@@ -34,7 +34,8 @@ class Random {
   // A length from `low` to `high`, all magnitudes alike: single bytes are as likely as kilobytes.
   std::uint64_t length_between(std::uint64_t low, std::uint64_t high) {
     const std::uint64_t magnitude = below(static_cast<std::uint64_t>(std::bit_width(high)) + 1);
-    const std::uint64_t length = magnitude >= 64 ? next() : next() % (std::uint64_t{1} << magnitude);
+    const std::uint64_t length =
+        magnitude >= 64 ? next() : next() % (std::uint64_t{1} << magnitude);
     return std::clamp(length, low, high);
   }
 

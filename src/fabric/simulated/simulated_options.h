@@ -16,6 +16,7 @@ enum class Lowering : std::uint8_t {
   kUnsequenced,  // shows notifications as the wire brings them: reordered and duplicated
   kEarlyFlush,   // a flush waits for itself only, not for the writes before it
   kLateBytes,    // a revocation does not stop what is already on the wire
+  kUnfetchedSource,  // says local_complete and still reads the source
 };
 
 std::string_view to_string(Lowering lowering);

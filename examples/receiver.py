@@ -1,0 +1,8 @@
+"""Waits for an array from sender.py and looks at it, where it was written."""
+
+import farwrite as fw
+
+with fw.Device(listen="127.0.0.1:7777") as device, device.accept() as channel:
+    inbox = channel.publish("inbox", channel.allocate((1024, 1024), "float32"))
+    channel.wait_notification()
+    print(inbox.array.sum())

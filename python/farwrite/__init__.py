@@ -1,0 +1,79 @@
+"""Farwrite: a remote process is a device whose registered memory you write and read.
+
+>>> import farwrite as fw
+
+Open a `Device`, allocate a `RegisteredArray` in its memory and publish it under a name. A peer
+connects, looks it up as a `RemoteArray`, and writes, reads or aliases it over the `Channel`.
+"""
+
+from __future__ import annotations
+
+from farwrite.array import RegisteredArray, RemoteArray
+from farwrite.channel import Channel
+from farwrite.completion import Completion
+from farwrite.device import Device
+from farwrite.errors import (
+    AlreadyExists,
+    Cancelled,
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    Forked,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    PeerDead,
+    PeerRestarted,
+    PeerSilent,
+    PermissionDenied,
+    ProtocolError,
+    ResourceExhausted,
+    StatusCode,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+    VersionMismatch,
+)
+from farwrite.info import info, version
+from farwrite.notification import Notification, Notifications
+from farwrite.stats import ChannelStats, DeviceStats, MemoryStats, Peer, PeerState
+
+__version__ = version()
+
+__all__ = [
+    "AlreadyExists",
+    "Cancelled",
+    "Channel",
+    "ChannelStats",
+    "Completion",
+    "DeadlineExceeded",
+    "Device",
+    "DeviceStats",
+    "Error",
+    "FailedPrecondition",
+    "Forked",
+    "Internal",
+    "InvalidArgument",
+    "MemoryStats",
+    "NotFound",
+    "Notification",
+    "Notifications",
+    "OutOfRange",
+    "Peer",
+    "PeerDead",
+    "PeerRestarted",
+    "PeerSilent",
+    "PeerState",
+    "PermissionDenied",
+    "ProtocolError",
+    "RegisteredArray",
+    "RemoteArray",
+    "ResourceExhausted",
+    "StatusCode",
+    "Unauthenticated",
+    "Unavailable",
+    "Unsupported",
+    "VersionMismatch",
+    "info",
+]

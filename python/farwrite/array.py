@@ -1,0 +1,237 @@
+"""Arrays in registered memory: `RegisteredArray` here, `RemoteArray` at the peer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, describe
+
+if TYPE_CHECKING:
+    from farwrite.channel import Channel
+    from farwrite.payload import SupportsDLPack
+
+Access = Literal["read", "write"]
+
+
+class RegisteredArray:
+    """An array in memory that peers can reach. Made by `Device.allocate` or `Channel.allocate`.
+
+    The memory lives as long as this object or any NumPy view of it, also when the device is closed.
+
+    Parameters are internal: use the `allocate` methods.
+    """
+
+    def __init__(
+        self, region: _farwrite.MemoryRegion, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._region = region
+        self._array: npt.NDArray[Any] = np.ndarray(shape, dtype, buffer=region.view())
+
+    @classmethod
+    def allocate(
+        cls, allocate: Callable[[int], _farwrite.MemoryRegion], shape: Shape, dtype: npt.DTypeLike
+    ) -> RegisteredArray:
+        """Make an array in the memory that `allocate` returns for a number of bytes."""
+        lengths, kind = checked_shape(shape), checked_dtype(dtype)
+        return cls(allocate(max(count_bytes(lengths, kind), 1)), lengths, kind)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """The NumPy view of the registered memory: writable, C order, 64-byte aligned, no copy."""
+        return self._array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self._array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self._array.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    @property
+    def access(self) -> Access:
+        """What peers may do with it: "read" (also alias) or "write"."""
+        return cast("Access", self._region.access())
+
+    @property
+    def descriptor(self) -> bytes:
+        """What a peer needs to reach it, for `Channel.open`. Names this start of the device."""
+        return self._region.descriptor()
+
+    def publish_with(
+        self, publish: Callable[[str, _farwrite.MemoryRegion, str], None], name: str
+    ) -> None:
+        """Publish the array under `name` through the method of a device or channel."""
+        publish(name, self._region, describe(self.shape, self.dtype))
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """End the peers' access. The memory itself stays valid here. Closing twice is fine.
+
+        For an array that a peer may write this returns only when no later byte can land.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds to wait for the peer to settle; None waits for ever.
+
+        Raises
+        ------
+        PeerSilent
+            If the peer did not settle; the memory stays quarantined until it does.
+        """
+        self._region.close(timeout)
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        if copy:
+            return np.array(self._array, dtype=dtype, copy=True)
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise ValueError(f"{self.dtype} cannot become {np.dtype(dtype)} without a copy")
+            return self._array.astype(dtype)
+        return self._array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __repr__(self) -> str:
+        return f"<RegisteredArray {self.dtype} {self.shape}, peers may {self.access}>"
+
+
+class RemoteArray:
+    """A peer's array, opened through a channel by `Channel.lookup` or `Channel.open`.
+
+    Holds a lease: its owner does not reuse the memory while this object or an alias of it lives.
+
+    Parameters are internal: use the methods of `Channel`.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        region: _farwrite.RemoteRegion,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self._channel = channel
+        self._region = region
+        self._name = name
+        self._shape = shape
+        self._dtype = dtype
+
+    @property
+    def name(self) -> str:
+        """The name it was looked up by, or "region" if it was opened by its descriptor."""
+        return self._name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions, as the publisher gave them."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type, as the publisher gave it."""
+        return self._dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self._shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self._dtype.itemsize
+
+    @property
+    def access(self) -> Access:
+        """What this process may do with it: "read" (also alias) or "write"."""
+        return cast("Access", self._region.access())
+
+    @property
+    def descriptor(self) -> bytes:
+        """What `Channel.open` takes."""
+        return self._region.descriptor()
+
+    @property
+    def native(self) -> _farwrite.RemoteRegion:
+        """The core's handle. Internal."""
+        return self._region
+
+    def read(
+        self,
+        out: npt.NDArray[Any] | SupportsDLPack | None = None,
+        *,
+        offset: SupportsIndex = 0,
+        timeout: float | None = None,
+    ) -> Any:
+        """Copy the peer's elements here, and wait for them.
+
+        Parameters
+        ----------
+        out : array, optional
+            Where to; see `Channel.read`. Without it a new array of this shape is made.
+        offset : int
+            First element to read, counted in C order.
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Returns
+        -------
+        out, or the new array
+        """
+        destination = np.empty(self._shape, self._dtype) if out is None else out
+        self._channel.read(self, destination, offset=offset).wait(timeout)
+        return destination
+
+    def alias(self) -> npt.NDArray[Any]:
+        """View the peer's own memory: read-only, no copy.
+
+        The view shows what the peer writes there later; tell each other with notifications. It may
+        outlive the channel and the peer, and its memory is not reused while any view of it lives.
+        After the peer's death the bytes stay as they last were.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of this shape and dtype, not writable.
+
+        Raises
+        ------
+        PermissionDenied
+            If peers may only write the array.
+        Unsupported
+            If the channel's fabric cannot map the peer's memory.
+        """
+        data = self._channel.native.alias(self._region, 0, self.nbytes)
+        return np.ndarray(self._shape, self._dtype, buffer=cast("Any", data))
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of an array without dimensions")
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        return f"<RemoteArray '{self._name}' {self._dtype} {self._shape}, to {self.access}>"

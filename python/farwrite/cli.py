@@ -1,0 +1,52 @@
+"""The command ``farwrite``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from farwrite import cli_info
+from farwrite.bench import command as bench
+from farwrite.demo import command as demo
+from farwrite.errors import Error
+from farwrite.info import version
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
+# takes the parsed arguments and returns the exit status.
+COMMANDS = (cli_info, demo, bench)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line with every subcommand."""
+    top = argparse.ArgumentParser(
+        prog="farwrite", description="One-sided memory writes between processes."
+    )
+    top.add_argument("--version", action="version", version=f"farwrite {version()}")
+    subparsers: argparse._SubParsersAction[Any] = top.add_subparsers(
+        metavar="COMMAND", required=True
+    )
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    parsed = parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except Error as error:
+        print(f"farwrite: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("farwrite: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""``farwrite info``: what this build can do on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from farwrite.info import Info, info
+from farwrite.units import format_size
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand ``info``."""
+    parser = subparsers.add_parser(
+        "info",
+        help="fabrics, copy kernels and limits of this machine",
+        description="Show which fabrics are usable or why not, the copy kernel chosen, and limits.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table or the JSON object."""
+    facts = info()
+    print(json.dumps(facts, indent=2) if arguments.json else "\n".join(table(facts)))
+    return 0
+
+
+def table(facts: Info) -> Iterable[str]:
+    """Lay the facts out for people, line by line."""
+    yield f"Farwrite {facts['version']}"
+    yield ""
+    yield "Fabrics"
+    for fabric in facts["fabrics"]:
+        yield f"  {fabric['name']:<12} {'yes' if fabric['usable'] else 'no':<4} {fabric['reason']}"
+    yield ""
+    yield "Copy kernels (cold copy of the start-up probe)"
+    for kernel in facts["copy_kernels"]:
+        if not kernel["supported"]:
+            rate = "not on this CPU"
+        elif kernel["gb_s"] > 0:
+            rate = f"{kernel['gb_s']:.1f} GB/s"
+        else:
+            rate = "not probed"
+        yield f"  {kernel['name']:<12} {rate}{'  <- chosen' if kernel['chosen'] else ''}"
+    yield ""
+    yield "Limits"
+    limits = facts["limits"]
+    available = format_size(limits["memory_available"])
+    rows = (
+        ("CPU", f"{limits['cpus']} x {limits['cpu']}"),
+        ("memory", f"{format_size(limits['memory'])}, {available} available"),
+        ("huge pages", f"{limits['shm_huge_pages']} (transparent, in shared memory)"),
+        ("locked memory", _limit(limits["locked_memory"], size=True)),
+        ("open files", _limit(limits["open_files"], size=False)),
+    )
+    for name, value in rows:
+        yield f"  {name:<14} {value}"
+
+
+def _limit(limit: int | None, *, size: bool) -> str:
+    if limit is None:
+        return "no limit"
+    return format_size(limit) if size else str(limit)

@@ -1,0 +1,103 @@
+"""Completion: the future of one operation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from farwrite import _farwrite
+from farwrite.errors import from_status
+
+# Operations whose bytes may still move, with the Python objects those bytes belong to. Dropping a
+# Completion abandons nothing, so the objects must outlive it.
+_in_flight: list[tuple[_farwrite.Completion, object]] = []
+_in_flight_lock = threading.Lock()
+
+
+def _forget_settled() -> None:
+    with _in_flight_lock:
+        _in_flight[:] = [entry for entry in _in_flight if not entry[0].settled()]
+
+
+class Completion:
+    """The outcome of a write, read, notification, message or flush. Made by `Channel`.
+
+    Wait for it, poll it, or await it. When it is ok, a write is local_complete (its source may be
+    reused), a read has filled its destination, and a flush made every earlier write of its channel
+    visible to the peer. Dropping it abandons nothing.
+
+    Parameters are internal: use the methods of `Channel`.
+    """
+
+    __slots__ = ("_keep", "_native")
+
+    def __init__(self, native: _farwrite.Completion, keep: object = None) -> None:
+        self._native = native
+        self._keep = None
+        if keep is not None and not native.settled():
+            _forget_settled()
+            self._keep = keep
+            with _in_flight_lock:
+                _in_flight.append((native, keep))
+            native.on_done(lambda code, message: _forget_settled())
+
+    def done(self) -> bool:
+        """Whether the operation has ended, well or not."""
+        return self._native.done()
+
+    def settled(self) -> bool:
+        """Whether no byte moves any more for this operation, also after `cancel`."""
+        return self._native.settled()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the operation ends. Ctrl-C ends the waiting.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the timeout passed. The operation goes on and may be waited for again.
+        Error
+            What became of the operation.
+        """
+        self._native.wait(timeout)
+
+    def cancel(self) -> None:
+        """End everybody's waiting with `Cancelled`.
+
+        A transfer under way still runs to its end; Farwrite keeps the arrays alive until then.
+        """
+        self._native.cancel()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if not self._native.done():
+            loop = asyncio.get_running_loop()
+            outcome: asyncio.Future[None] = loop.create_future()
+
+            def deliver(code: int, message: str) -> None:
+                if outcome.done():
+                    return  # the awaiting task was cancelled
+                if code == 0:
+                    outcome.set_result(None)
+                else:
+                    outcome.set_exception(from_status(code, message))
+
+            def on_done(code: int, message: str) -> None:
+                # In a poller's thread. The loop may have been closed meanwhile: nobody awaits then.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(deliver, code, message)
+
+            self._native.on_done(on_done)
+            yield from outcome
+            return
+        self._native.wait(0)
+
+    def __repr__(self) -> str:
+        return f"<Completion {'done' if self.done() else 'under way'}>"

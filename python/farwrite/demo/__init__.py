@@ -1,0 +1,1 @@
+"""``farwrite demo``: one array, two processes, four ways to hand it over."""

@@ -1,0 +1,132 @@
+"""What a user hands over to be sent or filled, looked at as a NumPy array. Never copies."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite.errors import InvalidArgument, OutOfRange
+
+if TYPE_CHECKING:
+    from farwrite.array import RemoteArray
+
+CPU = 1  # kDLCPU
+
+
+@runtime_checkable
+class SupportsDLPack(Protocol):
+    """An array of any framework that exports DLPack, a torch tensor for example."""
+
+    def __dlpack__(self, *, stream: Any = ...) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[Any, Any]: ...
+
+
+def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
+    """View `payload` as a C-contiguous NumPy array, without a copy.
+
+    Parameters
+    ----------
+    operation : str
+        For error messages: "write".
+    payload : array, buffer or DLPack exporter
+        A NumPy array, anything with the buffer protocol, or anything on the CPU with
+        ``__dlpack__``.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is none of these, is not on the CPU, holds Python objects, or is not C-contiguous.
+    """
+    array = payload if isinstance(payload, np.ndarray) else _view(operation, payload)
+    if array.dtype.hasobject:
+        raise InvalidArgument(
+            f"{operation}: dtype {array.dtype} holds Python objects, which mean nothing to a peer"
+        )
+    if not array.flags.c_contiguous:
+        raise InvalidArgument(
+            f"{operation}: the array of shape {array.shape} and strides {array.strides} is not"
+            " C-contiguous; pass np.ascontiguousarray(x), which copies it"
+        )
+    return array
+
+
+def as_destination(operation: str, payload: object) -> npt.NDArray[Any]:
+    """View `payload` as `as_array` does, and insist on being able to write into it."""
+    array = as_array(operation, payload)
+    if not array.flags.writeable:
+        raise InvalidArgument(
+            f"{operation}: the destination is read-only; give a writable array, for example"
+            f" np.empty({array.shape}, {array.dtype.str!r})"
+        )
+    return array
+
+
+def as_buffer(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """View `array` as something that has the buffer protocol: dates and foreign types lack it."""
+    if array.dtype.kind in "mM" or array.dtype.isbuiltin == 2:
+        return array.reshape(-1).view(np.uint8)
+    return array
+
+
+def byte_offset(
+    operation: str, array: npt.NDArray[Any], remote: RemoteArray, offset: SupportsIndex
+) -> int:
+    """Check that `array` fits into `remote` at element `offset`, and return the offset in bytes.
+
+    Raises
+    ------
+    InvalidArgument
+        If the element types differ, or the shapes do not go together.
+    OutOfRange
+        If it would leave the remote array.
+    """
+    start = operator.index(offset)
+    if array.dtype != remote.dtype:
+        raise InvalidArgument(
+            f"{operation}: '{remote.name}' holds {remote.dtype}, and the local array {array.dtype};"
+            f" convert it with x.astype('{remote.dtype.str}') or view it as that type"
+        )
+    # One dimension is a run of elements; more must match from behind, so that rows meet rows.
+    inner = array.shape[1:]
+    if inner and (array.ndim > len(remote.shape) or remote.shape[-len(inner) :] != inner):
+        raise InvalidArgument(
+            f"{operation}: '{remote.name}' has shape {remote.shape}, and the local array"
+            f" {array.shape}; give whole rows of it, or x.reshape(-1) for a run of elements"
+        )
+    if start < 0 or start + array.size > remote.size:
+        raise OutOfRange(
+            f"{operation}: {array.size} elements at offset {start} leave '{remote.name}' of shape"
+            f" {remote.shape} with {remote.size} elements"
+        )
+    return start * remote.dtype.itemsize
+
+
+def _view(operation: str, payload: object) -> npt.NDArray[Any]:
+    registered = getattr(payload, "array", None)
+    if isinstance(registered, np.ndarray) and hasattr(payload, "descriptor"):
+        return registered
+    try:
+        return np.asarray(memoryview(payload))  # type: ignore[arg-type]
+    except TypeError:
+        pass  # not a buffer; DLPack is the other way in
+    except ValueError as error:
+        raise InvalidArgument(f"{operation}: NumPy cannot view the buffer: {error}") from None
+    if not isinstance(payload, SupportsDLPack):
+        raise InvalidArgument(
+            f"{operation}: {type(payload).__name__} is neither an array, a buffer nor a DLPack"
+            " exporter; pass a NumPy array"
+        )
+    device = int(payload.__dlpack_device__()[0])
+    if device != CPU:
+        raise InvalidArgument(
+            f"{operation}: the array is in the memory of DLPack device type {device}, not of the"
+            " CPU; copy it there first, for example with x.cpu()"
+        )
+    try:
+        return np.from_dlpack(payload)
+    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+        raise InvalidArgument(f"{operation}: NumPy cannot view the array: {error}") from None

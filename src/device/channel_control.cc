@@ -1,0 +1,258 @@
+// A channel's control plane: requests and their answers, and what the peer says of itself.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "device/channel_state.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+// Lookups of one peer that wait for a name to appear.
+constexpr std::size_t kMaxParkedLookups = 256;
+// Bounds one wait for an answer: ends of channels are announced, but never relied on alone.
+constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
+
+// Decodes and hands on, or reports what is malformed.
+template <typename Message, typename Serve>
+Status serve(ByteView body, Serve serve_message) {
+  auto message = Message::from_bytes(body);
+  if (!message.ok()) return message.status();
+  serve_message(*message);
+  return Status();
+}
+
+}  // namespace
+
+void ChannelState::send(FrameType type, const std::vector<std::byte>& body) {
+  control_->send(type, {body.data(), body.size()});
+}
+
+void ChannelState::on_frame(FrameType type, ByteView body) {
+  const std::shared_ptr<ChannelState> self = weak_from_this().lock();
+  if (self == nullptr) return;
+  heard();
+  Status malformed;
+  switch (type) {
+    case FrameType::kLookup:
+      malformed = serve<LookupMessage>(body, [&](const auto& message) { serve_lookup(message); });
+      break;
+    case FrameType::kOpen:
+      malformed = serve<OpenMessage>(body, [&](const auto& message) { serve_open(message); });
+      break;
+    case FrameType::kReply:
+      malformed = serve<ReplyMessage>(body, [&](auto& message) { take_reply(message); });
+      break;
+    case FrameType::kRelease:
+      malformed = serve<ReleaseMessage>(
+          body, [&](const auto& message) { leases_.release(message.lease); });
+      break;
+    case FrameType::kPing:
+      send(FrameType::kPong);
+      break;
+    case FrameType::kPong:
+      break;
+    case FrameType::kBye:
+      peer_is(PeerState::kClosed,
+              Status::error(StatusCode::kUnavailable, {"use the channel", peer_name_},
+                            "the peer closed it", "connect again"));
+      say_fin_if_due();
+      break;
+    case FrameType::kFin: {
+      leases_.release_all();
+      const std::lock_guard<std::mutex> lock(state_mutex_);
+      fin_received_ = true;
+      break;
+    }
+    default:
+      malformed = Status::error(StatusCode::kProtocolError, {"read a control message", peer_name_},
+                                "unknown message type " +
+                                    std::to_string(static_cast<std::uint16_t>(type)),
+                                "run Farwrite releases at most one wire version apart");
+  }
+  if (!malformed.ok()) peer_is(PeerState::kClosed, malformed);
+  finish_if_due();
+}
+
+void ChannelState::on_connection_end(const Status& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    connection_ended_ = true;
+  }
+  if (!capabilities_.maps_peer_memory) {
+    on_peer_dead(Status::error(StatusCode::kPeerDead, {"use the channel", peer_name_},
+                               reason.message(), "restart the peer and connect again"));
+    return;
+  }
+  // A peer that maps our memory is dead only when its process is: the link will tell. If it has
+  // not said BYE, it is at least out of reach from now on.
+  peer_is(reason.code() == StatusCode::kProtocolError ? PeerState::kClosed : PeerState::kSilent,
+          reason);
+  end_requests();
+}
+
+void ChannelState::serve_lookup(const LookupMessage& message) {
+  if (try_answer(message)) return;
+  std::unique_lock<std::mutex> lock(parked_mutex_);
+  if (message.wait_ms > 0 && parked_.size() < kMaxParkedLookups) {
+    parked_.push_back(
+        {message, core::Deadline::after(std::chrono::milliseconds(message.wait_ms))});
+    return;
+  }
+  lock.unlock();
+  reply_error(message.request,
+              Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
+                            "the peer has published " + names_.names() + " to this channel and " +
+                                device_->names().names() + " to everybody",
+                            "check the name, or wait until it is published"));
+}
+
+bool ChannelState::try_answer(const LookupMessage& message) {
+  std::optional<PublishedRegion> published = names_.find(message.name);
+  if (!published.has_value()) published = device_->names().find(message.name);
+  if (!published.has_value()) return false;
+  reply_with(message.request, *published);
+  return true;
+}
+
+void ChannelState::answer_parked_lookups() {
+  std::vector<ParkedLookup> parked;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    parked.swap(parked_);
+  }
+  std::erase_if(parked, [this](const ParkedLookup& lookup) { return try_answer(lookup.message); });
+  const std::lock_guard<std::mutex> lock(parked_mutex_);
+  parked_.insert(parked_.end(), std::make_move_iterator(parked.begin()),
+                 std::make_move_iterator(parked.end()));
+}
+
+void ChannelState::expire_parked_lookups() {
+  std::vector<ParkedLookup> expired;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    std::erase_if(parked_, [&](ParkedLookup& lookup) {
+      if (!lookup.deadline.expired()) return false;
+      expired.push_back(std::move(lookup));
+      return true;
+    });
+  }
+  for (ParkedLookup& lookup : expired) {
+    lookup.message.wait_ms = 0;
+    serve_lookup(lookup.message);
+  }
+}
+
+void ChannelState::serve_open(const OpenMessage& message) {
+  constexpr std::string_view kOperation = "open a region";
+  const RegionDescriptor& asked = message.descriptor;
+  if (asked.device_uuid != device_->uuid() || asked.epoch != device_->epoch()) {
+    reply_error(message.request,
+                Status::error(StatusCode::kPeerRestarted, {kOperation},
+                              "peer restarted: the descriptor is from another start of it",
+                              "ask the peer for a fresh descriptor"));
+    return;
+  }
+  std::shared_ptr<RegionState> region = device_->regions()->find(asked.region_id);
+  if (region == nullptr || region->closed()) {
+    reply_error(message.request,
+                Status::error(StatusCode::kNotFound, {kOperation},
+                              "the region was closed by its owner",
+                              "ask the peer for another one"));
+    return;
+  }
+  if (region->channel() != nullptr && region->channel().get() != this) {
+    reply_error(message.request,
+                Status::error(StatusCode::kPermissionDenied, {kOperation},
+                              "the region is for another peer to write",
+                              "ask the peer for memory of your own"));
+    return;
+  }
+  reply_with(message.request, {std::move(region), {}});
+}
+
+void ChannelState::reply_with(std::uint64_t request, const PublishedRegion& published) {
+  ReplyMessage reply;
+  reply.request = request;
+  reply.descriptor = published.region->descriptor();
+  reply.description = published.description;
+  if (published.region->closed()) {
+    reply.status = Status::error(StatusCode::kNotFound, {"open a region"},
+                                 "the region was closed by its owner",
+                                 "ask the peer for another one");
+  } else if (published.region->channel() == nullptr) {
+    // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
+    auto lease = leases_.grant(published.region, peer_name_);
+    if (lease.ok()) {
+      reply.lease = *lease;
+    } else {
+      reply.status = lease.status();
+    }
+  }
+  send(FrameType::kReply, reply.to_bytes());
+}
+
+void ChannelState::reply_error(std::uint64_t request, const Status& status) {
+  ReplyMessage reply;
+  reply.request = request;
+  reply.status = status;
+  send(FrameType::kReply, reply.to_bytes());
+}
+
+void ChannelState::take_reply(ReplyMessage& reply) {
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    const auto waiting = requests_.find(reply.request);
+    if (waiting != requests_.end()) {
+      if (reply.status.ok() && reply.lease != 0) {
+        const std::lock_guard<std::mutex> state(state_mutex_);
+        ++remote_leases_;
+      }
+      waiting->second.reply = std::move(reply);
+      waiting->second.answered = true;
+      answered_.notify_all();
+      return;
+    }
+  }
+  // Nobody waits any more; the lease must not stay out.
+  if (reply.lease != 0) send(FrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
+}
+
+Result<ReplyMessage> ChannelState::request(FrameType type, std::uint64_t request_id,
+                                           const std::vector<std::byte>& body,
+                                           core::Deadline deadline, std::string_view operation) {
+  std::unique_lock<std::mutex> lock(requests_mutex_);
+  FARWRITE_RETURN_IF_ERROR(unusable(operation));
+  const auto entry = requests_.emplace(request_id, PendingRequest{}).first;
+  lock.unlock();
+  send(type, body);
+  lock.lock();
+  Status failed;
+  while (!entry->second.answered && failed.ok()) {
+    if (deadline.expired()) {
+      const bool silent = peer_state_.load() == PeerState::kSilent;
+      failed = Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
+                             {operation, peer_name_},
+                             silent ? "the peer is silent" : "the peer did not answer in time",
+                             "check that the peer is running and not stopped, or allow more time");
+    } else {
+      failed = unusable(operation);
+      if (failed.ok()) answered_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+    }
+  }
+  ReplyMessage reply = std::move(entry->second.reply);
+  const bool answered = entry->second.answered;
+  requests_.erase(entry);
+  if (!answered) return failed;
+  return reply;
+}
+
+void ChannelState::end_requests() {
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+  }
+  answered_.notify_all();
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,206 @@
+// A channel's memory: what the peer may write here, and what we open of the peer's.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "device/channel_state.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+std::string hex(const DeviceUuid& uuid) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : uuid) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<memory::Arena>> ChannelState::landing_arena() {
+  const std::lock_guard<std::mutex> lock(landing_mutex_);
+  if (landing_ != nullptr) return landing_;
+  const DeviceOptions& options = device_->options();
+  memory::ArenaOptions arena;
+  arena.name = "landing memory for " + peer_name_;
+  arena.limit_bytes = options.receive_limit_per_peer;
+  arena.limit_option = "receive_limit_per_peer";
+  arena.segment_bytes = options.receive_segment_bytes;
+  arena.use = memory::SegmentUse::kLanding;
+  arena.huge_pages = to_memory(options.huge_pages);
+  arena.prefault = options.prefault;
+  arena.numa_node = options.numa_node;
+  arena.quota = device_->receive_quota();
+  arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
+    const std::lock_guard<std::mutex> segments(segments_mutex_);
+    landing_segments_.emplace(segment->id(), segment);
+    device_->count_registration();
+    return Status();
+  };
+  auto created = memory::Arena::create(std::move(arena));
+  if (!created.ok()) return created.status();
+  landing_ = *std::move(created);
+  return landing_;
+}
+
+Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes) {
+  constexpr std::string_view kOperation = "allocate landing memory";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
+  auto arena = landing_arena();
+  if (!arena.ok()) return arena.status();
+  auto block = (*arena)->allocate(bytes);
+  if (!block.ok()) return block.status();
+  const std::shared_ptr<fabric::Link> link = this->link();
+  std::shared_ptr<memory::Segment> segment;
+  {
+    const std::lock_guard<std::mutex> lock(segments_mutex_);
+    segment = landing_segments_.at(block->segment->id());
+  }
+  RegionDescriptor descriptor = device_->new_descriptor(Access::kWrite, block->offset, bytes);
+  auto key = link == nullptr
+                 ? Result<std::uint64_t>(unusable(kOperation))
+                 : link->grant(segment, block->offset, bytes, descriptor.region_id);
+  if (!key.ok()) {
+    (*arena)->free(block->data);
+    return key.status();
+  }
+  descriptor.keys.push_back({peer_.fabric, *key});
+  auto region =
+      std::make_shared<RegionState>(device_->regions(), *std::move(arena), *block, bytes,
+                                    std::move(descriptor), shared_from_this());
+  device_->regions()->add(region);
+  const std::lock_guard<std::mutex> lock(landing_mutex_);
+  std::erase_if(landing_regions_, [](const auto& entry) { return entry.second.expired(); });
+  landing_regions_.emplace(region->descriptor().region_id, region);
+  return region;
+}
+
+Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout) {
+  const std::shared_ptr<fabric::Link> link = this->link();
+  // A finished channel has no link, and nothing lands without one.
+  return link == nullptr ? Status() : link->revoke(key, core::Deadline::after(timeout));
+}
+
+Status ChannelState::revoke_all(std::chrono::nanoseconds timeout) {
+  std::vector<std::shared_ptr<RegionState>> regions;
+  {
+    const std::lock_guard<std::mutex> lock(landing_mutex_);
+    for (const auto& [id, weak] : landing_regions_) {
+      if (auto region = weak.lock()) regions.push_back(std::move(region));
+    }
+  }
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  Status first;
+  for (const auto& region : regions) {
+    const Status closed = region->close(deadline.remaining());
+    if (first.ok()) first = closed;
+  }
+  return first;
+}
+
+void ChannelState::quarantine(std::uint64_t key, std::shared_ptr<memory::Arena> arena,
+                              memory::Block block) {
+  const std::lock_guard<std::mutex> lock(quarantine_mutex_);
+  quarantined_.push_back({key, std::move(arena), block});
+}
+
+memory::ArenaStats ChannelState::landing_stats() const {
+  const std::lock_guard<std::mutex> lock(landing_mutex_);
+  return landing_ == nullptr ? memory::ArenaStats() : landing_->stats();
+}
+
+Status ChannelState::publish(std::string_view name, PublishedRegion published) {
+  constexpr std::string_view kOperation = "publish a region";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
+  FARWRITE_RETURN_IF_ERROR(device_->check_publishable(published, this));
+  FARWRITE_RETURN_IF_ERROR(names_.publish(name, std::move(published)));
+  device_->loop().post([self = shared_from_this()] { self->answer_parked_lookups(); });
+  return Status();
+}
+
+Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view name,
+                                                                std::chrono::nanoseconds timeout) {
+  constexpr std::string_view kOperation = "look a region up";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  LookupMessage message;
+  message.request = next_request_.fetch_add(1);
+  message.name = std::string(name);
+  // The peer gives up a little earlier, so that its answer, which names what there is, comes first.
+  const std::chrono::nanoseconds wait = deadline.remaining() - deadline.remaining() / 8;
+  message.wait_ms = static_cast<std::uint64_t>(
+      std::min(wait, std::chrono::nanoseconds(std::chrono::hours(24 * 365))) /
+      std::chrono::milliseconds(1));
+  auto reply = request(FrameType::kLookup, message.request, message.to_bytes(), deadline,
+                       kOperation);
+  if (!reply.ok()) return reply.status();
+  return adopt(*reply, deadline);
+}
+
+Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescriptor& descriptor,
+                                                              std::chrono::nanoseconds timeout) {
+  constexpr std::string_view kOperation = "open a region";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (descriptor.device_uuid != peer_.uuid) {
+    return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
+                         "the descriptor belongs to device " + hex(descriptor.device_uuid) +
+                             ", and this channel's peer is " + hex(peer_.uuid),
+                         "open it through a channel to its own device");
+  }
+  if (descriptor.epoch != peer_.epoch) {
+    const bool older = descriptor.epoch < peer_.epoch;
+    return Status::error(older ? StatusCode::kPeerRestarted : StatusCode::kFailedPrecondition,
+                         {kOperation, peer_name_},
+                         older ? "peer restarted: the descriptor is from before its last start"
+                               : "the descriptor is from a later start than this channel's peer",
+                         older ? "ask the peer for a fresh descriptor" : "connect again");
+  }
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  const OpenMessage message{next_request_.fetch_add(1), descriptor};
+  auto reply =
+      request(FrameType::kOpen, message.request, message.to_bytes(), deadline, kOperation);
+  if (!reply.ok()) return reply.status();
+  return adopt(*reply, deadline);
+}
+
+Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessage& reply,
+                                                               core::Deadline deadline) {
+  constexpr std::string_view kOperation = "open a region";
+  if (!reply.status.ok()) {
+    return Status(reply.status.code(), reply.status.message());
+  }
+  const std::shared_ptr<fabric::Link> link = this->link();
+  auto window = link == nullptr
+                    ? Result<std::shared_ptr<fabric::RemoteWindow>>(unusable(kOperation))
+                    : link->import(reply.descriptor, deadline);
+  if (!window.ok()) {
+    if (reply.lease != 0) release_remote(reply.lease);
+    return window.status();
+  }
+  return std::make_shared<RemoteRegionState>(shared_from_this(), reply.descriptor,
+                                             reply.description, reply.lease,
+                                             *std::move(window));
+}
+
+void ChannelState::release_remote(std::uint64_t lease) {
+  if (device_->fork_guard().in_forked_child()) return;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    --remote_leases_;
+  }
+  send(FrameType::kRelease, ReleaseMessage{lease}.to_bytes());
+  say_fin_if_due();
+  finish_if_due();
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,275 @@
+// A channel's life: start, close, finish, and the state of its peer.
+#include "device/channel_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.h"
+#include "device/channel_lane.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+bool is_over(PeerState state) { return state == PeerState::kClosed || state == PeerState::kDead; }
+
+}  // namespace
+
+RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
+                                     RegionDescriptor descriptor, std::string description,
+                                     std::uint64_t lease,
+                                     std::shared_ptr<fabric::RemoteWindow> window)
+    : channel_(std::move(channel)),
+      descriptor_(std::move(descriptor)),
+      description_(std::move(description)),
+      lease_(lease),
+      window_(std::move(window)) {}
+
+RemoteRegionState::~RemoteRegionState() {
+  if (lease_ != 0) channel_->release_remote(lease_);
+}
+
+ChannelState::ChannelState(std::shared_ptr<DeviceState> device)
+    : device_(std::move(device)), leases_(device_->options().send_limit_per_peer) {}
+
+ChannelState::~ChannelState() {
+  if (device_->fork_guard().in_forked_child()) {
+    // The parent's threads and sockets are not ours to end.
+    (void)control_.release();
+    new std::shared_ptr<fabric::Link>(std::move(link_));
+    return;
+  }
+  if (control_ != nullptr) control_->close();
+  link_.reset();  // while what it observes, this, is still whole
+}
+
+Status ChannelState::start(Introduction introduction, std::string peer_name,
+                           core::UniqueFd socket) {
+  peer_name_ = std::move(peer_name);
+  peer_ = std::move(introduction.peer);
+  capabilities_ = device_->capabilities(peer_.fabric);
+  {
+    const std::lock_guard<std::mutex> lock(link_mutex_);
+    link_ = std::move(introduction.link);
+    raw_link_ = link_.get();
+  }
+  heard();
+  control_ = std::make_unique<ControlConnection>(
+      std::move(socket), device_->loop(),
+      [this](FrameType type, ByteView body) { on_frame(type, body); },
+      [this](const Status& reason) { on_connection_end(reason); });
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
+    lanes_.push_back(std::make_shared<Lane>(weak_from_this(), lane, device_->next_poller()));
+    lanes_.back()->poller().add(lanes_.back());
+  }
+  return control_->start();
+}
+
+std::shared_ptr<ChannelState> ChannelState::user_handle() {
+  return {this, [self = shared_from_this()](ChannelState*) {
+            // Nobody is left to hear of a peer that did not settle; its memory is quarantined.
+            if (!self->device_->fork_guard().in_forked_child()) {
+              (void)self->close(std::chrono::seconds(1));
+            }
+          }};
+}
+
+std::shared_ptr<fabric::Link> ChannelState::link() const {
+  const std::lock_guard<std::mutex> lock(link_mutex_);
+  return link_;
+}
+
+Status ChannelState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check("close a channel"));
+  if (closing_.exchange(true)) {
+    std::unique_lock<std::mutex> lock(state_mutex_);
+    state_changed_.wait_for(lock, timeout, [this] { return closed_; });
+    return close_status_;
+  }
+  gate_.close();
+  inbox_.wake_all();
+  end_requests();
+  gate_.wait_until_empty();
+  leave_pollers();
+  abandon_pending(unusable("close the channel"));
+  // Inside the handler it cannot be dropped; then it goes with the channel.
+  (void)inbox_.set_handler(nullptr);
+  names_.clear();
+  const Status status = revoke_all(timeout);
+  send(FrameType::kBye);
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    closed_ = true;
+    close_status_ = status;
+  }
+  state_changed_.notify_all();
+  say_fin_if_due();
+  finish_if_due();
+  return status;
+}
+
+void ChannelState::leave_pollers() {
+  for (const auto& lane : lanes_) lane->poller().remove(lane);
+}
+
+void ChannelState::say_fin_if_due() {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    const bool over = closed_ || peer_state_.load() == PeerState::kClosed;
+    if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
+    fin_sent_ = true;
+  }
+  send(FrameType::kFin);
+}
+
+void ChannelState::finish_if_due() {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    const bool parted = fin_sent_ && fin_received_;
+    if (finished_ || !closed_ || (!parted && peer_state_.load() != PeerState::kDead)) return;
+  }
+  finish();
+}
+
+void ChannelState::finish() {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (std::exchange(finished_, true)) return;
+  }
+  control_->close();
+  leases_.release_all();
+  std::shared_ptr<fabric::Link> link;
+  {
+    const std::lock_guard<std::mutex> lock(link_mutex_);
+    if (link_ != nullptr) last_link_counters_ = link_->counters();
+    link.swap(link_);
+  }
+  link.reset();
+  std::vector<Quarantined> quarantined;
+  {
+    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
+    quarantined.swap(quarantined_);
+  }
+  // Nothing is allocated from a finished channel's arena again, so nothing is reused.
+  for (const Quarantined& entry : quarantined) entry.arena->free(entry.block.data);
+  device_->forget(*this);
+}
+
+void ChannelState::peer_is(PeerState state, const Status& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    const PeerState before = peer_state_.load();
+    if (before == state || before == PeerState::kDead) return;
+    if (before == PeerState::kClosed && state != PeerState::kDead) return;
+    if (is_over(state) && peer_reason_.ok()) peer_reason_ = reason;
+    peer_state_.store(state);
+  }
+  if (state == PeerState::kSilent) silences_.add();
+  core::log(is_over(state) ? core::LogLevel::kInfo : core::LogLevel::kWarning,
+            peer_name_ + " is " + std::string(to_string(state)) +
+                (reason.ok() ? "" : ": " + reason.message()));
+  if (!is_over(state)) return;
+  abandon_pending(reason);
+  end_requests();
+  inbox_.wake_all();
+}
+
+void ChannelState::on_peer_dead(const Status& reason) {
+  peer_is(PeerState::kDead, reason);
+  leases_.release_all();
+  // Not at once: this may be the link's own call, and finishing destroys the link.
+  if (auto self = weak_from_this().lock()) {
+    device_->loop().post([self] {
+      self->tick_quarantine();
+      self->finish_if_due();
+    });
+  }
+}
+
+void ChannelState::on_link_error(const Status& reason) { peer_is(PeerState::kClosed, reason); }
+
+void ChannelState::heard() {
+  last_heard_ns_.store(now_ns(), std::memory_order_relaxed);
+  if (peer_state_.load(std::memory_order_relaxed) == PeerState::kSilent) {
+    peer_is(PeerState::kAlive, Status());
+  }
+}
+
+void ChannelState::tick() {
+  tick_quarantine();
+  expire_parked_lookups();
+  if (is_over(peer_state_.load())) return;
+  send(FrameType::kPing);
+  const std::chrono::nanoseconds quiet(now_ns() - last_heard_ns_.load());
+  if (quiet > device_->options().detection_time) {
+    peer_is(PeerState::kSilent,
+            Status::error(StatusCode::kPeerSilent, {"hear from the peer", peer_name_},
+                          "nothing for " + std::to_string(quiet.count() / 1000000) + " ms",
+                          "it may be stopped (SIGCONT resumes it) or overloaded"));
+  }
+}
+
+void ChannelState::tick_quarantine() {
+  const std::shared_ptr<fabric::Link> link = this->link();
+  if (link == nullptr) return;
+  std::vector<Quarantined> settled;
+  {
+    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
+    std::erase_if(quarantined_, [&](Quarantined& entry) {
+      if (!link->revoke(entry.key, core::Deadline::after({})).ok()) return false;
+      settled.push_back(std::move(entry));
+      return true;
+    });
+  }
+  for (const Quarantined& entry : settled) entry.arena->free(entry.block.data);
+}
+
+Status ChannelState::unusable(std::string_view operation) const {
+  if (closing_.load()) {
+    return Status::error(StatusCode::kCancelled, {operation, peer_name_},
+                         "this side closed the channel", "open another one");
+  }
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (!peer_reason_.ok()) return peer_reason_;
+  return Status();
+}
+
+ChannelStats ChannelState::stats() const {
+  ChannelStats stats;
+  {
+    const std::lock_guard<std::mutex> lock(link_mutex_);
+    const fabric::LinkCounters counters =
+        link_ != nullptr ? link_->counters() : last_link_counters_;
+    stats.copies = counters.copies;
+    stats.backlogged = counters.backlogged;
+    stats.doorbells = counters.doorbells;
+  }
+  stats.writes = writes_.value();
+  stats.reads = reads_.value();
+  stats.aliases = aliases_.value();
+  stats.bytes_written = bytes_written_.value();
+  stats.bytes_read = bytes_read_.value();
+  stats.bytes_aliased = bytes_aliased_.value();
+  stats.notifications_sent = notifications_sent_.value();
+  stats.messages_sent = messages_sent_.value();
+  stats.notifications_received = inbox_.notifications();
+  stats.messages_received = inbox_.messages();
+  stats.leases_granted = leases_.granted();
+  stats.leases_released = leases_.released();
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    stats.leases_held = remote_leases_;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
+    for (const Quarantined& entry : quarantined_) stats.quarantined_bytes += entry.block.bytes;
+  }
+  stats.silences = silences_.value();
+  return stats;
+}
+
+}  // namespace farwrite::device

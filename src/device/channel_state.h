@@ -1,0 +1,226 @@
+// ChannelState: everything behind a Channel.
+//
+// Life: open -> closed (by us: close(); by the peer: BYE; by its death) -> finished. A closed
+// channel lingers while leases are out: a peer may look at our memory, or we at its, longer than
+// the channel lives. BYE says "nothing of mine moves any more"; FIN says "I hold no lease of yours
+// any more". When both have said FIN, or the peer is dead, the channel is finished and gone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/completion_state.h"
+#include "core/counter.h"
+#include "core/gate.h"
+#include "device/control_connection.h"
+#include "device/control_messages.h"
+#include "device/handshake.h"
+#include "device/lease_table.h"
+#include "device/name_table.h"
+#include "device/notification_inbox.h"
+#include "device/poller.h"
+#include "device/region_state.h"
+#include "fabric/fabric.h"
+#include "farwrite/channel.h"
+#include "memory/arena.h"
+
+namespace farwrite::device {
+
+class DeviceState;
+
+// A peer's region as this side holds it. The last owner releases the lease.
+class RemoteRegionState {
+ public:
+  RemoteRegionState(std::shared_ptr<ChannelState> channel, RegionDescriptor descriptor,
+                    std::string description, std::uint64_t lease,
+                    std::shared_ptr<fabric::RemoteWindow> window);
+  ~RemoteRegionState();
+  RemoteRegionState(const RemoteRegionState&) = delete;
+  RemoteRegionState& operator=(const RemoteRegionState&) = delete;
+
+  const ChannelState* channel() const { return channel_.get(); }
+  const RegionDescriptor& descriptor() const { return descriptor_; }
+  const std::string& description() const { return description_; }
+  const std::shared_ptr<fabric::RemoteWindow>& window() const { return window_; }
+
+ private:
+  const std::shared_ptr<ChannelState> channel_;
+  const RegionDescriptor descriptor_;
+  const std::string description_;
+  const std::uint64_t lease_;
+  const std::shared_ptr<fabric::RemoteWindow> window_;
+};
+
+class ChannelState final : public fabric::LinkObserver,
+                           private LaneDriver,
+                           public std::enable_shared_from_this<ChannelState> {
+ public:
+  // The peer is not known yet: the handshake needs the channel as the link's observer.
+  explicit ChannelState(std::shared_ptr<DeviceState> device);
+  ~ChannelState() override;
+
+  // Second half of construction, after the handshake: goes live on the event loop and pollers.
+  Status start(Introduction introduction, std::string peer_name, core::UniqueFd socket);
+  // The handle a user gets: the channel closes when its last copy is gone.
+  std::shared_ptr<ChannelState> user_handle();
+
+  // What Channel says, under the same names (channel_transfer.cc).
+  Completion post(const RemoteRegionState* remote, fabric::Operation operation);
+  Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
+                      std::uint64_t length);
+  Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
+  Result<std::optional<Notification>> try_notification();
+  Status on_notification(std::function<void(Notification)> handler);
+  std::uint64_t max_message_bytes() const;
+
+  // Memory and names (channel_memory.cc).
+  Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
+  Status publish(std::string_view name, PublishedRegion published);
+  Result<std::shared_ptr<RemoteRegionState>> lookup(std::string_view name,
+                                                    std::chrono::nanoseconds timeout);
+  Result<std::shared_ptr<RemoteRegionState>> open(const RegionDescriptor& descriptor,
+                                                  std::chrono::nanoseconds timeout);
+  Status revoke(std::uint64_t key, std::chrono::nanoseconds timeout);
+  void quarantine(std::uint64_t key, std::shared_ptr<memory::Arena> arena, memory::Block block);
+  void release_remote(std::uint64_t lease);
+
+  const PeerInfo& peer() const { return peer_; }
+  const std::string& peer_name() const { return peer_name_; }
+  PeerState peer_state() const { return peer_state_.load(); }
+  ChannelStats stats() const;
+  memory::ArenaStats landing_stats() const;
+
+  Status close(std::chrono::nanoseconds timeout);
+  // Drops link and connection whatever is still out; for a closing device.
+  void finish();
+  // Called by the device's timer: silence, lookups that ran out, quarantine.
+  void tick();
+  // The device's own names changed: parked lookups may find theirs.
+  void answer_parked_lookups();
+
+  // fabric::LinkObserver.
+  void on_peer_dead(const Status& reason) override;
+  void on_link_error(const Status& reason) override;
+
+ private:
+  class Lane;
+  struct PendingRequest {
+    bool answered = false;
+    ReplyMessage reply;
+  };
+  struct ParkedLookup {
+    LookupMessage message;
+    core::Deadline deadline = core::Deadline::never();
+  };
+  struct Quarantined {
+    std::uint64_t key = 0;
+    std::shared_ptr<memory::Arena> arena;
+    memory::Block block;
+  };
+
+  // LaneDriver.
+  void poll_lanes() override;
+  bool arm_lanes(std::vector<pollfd>& doorbells) override;
+  Status ended() const override;
+
+  Status unusable(std::string_view operation) const;
+  Status check(const RemoteRegionState* remote, const fabric::Operation& operation) const;
+  void count(const fabric::Operation& operation);
+  std::shared_ptr<fabric::Link> link() const;
+  fabric::Progress serve_lane(std::uint32_t lane);
+  void track(const std::shared_ptr<core::CompletionState>& pending);
+  void abandon_pending(const Status& reason);
+  void leave_pollers();
+  void tick_quarantine();
+  void expire_parked_lookups();
+  Status revoke_all(std::chrono::nanoseconds timeout);
+
+  // channel_control.cc, on the loop's thread.
+  void on_frame(FrameType type, ByteView body);
+  void on_connection_end(const Status& reason);
+  void serve_lookup(const LookupMessage& message);
+  bool try_answer(const LookupMessage& message);
+  void serve_open(const OpenMessage& message);
+  void reply_with(std::uint64_t request, const PublishedRegion& published);
+  void reply_error(std::uint64_t request, const Status& status);
+  void take_reply(ReplyMessage& reply);
+  void send(FrameType type, const std::vector<std::byte>& body = {});
+  void say_fin_if_due();
+  void finish_if_due();
+  // Sends a request and waits for its answer; not on the loop's thread, which brings it.
+  Result<ReplyMessage> request(FrameType type, std::uint64_t request_id,
+                               const std::vector<std::byte>& body, core::Deadline deadline,
+                               std::string_view operation);
+  Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
+                                                   core::Deadline deadline);
+  void end_requests();
+  void peer_is(PeerState state, const Status& reason);
+  void heard();
+  Result<std::shared_ptr<memory::Arena>> landing_arena();
+
+  const std::shared_ptr<DeviceState> device_;
+  // Fixed once started.
+  std::string peer_name_;
+  PeerInfo peer_;
+  fabric::Capabilities capabilities_;
+
+  // Data plane. raw_link_ is valid inside gate_; link_ outlives that for the slow paths.
+  core::Gate gate_;
+  fabric::Link* raw_link_ = nullptr;
+  mutable std::mutex link_mutex_;
+  std::shared_ptr<fabric::Link> link_;
+  NotificationInbox inbox_;
+  std::vector<std::shared_ptr<Lane>> lanes_;
+
+  // Control plane.
+  std::unique_ptr<ControlConnection> control_;
+  std::atomic<std::int64_t> last_heard_ns_{0};
+  std::atomic<std::uint64_t> next_request_{1};
+  std::mutex requests_mutex_;
+  std::condition_variable answered_;
+  std::map<std::uint64_t, PendingRequest> requests_;
+  std::mutex parked_mutex_;
+  std::vector<ParkedLookup> parked_;
+  NameTable names_;
+  LeaseTable leases_;
+
+  // Memory that the peer may write.
+  mutable std::mutex landing_mutex_;
+  std::shared_ptr<memory::Arena> landing_;
+  std::mutex segments_mutex_;
+  std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_segments_;
+  std::map<std::uint64_t, std::weak_ptr<RegionState>> landing_regions_;
+  mutable std::mutex quarantine_mutex_;
+  std::vector<Quarantined> quarantined_;
+
+  std::mutex pending_mutex_;
+  std::vector<std::weak_ptr<core::CompletionState>> pending_;
+  std::size_t prune_pending_at_ = 64;
+
+  // State. Transitions under state_mutex_.
+  mutable std::mutex state_mutex_;
+  std::condition_variable state_changed_;
+  std::atomic<PeerState> peer_state_{PeerState::kAlive};
+  Status peer_reason_;
+  std::atomic<bool> closing_{false};
+  bool closed_ = false;
+  Status close_status_;
+  bool fin_sent_ = false;
+  bool fin_received_ = false;
+  bool connection_ended_ = false;
+  bool finished_ = false;
+  std::uint64_t remote_leases_ = 0;
+
+  core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
+  core::Counter notifications_sent_, messages_sent_, silences_;
+  fabric::LinkCounters last_link_counters_;  // under link_mutex_, once the link is gone
+};
+
+}  // namespace farwrite::device

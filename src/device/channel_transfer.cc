@@ -1,0 +1,246 @@
+// A channel's data plane: operations, notifications, aliases.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "device/channel_lane.h"
+#include "device/channel_state.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+std::string_view name_of(const fabric::Operation& operation) {
+  switch (operation.kind) {
+    case fabric::OperationKind::kWrite:
+      return "write";
+    case fabric::OperationKind::kRead:
+      return "read";
+    case fabric::OperationKind::kNotify:
+      return "notify";
+    case fabric::OperationKind::kMessage:
+      return "send";
+    case fabric::OperationKind::kFlush:
+      return "flush";
+  }
+  return "post";
+}
+
+std::uint64_t bytes_of(const fabric::Operation& operation) {
+  return operation.kind == fabric::OperationKind::kRead ? operation.destination.size
+                                                        : operation.source.size;
+}
+
+Status past_the_end(std::string_view operation, const std::string& peer, std::uint64_t offset,
+                    std::uint64_t bytes, std::uint64_t size) {
+  return Status::error(StatusCode::kOutOfRange, {operation, peer},
+                       "offset " + std::to_string(offset) + " + " + std::to_string(bytes) +
+                           " bytes ends past the region's " + std::to_string(size) + " bytes",
+                       "stay inside the region");
+}
+
+}  // namespace
+
+Completion ChannelState::post(const RemoteRegionState* remote, fabric::Operation operation) {
+  const core::Gate::Pass pass(gate_);
+  if (Status bad = check(remote, operation); !bad.ok()) [[unlikely]] {
+    return Completion(std::move(bad));
+  }
+  if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) [[unlikely]] {
+    return Completion(unusable(name_of(operation)));
+  }
+  if (remote != nullptr) operation.window = remote->window();
+  Completion completion = raw_link_->post(operation);
+  if (!completion.done()) {
+    track(completion.state());
+    lanes_[operation.lane]->expect_progress();
+  } else if (!completion.wait().ok()) [[unlikely]] {
+    return completion;
+  }
+  count(operation);
+  return completion;
+}
+
+Status ChannelState::check(const RemoteRegionState* remote,
+                           const fabric::Operation& operation) const {
+  if (device_->fork_guard().in_forked_child()) [[unlikely]] {
+    return device_->fork_guard().check(name_of(operation));
+  }
+  if (operation.lane >= peer_.lanes) [[unlikely]] {
+    return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
+                         "lane " + std::to_string(operation.lane) + " of " +
+                             std::to_string(peer_.lanes),
+                         "open both devices with more lanes, or use a lower one");
+  }
+  const bool transfers = operation.kind == fabric::OperationKind::kWrite ||
+                         operation.kind == fabric::OperationKind::kRead;
+  if (!transfers) {
+    if (operation.source.size <= capabilities_.max_message_bytes) return Status();
+    return Status::error(StatusCode::kInvalidArgument, {"send", peer_name_},
+                         "the message has " + std::to_string(operation.source.size) + " bytes",
+                         "send at most " + std::to_string(capabilities_.max_message_bytes) +
+                             ", or write the bytes into a region");
+  }
+  if (remote == nullptr || remote->channel() != this) [[unlikely]] {
+    return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
+                         remote == nullptr ? "the region handle is empty"
+                                           : "the region was opened through another channel",
+                         "use a region from this channel's lookup() or open()");
+  }
+  const bool writes = operation.kind == fabric::OperationKind::kWrite;
+  const RegionDescriptor& descriptor = remote->descriptor();
+  if (writes != (descriptor.access == Access::kWrite)) [[unlikely]] {
+    return Status::error(StatusCode::kPermissionDenied, {name_of(operation), peer_name_},
+                         writes ? "the peer's region is for reading only"
+                                : "the peer's region is for writing only",
+                         writes ? "the peer makes writable memory with Channel::allocate()"
+                                : "the peer makes readable memory with Device::allocate()");
+  }
+  const std::uint64_t bytes = bytes_of(operation);
+  if (operation.offset > descriptor.length || bytes > descriptor.length - operation.offset)
+      [[unlikely]] {
+    return past_the_end(name_of(operation), peer_name_, operation.offset, bytes,
+                        descriptor.length);
+  }
+  return Status();
+}
+
+void ChannelState::count(const fabric::Operation& operation) {
+  switch (operation.kind) {
+    case fabric::OperationKind::kWrite:
+      writes_.add();
+      bytes_written_.add(operation.source.size);
+      if (operation.notify) notifications_sent_.add();
+      break;
+    case fabric::OperationKind::kRead:
+      reads_.add();
+      bytes_read_.add(operation.destination.size);
+      break;
+    case fabric::OperationKind::kNotify:
+      notifications_sent_.add();
+      break;
+    case fabric::OperationKind::kMessage:
+      (operation.source.size > 0 ? messages_sent_ : notifications_sent_).add();
+      break;
+    case fabric::OperationKind::kFlush:
+      break;
+  }
+}
+
+void ChannelState::track(const std::shared_ptr<core::CompletionState>& pending) {
+  const std::lock_guard<std::mutex> lock(pending_mutex_);
+  if (pending_.size() >= prune_pending_at_) {
+    std::erase_if(pending_, [](const auto& weak) {
+      const auto state = weak.lock();
+      return state == nullptr || state->done();
+    });
+    prune_pending_at_ = std::max<std::size_t>(64, pending_.size() * 2);
+  }
+  pending_.push_back(pending);
+}
+
+void ChannelState::abandon_pending(const Status& reason) {
+  std::vector<std::weak_ptr<core::CompletionState>> pending;
+  {
+    const std::lock_guard<std::mutex> lock(pending_mutex_);
+    pending.swap(pending_);
+  }
+  for (const auto& weak : pending) {
+    if (const auto state = weak.lock()) state->abandon(reason);
+  }
+}
+
+Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& source,
+                                  std::uint64_t offset, std::uint64_t length) {
+  constexpr std::string_view kOperation = "alias";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  if (source == nullptr || source->channel() != this) {
+    return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
+                         "the region was not opened through this channel",
+                         "use a region from this channel's lookup() or open()");
+  }
+  const RegionDescriptor& descriptor = source->descriptor();
+  if (descriptor.access != Access::kRead) {
+    return Status::error(StatusCode::kPermissionDenied, {kOperation, peer_name_},
+                         "the peer's region is for writing only",
+                         "the peer makes readable memory with Device::allocate()");
+  }
+  if (offset > descriptor.length || length > descriptor.length - offset) {
+    return past_the_end(kOperation, peer_name_, offset, length, descriptor.length);
+  }
+  if (source->window()->mapped == nullptr) {
+    return Status::error(StatusCode::kUnsupported,
+                         {kOperation, peer_name_, to_string(peer_.fabric)},
+                         "this fabric cannot map the peer's memory", "read() the bytes instead");
+  }
+  aliases_.add();
+  bytes_aliased_.add(length);
+  return Alias(source, {source->window()->mapped + offset, length});
+}
+
+Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds timeout) {
+  constexpr std::string_view kOperation = "wait for a notification";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return unusable(kOperation);
+  return inbox_.take(*this, core::Deadline::after(timeout), device_->options().spin);
+}
+
+Result<std::optional<Notification>> ChannelState::try_notification() {
+  constexpr std::string_view kOperation = "take a notification";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return unusable(kOperation);
+  const Status ended = this->ended();
+  poll_lanes();
+  std::optional<Notification> next = inbox_.try_take();
+  if (!next.has_value() && !ended.ok()) return ended;
+  return next;
+}
+
+Status ChannelState::on_notification(std::function<void(Notification)> handler) {
+  constexpr std::string_view kOperation = "set a notification handler";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return unusable(kOperation);
+  FARWRITE_RETURN_IF_ERROR(inbox_.set_handler(std::move(handler)));
+  for (const auto& lane : lanes_) lane->poller().kick();
+  return Status();
+}
+
+std::uint64_t ChannelState::max_message_bytes() const { return capabilities_.max_message_bytes; }
+
+void ChannelState::poll_lanes() {
+  if (inbox_.has_handler()) return;  // the pollers do
+  const NotificationInbox::Delivery delivery(inbox_);
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
+    // Whatever is left pending, post() has told the poller already.
+    (void)raw_link_->poll(lane, inbox_);
+  }
+}
+
+bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
+  bool quiet = true;
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
+    const fabric::Doorbell doorbell = raw_link_->arm(lane);
+    if (doorbell.ready) quiet = false;
+    if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, POLLIN, 0});
+  }
+  return quiet;
+}
+
+Status ChannelState::ended() const {
+  if (closing_.load() || peer_state_.load() >= PeerState::kClosed) {
+    return unusable("wait for a notification");
+  }
+  return Status();
+}
+
+fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
+  const std::shared_ptr<fabric::Link> link = this->link();
+  if (link == nullptr) return {};
+  const NotificationInbox::Delivery delivery(inbox_);
+  return link->poll(lane, inbox_);
+}
+
+}  // namespace farwrite::device

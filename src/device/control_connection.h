@@ -1,0 +1,54 @@
+// ControlConnection: frames to and from one peer after the handshake, on the device's event loop.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "core/event_loop.h"
+#include "core/unique_fd.h"
+#include "device/frame.h"
+#include "farwrite/bytes.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+// Thread-safe. Callbacks run on the loop's thread.
+class ControlConnection {
+ public:
+  using OnFrame = std::function<void(FrameType, ByteView body)>;
+  using OnEnd = std::function<void(const Status&)>;
+
+  // `on_end` is called once when the connection ends or the peer breaks the protocol, not after
+  // close(). Both callbacks may be called before the constructor's caller goes on.
+  ControlConnection(core::UniqueFd socket, core::EventLoop& loop, OnFrame on_frame, OnEnd on_end);
+  ~ControlConnection();
+  ControlConnection(const ControlConnection&) = delete;
+  ControlConnection& operator=(const ControlConnection&) = delete;
+
+  Status start();
+  // Queues what the socket does not take at once; never blocks. After the end it does nothing: the
+  // end has been, or will be, reported by on_end.
+  void send(FrameType type, ByteView body);
+  // After this no callback is running (unless this is one) and none will. Idempotent.
+  void close();
+
+ private:
+  void on_events(std::uint32_t events);
+  void on_readable();
+  void end(const Status& reason);
+  // Sends from the queue; returns what went wrong, if anything.
+  Status flush_locked();
+
+  core::EventLoop& loop_;
+  const OnFrame on_frame_;
+  const OnEnd on_end_;
+  FrameSplitter splitter_;  // loop's thread only
+
+  std::mutex mutex_;
+  core::UniqueFd socket_;
+  std::vector<std::byte> outgoing_;
+  bool ended_ = false;
+};
+
+}  // namespace farwrite::device

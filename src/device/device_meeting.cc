@@ -1,0 +1,214 @@
+// How a device meets its peers: connect, accept, and the end of it all.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+constexpr std::size_t kMaxMeetings = 64;  // handshakes under way at once; more are turned away
+constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
+                                                           std::chrono::nanoseconds timeout) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("connect"));
+  const core::Gate::Pass pass(gate_);
+  while (true) {
+    FARWRITE_RETURN_IF_ERROR(usable("connect"));
+    auto socket = connect_tcp(peer, deadline);
+    if (!socket.ok()) {
+      const bool nobody_yet = socket.status().code() == StatusCode::kUnavailable;
+      if (!nobody_yet || deadline.remaining() < kRetryConnect) return socket.status();
+      std::this_thread::sleep_for(kRetryConnect);
+      continue;
+    }
+    auto channel = std::make_shared<ChannelState>(shared_from_this());
+    auto introduction = introduce_connecting(
+        socket->get(), identity_, peer.to_string(),
+        deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
+    if (!introduction.ok()) return introduction.status();
+    return go_live(std::move(channel), *std::move(introduction), peer.to_string(),
+                   *std::move(socket));
+  }
+}
+
+Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<ChannelState> channel,
+                                                           Introduction introduction,
+                                                           std::string peer_name,
+                                                           core::UniqueFd socket) {
+  const std::string choice = peer_name + ": " +
+                             std::string(to_string(introduction.peer.fabric)) + " (" +
+                             introduction.peer.fabric_reason + ")";
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closing_) {
+      introduction.link.reset();  // before the channel, which observes it
+      return Status::error(StatusCode::kFailedPrecondition, {"connect", peer_name},
+                           "the device is closed", "open another one");
+    }
+    channels_.push_back(channel);
+    if (std::find(choices_.begin(), choices_.end(), choice) == choices_.end()) {
+      choices_.push_back(choice);
+      core::log(core::LogLevel::kInfo, choice);
+    }
+  }
+  channels_opened_.add();
+  const Status started =
+      channel->start(std::move(introduction), std::move(peer_name), std::move(socket));
+  if (started.ok()) return channel;
+  forget(*channel);
+  return started;
+}
+
+Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanoseconds timeout) {
+  constexpr std::string_view kOperation = "accept";
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  FARWRITE_RETURN_IF_ERROR(usable(kOperation));
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (accepted_.empty()) {
+    if (closing_) {
+      return Status::error(StatusCode::kCancelled, {kOperation}, "the device was closed",
+                           "open another one");
+    }
+    if (deadline.is_never()) {
+      changed_.wait(lock);
+    } else if (deadline.expired()) {
+      return Status::error(StatusCode::kDeadlineExceeded, {kOperation}, "no peer came in time",
+                           "connect a peer to " + endpoint().to_string());
+    } else {
+      changed_.wait_for(lock, deadline.remaining());
+    }
+  }
+  std::shared_ptr<ChannelState> channel = std::move(accepted_.front());
+  accepted_.pop_front();
+  return channel;
+}
+
+void DeviceState::on_incoming() {
+  core::UniqueFd socket(
+      ::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.valid()) return;
+  set_no_delay(socket.get());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  reap_meetings_locked();
+  if (closing_ || meetings_.size() >= kMaxMeetings) {
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning, "a connection was dropped: too many handshakes at once");
+    return;
+  }
+  Meeting& meeting = meetings_.emplace_back();
+  meeting.socket = std::move(socket);
+  meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
+}
+
+void DeviceState::meet(Meeting& meeting) {
+  auto channel = std::make_shared<ChannelState>(shared_from_this());
+  auto introduction = introduce_accepting(meeting.socket.get(), identity_,
+                                          core::Deadline::after(options_.handshake_timeout),
+                                          channel.get());
+  if (introduction.ok()) {
+    std::string peer_name = introduction->peer.endpoint.to_string();
+    core::UniqueFd socket;
+    {
+      // close() may be about to shut this socket down.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      socket = std::move(meeting.socket);
+    }
+    auto live = go_live(std::move(channel), *std::move(introduction), std::move(peer_name),
+                        std::move(socket));
+    if (live.ok()) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!closing_) accepted_.push_back(*std::move(live));
+    }
+  } else {
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning,
+              "a connection was refused: " + introduction.status().message());
+  }
+  changed_.notify_all();
+  meeting.over.store(true);
+}
+
+void DeviceState::reap_meetings_locked() {
+  for (auto meeting = meetings_.begin(); meeting != meetings_.end();) {
+    if (meeting->over.load()) {
+      meeting->thread.join();
+      meeting = meetings_.erase(meeting);
+    } else {
+      ++meeting;
+    }
+  }
+}
+
+void DeviceState::forget(ChannelState& channel) {
+  std::shared_ptr<ChannelState> forgotten;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found =
+        std::find_if(channels_.begin(), channels_.end(),
+                     [&](const auto& entry) { return entry.get() == &channel; });
+    if (found == channels_.end()) return;
+    forgotten = std::move(*found);
+    channels_.erase(found);
+  }
+  // The caller may be one of the channel's own callbacks: let it return before the channel goes.
+  loop_->post([forgotten] {});
+}
+
+Status DeviceState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a device"));
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (std::exchange(closing_, true)) {
+      changed_.wait_for(lock, timeout, [this] { return closed_; });
+      return close_status_;
+    }
+    for (Meeting& meeting : meetings_) {
+      if (meeting.socket.valid()) ::shutdown(meeting.socket.get(), SHUT_RDWR);
+    }
+  }
+  changed_.notify_all();
+  gate_.close();
+  gate_.wait_until_empty();
+  if (loop_ != nullptr) {
+    loop_->remove_fd(listener_.socket.get());
+    loop_->cancel_timer(timer_);
+  }
+  std::list<Meeting> meetings;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meetings.swap(meetings_);
+    accepted_.clear();
+  }
+  for (Meeting& meeting : meetings) meeting.thread.join();
+
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  Status status;
+  for (const auto& channel : channels()) {
+    const Status closed = channel->close(deadline.remaining());
+    if (status.ok()) status = closed;
+  }
+  for (const auto& channel : channels()) channel->finish();
+  names_.clear();
+  pollers_.clear();
+  fabrics_.clear();
+  loop_.reset();
+  listener_.socket.reset();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    close_status_ = status;
+  }
+  changed_.notify_all();
+  return status;
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,288 @@
+#include "device/device_state.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.h"
+#include "device/identity.h"
+#include "fabric/shm/shm_fabric.h"
+#include "fabric/simulated/simulated_fabric.h"
+
+namespace farwrite::device {
+namespace {
+
+
+Status check_options(const DeviceOptions& options) {
+  const auto bad = [](std::string_view cause, std::string_view remedy) {
+    return Status::error(StatusCode::kInvalidArgument, {"open a device"}, cause, remedy);
+  };
+  if (options.fabrics.empty()) return bad("no fabric is allowed", "name at least one: shm");
+  if (options.pollers < 1 || options.pollers > 64) {
+    return bad(std::to_string(options.pollers) + " pollers", "use 1 to 64");
+  }
+  if (options.lanes < 1 || options.lanes > 64) {
+    return bad(std::to_string(options.lanes) + " lanes", "use 1 to 64");
+  }
+  if (options.send_limit == 0 || options.receive_limit == 0 || options.send_limit_per_peer == 0 ||
+      options.receive_limit_per_peer == 0 || options.segment_bytes == 0 ||
+      options.receive_segment_bytes == 0) {
+    return bad("a memory limit or segment size is zero", "give sizes in bytes");
+  }
+  if (options.detection_time < std::chrono::milliseconds(10)) {
+    return bad("the detection time is under 10 ms", "use at least 10 ms; 5 s is the default");
+  }
+  return Status();
+}
+
+}  // namespace
+
+memory::HugePages to_memory(HugePages pages) {
+  switch (pages) {
+    case HugePages::kOff:
+      return memory::HugePages::kOff;
+    case HugePages::kTransparent:
+      return memory::HugePages::kTransparent;
+    case HugePages::kExplicit:
+      return memory::HugePages::kExplicit;
+  }
+  return memory::HugePages::kOff;
+}
+
+Result<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& options) {
+  FARWRITE_RETURN_IF_ERROR(check_options(options));
+  std::shared_ptr<DeviceState> device(new DeviceState(options));
+  const Status started = device->start();
+  if (started.ok()) return device;
+  (void)device->close(std::chrono::nanoseconds(0));  // `started` is the error that counts
+  return started;
+}
+
+DeviceState::DeviceState(const DeviceOptions& options)
+    : options_(options),
+      receive_quota_(std::make_shared<memory::Quota>("receive_limit", options.receive_limit)) {}
+
+DeviceState::~DeviceState() {
+  if (!fork_guard_.in_forked_child()) return;
+  // Threads exist only in the parent; what serves them is left alone.
+  for (auto& poller : pollers_) (void)poller.release();
+  for (auto& fabric : fabrics_) (void)fabric.release();
+  (void)loop_.release();
+  for (Meeting& meeting : meetings_) {
+    if (meeting.thread.joinable()) meeting.thread.detach();
+  }
+}
+
+std::shared_ptr<DeviceState> DeviceState::user_handle() {
+  return {this, [self = shared_from_this()](DeviceState*) {
+            // Nobody is left to hear of a peer that did not settle.
+            if (!self->fork_guard_.in_forked_child()) (void)self->close(std::chrono::seconds(1));
+          }};
+}
+
+Status DeviceState::start() {
+  auto listener = listen_tcp(options_.listen);
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  auto loop = core::EventLoop::start("farwrite-control");
+  if (!loop.ok()) return loop.status();
+  loop_ = *std::move(loop);
+  FARWRITE_RETURN_IF_ERROR(make_fabrics());
+  FARWRITE_RETURN_IF_ERROR(make_arena());
+  for (std::uint32_t i = 0; i < options_.pollers; ++i) {
+    pollers_.push_back(std::make_unique<Poller>(options_.spin));
+  }
+  identity_.endpoint = listener_.endpoint;
+  identity_.uuid = uuid_of(listener_.endpoint);
+  identity_.epoch = next_epoch();
+  identity_.lanes = options_.lanes;
+  identity_.token = options_.token;
+  for (const auto& fabric : fabrics_) identity_.fabrics.push_back(fabric.get());
+
+  const std::chrono::nanoseconds period =
+      std::clamp<std::chrono::nanoseconds>(options_.detection_time / 4,
+                                           std::chrono::milliseconds(5), std::chrono::seconds(1));
+  timer_ = loop_->every(period, [this] { tick(); });
+  return loop_->add_fd(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { on_incoming(); });
+}
+
+Status DeviceState::make_fabrics() {
+  for (const FabricKind kind : options_.fabrics) {
+    if (kind == FabricKind::kShm) {
+      auto fabric = fabric::shm::ShmFabric::create(*loop_);
+      if (!fabric.ok()) return fabric.status();
+      fabrics_.push_back(*std::move(fabric));
+    } else if (kind == FabricKind::kSimulated) {
+      if (options_.simulated_network == nullptr) {
+        return Status::error(StatusCode::kInvalidArgument, {"open a device"},
+                             "the simulated fabric needs a network to live in",
+                             "set DeviceOptions::simulated_network; it is for tests");
+      }
+      fabrics_.push_back(
+          std::make_unique<fabric::SimulatedFabric>(*options_.simulated_network));
+    } else {
+      return Status::error(StatusCode::kUnsupported, {"open a device"},
+                           "this build has no fabric " + std::string(to_string(kind)),
+                           "use shm; `farwrite info` lists what there is");
+    }
+  }
+  return Status();
+}
+
+Status DeviceState::make_arena() {
+  memory::ArenaOptions arena;
+  arena.name = "send memory";
+  arena.limit_bytes = options_.send_limit;
+  arena.limit_option = "send_limit";
+  arena.segment_bytes = options_.segment_bytes;
+  arena.use = memory::SegmentUse::kExport;
+  arena.huge_pages = to_memory(options_.huge_pages);
+  arena.prefault = options_.prefault;
+  arena.numa_node = options_.numa_node;
+  arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
+    std::vector<FabricKey> keys;
+    for (const auto& fabric : fabrics_) {
+      auto key = fabric->register_segment(segment);
+      if (!key.ok()) return key.status();
+      keys.push_back({fabric->kind(), *key});
+      registrations_.add();
+    }
+    const std::lock_guard<std::mutex> lock(keys_mutex_);
+    segment_keys_.emplace(segment->id(), std::move(keys));
+    return Status();
+  };
+  auto created = memory::Arena::create(std::move(arena));
+  if (!created.ok()) return created.status();
+  arena_ = *std::move(created);
+  return Status();
+}
+
+Status DeviceState::usable(std::string_view operation) const {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(operation));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!closing_) return Status();
+  return Status::error(StatusCode::kFailedPrecondition, {operation}, "the device is closed",
+                       "open another one");
+}
+
+const fabric::Capabilities& DeviceState::capabilities(FabricKind kind) const {
+  static const fabric::Capabilities kNone;
+  for (const auto& fabric : fabrics_) {
+    if (fabric->kind() == kind) return fabric->capabilities();
+  }
+  return kNone;
+}
+
+Poller& DeviceState::next_poller() {
+  return *pollers_[next_poller_.fetch_add(1) % pollers_.size()];
+}
+
+RegionDescriptor DeviceState::new_descriptor(Access access, std::uint64_t offset,
+                                             std::uint64_t length) {
+  RegionDescriptor descriptor;
+  descriptor.device_uuid = identity_.uuid;
+  descriptor.epoch = identity_.epoch;
+  descriptor.region_id = regions_->next_id();
+  descriptor.offset = offset;
+  descriptor.length = length;
+  descriptor.access = access;
+  return descriptor;
+}
+
+Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes) {
+  FARWRITE_RETURN_IF_ERROR(usable("allocate"));
+  auto block = arena_->allocate(bytes);
+  if (!block.ok()) return block.status();
+  RegionDescriptor descriptor = new_descriptor(Access::kRead, block->offset, bytes);
+  {
+    const std::lock_guard<std::mutex> lock(keys_mutex_);
+    descriptor.keys = segment_keys_.at(block->segment->id());
+  }
+  auto region = std::make_shared<RegionState>(regions_, arena_, *block, bytes,
+                                              std::move(descriptor), nullptr);
+  regions_->add(region);
+  return region;
+}
+
+Status DeviceState::check_publishable(const PublishedRegion& published,
+                                      const ChannelState* channel) const {
+  const auto refuse = [](StatusCode code, std::string_view cause, std::string_view remedy) {
+    return Status::error(code, {"publish a region"}, cause, remedy);
+  };
+  if (published.region == nullptr) {
+    return refuse(StatusCode::kInvalidArgument, "the region handle is empty",
+                  "pass a region from allocate()");
+  }
+  if (published.region->closed()) {
+    return refuse(StatusCode::kFailedPrecondition, "the region is closed", "allocate another one");
+  }
+  if (published.region->descriptor().device_uuid != identity_.uuid ||
+      published.region->descriptor().epoch != identity_.epoch) {
+    return refuse(StatusCode::kInvalidArgument, "the region belongs to another device",
+                  "publish it there");
+  }
+  if (published.region->channel() != nullptr && published.region->channel().get() != channel) {
+    return refuse(StatusCode::kPermissionDenied, "the region is for one peer to write",
+                  "publish it on the channel that allocated it");
+  }
+  return Status();
+}
+
+Status DeviceState::publish(std::string_view name, PublishedRegion published) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("publish a region"));
+  const core::Gate::Pass pass(gate_);
+  FARWRITE_RETURN_IF_ERROR(usable("publish a region"));
+  FARWRITE_RETURN_IF_ERROR(check_publishable(published, nullptr));
+  FARWRITE_RETURN_IF_ERROR(names_.publish(name, std::move(published)));
+  for (const auto& channel : channels()) {
+    loop_->post([channel] { channel->answer_parked_lookups(); });
+  }
+  return Status();
+}
+
+Status DeviceState::unpublish(std::string_view name) {
+  FARWRITE_RETURN_IF_ERROR(usable("unpublish a region"));
+  if (names_.unpublish(name)) return Status();
+  return Status::error(StatusCode::kNotFound, {"unpublish a region"},
+                       "nothing is published under \"" + std::string(name) + "\"",
+                       "published are: " + names_.names());
+}
+
+std::vector<std::shared_ptr<ChannelState>> DeviceState::channels() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return channels_;
+}
+
+void DeviceState::tick() {
+  for (const auto& channel : channels()) channel->tick();
+}
+
+DeviceStats DeviceState::stats() const {
+  DeviceStats stats;
+  const memory::ArenaStats send = arena_->stats();
+  stats.send = {options_.send_limit, send.reserved_bytes, send.used_bytes, send.peak_used_bytes,
+                send.segments,       send.failures};
+  stats.receive.limit = options_.receive_limit;
+  stats.receive.used = receive_quota_->in_use();
+  stats.receive.peak_used = receive_quota_->peak();
+  stats.receive.refusals = receive_quota_->refusals();
+  for (const auto& channel : channels()) {
+    const memory::ArenaStats landing = channel->landing_stats();
+    stats.receive.reserved += landing.reserved_bytes;
+    stats.receive.segments += landing.segments;
+    const ChannelStats counts = channel->stats();
+    stats.leases_held_by_peers += counts.leases_granted - counts.leases_released;
+    stats.quarantined_bytes += counts.quarantined_bytes;
+  }
+  stats.registrations = registrations_.value();
+  stats.channels_opened = channels_opened_.value();
+  stats.handshakes_refused = handshakes_refused_.value();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stats.channels_open = channels_.size();
+  stats.choices = choices_;
+  return stats;
+}
+
+}  // namespace farwrite::device

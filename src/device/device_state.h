@@ -1,0 +1,128 @@
+// DeviceState: everything behind a Device.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/counter.h"
+#include "core/event_loop.h"
+#include "core/fork_guard.h"
+#include "core/gate.h"
+#include "device/channel_state.h"
+#include "device/handshake.h"
+#include "device/name_table.h"
+#include "device/poller.h"
+#include "device/region_state.h"
+#include "device/tcp_socket.h"
+#include "fabric/fabric.h"
+#include "farwrite/device.h"
+#include "memory/arena.h"
+#include "memory/quota.h"
+
+namespace farwrite::device {
+
+memory::HugePages to_memory(HugePages pages);
+
+// Thread-safe. Channels share it; close() ends its threads and channels, whoever still shares it.
+class DeviceState final : public std::enable_shared_from_this<DeviceState> {
+ public:
+  static Result<std::shared_ptr<DeviceState>> open(const DeviceOptions& options);
+  ~DeviceState();
+  DeviceState(const DeviceState&) = delete;
+  DeviceState& operator=(const DeviceState&) = delete;
+
+  // The handle a user gets: the device closes when its last copy is gone.
+  std::shared_ptr<DeviceState> user_handle();
+
+  // What Device says, under the same names.
+  Result<std::shared_ptr<ChannelState>> connect(const Endpoint& peer,
+                                                std::chrono::nanoseconds timeout);
+  Result<std::shared_ptr<ChannelState>> accept(std::chrono::nanoseconds timeout);
+  Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
+  bool contains(const void* pointer) const { return arena_->contains(pointer); }
+  Status publish(std::string_view name, PublishedRegion published);
+  Status unpublish(std::string_view name);
+  DeviceStats stats() const;
+  Status close(std::chrono::nanoseconds timeout);
+
+  const Endpoint& endpoint() const { return identity_.endpoint; }
+  const DeviceUuid& uuid() const { return identity_.uuid; }
+  std::uint64_t epoch() const { return identity_.epoch; }
+
+  // For its channels.
+  const DeviceOptions& options() const { return options_; }
+  const core::ForkGuard& fork_guard() const { return fork_guard_; }
+  core::EventLoop& loop() { return *loop_; }
+  const std::shared_ptr<RegionTable>& regions() const { return regions_; }
+  const NameTable& names() const { return names_; }
+  const std::shared_ptr<memory::Quota>& receive_quota() const { return receive_quota_; }
+  const fabric::Capabilities& capabilities(FabricKind kind) const;
+  // Lanes spread over the pollers round-robin.
+  Poller& next_poller();
+  RegionDescriptor new_descriptor(Access access, std::uint64_t offset, std::uint64_t length);
+  // `channel`: where it is to be published, null for everybody.
+  Status check_publishable(const PublishedRegion& published, const ChannelState* channel) const;
+  void count_registration() { registrations_.add(); }
+  void forget(ChannelState& channel);
+
+ private:
+  explicit DeviceState(const DeviceOptions& options);
+
+  struct Meeting {
+    std::thread thread;
+    core::UniqueFd socket;  // shut down to end a handshake early
+    std::atomic<bool> over{false};
+  };
+
+  Status start();
+  Status make_fabrics();
+  Status make_arena();
+  void on_incoming();
+  void meet(Meeting& meeting);
+  void reap_meetings_locked();
+  Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
+                                                Introduction introduction, std::string peer_name,
+                                                core::UniqueFd socket);
+  void tick();
+  std::vector<std::shared_ptr<ChannelState>> channels() const;
+  Status usable(std::string_view operation) const;
+
+  const DeviceOptions options_;
+  const core::ForkGuard fork_guard_;
+  core::Gate gate_;  // calls that need the loop or the fabrics
+  const std::shared_ptr<RegionTable> regions_ = std::make_shared<RegionTable>();
+  const std::shared_ptr<memory::Quota> receive_quota_;
+  std::shared_ptr<memory::Arena> arena_;
+  std::mutex keys_mutex_;
+  std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
+
+  LocalIdentity identity_;
+  Listener listener_;
+  std::unique_ptr<core::EventLoop> loop_;
+  core::EventLoop::TimerId timer_ = 0;
+  std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
+  std::vector<std::unique_ptr<Poller>> pollers_;
+  std::atomic<std::uint32_t> next_poller_{0};
+  NameTable names_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Meeting> meetings_;
+  std::deque<std::shared_ptr<ChannelState>> accepted_;
+  std::vector<std::shared_ptr<ChannelState>> channels_;
+  std::vector<std::string> choices_;
+  bool closing_ = false;
+  bool closed_ = false;
+  Status close_status_;
+
+  core::Counter registrations_, channels_opened_, handshakes_refused_;
+};
+
+}  // namespace farwrite::device

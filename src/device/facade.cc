@@ -1,0 +1,172 @@
+// The public handles: each call goes to the state behind it.
+#include <utility>
+
+#include "device/channel_state.h"
+#include "device/device_state.h"
+#include "farwrite/channel.h"
+#include "farwrite/device.h"
+
+namespace farwrite {
+
+std::byte* MemoryRegion::data() const { return state_->data(); }
+std::size_t MemoryRegion::size() const { return state_->bytes(); }
+Access MemoryRegion::access() const { return state_->descriptor().access; }
+RegionDescriptor MemoryRegion::descriptor() const { return state_->descriptor(); }
+Status MemoryRegion::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+
+std::size_t RemoteRegion::size() const { return state_->descriptor().length; }
+Access RemoteRegion::access() const { return state_->descriptor().access; }
+const RegionDescriptor& RemoteRegion::descriptor() const { return state_->descriptor(); }
+const std::string& RemoteRegion::description() const { return state_->description(); }
+
+namespace {
+
+fabric::Operation operation(fabric::OperationKind kind, std::uint32_t lane) {
+  fabric::Operation operation;
+  operation.kind = kind;
+  operation.lane = lane;
+  return operation;
+}
+
+template <typename Handle, typename State>
+Result<Handle> wrap(Result<std::shared_ptr<State>> state) {
+  if (!state.ok()) return state.status();
+  return Handle(*std::move(state));
+}
+
+}  // namespace
+
+Completion Channel::write(ByteView source, const RemoteRegion& target, std::uint64_t offset,
+                          std::uint32_t lane) {
+  fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
+  write.source = source;
+  write.offset = offset;
+  return state_->post(target.state_.get(), std::move(write));
+}
+
+Completion Channel::read(MutableByteView destination, const RemoteRegion& source,
+                         std::uint64_t offset, std::uint32_t lane) {
+  fabric::Operation read = operation(fabric::OperationKind::kRead, lane);
+  read.destination = destination;
+  read.offset = offset;
+  return state_->post(source.state_.get(), std::move(read));
+}
+
+Completion Channel::write_with_notify(ByteView source, const RemoteRegion& target,
+                                      std::uint64_t offset, std::uint32_t tag,
+                                      std::uint32_t lane) {
+  fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
+  write.source = source;
+  write.offset = offset;
+  write.notify = true;
+  write.tag = tag;
+  return state_->post(target.state_.get(), std::move(write));
+}
+
+Completion Channel::flush() {
+  return state_->post(nullptr, operation(fabric::OperationKind::kFlush, 0));
+}
+
+Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset,
+                             std::uint64_t length) {
+  return state_->alias(source.state_, offset, length);
+}
+
+Status Channel::memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset,
+                       std::uint64_t bytes, Direction direction,
+                       std::chrono::nanoseconds timeout) {
+  if (direction == Direction::kFromRemote) {
+    return read({local, bytes}, remote, offset).wait(timeout);
+  }
+  FARWRITE_RETURN_IF_ERROR(write({local, bytes}, remote, offset).wait(timeout));
+  return flush().wait(timeout);
+}
+
+Completion Channel::notify(std::uint32_t tag, std::uint32_t lane) {
+  fabric::Operation notify = operation(fabric::OperationKind::kNotify, lane);
+  notify.tag = tag;
+  return state_->post(nullptr, std::move(notify));
+}
+
+Completion Channel::send(ByteView message, std::uint32_t tag, std::uint32_t lane) {
+  fabric::Operation send = operation(fabric::OperationKind::kMessage, lane);
+  send.source = message;
+  send.tag = tag;
+  return state_->post(nullptr, std::move(send));
+}
+
+std::uint64_t Channel::max_message_bytes() const { return state_->max_message_bytes(); }
+
+Result<Notification> Channel::wait_notification(std::chrono::nanoseconds timeout) {
+  return state_->wait_notification(timeout);
+}
+
+Result<std::optional<Notification>> Channel::try_notification() {
+  return state_->try_notification();
+}
+
+Status Channel::on_notification(std::function<void(Notification)> handler) {
+  return state_->on_notification(std::move(handler));
+}
+
+Result<MemoryRegion> Channel::allocate(std::uint64_t bytes) {
+  return wrap<MemoryRegion>(state_->allocate(bytes));
+}
+
+Status Channel::publish(std::string_view name, const MemoryRegion& region,
+                        std::string_view description) {
+  return state_->publish(name, {region.state_, std::string(description)});
+}
+
+Result<RemoteRegion> Channel::lookup(std::string_view name, std::chrono::nanoseconds timeout) {
+  return wrap<RemoteRegion>(state_->lookup(name, timeout));
+}
+
+Result<RemoteRegion> Channel::open(const RegionDescriptor& descriptor,
+                                   std::chrono::nanoseconds timeout) {
+  return wrap<RemoteRegion>(state_->open(descriptor, timeout));
+}
+
+const PeerInfo& Channel::peer() const { return state_->peer(); }
+PeerState Channel::peer_state() const { return state_->peer_state(); }
+ChannelStats Channel::stats() const { return state_->stats(); }
+Status Channel::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+
+Result<Device> Device::open(const DeviceOptions& options) {
+  auto state = device::DeviceState::open(options);
+  if (!state.ok()) return state.status();
+  return Device((*state)->user_handle());
+}
+
+Endpoint Device::endpoint() const { return state_->endpoint(); }
+DeviceUuid Device::uuid() const { return state_->uuid(); }
+std::uint64_t Device::epoch() const { return state_->epoch(); }
+
+Result<Channel> Device::connect(const Endpoint& peer, std::chrono::nanoseconds timeout) {
+  auto channel = state_->connect(peer, timeout);
+  if (!channel.ok()) return channel.status();
+  return Channel((*channel)->user_handle());
+}
+
+Result<Channel> Device::accept(std::chrono::nanoseconds timeout) {
+  auto channel = state_->accept(timeout);
+  if (!channel.ok()) return channel.status();
+  return Channel((*channel)->user_handle());
+}
+
+Result<MemoryRegion> Device::allocate(std::uint64_t bytes) {
+  return wrap<MemoryRegion>(state_->allocate(bytes));
+}
+
+bool Device::contains(const void* pointer) const { return state_->contains(pointer); }
+
+Status Device::publish(std::string_view name, const MemoryRegion& region,
+                       std::string_view description) {
+  return state_->publish(name, {region.state_, std::string(description)});
+}
+
+Status Device::unpublish(std::string_view name) { return state_->unpublish(name); }
+DeviceStats Device::stats() const { return state_->stats(); }
+Status Device::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+
+}  // namespace farwrite

@@ -1,0 +1,246 @@
+#include "device/handshake.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "device/frame.h"
+#include "device/hello.h"
+#include "device/tcp_socket.h"
+
+namespace farwrite::device {
+namespace {
+
+constexpr std::string_view kOperation = "connect";
+
+ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
+ByteView view(const core::Digest& digest) { return {digest.data(), digest.size()}; }
+
+// The next frame, which must be of `type`. A REFUSE becomes the peer's own error.
+Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
+                     const std::string& peer_name) {
+  auto frame = receive_frame(socket, deadline, kOperation);
+  if (!frame.ok()) return frame.status();
+  if (frame->type == type) return frame;
+  if (frame->type == FrameType::kRefuse) {
+    Status refusal;
+    FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(frame->body), refusal));
+    return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
+                  "connect to " + peer_name + ": refused by the peer: " + refusal.message());
+  }
+  return Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
+                       "an unexpected message in the handshake",
+                       "check that the peer is a Farwrite device of the same release");
+}
+
+// Tells the peer why before giving up, as far as it still listens; `reason` comes back.
+Status refuse(int socket, core::Deadline deadline, const Status& reason) {
+  // The error that counts is `reason`; a peer that is gone does not need to hear it.
+  (void)send_frame(socket, FrameType::kRefuse, view(status_to_bytes(reason)), deadline,
+                   kOperation);
+  return reason;
+}
+
+Status token_mismatch(const std::string& peer_name, bool we_have, bool they_have) {
+  std::string_view cause = "the peer proved another token than ours";
+  if (we_have && !they_have) cause = "this side requires a token and the peer has none";
+  if (!we_have && they_have) cause = "the peer requires a token and this side has none";
+  return Status::error(StatusCode::kUnauthenticated, {kOperation, peer_name}, cause,
+                       "give both devices the same token");
+}
+
+PeerInfo describe(const Hello& peer, const Hello& self) {
+  PeerInfo info;
+  info.endpoint = peer.endpoint;
+  info.uuid = peer.uuid;
+  info.epoch = peer.epoch;
+  info.lanes = std::min(peer.lanes, self.lanes);
+  return info;
+}
+
+fabric::Fabric* find_fabric(const LocalIdentity& self, FabricKind kind) {
+  for (fabric::Fabric* fabric : self.fabrics) {
+    if (fabric->kind() == kind) return fabric;
+  }
+  return nullptr;
+}
+
+std::string join(const std::vector<FabricKind>& kinds) {
+  std::string text;
+  for (const FabricKind kind : kinds) {
+    if (!text.empty()) text += ", ";
+    text += to_string(kind);
+  }
+  return text.empty() ? "none" : text;
+}
+
+Status no_fabric_left(const std::string& peer_name, const Hello& connecting,
+                      const Hello& accepting, const std::string& failures) {
+  const std::string cause =
+      failures.empty() ? "no fabric in common: the connecting side has " +
+                             join(connecting.fabrics) + ", the accepting side " +
+                             join(accepting.fabrics)
+                       : "every fabric failed: " + failures;
+  return Status::error(StatusCode::kUnavailable, {kOperation, peer_name}, cause,
+                       "allow a fabric that both sides can use; `farwrite info` shows which");
+}
+
+fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInfo& peer,
+                                     const std::string& peer_name, core::Deadline deadline,
+                                     fabric::LinkObserver* observer) {
+  fabric::AttachRequest request;
+  request.secret = transcript.secret;
+  request.peer_name = peer_name;
+  request.lanes = peer.lanes;
+  request.deadline = deadline;
+  request.observer = observer;
+  return request;
+}
+
+}  // namespace
+
+Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
+                                          const std::string& peer_name, core::Deadline deadline,
+                                          fabric::LinkObserver* observer) {
+  const Hello hello = Hello::of(self);
+  FARWRITE_RETURN_IF_ERROR(
+      send_frame(socket, FrameType::kHello, view(hello.to_bytes()), deadline, kOperation));
+  auto frame = expect(socket, FrameType::kHelloReply, deadline, peer_name);
+  if (!frame.ok()) return frame.status();
+  auto reply = HelloReply::from_bytes(view(frame->body));
+  if (!reply.ok()) return reply.status();
+  if (reply->version < self.versions.min || reply->version > self.versions.max) {
+    auto none = choose_version(self.versions, reply->hello.versions);
+    return refuse(socket, deadline,
+                  none.ok() ? Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
+                                            "the peer chose a version we did not offer",
+                                            "run the same Farwrite release on both sides")
+                            : none.status());
+  }
+  const Transcript transcript(hello, reply->hello, self.token);
+  if (hello.has_token != reply->hello.has_token ||
+      !core::constant_time_equal(view(reply->proof), view(transcript.accepting_proof))) {
+    return refuse(socket, deadline,
+                  token_mismatch(peer_name, hello.has_token, reply->hello.has_token));
+  }
+  FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kProof,
+                                      view(transcript.connecting_proof), deadline, kOperation));
+
+  Introduction introduction;
+  introduction.wire_version = reply->version;
+  introduction.peer = describe(reply->hello, hello);
+  while (true) {
+    auto next = receive_frame(socket, deadline, kOperation);
+    if (!next.ok()) return next.status();
+    if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
+      introduction.peer.fabric_reason.assign(
+          reinterpret_cast<const char*>(next->body.data()), next->body.size());
+      return introduction;
+    }
+    if (next->type == FrameType::kRefuse) {
+      Status refusal;
+      FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(next->body), refusal));
+      return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
+                    "connect to " + peer_name + ": refused by the peer: " + refusal.message());
+    }
+    auto attempt = next->type == FrameType::kTryFabric
+                       ? TryFabric::from_bytes(view(next->body))
+                       : Result<TryFabric>(Status::error(
+                             StatusCode::kProtocolError, {kOperation, peer_name},
+                             "an unexpected message in the handshake",
+                             "run the same Farwrite release on both sides"));
+    if (!attempt.ok()) return attempt.status();
+    introduction.link.reset();
+    introduction.peer.fabric = attempt->kind;
+    fabric::Fabric* fabric = find_fabric(self, attempt->kind);
+    Status result = Status::error(StatusCode::kUnavailable, {kOperation, peer_name},
+                                  "the peer asked for a fabric we did not offer",
+                                  "run the same Farwrite release on both sides");
+    if (fabric != nullptr) {
+      auto request =
+          attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+      request.connecting = true;
+      request.peer_address = attempt->address;
+      auto link = fabric->attach(request);
+      result = link.ok() ? Status() : link.status();
+      if (link.ok()) introduction.link = *std::move(link);
+    }
+    FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kFabricResult,
+                                        view(status_to_bytes(result)), deadline, kOperation));
+    auto theirs = expect(socket, FrameType::kFabricResult, deadline, peer_name);
+    if (!theirs.ok()) return theirs.status();
+    Status their_result;
+    FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(theirs->body), their_result));
+    if (!their_result.ok()) introduction.link.reset();
+  }
+}
+
+Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
+                                         core::Deadline deadline, fabric::LinkObserver* observer) {
+  auto frame = expect(socket, FrameType::kHello, deadline, "the connecting peer");
+  if (!frame.ok()) return frame.status();
+  auto theirs = Hello::from_bytes(view(frame->body));
+  if (!theirs.ok()) return refuse(socket, deadline, theirs.status());
+  const std::string peer_name = theirs->endpoint.to_string();
+  auto version = choose_version(self.versions, theirs->versions);
+  if (!version.ok()) return refuse(socket, deadline, version.status());
+
+  HelloReply reply;
+  reply.hello = Hello::of(self);
+  reply.version = *version;
+  if (reply.hello.has_token != theirs->has_token) {
+    return refuse(socket, deadline,
+                  token_mismatch(peer_name, reply.hello.has_token, theirs->has_token));
+  }
+  const Transcript transcript(*theirs, reply.hello, self.token);
+  reply.proof = transcript.accepting_proof;
+  FARWRITE_RETURN_IF_ERROR(
+      send_frame(socket, FrameType::kHelloReply, view(reply.to_bytes()), deadline, kOperation));
+  auto proof = expect(socket, FrameType::kProof, deadline, peer_name);
+  if (!proof.ok()) return proof.status();
+  if (!core::constant_time_equal(view(proof->body), view(transcript.connecting_proof))) {
+    return refuse(socket, deadline, token_mismatch(peer_name, true, true));
+  }
+
+  Introduction introduction;
+  introduction.wire_version = *version;
+  introduction.peer = describe(*theirs, reply.hello);
+  std::string failures;
+  for (const FabricKind kind : theirs->fabrics) {
+    fabric::Fabric* fabric = find_fabric(self, kind);
+    if (fabric == nullptr) continue;
+    introduction.peer.fabric = kind;
+    const TryFabric attempt{kind, fabric->address()};
+    FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kTryFabric, view(attempt.to_bytes()),
+                                        deadline, kOperation));
+    auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+    // The peer speaks next only when it is done attaching; if that is before we are, it failed.
+    request.abandoned = [socket] { return has_input(socket); };
+    auto link = fabric->attach(request);
+    auto result = expect(socket, FrameType::kFabricResult, deadline, peer_name);
+    if (!result.ok()) return result.status();
+    Status their_result;
+    FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(result->body), their_result));
+    const Status our_result = link.ok() ? Status() : link.status();
+    FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kFabricResult,
+                                        view(status_to_bytes(our_result)), deadline, kOperation));
+    if (our_result.ok() && their_result.ok()) {
+      const bool only = theirs->fabrics.size() == 1 || self.fabrics.size() == 1;
+      std::string reason =
+          only ? "the only fabric allowed" : "the first fabric in common that worked";
+      if (!failures.empty()) reason += " (" + failures + ")";
+      FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kWelcome,
+                                          {reason.data(), reason.size()}, deadline, kOperation));
+      introduction.peer.fabric_reason = std::move(reason);
+      introduction.link = *std::move(link);
+      return introduction;
+    }
+    if (!failures.empty()) failures += "; ";
+    failures += std::string(to_string(kind)) + ": " +
+                (their_result.ok() ? our_result.message() : their_result.message());
+  }
+  return refuse(socket, deadline,
+                no_fabric_left(peer_name, *theirs, reply.hello, failures));
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,68 @@
+// Handshake: two devices meet over TCP, prove the token, and choose a fabric.
+//
+//   connecting side                                   accepting side
+//   HELLO {versions, uuid, epoch, nonce, fabrics} -->
+//                                                 <-- HELLO_REPLY {the same, chosen version, proof}
+//   PROOF {proof}                                 -->
+//                                                 <-- TRY_FABRIC {kind, address}    } until one
+//   FABRIC_RESULT                                 --> (both attach meanwhile)       } fabric works
+//                                                 <-- FABRIC_RESULT                 } on both sides
+//                                                 <-- WELCOME {reason of the choice}
+//
+// Either side may answer REFUSE {code, message} instead. A proof is an HMAC under the shared token
+// over both hellos, so it cannot be replayed or reflected. Before it, a peer learns uuid and epoch;
+// no address, key or memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/deadline.h"
+#include "fabric/fabric.h"
+#include "farwrite/channel.h"
+#include "farwrite/endpoint.h"
+#include "farwrite/options.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+// The wire versions this library speaks: its own and the one before. The first release has no
+// predecessor.
+struct WireVersions {
+  std::uint16_t min = 1;
+  std::uint16_t max = 1;
+};
+
+// What one side brings to a handshake. Outlives it.
+struct LocalIdentity {
+  WireVersions versions;
+  DeviceUuid uuid{};
+  std::uint64_t epoch = 0;
+  Endpoint endpoint;
+  std::uint32_t lanes = 1;
+  std::string token;
+  // Usable fabrics, best first.
+  std::vector<fabric::Fabric*> fabrics;
+};
+
+// What a handshake leaves behind on either side.
+struct Introduction {
+  PeerInfo peer;
+  std::uint16_t wire_version = 0;
+  std::unique_ptr<fabric::Link> link;
+};
+
+// Both run in the caller's thread until done or past the deadline. The observer goes into the link
+// and must outlive it. `peer_name` names the peer in errors.
+Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
+                                          const std::string& peer_name, core::Deadline deadline,
+                                          fabric::LinkObserver* observer);
+Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
+                                         core::Deadline deadline, fabric::LinkObserver* observer);
+
+}  // namespace farwrite::device

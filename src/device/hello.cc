@@ -1,0 +1,173 @@
+#include "device/hello.h"
+
+#include <algorithm>
+
+#include "core/wire.h"
+
+namespace farwrite::device {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x54525746;  // "FWRT"
+constexpr std::size_t kMaxHostBytes = 255;
+constexpr std::size_t kMaxFabrics = 16;
+constexpr std::size_t kMaxAddressBytes = 1024;
+constexpr std::size_t kMaxMessageBytes = 4096;
+constexpr std::string_view kOperation = "read a handshake";
+
+void write_hello(core::WireWriter& writer, const Hello& hello) {
+  writer.u32(kMagic);
+  writer.u16(hello.versions.min);
+  writer.u16(hello.versions.max);
+  writer.bytes({hello.uuid.data(), hello.uuid.size()});
+  writer.u64(hello.epoch);
+  writer.bytes({hello.nonce.data(), hello.nonce.size()});
+  writer.u8(hello.has_token ? 1 : 0);
+  writer.u32(hello.lanes);
+  writer.string(hello.endpoint.host);
+  writer.u16(hello.endpoint.port);
+  writer.u8(static_cast<std::uint8_t>(hello.fabrics.size()));
+  for (const FabricKind kind : hello.fabrics) writer.u8(static_cast<std::uint8_t>(kind));
+}
+
+// False if the bytes do not start like a hello; other damage is left to reader.finish().
+bool read_hello(core::WireReader& reader, Hello& hello) {
+  const bool magic = reader.u32() == kMagic;
+  hello.versions.min = reader.u16();
+  hello.versions.max = reader.u16();
+  const ByteView uuid = reader.bytes(hello.uuid.size());
+  hello.epoch = reader.u64();
+  const ByteView nonce = reader.bytes(hello.nonce.size());
+  hello.has_token = reader.u8() != 0;
+  hello.lanes = reader.u32();
+  hello.endpoint.host = reader.string(kMaxHostBytes);
+  hello.endpoint.port = reader.u16();
+  const std::uint8_t fabrics = reader.u8();
+  const ByteView kinds = reader.bytes(std::min<std::size_t>(fabrics, kMaxFabrics));
+  if (!magic || !reader.ok() || fabrics > kMaxFabrics || hello.lanes == 0) return false;
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size, hello.uuid.begin());
+  std::copy_n(nonce.data, nonce.size, hello.nonce.begin());
+  for (std::size_t i = 0; i < kinds.size; ++i) {
+    hello.fabrics.push_back(static_cast<FabricKind>(kinds.data[i]));
+  }
+  return true;
+}
+
+Status not_a_hello() {
+  return Status::error(StatusCode::kProtocolError, {kOperation},
+                       "the other side does not speak Farwrite's protocol",
+                       "check the address and port: something else listens or connects there");
+}
+
+std::string range(const WireVersions& versions) {
+  return std::to_string(versions.min) + " to " + std::to_string(versions.max);
+}
+
+}  // namespace
+
+Hello Hello::of(const LocalIdentity& self) {
+  Hello hello;
+  hello.versions = self.versions;
+  hello.uuid = self.uuid;
+  hello.epoch = self.epoch;
+  core::random_bytes({hello.nonce.data(), hello.nonce.size()});
+  hello.has_token = !self.token.empty();
+  hello.lanes = self.lanes;
+  hello.endpoint = self.endpoint;
+  for (const fabric::Fabric* fabric : self.fabrics) hello.fabrics.push_back(fabric->kind());
+  return hello;
+}
+
+std::vector<std::byte> Hello::to_bytes() const {
+  core::WireWriter writer;
+  write_hello(writer, *this);
+  return writer.take();
+}
+
+Result<Hello> Hello::from_bytes(ByteView bytes) {
+  core::WireReader reader(bytes);
+  Hello hello;
+  if (!read_hello(reader, hello)) return not_a_hello();
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  return hello;
+}
+
+std::vector<std::byte> HelloReply::to_bytes() const {
+  core::WireWriter writer;
+  writer.u16(version);
+  writer.bytes({proof.data(), proof.size()});
+  write_hello(writer, hello);
+  return writer.take();
+}
+
+Result<HelloReply> HelloReply::from_bytes(ByteView bytes) {
+  core::WireReader reader(bytes);
+  HelloReply reply;
+  reply.version = reader.u16();
+  const ByteView proof = reader.bytes(reply.proof.size());
+  if (!reader.ok() || !read_hello(reader, reply.hello)) return not_a_hello();
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  std::copy_n(proof.data, proof.size, reply.proof.begin());
+  return reply;
+}
+
+std::vector<std::byte> TryFabric::to_bytes() const {
+  core::WireWriter writer;
+  writer.u8(static_cast<std::uint8_t>(kind));
+  writer.string(address);
+  return writer.take();
+}
+
+Result<TryFabric> TryFabric::from_bytes(ByteView bytes) {
+  core::WireReader reader(bytes);
+  TryFabric message;
+  message.kind = static_cast<FabricKind>(reader.u8());
+  message.address = reader.string(kMaxAddressBytes);
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  return message;
+}
+
+std::vector<std::byte> status_to_bytes(const Status& status) {
+  core::WireWriter writer;
+  writer.u8(static_cast<std::uint8_t>(status.code()));
+  writer.string(std::string_view(status.message()).substr(0, kMaxMessageBytes));
+  return writer.take();
+}
+
+Status status_from_bytes(ByteView bytes, Status& status) {
+  core::WireReader reader(bytes);
+  const std::uint8_t code = reader.u8();
+  std::string message = reader.string(kMaxMessageBytes);
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  if (code > static_cast<std::uint8_t>(StatusCode::kInternal)) {
+    return Status::error(StatusCode::kProtocolError, {kOperation}, "an unknown status code",
+                         "run the same Farwrite release on both sides");
+  }
+  status = code == 0 ? Status() : Status(static_cast<StatusCode>(code), std::move(message));
+  return Status();
+}
+
+Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersions& theirs) {
+  const std::uint16_t best = std::min(ours.max, theirs.max);
+  if (best >= ours.min && best >= theirs.min && theirs.min <= theirs.max) return best;
+  return Status::error(StatusCode::kVersionMismatch, {"connect"},
+                       "this side speaks wire versions " + range(ours) + ", the peer " +
+                           range(theirs),
+                       "run Farwrite releases that are at most one wire version apart");
+}
+
+Transcript::Transcript(const Hello& connecting, const Hello& accepting, std::string_view token) {
+  core::WireWriter both;
+  write_hello(both, connecting);
+  write_hello(both, accepting);
+  const auto keyed = [&](std::string_view label) {
+    core::WireWriter message;
+    message.string(label);
+    message.bytes(both.view());
+    return core::hmac_sha256({token.data(), token.size()}, message.view());
+  };
+  accepting_proof = keyed("farwrite accepting side");
+  connecting_proof = keyed("farwrite connecting side");
+  secret = keyed("farwrite fabric secret");
+}
+
+}  // namespace farwrite::device

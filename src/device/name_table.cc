@@ -1,0 +1,68 @@
+#include "device/name_table.h"
+
+#include <utility>
+
+namespace farwrite::device {
+namespace {
+
+constexpr std::size_t kNamesInErrors = 8;
+
+Status refuse(std::string_view cause, std::string_view remedy) {
+  return Status::error(StatusCode::kInvalidArgument, {"publish a region"}, cause, remedy);
+}
+
+}  // namespace
+
+Status NameTable::publish(std::string_view name, PublishedRegion published) {
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return refuse("the name has " + std::to_string(name.size()) + " bytes",
+                  "use 1 to " + std::to_string(kMaxNameBytes));
+  }
+  if (published.description.size() > kMaxDescriptionBytes) {
+    return refuse("the description has " + std::to_string(published.description.size()) + " bytes",
+                  "use at most " + std::to_string(kMaxDescriptionBytes));
+  }
+  // Declared before the lock, so destroyed after it: a region's end may take a while.
+  PublishedRegion replaced;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PublishedRegion& entry = regions_[std::string(name)];
+  replaced = std::exchange(entry, std::move(published));
+  return Status();
+}
+
+bool NameTable::unpublish(std::string_view name) {
+  PublishedRegion removed;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = regions_.find(name);
+  if (found == regions_.end()) return false;
+  removed = std::move(found->second);
+  regions_.erase(found);
+  return true;
+}
+
+std::optional<PublishedRegion> NameTable::find(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = regions_.find(name);
+  if (found == regions_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string NameTable::names() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& [name, published] : regions_) {
+    if (!text.empty()) text += ", ";
+    if (++count > kNamesInErrors) return text + "...";
+    text += name;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+void NameTable::clear() {
+  std::map<std::string, PublishedRegion, std::less<>> removed;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  removed.swap(regions_);
+}
+
+}  // namespace farwrite::device

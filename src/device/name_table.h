@@ -1,0 +1,36 @@
+// NameTable: the regions published under names, to everybody or to one peer.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "device/region_state.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+struct PublishedRegion {
+  std::shared_ptr<RegionState> region;
+  std::string description;
+};
+
+// Thread-safe. Keeps the regions alive.
+class NameTable {
+ public:
+  Status publish(std::string_view name, PublishedRegion published);
+  bool unpublish(std::string_view name);
+  std::optional<PublishedRegion> find(std::string_view name) const;
+  // "a, b, c", for errors; cut after a handful.
+  std::string names() const;
+  void clear();
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, PublishedRegion, std::less<>> regions_;
+};
+
+}  // namespace farwrite::device

@@ -1,0 +1,152 @@
+#include "device/notification_inbox.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+#include <utility>
+
+#include "core/cpu_relax.h"
+
+namespace farwrite::device {
+namespace {
+
+// The inbox this thread is delivering into, to catch a handler that changes itself.
+thread_local const NotificationInbox* delivering_inbox = nullptr;
+
+// Bounds one sleep, so that a waiter looks around even if a wake-up were lost.
+constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(1);
+
+}  // namespace
+
+NotificationInbox::NotificationInbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+NotificationInbox::Delivery::Delivery(NotificationInbox& inbox)
+    : lock_(inbox.mode_), outer_(std::exchange(delivering_inbox, &inbox)) {}
+
+NotificationInbox::Delivery::~Delivery() { delivering_inbox = outer_; }
+
+void NotificationInbox::on_notification(Notification notification) {
+  (notification.message.empty() ? notifications_ : messages_).add();
+  if (handler_) {
+    handler_(std::move(notification));
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(notification));
+    queued_.store(queue_.size());
+  }
+  if (blocked_.load() > 0) {
+    changed_.notify_one();
+    ring_sleeper();
+  }
+}
+
+Status NotificationInbox::set_handler(std::function<void(Notification)> handler) {
+  if (delivering_inbox == this) {
+    return Status::error(StatusCode::kFailedPrecondition, {"change the notification handler"},
+                         "the handler itself is running in this thread",
+                         "change it from another thread, or after it returns");
+  }
+  const std::unique_lock<std::shared_mutex> mode(mode_);
+  handler_ = std::move(handler);
+  has_handler_.store(static_cast<bool>(handler_));
+  if (!handler_) return Status();
+  delivering_inbox = this;
+  while (std::optional<Notification> waiting = try_take()) handler_(*std::move(waiting));
+  delivering_inbox = nullptr;
+  wake_all();
+  return Status();
+}
+
+std::optional<Notification> NotificationInbox::try_take() {
+  if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (queue_.empty()) return std::nullopt;
+  Notification notification = std::move(queue_.front());
+  queue_.pop_front();
+  queued_.store(queue_.size());
+  return notification;
+}
+
+Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline deadline,
+                                             std::chrono::nanoseconds spin) {
+  bool last_look = false;
+  while (true) {
+    core::SpinBudget budget(std::min(spin, deadline.remaining()));
+    do {
+      driver.poll_lanes();
+      if (std::optional<Notification> next = try_take()) return *std::move(next);
+    } while (!last_look && budget.spin());
+    // Asked before the look that ends it, so nothing that came before the end is lost.
+    if (last_look) return driver.ended();
+    if (!driver.ended().ok()) {
+      last_look = true;
+      continue;
+    }
+    if (has_handler()) {
+      return Status::error(StatusCode::kFailedPrecondition, {"wait for a notification"},
+                           "a handler takes this channel's notifications",
+                           "remove it with on_notification(nullptr) first");
+    }
+    if (deadline.expired()) {
+      return Status::error(StatusCode::kDeadlineExceeded, {"wait for a notification"},
+                           "none came in time", "wait longer, or see whether the peer is alive");
+    }
+    block(driver, deadline);
+  }
+}
+
+void NotificationInbox::block(LaneDriver& driver, core::Deadline deadline) {
+  const core::Deadline until = deadline.earlier(core::Deadline::after(kLongestSleep));
+  std::unique_lock<std::mutex> lock(mutex_);
+  blocked_.fetch_add(1);
+  if (driven_) {
+    changed_.wait_for(lock, until.remaining(), [&] { return !queue_.empty() || !driven_; });
+  } else {
+    driven_ = true;
+    lock.unlock();
+    sleep_on_doorbells(driver, until);
+    lock.lock();
+    driven_ = false;
+    changed_.notify_one();  // somebody else may have to drive now
+  }
+  blocked_.fetch_sub(1);
+}
+
+void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, core::Deadline deadline) {
+  std::vector<pollfd> doorbells;
+  doorbells.push_back({wake_.get(), POLLIN, 0});
+  const bool quiet = driver.arm_lanes(doorbells);
+  sleeping_.store(true);
+  if (quiet && queued_.load() == 0 && driver.ended().ok()) {
+    const std::chrono::nanoseconds left = deadline.remaining();
+    const timespec timeout{static_cast<time_t>(left.count() / 1000000000),
+                           static_cast<long>(left.count() % 1000000000)};
+    ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
+  }
+  sleeping_.store(false);
+  if ((doorbells.front().revents & POLLIN) != 0) {
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &rings, sizeof(rings));
+  }
+}
+
+void NotificationInbox::wake_all() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+  }
+  changed_.notify_all();
+  ring_sleeper();
+}
+
+void NotificationInbox::ring_sleeper() {
+  if (!sleeping_.load()) return;
+  constexpr std::uint64_t kOne = 1;
+  [[maybe_unused]] const ssize_t count = ::write(wake_.get(), &kOne, sizeof(kOne));
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,92 @@
+// NotificationInbox: where a channel's notifications wait for the user, or go to his handler.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+#include <poll.h>
+
+#include "core/counter.h"
+#include "core/deadline.h"
+#include "core/unique_fd.h"
+#include "fabric/fabric.h"
+#include "farwrite/channel.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+// What a thread that waits for a notification does meanwhile: it polls the lanes itself, so that
+// nobody has to wake it up a second time.
+class LaneDriver {
+ public:
+  virtual ~LaneDriver() = default;
+  virtual void poll_lanes() = 0;
+  // Fills in the doorbells to sleep on; false if something is there already.
+  virtual bool arm_lanes(std::vector<pollfd>& doorbells) = 0;
+  // Why nothing will come any more; ok while something may.
+  virtual Status ended() const = 0;
+};
+
+// Thread-safe.
+class NotificationInbox final : public fabric::EventSink {
+ public:
+  NotificationInbox();
+
+  // Held around every poll of a lane, so that a handler never changes in the middle of a delivery.
+  class Delivery {
+   public:
+    explicit Delivery(NotificationInbox& inbox);
+    ~Delivery();
+    Delivery(const Delivery&) = delete;
+    Delivery& operator=(const Delivery&) = delete;
+
+   private:
+    std::shared_lock<std::shared_mutex> lock_;
+    const NotificationInbox* const outer_;
+  };
+
+  // Under a Delivery: to the handler, or into the queue.
+  void on_notification(Notification notification) override;
+
+  Status set_handler(std::function<void(Notification)> handler);
+  bool has_handler() const { return has_handler_.load(std::memory_order_relaxed); }
+
+  std::optional<Notification> try_take();
+  // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
+  Result<Notification> take(LaneDriver& driver, core::Deadline deadline,
+                            std::chrono::nanoseconds spin);
+  // Makes everybody who blocks look at driver.ended() again.
+  void wake_all();
+
+  std::uint64_t notifications() const { return notifications_.value(); }
+  std::uint64_t messages() const { return messages_.value(); }
+
+ private:
+  void block(LaneDriver& driver, core::Deadline deadline);
+  void sleep_on_doorbells(LaneDriver& driver, core::Deadline deadline);
+  void ring_sleeper();
+
+  std::shared_mutex mode_;
+  std::function<void(Notification)> handler_;  // under mode_
+  std::atomic<bool> has_handler_{false};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Notification> queue_;
+  bool driven_ = false;  // one waiter sleeps on the doorbells, the others on changed_
+
+  std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock
+  std::atomic<std::size_t> blocked_{0};
+  std::atomic<bool> sleeping_{false};
+  core::UniqueFd wake_;  // an eventfd, for what no doorbell announces
+
+  core::Counter notifications_, messages_;
+};
+
+}  // namespace farwrite::device

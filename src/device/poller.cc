@@ -1,0 +1,118 @@
+#include "device/poller.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "core/cpu_relax.h"
+
+namespace farwrite::device {
+namespace {
+
+// Work that no doorbell announces (a full ring) is retried with growing pauses between these.
+constexpr std::chrono::nanoseconds kShortestPause = std::chrono::microseconds(20);
+constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
+
+}  // namespace
+
+Poller::Poller(std::chrono::nanoseconds spin)
+    : spin_(spin), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {
+  ::pthread_setname_np(thread_.native_handle(), "farwrite-poll");
+}
+
+Poller::~Poller() {
+  if (fork_guard_.in_forked_child()) {
+    thread_.detach();  // it exists only in the parent
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  kick();
+  thread_.join();
+}
+
+void Poller::add(std::shared_ptr<PolledLane> lane) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lanes_.push_back(std::move(lane));
+  }
+  kick();
+}
+
+void Poller::remove(const std::shared_ptr<PolledLane>& lane) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::erase(lanes_, lane);
+  if (std::this_thread::get_id() == thread_.get_id()) return;
+  const std::uint64_t round = rounds_;
+  round_over_.wait(lock, [&] { return !in_round_ || rounds_ != round; });
+}
+
+void Poller::kick() {
+  constexpr std::uint64_t kOne = 1;
+  [[maybe_unused]] const ssize_t count = ::write(wake_.get(), &kOne, sizeof(kOne));
+}
+
+void Poller::run() {
+  std::vector<std::shared_ptr<PolledLane>> lanes;
+  core::SpinBudget budget(spin_);
+  while (true) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_) return;
+      lanes = lanes_;
+      in_round_ = true;
+    }
+    bool pending = false;
+    const bool busy = serve_all(lanes, pending);
+    const bool spinning = !busy && !pending && !lanes.empty() && budget.spin();
+    std::vector<pollfd> doorbells{{wake_.get(), POLLIN, 0}};
+    bool asleep = !busy && !spinning;
+    if (asleep && !pending) {
+      for (const auto& lane : lanes) {
+        if (!lane->wants_poller()) continue;
+        const fabric::Doorbell doorbell = lane->arm();
+        if (doorbell.ready) asleep = false;
+        if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, POLLIN, 0});
+      }
+    }
+    lanes.clear();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      in_round_ = false;
+      ++rounds_;
+    }
+    round_over_.notify_all();
+    if (busy) budget = core::SpinBudget(spin_);
+    if (!asleep) continue;
+
+    pause_ = pending ? std::clamp(pause_ * 2, kShortestPause, kLongestPause)
+                     : std::chrono::nanoseconds(0);
+    const timespec timeout{0, static_cast<long>(pause_.count())};
+    ::ppoll(doorbells.data(), doorbells.size(), pending ? &timeout : nullptr, nullptr);
+    if ((doorbells.front().revents & POLLIN) != 0) {
+      std::uint64_t kicks = 0;
+      [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &kicks, sizeof(kicks));
+    }
+    if (!pending) budget = core::SpinBudget(spin_);
+  }
+}
+
+bool Poller::serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes, bool& pending) {
+  bool busy = false;
+  for (const auto& lane : lanes) {
+    if (!lane->wants_poller()) continue;
+    const fabric::Progress progress = lane->serve();
+    busy = busy || progress.delivered > 0;
+    pending = pending || progress.pending;
+  }
+  if (busy) pause_ = std::chrono::nanoseconds(0);
+  return busy;
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,58 @@
+#include "device/region_state.h"
+
+#include <utility>
+
+#include "device/channel_state.h"
+
+namespace farwrite::device {
+
+void RegionTable::add(const std::shared_ptr<RegionState>& region) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  regions_[region->descriptor().region_id] = region;
+}
+
+void RegionTable::remove(std::uint64_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  regions_.erase(id);
+}
+
+std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = regions_.find(id);
+  return found == regions_.end() ? nullptr : found->second.lock();
+}
+
+RegionState::RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,
+                         memory::Block block, std::uint64_t bytes, RegionDescriptor descriptor,
+                         std::shared_ptr<ChannelState> channel)
+    : table_(std::move(table)),
+      arena_(std::move(arena)),
+      block_(block),
+      bytes_(bytes),
+      descriptor_(std::move(descriptor)),
+      channel_(std::move(channel)) {}
+
+RegionState::~RegionState() {
+  if (fork_guard_.in_forked_child()) return;
+  table_->remove(descriptor_.region_id);
+  if (channel_ == nullptr || close(std::chrono::nanoseconds(0)).ok()) {
+    arena_->free(block_.data);
+  } else {
+    channel_->quarantine(find_key(descriptor_, channel_->peer().fabric), arena_, block_);
+  }
+}
+
+Status RegionState::close(std::chrono::nanoseconds timeout) {
+  closed_.store(true);
+  if (channel_ == nullptr) return Status();
+  return channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
+}
+
+std::uint64_t find_key(const RegionDescriptor& descriptor, FabricKind kind) {
+  for (const FabricKey& key : descriptor.keys) {
+    if (key.fabric == kind) return key.key;
+  }
+  return 0;
+}
+
+}  // namespace farwrite::device

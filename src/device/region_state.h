@@ -1,0 +1,70 @@
+// RegionState: one MemoryRegion, and the table that finds regions by id.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/fork_guard.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+#include "memory/arena.h"
+
+namespace farwrite::device {
+
+class ChannelState;
+class RegionState;
+
+// Regions of one device by id. Holds none of them alive. Thread-safe.
+class RegionTable {
+ public:
+  std::uint64_t next_id() { return next_id_.fetch_add(1); }
+  void add(const std::shared_ptr<RegionState>& region);
+  void remove(std::uint64_t id);
+  std::shared_ptr<RegionState> find(std::uint64_t id) const;
+
+ private:
+  std::atomic<std::uint64_t> next_id_{1};
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions_;
+};
+
+// Thread-safe. Whoever holds a shared_ptr keeps the memory from being reused: the user's handles,
+// published names, and the leases of peers.
+class RegionState {
+ public:
+  // `channel`: the one whose peer may write the region; null for a region that peers read.
+  RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,
+              memory::Block block, std::uint64_t bytes, RegionDescriptor descriptor,
+              std::shared_ptr<ChannelState> channel);
+  // Gives the memory back, or into the channel's quarantine.
+  ~RegionState();
+  RegionState(const RegionState&) = delete;
+  RegionState& operator=(const RegionState&) = delete;
+
+  std::byte* data() const { return block_.data; }
+  std::uint64_t bytes() const { return bytes_; }
+  const RegionDescriptor& descriptor() const { return descriptor_; }
+  const std::shared_ptr<ChannelState>& channel() const { return channel_; }
+  bool closed() const { return closed_.load(); }
+
+  Status close(std::chrono::nanoseconds timeout);
+
+ private:
+  const std::shared_ptr<RegionTable> table_;
+  const std::shared_ptr<memory::Arena> arena_;
+  const memory::Block block_;
+  const std::uint64_t bytes_;
+  const RegionDescriptor descriptor_;
+  const std::shared_ptr<ChannelState> channel_;
+  const core::ForkGuard fork_guard_;
+  std::atomic<bool> closed_{false};
+};
+
+// The key of `kind` in a descriptor; 0 if it has none.
+std::uint64_t find_key(const RegionDescriptor& descriptor, FabricKind kind);
+
+}  // namespace farwrite::device

@@ -1,0 +1,38 @@
+#include "fabric/simulated/simulated_fabric.h"
+
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "fabric/simulated/simulated_link.h"
+#include "fabric/simulated/simulated_world.h"
+
+namespace farwrite::fabric {
+
+SimulatedFabric::SimulatedFabric(SimulatedNetwork& network)
+    : world_(network.world()), host_(world_->add_host()) {
+  capabilities_.max_write_bytes = std::numeric_limits<std::uint64_t>::max();
+  capabilities_.max_message_bytes = kSimulatedMaxMessageBytes;
+  capabilities_.maps_peer_memory = true;
+}
+
+SimulatedFabric::~SimulatedFabric() { world_->remove_host(host_); }
+
+Result<std::uint64_t> SimulatedFabric::register_segment(
+    const std::shared_ptr<memory::Segment>& segment) {
+  const std::unique_lock<std::mutex> lock(world_->mutex());
+  const std::uint64_t key = world_->new_key(lock);
+  host_->exports.add(key, segment, 0, segment->bytes(), Access::kRead);
+  return key;
+}
+
+std::string SimulatedFabric::address() const { return simulated_address(*host_); }
+
+Result<std::unique_ptr<Link>> SimulatedFabric::attach(const AttachRequest& request) {
+  auto seat = world_->attach(host_, request);
+  if (!seat.ok()) return seat.status();
+  return std::unique_ptr<Link>(
+      std::make_unique<SimulatedLink>(world_, seat->connection, seat->side, request.peer_name));
+}
+
+}  // namespace farwrite::fabric

@@ -1,0 +1,33 @@
+// SimulatedFabric: one device's place in a SimulatedNetwork.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fabric/fabric.h"
+#include "fabric/simulated/simulated_network.h"
+
+namespace farwrite::fabric {
+
+// In-process and without threads: whoever polls a link moves what is on its wire, both ways.
+// Thread-safe.
+class SimulatedFabric final : public Fabric {
+ public:
+  explicit SimulatedFabric(SimulatedNetwork& network);
+  // Leaves the network in good order; links end by themselves.
+  ~SimulatedFabric() override;
+
+  FabricKind kind() const override { return FabricKind::kSimulated; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
+  std::string address() const override;
+  Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
+
+ private:
+  const std::shared_ptr<SimulatedWorld> world_;
+  const std::shared_ptr<Host> host_;
+  Capabilities capabilities_;
+};
+
+}  // namespace farwrite::fabric

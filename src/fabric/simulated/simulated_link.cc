@@ -1,0 +1,105 @@
+#include "fabric/simulated/simulated_link.h"
+
+#include <deque>
+#include <mutex>
+#include <utility>
+
+namespace farwrite::fabric {
+
+SimulatedLink::SimulatedLink(std::shared_ptr<SimulatedWorld> world,
+                             std::shared_ptr<Connection> connection, SideIndex side,
+                             std::string peer_name)
+    : world_(std::move(world)),
+      connection_(std::move(connection)),
+      side_(side),
+      peer_name_(std::move(peer_name)) {}
+
+SimulatedLink::~SimulatedLink() {
+  Outcomes outcomes;
+  std::shared_ptr<ObserverDoor> door;
+  {
+    const std::lock_guard<std::mutex> lock(world_->mutex());
+    door = connection_->end(side_, outcomes);
+  }
+  door->gate.close();
+  door->gate.wait_until_empty();
+  outcomes.tell();
+}
+
+Result<std::uint64_t> SimulatedLink::grant(const std::shared_ptr<memory::Segment>& segment,
+                                           std::uint64_t offset, std::uint64_t length,
+                                           std::uint64_t /*region_id*/) {
+  if (offset > segment->bytes() || length > segment->bytes() - offset) {
+    return Status::error(StatusCode::kOutOfRange, where("grant"),
+                         "the bytes leave their landing segment", "stay inside the segment");
+  }
+  const std::unique_lock<std::mutex> lock(world_->mutex());
+  return connection_->grant(side_, world_->new_key(lock), segment, offset, length);
+}
+
+Status SimulatedLink::revoke(std::uint64_t key, core::Deadline /*deadline*/) {
+  const std::lock_guard<std::mutex> lock(world_->mutex());
+  if (connection_->revoke(side_, key)) return Status();
+  return Status::error(StatusCode::kNotFound, where("revoke"),
+                       "this link has granted no key " + std::to_string(key),
+                       "revoke a key once, on the link that granted it");
+}
+
+Result<std::shared_ptr<RemoteWindow>> SimulatedLink::import(const RegionDescriptor& descriptor,
+                                                            core::Deadline deadline) {
+  std::unique_lock<std::mutex> lock(world_->mutex());
+  if (!world_->wait_until_paired(lock, *connection_, deadline)) {
+    return Status::error(StatusCode::kDeadlineExceeded, where("open"),
+                         "the peer did not attach in time", "allow more time");
+  }
+  if (Status ended = connection_->broken(side_, "open"); !ended.ok()) return ended;
+  return connection_->import(side_, descriptor);
+}
+
+Completion SimulatedLink::post(const Operation& operation) {
+  Outcomes outcomes;
+  std::unique_lock<std::mutex> lock(world_->mutex());
+  if (operation.lane >= connection_->lanes(side_)) {
+    return Completion(Status::error(StatusCode::kInvalidArgument, where("post"),
+                                    "there is no lane " + std::to_string(operation.lane),
+                                    "use a lane below the channel's number of lanes"));
+  }
+  Completion completion = connection_->post(side_, operation, outcomes);
+  lock.unlock();
+  outcomes.tell();
+  return completion;
+}
+
+Progress SimulatedLink::poll(std::uint32_t lane_number, EventSink& sink) {
+  Progress progress;
+  Lane& lane = connection_->lane(side_, lane_number);
+  if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
+  Outcomes outcomes;
+  std::deque<Notification> ready;
+  {
+    const std::lock_guard<std::mutex> lock(world_->mutex());
+    lane.silence();
+    connection_->run(outcomes);
+    ready = lane.take_ready();
+    progress.pending = connection_->deliverable();
+  }
+  outcomes.tell();
+  progress.delivered = ready.size();
+  for (Notification& notification : ready) sink.on_notification(std::move(notification));
+  lane.polling.clear(std::memory_order_release);
+  return progress;
+}
+
+Doorbell SimulatedLink::arm(std::uint32_t lane_number) {
+  const std::lock_guard<std::mutex> lock(world_->mutex());
+  Lane& lane = connection_->lane(side_, lane_number);
+  lane.arm();
+  return Doorbell{lane.doorbell(), lane.has_ready() || connection_->deliverable()};
+}
+
+LinkCounters SimulatedLink::counters() const {
+  const std::lock_guard<std::mutex> lock(world_->mutex());
+  return connection_->counters(side_);
+}
+
+}  // namespace farwrite::fabric

@@ -1,0 +1,102 @@
+// The fixture of the conformance suite: one text, every fabric.
+//
+// A test sees the public API only and must hold on every fabric, so it states the contract. Time is
+// never measured; kHang bounds what would otherwise hang.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fabric/simulated/simulated_network.h"
+#include "farwrite/farwrite.h"
+
+namespace farwrite {
+
+inline constexpr std::chrono::seconds kHang{30};
+
+// EXPECT_OK(call) shows the error's sentence.
+testing::AssertionResult is_ok(const Status& status);
+template <typename T>
+testing::AssertionResult is_ok(const Result<T>& result) {
+  return is_ok(result.status());
+}
+#define EXPECT_OK(call) EXPECT_TRUE(::farwrite::is_ok(call))
+#define ASSERT_OK(call) ASSERT_TRUE(::farwrite::is_ok(call))
+#define EXPECT_CODE(expected, status)                                                   \
+  EXPECT_EQ(::farwrite::to_string(::farwrite::StatusCode::expected),                    \
+            ::farwrite::to_string((status).code()))                                     \
+      << (status).to_string()
+
+// A fabric, and how wide its channels are.
+struct Variant {
+  FabricKind fabric = FabricKind::kShm;
+  std::uint32_t lanes = 1;
+  std::uint32_t pollers = 1;
+};
+std::ostream& operator<<(std::ostream& out, const Variant& variant);
+std::string variant_name(const testing::TestParamInfo<Variant>& info);
+
+// A channel as its two ends see it: `near` connected, `far` accepted.
+struct ChannelPair {
+  Channel near, far;
+};
+
+class Conformance : public testing::TestWithParam<Variant> {
+ protected:
+  // The seed of a simulated network is FARWRITE_ADVERSARY_SEED, or 1.
+  Conformance();
+
+  // Small limits and segments, so that a test with many devices stays cheap.
+  DeviceOptions options();
+  Device open(const DeviceOptions& options);
+  Device open() { return open(options()); }
+  ChannelPair connect(Device& from, Device& to);
+
+  std::uint32_t lanes() const { return GetParam().lanes; }
+  fabric::SimulatedNetwork& network() { return network_; }
+
+ private:
+  fabric::SimulatedNetwork network_;
+};
+
+// Two devices and one channel, there before the test begins.
+class ConformancePair : public Conformance {
+ protected:
+  void SetUp() override;
+
+  // Memory at the far end that the near end may write, and the near end's view of it.
+  void land(std::uint64_t bytes);
+  // Memory of the far device, filled with `bytes`, that the near end may read.
+  void show(const std::vector<std::byte>& bytes);
+
+  Device near_device_, far_device_;
+  Channel near_, far_;
+  MemoryRegion landing_, shown_;  // at the far end
+  RemoteRegion target_, source_;  // the near end's views of them
+};
+
+// Bytes that differ with `seed` and along the way, none of them 0.
+std::vector<std::byte> make_bytes(std::size_t count, std::uint32_t seed);
+// Whether `data` holds make_bytes(count, seed).
+bool holds(const std::byte* data, std::size_t count, std::uint32_t seed);
+// Asks until true; false when kHang has passed.
+bool eventually(const std::function<bool()>& condition);
+
+#define FARWRITE_EVERY_FABRIC(fixture)                                                  \
+  INSTANTIATE_TEST_SUITE_P(                                                             \
+      EveryFabric, fixture,                                                             \
+      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kShm, 1, 1},        \
+                        ::farwrite::Variant{::farwrite::FabricKind::kShm, 4, 2},        \
+                        ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 1, 1},  \
+                        ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 4, 2}), \
+      ::farwrite::variant_name)
+
+}  // namespace farwrite

@@ -1,0 +1,193 @@
+// Tags and messages: how they arrive, and how they are taken.
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "conformance/conformance.h"
+
+namespace farwrite {
+namespace {
+
+using Notifications = ConformancePair;
+
+TEST_P(Notifications, ATagHas32Bits) {
+  land(8);
+  const std::byte byte{1};
+  for (const std::uint32_t tag : {0U, 1U, 0x7fffffffU, 0x80000000U, 0xffffffffU}) {
+    ASSERT_OK(near_.notify(tag).wait(kHang));
+    ASSERT_OK(near_.write_with_notify({&byte, 1}, target_, 0, tag).wait(kHang));
+    ASSERT_OK(near_.send({&byte, 1}, tag).wait(kHang));
+    for (int i = 0; i < 3; ++i) {
+      auto notification = far_.wait_notification(kHang);
+      ASSERT_OK(notification);
+      EXPECT_EQ(notification->tag, tag);
+    }
+  }
+}
+
+TEST_P(Notifications, AHundredThousandComeOnceAndInLaneOrder) {
+  constexpr std::uint32_t kCount = 100'000;
+  std::thread poster([&] {
+    for (std::uint32_t i = 0; i < kCount; ++i) (void)near_.notify(i, i % lanes());
+  });
+  std::vector<std::uint32_t> next(lanes());
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) next[lane] = lane;
+  std::uint32_t taken = 0;
+  for (; taken < kCount; ++taken) {
+    auto notification = far_.wait_notification(kHang);
+    EXPECT_OK(notification);
+    if (!notification.ok()) break;
+    EXPECT_EQ(notification->tag, next[notification->lane]);
+    if (notification->tag != next[notification->lane]) break;
+    next[notification->lane] += lanes();
+  }
+  poster.join();
+  EXPECT_EQ(taken, kCount);
+  EXPECT_FALSE(far_.try_notification().value().has_value());
+  EXPECT_EQ(near_.stats().notifications_sent, kCount);
+  EXPECT_EQ(far_.stats().notifications_received, kCount);
+}
+
+TEST_P(Notifications, MessagesArriveIntactUpToTheMaximum) {
+  const std::uint64_t most = near_.max_message_bytes();
+  ASSERT_GE(most, 256U);
+  for (const std::uint64_t size : std::vector<std::uint64_t>{1, 7, 8, 255, most - 1, most}) {
+    const auto tag = static_cast<std::uint32_t>(size);
+    const std::vector<std::byte> message = make_bytes(size, tag);
+    ASSERT_OK(near_.send({message.data(), size}, tag, lanes() - 1).wait(kHang));
+    auto notification = far_.wait_notification(kHang);
+    ASSERT_OK(notification);
+    EXPECT_EQ(notification->tag, tag);
+    EXPECT_EQ(notification->lane, lanes() - 1);
+    EXPECT_EQ(notification->message, message);
+  }
+}
+
+TEST_P(Notifications, AMessageThatIsTooLongIsRefusedAndHarmless) {
+  const std::vector<std::byte> message(near_.max_message_bytes() + 1);
+  EXPECT_FALSE(near_.send({message.data(), message.size()}).wait(kHang).ok());
+  ASSERT_OK(near_.notify(9).wait(kHang));
+  auto notification = far_.wait_notification(kHang);
+  ASSERT_OK(notification);
+  EXPECT_EQ(notification->tag, 9U) << "nothing of the long message may arrive";
+}
+
+TEST_P(Notifications, TryTakesWhatIsThereAndNeverWaits) {
+  auto none = far_.try_notification();
+  ASSERT_OK(none);
+  EXPECT_FALSE(none->has_value());
+  ASSERT_OK(near_.notify(3).wait(kHang));
+  std::optional<Notification> taken;
+  EXPECT_TRUE(eventually([&] { return (taken = far_.try_notification().value()).has_value(); }));
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->tag, 3U);
+}
+
+TEST_P(Notifications, WaitingEndsAtTheDeadlineAndMayGoOn) {
+  EXPECT_CODE(kDeadlineExceeded, far_.wait_notification(std::chrono::milliseconds(20)).status());
+  EXPECT_CODE(kDeadlineExceeded, far_.wait_notification(std::chrono::nanoseconds(0)).status());
+  ASSERT_OK(near_.notify(4).wait(kHang));
+  auto notification = far_.wait_notification(kHang);
+  ASSERT_OK(notification);
+  EXPECT_EQ(notification->tag, 4U);
+}
+
+TEST_P(Notifications, AWaiterThatSleepsIsWoken) {
+  for (std::uint32_t tag = 0; tag < 20; ++tag) {
+    std::thread poster([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // far past the waiter's spin
+      (void)near_.notify(tag, tag % lanes());
+    });
+    auto notification = far_.wait_notification(kHang);
+    poster.join();
+    ASSERT_OK(notification);
+    EXPECT_EQ(notification->tag, tag);
+  }
+}
+
+TEST_P(Notifications, EveryOneGoesToExactlyOneOfManyWaiters) {
+  constexpr std::uint32_t kThreads = 8, kCount = 2000, kStop = 0xffffffff;
+  std::mutex mutex;
+  std::multiset<std::uint32_t> taken;
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      while (true) {
+        auto notification = far_.wait_notification(kHang);
+        if (!notification.ok()) {
+          ++failures;
+          return;
+        }
+        if (notification->tag == kStop) return;
+        const std::lock_guard<std::mutex> lock(mutex);
+        taken.insert(notification->tag);
+      }
+    });
+  }
+  for (std::uint32_t i = 0; i < kCount; ++i) (void)near_.notify(i, 0);
+  for (std::uint32_t i = 0; i < kThreads; ++i) (void)near_.notify(kStop, 0);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  ASSERT_EQ(taken.size(), kCount);
+  for (std::uint32_t i = 0; i < kCount; ++i) EXPECT_EQ(taken.count(i), 1U) << "tag " << i;
+}
+
+TEST_P(Notifications, AHandlerGetsThemInLaneOrderAndTheQueueComesBackAfterIt) {
+  constexpr std::uint32_t kCount = 2000;
+  std::mutex mutex;
+  std::vector<std::vector<std::uint32_t>> handled(lanes());
+  std::atomic<std::uint32_t> count{0};
+  far_.on_notification([&](Notification notification) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    handled[notification.lane].push_back(notification.tag);
+    ++count;
+  });
+  for (std::uint32_t i = 0; i < kCount; ++i) (void)near_.notify(i, i % lanes());
+  EXPECT_TRUE(eventually([&] { return count == kCount; }));
+  far_.on_notification(nullptr);
+  for (const auto& tags : handled) EXPECT_TRUE(std::is_sorted(tags.begin(), tags.end()));
+
+  (void)near_.notify(7);
+  auto notification = far_.wait_notification(kHang);
+  ASSERT_OK(notification);
+  EXPECT_EQ(notification->tag, 7U);
+  EXPECT_EQ(count, kCount) << "a handler that was taken back must not run";
+}
+
+TEST_P(Notifications, BothDirectionsAtOnce) {
+  constexpr std::uint32_t kCount = 5000;
+  const auto talk = [&](Channel& channel, std::uint32_t first) {
+    return std::thread([&, first] {
+      for (std::uint32_t i = 0; i < kCount; ++i) (void)channel.notify(first + i, 0);
+    });
+  };
+  const auto listen = [&](Channel& channel, std::uint32_t first) {
+    return std::thread([&, first] {
+      for (std::uint32_t i = 0; i < kCount; ++i) {
+        auto notification = channel.wait_notification(kHang);
+        ASSERT_OK(notification);
+        ASSERT_EQ(notification->tag, first + i);
+      }
+    });
+  };
+  std::vector<std::thread> threads;
+  threads.push_back(talk(near_, 0));
+  threads.push_back(talk(far_, 1'000'000));
+  threads.push_back(listen(far_, 0));
+  threads.push_back(listen(near_, 1'000'000));
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(Notifications, ALaneThatDoesNotExistIsRefused) {
+  EXPECT_FALSE(near_.notify(1, lanes()).wait(kHang).ok());
+  EXPECT_FALSE(near_.notify(1, 0xffffffff).wait(kHang).ok());
+}
+
+FARWRITE_EVERY_FABRIC(Notifications);
+
+}  // namespace
+}  // namespace farwrite

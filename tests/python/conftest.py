@@ -1,0 +1,134 @@
+"""Fixtures, and the rule that no test leaves anything behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing.resource_tracker
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import farwrite as fw
+from processes import PeerProcess
+
+# multiprocessing keeps this helper process for the life of the session: not a leak.
+multiprocessing.resource_tracker.ensure_running()
+
+
+def _children() -> set[str]:
+    with contextlib.suppress(FileNotFoundError):
+        tasks = Path("/proc/self/task").glob("*/children")
+        return {pid for task in tasks for pid in task.read_text().split()}
+    return set()
+
+
+def _descriptors() -> set[tuple[str, str]]:
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.add((descriptor, os.readlink(f"/proc/self/fd/{descriptor}")))
+    return {entry for entry in found if not entry[1].startswith("/proc/")}
+
+
+def _holdings() -> dict[str, set[object]]:
+    return {
+        "child processes": set(_children()),
+        "files in /dev/shm": set(os.listdir("/dev/shm")),
+        "file descriptors": set(_descriptors()),
+        "threads": {thread.name for thread in threading.enumerate()},
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a process, a file, a descriptor or a thread."""
+    gc.collect()
+    before = _holdings()
+    yield
+    give_up = time.monotonic() + 5
+    while True:
+        gc.collect()
+        left = {kind: held - before[kind] for kind, held in _holdings().items()}
+        if not any(left.values()):
+            return
+        if time.monotonic() > give_up:
+            pytest.fail(f"left behind: { {kind: held for kind, held in left.items() if held} }")
+        time.sleep(0.02)
+
+
+@dataclass
+class Pair:
+    """Two devices of this process, with a channel between them: `near` belongs to `left`."""
+
+    left: fw.Device
+    right: fw.Device
+    near: fw.Channel
+    far: fw.Channel
+
+
+def connected(left: fw.Device, right: fw.Device) -> tuple[fw.Channel, fw.Channel]:
+    """Open a channel from `left` to `right` and return both ends."""
+    with ThreadPoolExecutor(1) as pool:
+        accepted = pool.submit(right.accept, 20)
+        return left.connect(right.endpoint, 20), accepted.result()
+
+
+@pytest.fixture
+def make_pair() -> Iterator[Callable[..., Pair]]:
+    """Make pairs of devices with the given options, closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: object) -> Pair:
+            left = stack.enter_context(fw.Device(**options))  # type: ignore[arg-type]
+            right = stack.enter_context(fw.Device(**options))  # type: ignore[arg-type]
+            return Pair(left, right, *connected(left, right))
+
+        yield make
+
+
+@pytest.fixture
+def pair(make_pair: Callable[..., Pair]) -> Pair:
+    """Two connected devices of this process."""
+    return make_pair()
+
+
+@pytest.fixture
+def device() -> Iterator[fw.Device]:
+    """A device of this process."""
+    with fw.Device() as opened:
+        yield opened
+
+
+@dataclass
+class Link:
+    """A device of this process, its channel to a peer process, and that process."""
+
+    device: fw.Device
+    channel: fw.Channel
+    peer: PeerProcess
+
+
+@pytest.fixture
+def make_link() -> Iterator[Callable[..., Link]]:
+    """Make a device and a peer process connected to it, ended after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: object) -> Link:
+            device = stack.enter_context(fw.Device(**options))  # type: ignore[arg-type]
+            peer = stack.enter_context(PeerProcess(device.endpoint))
+            return Link(device, device.accept(30), peer)
+
+        yield make
+
+
+@pytest.fixture
+def link(make_link: Callable[..., Link]) -> Link:
+    """A peer process connected to a device of this one."""
+    return make_link()

@@ -1,0 +1,93 @@
+"""The command farwrite: info, version and errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import farwrite as fw
+from farwrite import cli
+from farwrite.units import format_size, parse_size
+
+
+def test_info_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("Farwrite", "shm", "tcp", "not built yet", "memcpy", "<- chosen", "huge pages"):
+        assert word in printed
+
+
+def test_info_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts.keys() == {"version", "fabrics", "copy_kernels", "limits"}
+    usable = {fabric["name"]: fabric["usable"] for fabric in facts["fabrics"]}
+    assert usable == {"shm": True, "tcp": False, "verbs": False, "simulated": False}
+    assert all(fabric["reason"] for fabric in facts["fabrics"])
+    chosen = [kernel for kernel in facts["copy_kernels"] if kernel["chosen"]]
+    assert len(chosen) == 1
+    assert chosen[0]["supported"]
+    assert facts["limits"]["cpus"] >= 1
+    assert facts["limits"]["memory_available"] > 0
+    assert facts == json.loads(json.dumps(fw.info()))
+
+
+def test_version_is_the_packages() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "farwrite", "--version"], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == f"farwrite {fw.__version__}\n"
+
+
+def test_an_error_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise fw.Unavailable("no luck today")
+
+    monkeypatch.setattr("farwrite.cli_info.info", fail)
+    assert cli.main(["info"]) == 1
+    assert capsys.readouterr().err == "farwrite: no luck today\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["info", "--nonsense"]])
+def test_a_wrong_command_line_says_how(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        cli.main(arguments)
+    assert raised.value.code == 2
+    assert "usage: farwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8", 8),
+        ("4K", 4096),
+        ("4k", 4096),
+        ("64MB", 64 << 20),
+        ("1GiB", 1 << 30),
+        ("1.5G", 3 << 29),
+    ],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "K", "big", "-1", "4T", "nan"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"size|negative"):
+        parse_size(text)
+
+
+def test_sizes_are_written_as_people_read_them() -> None:
+    assert [format_size(size) for size in (8, 4096, 96 << 20, 3 << 29)] == [
+        "8 B",
+        "4 KiB",
+        "96 MiB",
+        "1.5 GiB",
+    ]

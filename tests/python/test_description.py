@@ -1,0 +1,67 @@
+"""What a peer says about an array is checked before it is believed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+from farwrite.description import checked_dtype, describe, parse
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "<f4",
+        ">i2",
+        "bool",
+        "S0",
+        "U3",
+        "M8[us]",
+        [("a", "<f4"), ("b", ">u2", (2, 3))],
+        [("outer", [("inner", "<i8")]), ("z", "?")],
+        {"names": ["x"], "formats": ["<i4"], "offsets": [4], "itemsize": 16},
+    ],
+)
+def test_comes_back_as_it_went(dtype: object) -> None:
+    kind = checked_dtype(dtype)  # type: ignore[arg-type]
+    text = describe((2, 3), kind).encode()
+    assert parse(text, 1 << 20, "name") == ((2, 3), kind)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"7",
+        b"{}",
+        b'{"array": 2, "dtype": "<f4", "shape": [1]}',
+        b'{"array": 1, "dtype": "<f4"}',
+        b'{"array": 1, "dtype": "O", "shape": [1]}',
+        b'{"array": 1, "dtype": "|O", "shape": [1]}',
+        b'{"array": 1, "dtype": "nonsense", "shape": [1]}',
+        b'{"array": 1, "dtype": 4, "shape": [1]}',
+        b'{"array": 1, "dtype": [["x"]], "shape": [1]}',
+        b'{"array": 1, "dtype": [[7, "<f4"]], "shape": [1]}',
+        b'{"array": 1, "dtype": "<f4", "shape": 4}',
+        b'{"array": 1, "dtype": "<f4", "shape": [-1]}',
+        b'{"array": 1, "dtype": "<f4", "shape": [true]}',
+        b'{"array": 1, "dtype": "<f4", "shape": [1.5]}',
+        b'{"array": 1, "dtype": "<f4", "shape": [4611686018427387904, 4]}',
+        b'{"array": 1, "dtype": "<f4", "shape": [26]}',
+        json.dumps({"array": 1, "dtype": "<f4", "shape": [1] * 33}).encode(),
+        b'{"array": 1, "dtype": ' + b"[" * 900,
+    ],
+)
+def test_nonsense_is_a_protocol_error(text: bytes) -> None:
+    with pytest.raises(fw.ProtocolError, match="'name'"):
+        parse(text, 100, "name")
+
+
+def test_types_a_peer_could_not_rebuild_are_refused() -> None:
+    with pytest.raises(fw.InvalidArgument):
+        checked_dtype(np.dtype(("<i4", (2,))))

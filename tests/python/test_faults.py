@@ -1,0 +1,155 @@
+"""What happens when the other process dies, stops or is left alone."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+from conftest import Link
+from processes import PeerState
+
+
+def _publish(state: PeerState, name: str, values: list[int]) -> None:
+    array = state.device.publish(name, state.device.allocate(len(values), "int64"))
+    array.array[:] = values
+
+
+def _open_inbox(state: PeerState, length: int) -> None:
+    state.kept["inbox"] = state.channel.publish("inbox", state.channel.allocate(length, "int64"))
+
+
+def _lookup(state: PeerState, name: str) -> tuple[Any, ...]:
+    state.kept[name] = state.channel.lookup(name)
+    return state.kept[name].shape, state.kept[name].dtype
+
+
+def _write(state: PeerState, name: str, values: list[int]) -> None:
+    state.channel.write(np.array(values), state.kept[name], notify=1).wait()
+
+
+def _sum_after_notification(state: PeerState) -> int:
+    state.channel.wait_notification(20)
+    return int(state.kept["inbox"].array.sum())
+
+
+def _sum_of_alias(state: PeerState, name: str) -> int:
+    return int(state.channel.lookup(name).alias().sum())
+
+
+def test_arrays_cross_processes_both_ways(link: Link) -> None:
+    link.peer.run(_open_inbox, 1000)
+    link.channel.write(np.arange(1000), link.channel.lookup("inbox"), notify=1).wait()
+    assert link.peer.run(_sum_after_notification) == 499_500
+
+    mine = link.device.publish("mine", link.device.allocate(1000, "int64"))
+    mine.array[:] = 2
+    assert link.peer.run(_sum_of_alias, "mine") == 2000
+
+    inbox = link.channel.publish("back", link.channel.allocate((10, 10), "int64"))
+    assert link.peer.run(_lookup, "back") == ((10, 10), np.dtype("int64"))
+    link.peer.run(_write, "back", list(range(100)))
+    link.channel.wait_notification(20)
+    assert inbox.array.sum() == 4950
+
+
+def test_a_killed_peer_is_dead(link: Link) -> None:
+    link.peer.run(_open_inbox, 4)
+    remote = link.channel.lookup("inbox")
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead, match="shm") as raised:
+        link.channel.wait_notification(20)
+    assert isinstance(raised.value, ConnectionError)
+    assert link.channel.peer_state is fw.PeerState.DEAD
+    for operation in (
+        lambda: link.channel.write(np.zeros(4, "int64"), remote),
+        lambda: link.channel.notify(1),
+        lambda: link.channel.flush(),
+    ):
+        with pytest.raises(fw.PeerDead):
+            operation().wait(20)
+    with pytest.raises(fw.PeerDead):
+        list(link.channel.notifications())
+    link.channel.close()
+
+
+def test_a_dead_peer_gives_everything_back(link: Link) -> None:
+    array = link.device.publish("mine", link.device.allocate(1 << 20))
+    inbox = link.channel.publish("back", link.channel.allocate(1 << 20))
+    link.peer.run(_lookup, "mine")
+    link.peer.run(_lookup, "back")
+    assert link.device.stats().leases_held_by_peers == 1
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead):
+        link.channel.wait_notification(20)
+    assert link.device.stats().leases_held_by_peers == 0
+    inbox.close()
+    link.channel.close()
+    link.device.unpublish("mine")
+    del array, inbox
+    gc.collect()
+    assert link.device.stats().quarantined_bytes == 0
+    assert link.device.stats().send.used == 0
+    assert link.device.stats().receive.used == 0
+
+
+def test_an_alias_outlives_the_peer(link: Link) -> None:
+    link.peer.run(_publish, "theirs", [5, 6, 7])
+    alias = link.channel.lookup("theirs").alias()
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead):
+        link.channel.wait_notification(20)
+    assert alias.tolist() == [5, 6, 7]
+    link.channel.close()
+    link.device.close()
+    assert alias.tolist() == [5, 6, 7]
+
+
+def test_other_peers_do_not_notice_a_death(make_link: Callable[..., Link]) -> None:
+    dying = make_link()
+    living = make_link()
+    dying.peer.kill()
+    living.peer.run(_open_inbox, 4)
+    living.channel.write(np.arange(4), living.channel.lookup("inbox"), notify=1).wait()
+    assert living.peer.run(_sum_after_notification) == 6
+
+
+def test_a_peer_that_closes_is_not_dead(link: Link) -> None:
+    link.peer.end()
+    assert list(link.channel.notifications()) == []
+    assert link.channel.peer_state is fw.PeerState.CLOSED
+
+
+def test_a_stopped_peer_is_silent_and_comes_back(make_link: Callable[..., Link]) -> None:
+    link = make_link(detection_time=0.3)
+    inbox = link.channel.publish("back", link.channel.allocate(4, "int64"))
+    link.peer.run(_lookup, "back")
+    with link.peer.stopped():
+        give_up = time.monotonic() + 20
+        while link.channel.peer_state is not fw.PeerState.SILENT:
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        with pytest.raises(fw.DeadlineExceeded):
+            link.channel.wait_notification(0.2)
+    link.peer.run(_write, "back", [1, 2, 3, 4])
+    link.channel.wait_notification(20)
+    assert inbox.array.tolist() == [1, 2, 3, 4]
+    assert link.channel.peer_state is fw.PeerState.ALIVE
+    assert link.channel.stats().silences >= 1
+
+
+def test_memory_a_stopped_peer_may_write_is_quarantined(make_link: Callable[..., Link]) -> None:
+    link = make_link(detection_time=0.3)
+    inbox = link.channel.publish("back", link.channel.allocate(1 << 20))
+    link.peer.run(_lookup, "back")
+    with link.peer.stopped():
+        with pytest.raises(fw.PeerSilent):
+            inbox.close(timeout=0.5)
+        assert link.device.stats().quarantined_bytes >= 1 << 20
+    inbox.close(timeout=20)
+    assert link.device.stats().quarantined_bytes == 0

@@ -1,0 +1,152 @@
+"""The GIL is free while Farwrite waits or copies much, and Ctrl-C ends every wait."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+from conftest import Pair
+
+
+def test_another_thread_runs_while_one_waits_for_a_notification(pair: Pair) -> None:
+    # With the GIL held by the waiter, this thread could never raise what it waits for.
+    timer = threading.Timer(0.1, lambda: pair.near.notify(7))
+    timer.start()
+    assert pair.far.wait_notification(20).tag == 7
+    timer.join()
+
+
+def test_another_thread_runs_while_one_looks_up(pair: Pair) -> None:
+    timer = threading.Timer(0.1, lambda: pair.right.publish("late", pair.right.allocate(3, "int8")))
+    timer.start()
+    assert pair.near.lookup("late", 20).shape == (3,)
+    timer.join()
+
+
+def test_another_thread_runs_while_one_connects(device: fw.Device) -> None:
+    endpoint = device.endpoint
+    device.close()
+    opened: list[fw.Device] = []
+    timer = threading.Timer(0.2, lambda: opened.append(fw.Device(listen=endpoint)))
+    timer.start()
+    with fw.Device() as other:
+        other.connect(endpoint, 20).close()
+    timer.join()
+    opened[0].close()
+
+
+def test_another_thread_runs_while_one_copies(pair: Pair) -> None:
+    pair.far.publish("inbox", pair.far.allocate(64 << 20))
+    remote = pair.near.lookup("inbox")
+    source = np.ones(64 << 20, "uint8")
+    turns = 0
+    ended = False
+
+    def count() -> None:
+        nonlocal turns
+        while not ended:
+            turns += 1
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    counter = threading.Thread(target=count)
+    # Nobody is made to give the GIL up: the counter runs in the copy only if the copy releases it.
+    sys.setswitchinterval(100)
+    try:
+        counter.start()
+        for _ in range(200):
+            before = turns
+            pair.near.write(source, remote)
+            if turns > before:
+                break
+        else:
+            pytest.fail("no turn of another thread in 200 copies")
+    finally:
+        ended = True
+        sys.setswitchinterval(interval)
+        counter.join()
+
+
+WAITS = {
+    "accept": "device.accept()",
+    "connect": "device.connect('127.0.0.1:1', timeout=None)",
+    "wait_notification": "near.wait_notification()",
+    "notifications": "list(near.notifications())",
+    "lookup": "near.lookup('never', timeout=None)",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_a_wait(wait: str) -> None:
+    script = f"""
+        import threading, time
+        import farwrite as fw
+        device, other = fw.Device(), fw.Device()
+        accepted = []
+        thread = threading.Thread(target=lambda: accepted.append(other.accept(20)))
+        thread.start()
+        near = device.connect(other.endpoint)
+        thread.join()
+        print("ready", flush=True)
+        try:
+            {WAITS[wait]}
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        near.notify(1).wait()
+        assert accepted[0].wait_notification(10).tag == 1
+        near.close(); accepted[0].close(); device.close(); other.close()
+        """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.2)  # let it reach the wait; Ctrl-C before it would prove nothing
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=30)[0] == "interrupted\n"
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "pass",
+        "near.on_notification(print); [far.notify(tag) for tag in range(1000)]",
+        "threading.Thread(target=near.wait_notification, daemon=True).start(); time.sleep(0.1)",
+        "threading.Thread(target=device.accept, daemon=True).start(); time.sleep(0.1)",
+        "device.publish('kept', device.allocate(10)); kept = far.lookup('kept').alias()",
+    ],
+)
+def test_an_interpreter_that_closes_nothing_ends_well(ending: str) -> None:
+    script = f"""
+        import threading, time
+        import farwrite as fw
+        threading.excepthook = lambda arguments: None
+        device, other = fw.Device(), fw.Device()
+        accepted = []
+        thread = threading.Thread(target=lambda: accepted.append(other.accept(20)))
+        thread.start()
+        near = device.connect(other.endpoint)
+        thread.join()
+        far = accepted[0]
+        {ending}
+        """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
