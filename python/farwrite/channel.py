@@ -15,7 +15,14 @@ from farwrite import _farwrite
 from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.completion import Completion
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, parse
-from farwrite.errors import Cancelled, Error, FailedPrecondition, InvalidArgument, OutOfRange
+from farwrite.errors import (
+    Cancelled,
+    Error,
+    FailedPrecondition,
+    InvalidArgument,
+    OutOfRange,
+    Unavailable,
+)
 from farwrite.notification import Notification, Notifications
 from farwrite.payload import SupportsDLPack, as_array, as_buffer, as_destination, byte_offset
 from farwrite.stats import ChannelStats, Peer, PeerState
@@ -287,7 +294,7 @@ class Channel:
         """Take the next notification, or return None when the channel is closed by either side."""
         try:
             return self.wait_notification(timeout)
-        except (Cancelled, FailedPrecondition):
+        except (Cancelled, FailedPrecondition, Unavailable):
             if self._closed or self.peer_state is PeerState.CLOSED:
                 return None
             raise

@@ -114,6 +114,7 @@ Result<Arrival> RawPath::take(std::uint32_t lane) {
     }
   }
   ++cursor.taken;
+  if (echo_) return Arrival{.lane = lane, .slot = 0};  // a ping-pong stays in one place
   const auto lane_slots = static_cast<std::uint32_t>(map_.slots / phase_.lanes);
   const std::uint32_t slot = cursor.slots_taken * phase_.lanes + lane;
   if (++cursor.slots_taken == lane_slots) cursor.slots_taken = 0;

@@ -141,14 +141,14 @@ TEST_P(Notifications, AHandlerGetsThemInLaneOrderAndTheQueueComesBackAfterIt) {
   std::mutex mutex;
   std::vector<std::vector<std::uint32_t>> handled(lanes());
   std::atomic<std::uint32_t> count{0};
-  far_.on_notification([&](Notification notification) {
+  ASSERT_OK(far_.on_notification([&](Notification notification) {
     const std::lock_guard<std::mutex> lock(mutex);
     handled[notification.lane].push_back(notification.tag);
     ++count;
-  });
+  }));
   for (std::uint32_t i = 0; i < kCount; ++i) (void)near_.notify(i, i % lanes());
   EXPECT_TRUE(eventually([&] { return count == kCount; }));
-  far_.on_notification(nullptr);
+  ASSERT_OK(far_.on_notification(nullptr));
   for (const auto& tags : handled) EXPECT_TRUE(std::is_sorted(tags.begin(), tags.end()));
 
   (void)near_.notify(7);

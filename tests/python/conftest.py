@@ -47,11 +47,12 @@ def _holdings() -> dict[str, set[object]]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a file, a descriptor or a thread."""
     gc.collect()
     before = _holdings()
     yield
+    request.node.funcargs.clear()  # pytest itself must not keep what fixtures gave
     give_up = time.monotonic() + 5
     while True:
         gc.collect()
