@@ -97,8 +97,8 @@ class Channel:
 
         Raises
         ------
-        NotFound, DeadlineExceeded
-            If nothing of that name appeared in time.
+        NotFound
+            If nothing of that name appeared in time; the message lists what did.
         ProtocolError
             If the region was published by a program that describes no array; see `lookup_bytes`.
         """

@@ -55,23 +55,23 @@ class Peer {
   Channel& channel() { return channel_; }
   const Device& device() const { return device_; }
 
-  // Local memory. kWrite: the sender's source and the receiver's landing region; kRead: the
-  // sender's source and the receiver's destination; kAlias: the sender's source.
-  std::byte* pool() const {
-    return pool_.data();
-  }  // pool_bytes; nullptr where the other side has it
-  std::byte* side() const { return side_.data(); }  // half of it, where this side has no pool
+  // Local memory, nullptr where this side has none. kWrite: the sender's source is a side, the
+  // receiver's landing region a pool; kRead: the sender's source is a pool, the receiver's
+  // destination a side; kAlias: the sender's source is a pool.
+  std::byte* pool() const { return data_of(pool_); }  // options().pool_bytes
+  std::byte* side() const { return data_of(side_); }  // side_bytes()
   std::uint64_t side_bytes() const { return options_.pool_bytes / 2; }
-  std::byte* echo() const {
-    return echo_.data();
-  }  // kWrite: where answers land at the sender, or
-     // what the receiver answers with
+  // kWrite, kEchoBytes: where answers land at the sender; what the receiver answers with.
+  std::byte* echo() const { return data_of(echo_); }
   // The other side's regions.
   const RemoteRegion& remote_pool() const { return remote_pool_; }
   const RemoteRegion& remote_echo() const { return remote_echo_; }
 
  private:
   explicit Peer(const PeerOptions& options) : options_(options) {}
+  static std::byte* data_of(const MemoryRegion& region) {
+    return region.valid() ? region.data() : nullptr;
+  }
   Status allocate();
   Status publish();
   Status look_up();

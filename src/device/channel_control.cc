@@ -11,6 +11,7 @@ namespace {
 
 // Lookups of one peer that wait for a name to appear.
 constexpr std::size_t kMaxParkedLookups = 256;
+constexpr std::uint64_t kLongestLookupMs = 24 * 3600 * 1000;
 // Bounds one wait for an answer: ends of channels are announced, but never relied on alone.
 constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
 
@@ -97,7 +98,8 @@ void ChannelState::serve_lookup(const LookupMessage& message) {
   std::unique_lock<std::mutex> lock(parked_mutex_);
   if (message.wait_ms > 0 && parked_.size() < kMaxParkedLookups) {
     parked_.push_back(
-        {message, core::Deadline::after(std::chrono::milliseconds(message.wait_ms))});
+        {message, core::Deadline::after(std::chrono::milliseconds(
+                      std::min<std::uint64_t>(message.wait_ms, kLongestLookupMs)))});
     return;
   }
   lock.unlock();

@@ -1,6 +1,7 @@
 // A channel's memory: what the peer may write here, and what we open of the peer's.
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "device/channel_state.h"
@@ -8,6 +9,9 @@
 
 namespace farwrite::device {
 namespace {
+
+// A lookup shorter than this does not wait at the peer for the name to appear.
+constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
 
 std::string hex(const DeviceUuid& uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -87,7 +91,7 @@ Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout)
   return link == nullptr ? Status() : link->revoke(key, core::Deadline::after(timeout));
 }
 
-Status ChannelState::revoke_all(std::chrono::nanoseconds timeout) {
+Status ChannelState::revoke_all(core::Deadline deadline) {
   std::vector<std::shared_ptr<RegionState>> regions;
   {
     const std::lock_guard<std::mutex> lock(landing_mutex_);
@@ -95,11 +99,21 @@ Status ChannelState::revoke_all(std::chrono::nanoseconds timeout) {
       if (auto region = weak.lock()) regions.push_back(std::move(region));
     }
   }
-  const core::Deadline deadline = core::Deadline::after(timeout);
   Status first;
   for (const auto& region : regions) {
     const Status closed = region->close(deadline.remaining());
     if (first.ok()) first = closed;
+  }
+  // Regions whose handles went while the peer was writing.
+  while (stats().quarantined_bytes > 0) {
+    tick_quarantine();
+    if (deadline.expired()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (first.ok() && stats().quarantined_bytes > 0) {
+    first = Status::error(StatusCode::kPeerSilent, {"close the channel", peer_name_},
+                          "the peer is in the middle of a write and does not finish it",
+                          "its memory is not reused before the peer's process ends");
   }
   return first;
 }
@@ -126,22 +140,32 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
   return Status();
 }
 
+Result<ReplyMessage> ChannelState::ask_for(std::string_view name, core::Deadline deadline) {
+  LookupMessage message;
+  message.request = next_request_.fetch_add(1);
+  message.name = std::string(name);
+  const std::chrono::nanoseconds wait = deadline.remaining();
+  if (wait > kAskWhatThereIs) {
+    message.wait_ms = static_cast<std::uint64_t>(
+        std::min(wait, std::chrono::nanoseconds(std::chrono::hours(24 * 365))) /
+        std::chrono::milliseconds(1));
+  }
+  return request(FrameType::kLookup, message.request, message.to_bytes(), deadline,
+                 "look a region up");
+}
+
 Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view name,
                                                                 std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "look a region up";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   const core::Deadline deadline = core::Deadline::after(timeout);
-  LookupMessage message;
-  message.request = next_request_.fetch_add(1);
-  message.name = std::string(name);
-  // The peer gives up a little earlier, so that its answer, which names what there is, comes first.
-  const std::chrono::nanoseconds wait = deadline.remaining() - deadline.remaining() / 8;
-  message.wait_ms = static_cast<std::uint64_t>(
-      std::min(wait, std::chrono::nanoseconds(std::chrono::hours(24 * 365))) /
-      std::chrono::milliseconds(1));
-  auto reply = request(FrameType::kLookup, message.request, message.to_bytes(), deadline,
-                       kOperation);
+  auto reply = ask_for(name, deadline);
+  if (!reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded) {
+    // Once more without waiting: the refusal says what the peer has published instead.
+    auto refusal = ask_for(name, core::Deadline::after(kAskWhatThereIs));
+    if (refusal.ok()) reply = std::move(refusal);
+  }
   if (!reply.ok()) return reply.status();
   return adopt(*reply, deadline);
 }

@@ -11,6 +11,9 @@
 namespace farwrite::device {
 namespace {
 
+// Bounds one wait, so that no clock arithmetic overflows.
+constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
+
 std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
@@ -52,6 +55,8 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   peer_name_ = std::move(peer_name);
   peer_ = std::move(introduction.peer);
   capabilities_ = device_->capabilities(peer_.fabric);
+  named_.store(true);
+  FARWRITE_RETURN_IF_ERROR(inbox_.open());
   {
     const std::lock_guard<std::mutex> lock(link_mutex_);
     link_ = std::move(introduction.link);
@@ -85,11 +90,8 @@ std::shared_ptr<fabric::Link> ChannelState::link() const {
 
 Status ChannelState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check("close a channel"));
-  if (closing_.exchange(true)) {
-    std::unique_lock<std::mutex> lock(state_mutex_);
-    state_changed_.wait_for(lock, timeout, [this] { return closed_; });
-    return close_status_;
-  }
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  if (closing_.exchange(true)) return wait_until_closed(deadline);
   gate_.close();
   inbox_.wake_all();
   end_requests();
@@ -98,8 +100,8 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   abandon_pending(unusable("close the channel"));
   // Inside the handler it cannot be dropped; then it goes with the channel.
   (void)inbox_.set_handler(nullptr);
+  const Status status = revoke_all(deadline);
   names_.clear();
-  const Status status = revoke_all(timeout);
   send(FrameType::kBye);
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
@@ -110,6 +112,18 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   say_fin_if_due();
   finish_if_due();
   return status;
+}
+
+Status ChannelState::wait_until_closed(core::Deadline deadline) {
+  std::unique_lock<std::mutex> lock(state_mutex_);
+  while (!closed_) {
+    if (deadline.expired()) {
+      return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
+                           "another thread is still closing it", "allow more time");
+    }
+    state_changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+  }
+  return close_status_;
 }
 
 void ChannelState::leave_pollers() {
@@ -141,7 +155,7 @@ void ChannelState::finish() {
     if (std::exchange(finished_, true)) return;
   }
   control_->close();
-  leases_.release_all();
+  leases_.close();
   std::shared_ptr<fabric::Link> link;
   {
     const std::lock_guard<std::mutex> lock(link_mutex_);
@@ -170,7 +184,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason) {
   }
   if (state == PeerState::kSilent) silences_.add();
   core::log(is_over(state) ? core::LogLevel::kInfo : core::LogLevel::kWarning,
-            peer_name_ + " is " + std::string(to_string(state)) +
+            (named_.load() ? peer_name_ : "a new peer") + " is " + std::string(to_string(state)) +
                 (reason.ok() ? "" : ": " + reason.message()));
   if (!is_over(state)) return;
   abandon_pending(reason);
@@ -180,7 +194,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason) {
 
 void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
-  leases_.release_all();
+  leases_.close();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
     device_->loop().post([self] {

@@ -140,7 +140,8 @@ class ChannelState final : public fabric::LinkObserver,
   void leave_pollers();
   void tick_quarantine();
   void expire_parked_lookups();
-  Status revoke_all(std::chrono::nanoseconds timeout);
+  Status revoke_all(core::Deadline deadline);
+  Status wait_until_closed(core::Deadline deadline);
 
   // channel_control.cc, on the loop's thread.
   void on_frame(FrameType type, ByteView body);
@@ -158,6 +159,7 @@ class ChannelState final : public fabric::LinkObserver,
   Result<ReplyMessage> request(FrameType type, std::uint64_t request_id,
                                const std::vector<std::byte>& body, core::Deadline deadline,
                                std::string_view operation);
+  Result<ReplyMessage> ask_for(std::string_view name, core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
   void end_requests();
@@ -166,7 +168,8 @@ class ChannelState final : public fabric::LinkObserver,
   Result<std::shared_ptr<memory::Arena>> landing_arena();
 
   const std::shared_ptr<DeviceState> device_;
-  // Fixed once started.
+  // Fixed once named_: the link may report its peer's death before.
+  std::atomic<bool> named_{false};
   std::string peer_name_;
   PeerInfo peer_;
   fabric::Capabilities capabilities_;

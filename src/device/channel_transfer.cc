@@ -53,6 +53,8 @@ Completion ChannelState::post(const RemoteRegionState* remote, fabric::Operation
   Completion completion = raw_link_->post(operation);
   if (!completion.done()) {
     track(completion.state());
+    // The peer may have gone since the look above, and what was pending then been abandoned.
+    if (peer_state_.load() >= PeerState::kClosed) abandon_pending(unusable(name_of(operation)));
     lanes_[operation.lane]->expect_progress();
   } else if (!completion.wait().ok()) [[unlikely]] {
     return completion;

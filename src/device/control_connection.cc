@@ -81,7 +81,10 @@ void ControlConnection::on_readable() {
     error_number = errno;
   }
   if (count > 0) {
-    const Status fed = splitter_.feed({buffer, static_cast<std::size_t>(count)}, on_frame_);
+    const Status fed = splitter_.feed({buffer, static_cast<std::size_t>(count)},
+                                      [this](FrameType type, ByteView body) {
+                                        if (!ended_.load()) on_frame_(type, body);
+                                      });
     if (!fed.ok()) end(fed);
     return;
   }
@@ -97,7 +100,7 @@ void ControlConnection::on_readable() {
 void ControlConnection::end(const Status& reason) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (std::exchange(ended_, true)) return;
+    if (ended_.exchange(true)) return;
     loop_.remove_fd(socket_.get());
   }
   on_end_(reason);

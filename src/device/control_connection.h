@@ -1,6 +1,7 @@
 // ControlConnection: frames to and from one peer after the handshake, on the device's event loop.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -48,7 +49,7 @@ class ControlConnection {
   std::mutex mutex_;
   core::UniqueFd socket_;
   std::vector<std::byte> outgoing_;
-  bool ended_ = false;
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace farwrite::device

@@ -1,8 +1,10 @@
 // How a device meets its peers: connect, accept, and the end of it all.
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "core/log.h"
@@ -95,18 +97,38 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
 void DeviceState::on_incoming() {
   core::UniqueFd socket(
       ::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) return;
+  if (!socket.valid()) {
+    if (errno == EMFILE || errno == ENFILE) turn_one_away();
+    return;
+  }
   set_no_delay(socket.get());
   const std::lock_guard<std::mutex> lock(mutex_);
   reap_meetings_locked();
-  if (closing_ || meetings_.size() >= kMaxMeetings) {
-    handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning, "a connection was dropped: too many handshakes at once");
-    return;
+  if (closing_) return;
+  if (meetings_.size() >= kMaxMeetings) {
+    // The one that has taken longest makes room: an honest peer is done in milliseconds.
+    core::log(core::LogLevel::kWarning, "a slow handshake was cut off: too many at once");
+    for (Meeting& slowest : meetings_) {
+      if (!slowest.socket.valid() || slowest.cut) continue;
+      slowest.cut = true;
+      ::shutdown(slowest.socket.get(), SHUT_RDWR);
+      break;
+    }
   }
   Meeting& meeting = meetings_.emplace_back();
   meeting.socket = std::move(socket);
   meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
+}
+
+void DeviceState::turn_one_away() {
+  // Out of descriptors: without this the waiting connection would keep the loop spinning.
+  spare_fd_.reset();
+  core::UniqueFd unwanted(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  unwanted.reset();
+  spare_fd_ = core::UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  handshakes_refused_.add();
+  core::log(core::LogLevel::kWarning,
+            "a connection was dropped: no file descriptor left; raise ulimit -n");
 }
 
 void DeviceState::meet(Meeting& meeting) {
@@ -132,6 +154,8 @@ void DeviceState::meet(Meeting& meeting) {
     handshakes_refused_.add();
     core::log(core::LogLevel::kWarning,
               "a connection was refused: " + introduction.status().message());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meeting.socket.reset();
   }
   changed_.notify_all();
   meeting.over.store(true);
@@ -168,8 +192,14 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     if (std::exchange(closing_, true)) {
-      changed_.wait_for(lock, timeout, [this] { return closed_; });
-      return close_status_;
+      const core::Deadline deadline = core::Deadline::after(timeout);
+      while (!closed_ && !deadline.expired()) {
+        changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(deadline.remaining(),
+                                                                   std::chrono::seconds(1)));
+      }
+      if (closed_) return close_status_;
+      return Status::error(StatusCode::kDeadlineExceeded, {"close a device"},
+                           "another thread is still closing it", "allow more time");
     }
     for (Meeting& meeting : meetings_) {
       if (meeting.socket.valid()) ::shutdown(meeting.socket.get(), SHUT_RDWR);

@@ -1,5 +1,6 @@
 #include "device/device_state.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -86,13 +87,16 @@ Status DeviceState::start() {
   auto listener = listen_tcp(options_.listen);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
+  spare_fd_ = core::UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   auto loop = core::EventLoop::start("farwrite-control");
   if (!loop.ok()) return loop.status();
   loop_ = *std::move(loop);
   FARWRITE_RETURN_IF_ERROR(make_fabrics());
   FARWRITE_RETURN_IF_ERROR(make_arena());
   for (std::uint32_t i = 0; i < options_.pollers; ++i) {
-    pollers_.push_back(std::make_unique<Poller>(options_.spin));
+    auto poller = Poller::start(options_.spin);
+    if (!poller.ok()) return poller.status();
+    pollers_.push_back(*std::move(poller));
   }
   identity_.endpoint = listener_.endpoint;
   identity_.uuid = uuid_of(listener_.endpoint);

@@ -77,7 +77,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   struct Meeting {
     std::thread thread;
-    core::UniqueFd socket;  // shut down to end a handshake early
+    core::UniqueFd socket;  // shut down to end a handshake early; under mutex_
+    bool cut = false;       // under mutex_
     std::atomic<bool> over{false};
   };
 
@@ -85,6 +86,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status make_fabrics();
   Status make_arena();
   void on_incoming();
+  void turn_one_away();
   void meet(Meeting& meeting);
   void reap_meetings_locked();
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
@@ -105,6 +107,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   LocalIdentity identity_;
   Listener listener_;
+  core::UniqueFd spare_fd_;  // given up to turn a connection away when descriptors run out
   std::unique_ptr<core::EventLoop> loop_;
   core::EventLoop::TimerId timer_ = 0;
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;

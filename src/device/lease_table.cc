@@ -14,6 +14,10 @@ constexpr std::size_t kMaxLeases = 1 << 20;
 Result<std::uint64_t> LeaseTable::grant(std::shared_ptr<RegionState> region,
                                         std::string_view peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_) {
+    return Status::error(StatusCode::kPeerDead, {"lease a region", peer}, "the peer is gone",
+                         "restart it and connect again");
+  }
   if (held_.size() >= kMaxLeases || !quota_.try_charge(region->bytes())) {
     return Status::error(StatusCode::kResourceExhausted, {"lease a region", peer},
                          "the peer holds " + std::to_string(quota_.in_use()) + " of " +
@@ -44,6 +48,14 @@ void LeaseTable::release_all() {
   ended.swap(held_);
   released_ += ended.size();
   for (const auto& [lease, region] : ended) quota_.release(region->bytes());
+}
+
+void LeaseTable::close() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+  }
+  release_all();
 }
 
 std::uint64_t LeaseTable::granted() const {

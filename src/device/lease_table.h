@@ -23,8 +23,10 @@ class LeaseTable {
   Result<std::uint64_t> grant(std::shared_ptr<RegionState> region, std::string_view peer);
   // Unknown leases are ignored: a peer can only harm itself by them.
   void release(std::uint64_t lease);
-  // The peer is dead, or has said that it holds none any more.
+  // The peer has said that it holds none any more.
   void release_all();
+  // The peer is dead: releases all, and grants none from now on.
+  void close();
 
   std::uint64_t granted() const;
   std::uint64_t released() const;
@@ -33,6 +35,7 @@ class LeaseTable {
  private:
   memory::Quota quota_;
   mutable std::mutex mutex_;
+  bool closed_ = false;
   std::uint64_t granted_ = 0;
   std::uint64_t released_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<RegionState>> held_;

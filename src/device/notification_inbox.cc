@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <ctime>
 #include <utility>
@@ -21,7 +22,13 @@ constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(1);
 
 }  // namespace
 
-NotificationInbox::NotificationInbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Status NotificationInbox::open() {
+  wake_ = core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake_.valid()) return Status();
+  return Status::system_error(StatusCode::kResourceExhausted, {"open a channel"},
+                              "no descriptor for notifications", errno,
+                              "raise the limit of open files (ulimit -n)");
+}
 
 NotificationInbox::Delivery::Delivery(NotificationInbox& inbox)
     : lock_(inbox.mode_), outer_(std::exchange(delivering_inbox, &inbox)) {}

@@ -36,7 +36,8 @@ class LaneDriver {
 // Thread-safe.
 class NotificationInbox final : public fabric::EventSink {
  public:
-  NotificationInbox();
+  // Before anything else; fails when descriptors have run out.
+  Status open();
 
   // Held around every poll of a lane, so that a handler never changes in the middle of a delivery.
   class Delivery {

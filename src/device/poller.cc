@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <utility>
 
@@ -19,8 +20,16 @@ constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
-Poller::Poller(std::chrono::nanoseconds spin)
-    : spin_(spin), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {
+Result<std::unique_ptr<Poller>> Poller::start(std::chrono::nanoseconds spin) {
+  core::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.valid()) return std::unique_ptr<Poller>(new Poller(spin, std::move(wake)));
+  return Status::system_error(StatusCode::kResourceExhausted, {"open a device"},
+                              "no descriptor for a poller", errno,
+                              "raise the limit of open files (ulimit -n)");
+}
+
+Poller::Poller(std::chrono::nanoseconds spin, core::UniqueFd wake)
+    : spin_(spin), wake_(std::move(wake)), thread_([this] { run(); }) {
   ::pthread_setname_np(thread_.native_handle(), "farwrite-poll");
 }
 

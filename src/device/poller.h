@@ -17,6 +17,7 @@
 #include "core/fork_guard.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
+#include "farwrite/status.h"
 
 namespace farwrite::device {
 
@@ -33,7 +34,7 @@ class PolledLane {
 class Poller {
  public:
   // `spin`: how long the thread polls after the last event before it blocks.
-  explicit Poller(std::chrono::nanoseconds spin);
+  static Result<std::unique_ptr<Poller>> start(std::chrono::nanoseconds spin);
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
@@ -46,13 +47,14 @@ class Poller {
   void kick();
 
  private:
+  Poller(std::chrono::nanoseconds spin, core::UniqueFd wake);
   void run();
   // One round over the lanes; true if any of them delivered something.
   bool serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes, bool& pending);
 
   const std::chrono::nanoseconds spin_;
   const core::ForkGuard fork_guard_;
-  core::UniqueFd wake_;
+  const core::UniqueFd wake_;
 
   std::mutex mutex_;
   std::condition_variable round_over_;

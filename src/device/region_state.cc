@@ -43,9 +43,15 @@ RegionState::~RegionState() {
 }
 
 Status RegionState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a region"));
   closed_.store(true);
   if (channel_ == nullptr) return Status();
-  return channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
+  const std::lock_guard<std::mutex> lock(revoke_mutex_);
+  if (revoked_) return Status();
+  const Status status =
+      channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
+  revoked_ = status.ok();
+  return status;
 }
 
 std::uint64_t find_key(const RegionDescriptor& descriptor, FabricKind kind) {

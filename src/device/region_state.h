@@ -62,6 +62,9 @@ class RegionState {
   const std::shared_ptr<ChannelState> channel_;
   const core::ForkGuard fork_guard_;
   std::atomic<bool> closed_{false};
+  // A key is the fabric's to reuse once it is revoked, so it is revoked once.
+  std::mutex revoke_mutex_;
+  bool revoked_ = false;
 };
 
 // The key of `kind` in a descriptor; 0 if it has none.

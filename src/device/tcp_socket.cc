@@ -48,6 +48,16 @@ Status wait_for(int socket, short events, core::Deadline deadline, std::string_v
   }
 }
 
+bool out_of_descriptors(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE;
+}
+
+Status no_descriptor(std::string_view operation, int error_number) {
+  return Status::system_error(StatusCode::kResourceExhausted, {operation},
+                              "no file descriptor left", error_number,
+                              "raise the limit of open files (ulimit -n)");
+}
+
 Status connection_lost(std::string_view operation, int error_number) {
   if (error_number == 0) {
     return Status::error(StatusCode::kUnavailable, {operation}, "the peer closed the connection",
@@ -72,6 +82,7 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
       ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
       ::bind(listener.socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
       ::listen(listener.socket.get(), 128) != 0) {
+    if (out_of_descriptors(errno)) return no_descriptor(kOperation, errno);
     const bool taken = errno == EADDRINUSE;
     return Status::system_error(
         taken ? StatusCode::kAlreadyExists : StatusCode::kUnavailable,
@@ -100,6 +111,7 @@ Result<core::UniqueFd> connect_tcp(const Endpoint& endpoint, core::Deadline dead
         ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) {
       last_error = errno;
+      if (out_of_descriptors(last_error)) return no_descriptor(kOperation, last_error);
       continue;
     }
     if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0) {

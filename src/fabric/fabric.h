@@ -133,7 +133,8 @@ class Link {
   // time: a second one returns at once with nothing done.
   virtual Progress poll(std::uint32_t lane, EventSink& sink) = 0;
 
-  // Announces that the caller is about to sleep on the lane's doorbell.
+  // Announces that the caller is about to sleep on the lane's doorbell, and takes back earlier
+  // rings. Several threads may sleep on one lane; whoever arms must look at the lane when told so.
   virtual Doorbell arm(std::uint32_t lane) = 0;
 
   virtual LinkCounters counters() const = 0;

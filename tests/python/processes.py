@@ -25,7 +25,11 @@ class PeerState:
 
 
 def _serve(orders: Connection, endpoint: str) -> None:
-    with contextlib.suppress(EOFError), fw.Device() as device, device.connect(endpoint) as channel:
+    with (
+        contextlib.suppress(EOFError, OSError),
+        fw.Device() as device,
+        device.connect(endpoint) as channel,
+    ):
         state = PeerState(device, channel)
         while True:
             function, arguments = orders.recv()

@@ -8,7 +8,6 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import shared_memory
 from multiprocessing.connection import Connection
 from typing import cast
 
@@ -18,7 +17,8 @@ import numpy.typing as npt
 from farwrite.demo.bars import Bar
 from farwrite.demo.checksum import checksum, fill, stamp
 from farwrite.demo.receiver import SETUP_SECONDS, Invitation, Receipt, Task, receive
-from farwrite.demo.ways import WAYS, Sender, Way, as_words
+from farwrite.demo.shared import SharedWords
+from farwrite.demo.ways import WAYS, Sender, Way
 from farwrite.device import Device
 from farwrite.errors import Internal, PeerDead
 
@@ -105,9 +105,7 @@ def _two_processes(size: int) -> Iterator[tuple[Sender, Connection]]:
     with contextlib.ExitStack() as stack:
         control, their_control = (stack.enter_context(end) for end in spawn.Pipe())
         their_pipe, pipe = (stack.enter_context(end) for end in spawn.Pipe(duplex=False))
-        shared = shared_memory.SharedMemory(create=True, size=size)
-        stack.callback(shared.unlink)
-        assert shared.buf is not None
+        shared = stack.enter_context(SharedWords(size // 8))
         device = stack.enter_context(Device(send_limit=2 * size + 2**30))
         invitation = Invitation(their_control, their_pipe, shared.name, device.endpoint, size // 8)
         child = spawn.Process(target=receive, args=(invitation,), name="receiver", daemon=True)
@@ -119,12 +117,11 @@ def _two_processes(size: int) -> Iterator[tuple[Sender, Connection]]:
         array = device.allocate(size // 8, np.uint64)
         fill(array.array, seed=size)
         device.publish("array", array)
-        words = as_words(shared.buf[:size])
-        words[:] = 0  # takes the pages from the kernel
+        shared.words[:] = 0  # takes the pages from the kernel
         channel = stack.enter_context(device.accept(SETUP_SECONDS))
         inbox = channel.lookup("inbox", SETUP_SECONDS)
         _answer(control)
-        yield Sender(array.array, pipe, words, channel, inbox), control
+        yield Sender(array.array, pipe, shared, channel, inbox), control
 
 
 def _end(child: multiprocessing.process.BaseProcess, control: Connection) -> None:

@@ -6,14 +6,14 @@ import contextlib
 import signal
 import time
 from dataclasses import dataclass
-from multiprocessing import shared_memory
 from multiprocessing.connection import Connection
 
 import numpy as np
 import numpy.typing as npt
 
 from farwrite.demo.checksum import checksum
-from farwrite.demo.ways import Receiver, as_words, way
+from farwrite.demo.shared import SharedWords
+from farwrite.demo.ways import Receiver, way
 from farwrite.device import Device
 
 READY = "ready"
@@ -66,16 +66,13 @@ def receive(invitation: Invitation) -> None:
 
 
 def _set_up(invitation: Invitation, stack: contextlib.ExitStack) -> Receiver:
-    shared = shared_memory.SharedMemory(invitation.shared_name)
-    assert shared.buf is not None
-    # Views of the memory live until the process ends, so it cannot be closed before.
-    words = as_words(shared.buf[: invitation.words * 8])
-    checksum(words)  # maps the pages, as connecting does for Farwrite
+    shared = stack.enter_context(SharedWords(invitation.words, invitation.shared_name))
+    checksum(shared.words)  # maps the pages, as connecting does for Farwrite
     device = stack.enter_context(Device())
     channel = stack.enter_context(device.connect(invitation.endpoint, SETUP_SECONDS))
     inbox = channel.publish("inbox", channel.allocate(invitation.words, np.uint64))
     source = channel.lookup("array", SETUP_SECONDS)
-    return Receiver(invitation.pipe, words, channel, inbox, source)
+    return Receiver(invitation.pipe, shared, channel, inbox, source)
 
 
 def _take(receiver: Receiver, task: Task) -> Receipt:

@@ -10,13 +10,13 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
+from farwrite.demo.shared import SharedWords
 
 Words = npt.NDArray[np.uint64]
 Progress = Callable[[float], None]
@@ -32,7 +32,7 @@ class Sender:
     array: Words
     """In registered memory; for the other ways that is memory like any other."""
     pipe: Connection
-    shared: Words
+    shared: SharedWords
     channel: Channel
     inbox: RemoteArray
 
@@ -42,7 +42,7 @@ class Receiver:
     """What the receiving side has at hand."""
 
     pipe: Connection
-    shared: Words
+    shared: SharedWords
     channel: Channel
     inbox: RegisteredArray
     source: RemoteArray
@@ -77,14 +77,14 @@ def _receive_pickle(receiver: Receiver) -> Words:
 
 def _send_shared(sender: Sender, progress: Progress) -> None:
     for start, end in _parts(sender.array):
-        sender.shared[start:end] = sender.array[start:end]
+        sender.shared.words[start:end] = sender.array[start:end]
         progress(end / sender.array.size)
     sender.pipe.send_bytes(b"done")
 
 
 def _receive_shared(receiver: Receiver) -> Words:
     receiver.pipe.recv_bytes()
-    return receiver.shared
+    return receiver.shared.words
 
 
 def _send_write(sender: Sender, progress: Progress) -> None:
@@ -146,8 +146,3 @@ WAYS = (
 def way(key: str) -> Way:
     """Return the way of that key."""
     return next(candidate for candidate in WAYS if candidate.key == key)
-
-
-def as_words(buffer: Any) -> Words:
-    """View a buffer as 64-bit words."""
-    return np.frombuffer(buffer, np.uint64)

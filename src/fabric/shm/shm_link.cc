@@ -208,6 +208,10 @@ Completion ShmLink::push(Lane& lane, RecordKind kind, std::uint32_t tag, ByteVie
       return Completion(reason);
     }
   }
+  if (poisoned_.load()) {  // since post() looked: poison() has emptied the backlog already
+    const std::lock_guard<std::mutex> reason_lock(reason_mutex_);
+    return Completion(reason_);
+  }
   if (lane.backlog.size() >= kMaxBacklogRecords ||
       lane.backlog_bytes + payload.size > kMaxBacklogBytes) {
     return Completion(error(StatusCode::kResourceExhausted, "notify",
@@ -219,6 +223,7 @@ Completion ShmLink::push(Lane& lane, RecordKind kind, std::uint32_t tag, ByteVie
   lane.backlog.push_back(
       {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), completion});
   lane.backlog_bytes += payload.size;
+  lane.has_backlog.store(true);
   backlogged_.add();
   return Completion(std::move(completion));
 }
@@ -239,6 +244,7 @@ bool ShmLink::drain_backlog(Lane& lane) {
     }
     if (!pushed.empty()) ring_if_asleep(lane);
     left = !lane.backlog.empty();
+    lane.has_backlog.store(left);
   }
   for (const auto& completion : pushed) completion->finish(Status());
   return left;
@@ -254,11 +260,6 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
   Lane& lane = *lanes_[lane_index];
   Progress progress;
   if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
-  if (lane.armed.load(std::memory_order_relaxed)) {
-    lane.armed.store(false, std::memory_order_relaxed);
-    lane.consumer.withdraw_wake_request();
-    silence(lane.own_doorbell);
-  }
   Record record;
   RingConsumer::Outcome outcome = RingConsumer::Outcome::kEmpty;
   while (progress.delivered < kPollBatch &&
@@ -274,7 +275,7 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
     return progress;
   }
   progress.pending = progress.delivered == kPollBatch;
-  if (drain_backlog(lane)) progress.pending = true;
+  if (lane.has_backlog.load() && drain_backlog(lane)) progress.pending = true;
   return progress;
 }
 
@@ -285,9 +286,12 @@ Doorbell ShmLink::arm(std::uint32_t lane_index) {
     doorbell.ready = true;  // another thread is taking what is there
     return doorbell;
   }
-  lane.armed.store(true, std::memory_order_relaxed);
+  // Earlier rings first: what they announced is in the ring, and looked at below. Only here, never
+  // in poll(), or one thread's poll would take another one's wake-up away.
+  silence(lane.own_doorbell);
   lane.consumer.request_wake();
-  doorbell.ready = !lane.consumer.empty() || poisoned_.load();
+  doorbell.ready = !lane.consumer.empty();
+  if (doorbell.ready) lane.consumer.withdraw_wake_request();
   lane.polling.clear(std::memory_order_release);
   return doorbell;
 }
@@ -309,6 +313,7 @@ void ShmLink::poison(const Status& reason, bool dead) {
       const std::lock_guard<std::mutex> lock(lane->sending);
       backlog.swap(lane->backlog);
       lane->backlog_bytes = 0;
+      lane->has_backlog.store(false);
     }
     for (const Backlogged& record : backlog) record.completion->finish(reason);
     ring(lane->own_doorbell);

@@ -59,10 +59,10 @@ class ShmLink final : public Link {
     RingProducer producer;
     std::deque<Backlogged> backlog;
     std::size_t backlog_bytes = 0;
+    std::atomic<bool> has_backlog{false};  // to look without the lock
 
     std::atomic_flag polling = ATOMIC_FLAG_INIT;
     RingConsumer consumer;
-    std::atomic<bool> armed{false};
 
     core::UniqueFd own_doorbell;
     core::UniqueFd peer_doorbell;
