@@ -280,6 +280,8 @@ class Channel:
         ------
         DeadlineExceeded
             If nothing came in time.
+        Unavailable
+            If the peer closed the channel and nothing is left.
         PeerDead
             If the peer died and nothing is left.
         """
@@ -294,8 +296,10 @@ class Channel:
         """Take the next notification, or return None when the channel is closed by either side."""
         try:
             return self.wait_notification(timeout)
-        except (Cancelled, FailedPrecondition, Unavailable):
-            if self._closed or self.peer_state is PeerState.CLOSED:
+        except Unavailable:  # the peer closed it; its process may be gone by now, too
+            return None
+        except (Cancelled, FailedPrecondition):
+            if self._closed:
                 return None
             raise
 

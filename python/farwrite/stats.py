@@ -81,7 +81,7 @@ class PeerState(enum.Enum):
     CLOSED = "closed"
     """It closed the channel in good order."""
     DEAD = "dead"
-    """Its death is proven."""
+    """Its death is proven, be it before or after it closed the channel."""
 
 
 @dataclass(frozen=True)

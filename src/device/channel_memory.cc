@@ -11,6 +11,8 @@ namespace farwrite::device {
 namespace {
 
 // A lookup shorter than this does not wait at the peer for the name to appear.
+// One turn of a wait inside the fabric; between them the channel may end.
+constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
 constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
 
 std::string hex(const DeviceUuid& uuid) {
@@ -86,9 +88,17 @@ Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes)
 }
 
 Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout) {
-  const std::shared_ptr<fabric::Link> link = this->link();
-  // A finished channel has no link, and nothing lands without one.
-  return link == nullptr ? Status() : link->revoke(key, core::Deadline::after(timeout));
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  while (true) {
+    // A finished channel has no link, and nothing lands without one. In short turns, because
+    // finishing waits for them.
+    const core::Gate::Pass pass(link_gate_);
+    const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
+    if (link == nullptr) return Status();
+    const Status status =
+        link->revoke(key, deadline.earlier(core::Deadline::after(kTurn)));
+    if (status.ok() || deadline.expired()) return status;
+  }
 }
 
 Status ChannelState::revoke_all(core::Deadline deadline) {
@@ -197,16 +207,25 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
   return adopt(*reply, deadline);
 }
 
+Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
+    const RegionDescriptor& descriptor, core::Deadline deadline) {
+  while (true) {
+    FARWRITE_RETURN_IF_ERROR(unusable("open a region"));
+    // The caller's pass through gate_ keeps the link.
+    auto window =
+        raw_link_->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
+    const bool again = !window.ok() && !deadline.expired() &&
+                       window.status().code() == StatusCode::kDeadlineExceeded;
+    if (!again) return window;
+  }
+}
+
 Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessage& reply,
                                                                core::Deadline deadline) {
-  constexpr std::string_view kOperation = "open a region";
   if (!reply.status.ok()) {
     return Status(reply.status.code(), reply.status.message());
   }
-  const std::shared_ptr<fabric::Link> link = this->link();
-  auto window = link == nullptr
-                    ? Result<std::shared_ptr<fabric::RemoteWindow>>(unusable(kOperation))
-                    : link->import(reply.descriptor, deadline);
+  auto window = import(reply.descriptor, deadline);
   if (!window.ok()) {
     if (reply.lease != 0) release_remote(reply.lease);
     return window.status();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "device/channel_inside.h"
 #include "device/channel_lane.h"
 #include "device/device_state.h"
 
@@ -21,6 +22,8 @@ std::int64_t now_ns() {
 bool is_over(PeerState state) { return state == PeerState::kClosed || state == PeerState::kDead; }
 
 }  // namespace
+
+thread_local const ChannelState::Inside* ChannelState::Inside::innermost = nullptr;
 
 RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
                                      RegionDescriptor descriptor, std::string description,
@@ -76,8 +79,12 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
 
 std::shared_ptr<ChannelState> ChannelState::user_handle() {
   return {this, [self = shared_from_this()](ChannelState*) {
+            if (self->device_->fork_guard().in_forked_child() || self->closing_.load()) return;
             // Nobody is left to hear of a peer that did not settle; its memory is quarantined.
-            if (!self->device_->fork_guard().in_forked_child()) {
+            if (Inside::is(self.get())) {
+              // A callback held the last handle: once it has returned.
+              self->device_->loop().post([self] { (void)self->close(std::chrono::seconds(0)); });
+            } else {
               (void)self->close(std::chrono::seconds(1));
             }
           }};
@@ -90,6 +97,11 @@ std::shared_ptr<fabric::Link> ChannelState::link() const {
 
 Status ChannelState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check("close a channel"));
+  if (Inside::is(this)) {
+    return Status::error(StatusCode::kFailedPrecondition, {"close the channel", peer_name_},
+                         "called inside one of its own callbacks",
+                         "close it from another thread, or after the callback returns");
+  }
   const core::Deadline deadline = core::Deadline::after(timeout);
   if (closing_.exchange(true)) return wait_until_closed(deadline);
   gate_.close();
@@ -154,14 +166,17 @@ void ChannelState::finish() {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     if (std::exchange(finished_, true)) return;
   }
-  control_->close();
+  if (control_ != nullptr) control_->close();
   leases_.close();
+  leave_pollers();
   std::shared_ptr<fabric::Link> link;
   {
     const std::lock_guard<std::mutex> lock(link_mutex_);
     if (link_ != nullptr) last_link_counters_ = link_->counters();
     link.swap(link_);
   }
+  link_gate_.close();
+  link_gate_.wait_until_empty();
   link.reset();
   std::vector<Quarantined> quarantined;
   {
@@ -171,6 +186,20 @@ void ChannelState::finish() {
   // Nothing is allocated from a finished channel's arena again, so nothing is reused.
   for (const Quarantined& entry : quarantined) entry.arena->free(entry.block.data);
   device_->forget(*this);
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    finish_over_ = true;
+  }
+  state_changed_.notify_all();
+}
+
+void ChannelState::finish_for_device() {
+  std::unique_lock<std::mutex> lock(state_mutex_);
+  state_changed_.wait(lock, [this] { return closed_; });
+  lock.unlock();
+  finish();
+  lock.lock();
+  state_changed_.wait(lock, [this] { return finish_over_; });
 }
 
 void ChannelState::peer_is(PeerState state, const Status& reason) {
@@ -228,7 +257,8 @@ void ChannelState::tick() {
 }
 
 void ChannelState::tick_quarantine() {
-  const std::shared_ptr<fabric::Link> link = this->link();
+  const core::Gate::Pass pass(link_gate_);
+  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
   if (link == nullptr) return;
   std::vector<Quarantined> settled;
   {

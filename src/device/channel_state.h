@@ -98,8 +98,10 @@ class ChannelState final : public fabric::LinkObserver,
   memory::ArenaStats landing_stats() const;
 
   Status close(std::chrono::nanoseconds timeout);
-  // Drops link and connection whatever is still out; for a closing device.
+  // Drops link and connection, whatever is still out.
   void finish();
+  // The same for a closing device: returns when no other thread is closing or finishing it either.
+  void finish_for_device();
   // Called by the device's timer: silence, lookups that ran out, quarantine.
   void tick();
   // The device's own names changed: parked lookups may find theirs.
@@ -111,6 +113,7 @@ class ChannelState final : public fabric::LinkObserver,
 
  private:
   class Lane;
+  class Inside;
   struct PendingRequest {
     bool answered = false;
     ReplyMessage reply;
@@ -160,6 +163,8 @@ class ChannelState final : public fabric::LinkObserver,
                                const std::vector<std::byte>& body, core::Deadline deadline,
                                std::string_view operation);
   Result<ReplyMessage> ask_for(std::string_view name, core::Deadline deadline);
+  Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor& descriptor,
+                                                       core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
   void end_requests();
@@ -177,6 +182,7 @@ class ChannelState final : public fabric::LinkObserver,
   // Data plane. raw_link_ is valid inside gate_; link_ outlives that for the slow paths.
   core::Gate gate_;
   fabric::Link* raw_link_ = nullptr;
+  core::Gate link_gate_;  // slow calls into the link; finish() waits for them
   mutable std::mutex link_mutex_;
   std::shared_ptr<fabric::Link> link_;
   NotificationInbox inbox_;
@@ -218,7 +224,8 @@ class ChannelState final : public fabric::LinkObserver,
   bool fin_sent_ = false;
   bool fin_received_ = false;
   bool connection_ended_ = false;
-  bool finished_ = false;
+  bool finished_ = false;       // finish() has begun
+  bool finish_over_ = false;    // and ended
   std::uint64_t remote_leases_ = 0;
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "device/channel_inside.h"
 #include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
@@ -49,6 +50,7 @@ Completion ChannelState::post(const RemoteRegionState* remote, fabric::Operation
   if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) [[unlikely]] {
     return Completion(unusable(name_of(operation)));
   }
+  const Inside inside(this);
   if (remote != nullptr) operation.window = remote->window();
   Completion completion = raw_link_->post(operation);
   if (!completion.done()) {
@@ -185,6 +187,7 @@ Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds ti
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
+  const Inside inside(this);
   return inbox_.take(*this, core::Deadline::after(timeout), device_->options().spin);
 }
 
@@ -193,9 +196,13 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
+  const Inside inside(this);
   const Status ended = this->ended();
-  poll_lanes();
   std::optional<Notification> next = inbox_.try_take();
+  if (!next.has_value()) {
+    poll_lanes();
+    next = inbox_.try_take();
+  }
   if (!next.has_value() && !ended.ok()) return ended;
   return next;
 }
@@ -205,6 +212,7 @@ Status ChannelState::on_notification(std::function<void(Notification)> handler) 
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
+  const Inside inside(this);
   FARWRITE_RETURN_IF_ERROR(inbox_.set_handler(std::move(handler)));
   for (const auto& lane : lanes_) lane->poller().kick();
   return Status();
@@ -241,6 +249,7 @@ Status ChannelState::ended() const {
 fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   const std::shared_ptr<fabric::Link> link = this->link();
   if (link == nullptr) return {};
+  const Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
   return link->poll(lane, inbox_);
 }

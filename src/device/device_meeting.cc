@@ -1,10 +1,11 @@
 // How a device meets its peers: connect, accept, and the end of it all.
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/log.h"
@@ -14,6 +15,7 @@ namespace farwrite::device {
 namespace {
 
 constexpr std::size_t kMaxMeetings = 64;  // handshakes under way at once; more are turned away
+constexpr std::size_t kMaxUnaccepted = 1024;  // channels that wait for accept()
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -49,25 +51,25 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
   const std::string choice = peer_name + ": " +
                              std::string(to_string(introduction.peer.fabric)) + " (" +
                              introduction.peer.fabric_reason + ")";
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_) {
-      introduction.link.reset();  // before the channel, which observes it
-      return Status::error(StatusCode::kFailedPrecondition, {"connect", peer_name},
-                           "the device is closed", "open another one");
-    }
-    channels_.push_back(channel);
-    if (std::find(choices_.begin(), choices_.end(), choice) == choices_.end()) {
-      choices_.push_back(choice);
-      core::log(core::LogLevel::kInfo, choice);
-    }
-  }
-  channels_opened_.add();
   const Status started =
-      channel->start(std::move(introduction), std::move(peer_name), std::move(socket));
-  if (started.ok()) return channel;
-  forget(*channel);
-  return started;
+      channel->start(std::move(introduction), peer_name, std::move(socket));
+  Status refusal = started;
+  if (started.ok()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closing_) {
+      channels_.push_back(channel);
+      channels_opened_.add();
+      if (std::find(choices_.begin(), choices_.end(), choice) == choices_.end()) {
+        choices_.push_back(choice);
+        core::log(core::LogLevel::kInfo, choice);
+      }
+      return channel;
+    }
+    refusal = Status::error(StatusCode::kFailedPrecondition, {"connect", peer_name},
+                            "the device is closed", "open another one");
+  }
+  channel->finish();
+  return refusal;
 }
 
 Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanoseconds timeout) {
@@ -98,7 +100,11 @@ void DeviceState::on_incoming() {
   core::UniqueFd socket(
       ::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid()) {
-    if (errno == EMFILE || errno == ENFILE) turn_one_away();
+    if (errno != EMFILE && errno != ENFILE) return;
+    spare_fd_.turn_away(listener_.socket.get());
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning,
+              "a connection was dropped: no file descriptor left; raise ulimit -n");
     return;
   }
   set_no_delay(socket.get());
@@ -117,21 +123,26 @@ void DeviceState::on_incoming() {
   }
   Meeting& meeting = meetings_.emplace_back();
   meeting.socket = std::move(socket);
-  meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
-}
-
-void DeviceState::turn_one_away() {
-  // Out of descriptors: without this the waiting connection would keep the loop spinning.
-  spare_fd_.reset();
-  core::UniqueFd unwanted(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  unwanted.reset();
-  spare_fd_ = core::UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  handshakes_refused_.add();
-  core::log(core::LogLevel::kWarning,
-            "a connection was dropped: no file descriptor left; raise ulimit -n");
+  try {
+    meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
+  } catch (const std::system_error& error) {
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning,
+              std::string("a connection was dropped: no thread to serve it: ") + error.what());
+    meetings_.pop_back();
+  }
 }
 
 void DeviceState::meet(Meeting& meeting) {
+  if (too_many_unaccepted()) {
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning,
+              "a connection was dropped: too many channels wait for accept()");
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meeting.socket.reset();
+    meeting.over.store(true);
+    return;
+  }
   auto channel = std::make_shared<ChannelState>(shared_from_this());
   auto introduction = introduce_accepting(meeting.socket.get(), identity_,
                                           core::Deadline::after(options_.handshake_timeout),
@@ -159,6 +170,11 @@ void DeviceState::meet(Meeting& meeting) {
   }
   changed_.notify_all();
   meeting.over.store(true);
+}
+
+bool DeviceState::too_many_unaccepted() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return accepted_.size() >= kMaxUnaccepted;
 }
 
 void DeviceState::reap_meetings_locked() {
@@ -189,6 +205,10 @@ void DeviceState::forget(ChannelState& channel) {
 
 Status DeviceState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a device"));
+  if (on_own_thread()) {
+    return Status::error(StatusCode::kFailedPrecondition, {"close a device"},
+                         "called inside one of its callbacks", "close it from another thread");
+  }
   {
     std::unique_lock<std::mutex> lock(mutex_);
     if (std::exchange(closing_, true)) {
@@ -222,11 +242,12 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
 
   const core::Deadline deadline = core::Deadline::after(timeout);
   Status status;
-  for (const auto& channel : channels()) {
+  const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
+  for (const auto& channel : channels) {
     const Status closed = channel->close(deadline.remaining());
     if (status.ok()) status = closed;
   }
-  for (const auto& channel : channels()) channel->finish();
+  for (const auto& channel : channels) channel->finish_for_device();
   names_.clear();
   pollers_.clear();
   fabrics_.clear();

@@ -1,6 +1,5 @@
 #include "device/device_state.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -78,8 +77,14 @@ DeviceState::~DeviceState() {
 
 std::shared_ptr<DeviceState> DeviceState::user_handle() {
   return {this, [self = shared_from_this()](DeviceState*) {
+            if (self->fork_guard_.in_forked_child()) return;
             // Nobody is left to hear of a peer that did not settle.
-            if (!self->fork_guard_.in_forked_child()) (void)self->close(std::chrono::seconds(1));
+            const auto close = [self] { (void)self->close(std::chrono::seconds(1)); };
+            if (self->on_own_thread()) {
+              std::thread(close).detach();  // a callback held the last handle
+            } else {
+              close();
+            }
           }};
 }
 
@@ -87,7 +92,6 @@ Status DeviceState::start() {
   auto listener = listen_tcp(options_.listen);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
-  spare_fd_ = core::UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   auto loop = core::EventLoop::start("farwrite-control");
   if (!loop.ok()) return loop.status();
   loop_ = *std::move(loop);
@@ -169,6 +173,12 @@ Status DeviceState::usable(std::string_view operation) const {
   if (!closing_) return Status();
   return Status::error(StatusCode::kFailedPrecondition, {operation}, "the device is closed",
                        "open another one");
+}
+
+bool DeviceState::on_own_thread() const {
+  if (loop_ != nullptr && loop_->on_loop_thread()) return true;
+  return std::any_of(pollers_.begin(), pollers_.end(),
+                     [](const auto& poller) { return poller->on_own_thread(); });
 }
 
 const fabric::Capabilities& DeviceState::capabilities(FabricKind kind) const {

@@ -15,6 +15,7 @@
 #include "core/event_loop.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
+#include "core/spare_fd.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
 #include "device/name_table.h"
@@ -86,9 +87,11 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status make_fabrics();
   Status make_arena();
   void on_incoming();
-  void turn_one_away();
   void meet(Meeting& meeting);
   void reap_meetings_locked();
+  bool too_many_unaccepted() const;
+  // Whether this is the loop's or a poller's thread: closing joins those.
+  bool on_own_thread() const;
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 Introduction introduction, std::string peer_name,
                                                 core::UniqueFd socket);
@@ -107,7 +110,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   LocalIdentity identity_;
   Listener listener_;
-  core::UniqueFd spare_fd_;  // given up to turn a connection away when descriptors run out
+  core::SpareFd spare_fd_;
   std::unique_ptr<core::EventLoop> loop_;
   core::EventLoop::TimerId timer_ = 0;
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;

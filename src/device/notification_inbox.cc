@@ -58,8 +58,10 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler)
                          "the handler itself is running in this thread",
                          "change it from another thread, or after it returns");
   }
+  // Declared before the lock, so destroyed after it: it may own anything.
+  std::function<void(Notification)> previous;
   const std::unique_lock<std::shared_mutex> mode(mode_);
-  handler_ = std::move(handler);
+  previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
   if (!handler_) return Status();
   delivering_inbox = this;
@@ -85,6 +87,9 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
   while (true) {
     core::SpinBudget budget(std::min(spin, deadline.remaining()));
     do {
+      // Queued ones first: a receiver that lags leaves the rest in the ring, where it holds the
+      // sender back.
+      if (std::optional<Notification> next = try_take()) return *std::move(next);
       driver.poll_lanes();
       if (std::optional<Notification> next = try_take()) return *std::move(next);
     } while (!last_look && budget.spin());
@@ -112,7 +117,9 @@ void NotificationInbox::block(LaneDriver& driver, core::Deadline deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   blocked_.fetch_add(1);
   if (driven_) {
-    changed_.wait_for(lock, until.remaining(), [&] { return !queue_.empty() || !driven_; });
+    const std::uint64_t seen = alarms_;
+    changed_.wait_for(lock, until.remaining(),
+                      [&] { return !queue_.empty() || !driven_ || alarms_ != seen; });
   } else {
     driven_ = true;
     lock.unlock();
@@ -145,6 +152,7 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, core::Deadline de
 void NotificationInbox::wake_all() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    ++alarms_;
   }
   changed_.notify_all();
   ring_sleeper();

@@ -80,6 +80,7 @@ class NotificationInbox final : public fabric::EventSink {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Notification> queue_;
+  std::uint64_t alarms_ = 0;  // wake_all() calls
   bool driven_ = false;  // one waiter sleeps on the doorbells, the others on changed_
 
   std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock

@@ -57,7 +57,7 @@ void Poller::add(std::shared_ptr<PolledLane> lane) {
 void Poller::remove(const std::shared_ptr<PolledLane>& lane) {
   std::unique_lock<std::mutex> lock(mutex_);
   std::erase(lanes_, lane);
-  if (std::this_thread::get_id() == thread_.get_id()) return;
+  if (on_own_thread()) return;
   const std::uint64_t round = rounds_;
   round_over_.wait(lock, [&] { return !in_round_ || rounds_ != round; });
 }

@@ -34,10 +34,10 @@ inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }
 
-inline const Status& status_of(const Status& status) { return status; }
+inline StatusCode code_of(const Status& status) { return status.code(); }
 template <typename T>
-const Status& status_of(const Result<T>& result) {
-  return result.status();
+StatusCode code_of(const Result<T>& result) {
+  return result.status().code();
 }
 
 // Calls `attempt(timeout)` without the GIL, in slices, until it gives anything but
@@ -54,7 +54,7 @@ auto wait_in_slices(std::chrono::nanoseconds timeout, Attempt&& attempt) {
     auto outcome = without_gil(
         [&] { return attempt(std::clamp(left, std::chrono::nanoseconds(0), kSignalInterval)); });
     const bool last = left <= kSignalInterval;
-    if (last || status_of(outcome).code() != StatusCode::kDeadlineExceeded) return outcome;
+    if (last || code_of(outcome) != StatusCode::kDeadlineExceeded) return outcome;
     check_signals();
   }
 }

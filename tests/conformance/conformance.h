@@ -30,9 +30,9 @@ testing::AssertionResult is_ok(const Result<T>& result) {
 }
 #define EXPECT_OK(call) EXPECT_TRUE(::farwrite::is_ok(call))
 #define ASSERT_OK(call) ASSERT_TRUE(::farwrite::is_ok(call))
-#define EXPECT_CODE(expected, status)                                                   \
-  EXPECT_EQ(::farwrite::to_string(::farwrite::StatusCode::expected),                    \
-            ::farwrite::to_string((status).code()))                                     \
+#define EXPECT_CODE(expected, status)                                \
+  EXPECT_EQ(::farwrite::to_string(::farwrite::StatusCode::expected), \
+            ::farwrite::to_string((status).code()))                  \
       << (status).to_string()
 
 // A fabric, and how wide its channels are.

@@ -52,8 +52,7 @@ TEST_P(Ordering, ANotificationComesAfterEveryByteOfItsWrite) {
   for (std::uint32_t i = 0; i < kWrites; ++i) sources.push_back(make_bytes(kSlot, i));
   std::thread writer([&] {
     for (std::uint32_t i = 0; i < kWrites; ++i) {
-      (void)near_.write_with_notify({sources[i].data(), kSlot}, target_, i * kSlot, i,
-                                    i % lanes());
+      (void)near_.write_with_notify({sources[i].data(), kSlot}, target_, i * kSlot, i, i % lanes());
     }
   });
   for (std::uint32_t i = 0; i < kWrites; ++i) {

@@ -14,9 +14,15 @@ constexpr std::uint64_t kLargest = (5 << 20) + 13;
 
 // Around every size at which a fabric may change its way.
 const std::vector<std::uint64_t>& sizes() {
-  static const std::vector<std::uint64_t> all = {
-      0,          1,   7,         8,        9,         63,      64,   65, 4095, 4096, 4097,
-      65535, 65537, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, kLargest};
+  static const std::vector<std::uint64_t> all = {0,         1,
+                                                 7,         8,
+                                                 9,         63,
+                                                 64,        65,
+                                                 4095,      4096,
+                                                 4097,      65535,
+                                                 65537,     (256 << 10) - 1,
+                                                 256 << 10, (256 << 10) + 1,
+                                                 kLargest};
   return all;
 }
 
@@ -93,11 +99,9 @@ TEST_P(Transfers, MemcpyReturnsWhenTheBytesAreThere) {
   land(100'000);
   show(make_bytes(100'000, 6));
   std::vector<std::byte> local = make_bytes(50'000, 7);
-  ASSERT_OK(
-      near_.memcpy(local.data(), target_, 1000, local.size(), Direction::kToRemote, kHang));
+  ASSERT_OK(near_.memcpy(local.data(), target_, 1000, local.size(), Direction::kToRemote, kHang));
   EXPECT_TRUE(holds(landing_.data() + 1000, local.size(), 7));
-  ASSERT_OK(
-      near_.memcpy(local.data(), source_, 1000, local.size(), Direction::kFromRemote, kHang));
+  ASSERT_OK(near_.memcpy(local.data(), source_, 1000, local.size(), Direction::kFromRemote, kHang));
   EXPECT_EQ(std::memcmp(local.data(), shown_.data() + 1000, local.size()), 0);
   EXPECT_FALSE(near_.memcpy(local.data(), target_, 0, 8, Direction::kFromRemote, kHang).ok());
 }

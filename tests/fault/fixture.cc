@@ -69,7 +69,7 @@ void PrintTo(const Holdings& holdings, std::ostream* out) {
   for (const std::string& descriptor : holdings.descriptors) *out << "\n  " << descriptor;
 }
 
-void FaultTest::SetUp() {
+FaultTest::FaultTest() {
   // The first device makes what the process then keeps for good.
   (void)open_device().close();
   before_ = Holdings::now();

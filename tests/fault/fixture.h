@@ -44,7 +44,7 @@ void PrintTo(const Holdings& holdings, std::ostream* out);
 // Checks after every test that the process holds what it held before.
 class FaultTest : public ::testing::Test {
  protected:
-  void SetUp() override;
+  FaultTest();  // before the members of the tests open anything
   void TearDown() override;
 
  private:

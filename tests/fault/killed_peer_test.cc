@@ -1,5 +1,9 @@
 // A peer is killed: its death is proven, everything that waited for it ends, nothing else does.
+#include <atomic>
 #include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "fault/child_process.h"
 #include "fault/fixture.h"

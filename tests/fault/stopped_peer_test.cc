@@ -1,5 +1,8 @@
 // A peer is stopped: silent, not dead. Nothing fails, nothing is reused, and it may come back.
+#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "fault/child_process.h"
 #include "fault/fixture.h"

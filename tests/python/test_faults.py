@@ -119,10 +119,11 @@ def test_other_peers_do_not_notice_a_death(make_link: Callable[..., Link]) -> No
     assert living.peer.run(_sum_after_notification) == 6
 
 
-def test_a_peer_that_closes_is_not_dead(link: Link) -> None:
+def test_a_stream_ends_without_an_error_when_the_peer_ends_in_good_order(link: Link) -> None:
     link.peer.end()
     assert list(link.channel.notifications()) == []
-    assert link.channel.peer_state is fw.PeerState.CLOSED
+    with pytest.raises(fw.Unavailable, match="closed"):
+        link.channel.wait_notification(10)
 
 
 def test_a_stopped_peer_is_silent_and_comes_back(make_link: Callable[..., Link]) -> None:

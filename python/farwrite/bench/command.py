@@ -194,7 +194,7 @@ def run_memory(arguments: argparse.Namespace) -> int:
 def affordable_pool(pool: int, available: int) -> int:
     """Lower `pool` to what `available` bytes allow: a whole number of MiB, at least four."""
     most = int((available - SPARE_BYTES) / MEMORY_PER_POOL) // MIB * MIB
-    return max(min(pool, most), 4 * MIB)
+    return min(pool, max(most, 4 * MIB))
 
 
 def _notes(plan: Plan, wanted_pool: int, averages: list[float]) -> list[str]:

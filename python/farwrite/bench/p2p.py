@@ -12,6 +12,7 @@ from farwrite import _farwrite
 from farwrite.bench.pair import Pair, Phase, Setup
 from farwrite.bench.plan import MIB, Case, Plan, cases
 from farwrite.errors import Internal
+from farwrite.units import format_size
 
 Row = dict[str, Any]
 Progress = Callable[[float, str], None]
@@ -56,7 +57,7 @@ class Measurement:
             limit=limit,
             touch=touch,
             size=case.phase_size,
-            lanes=case.lanes,
+            lanes=1 if kind == "latency" else case.lanes,
             window=case.window,
             block=limit and case.block,
             kernel=self.kernel if limit else "",
@@ -175,7 +176,7 @@ def run(plan: Plan, progress: Progress) -> tuple[list[Row], list[dict[str, Any]]
 
 
 def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Row:
-    label = f"{case.op} {case.size}"
+    label = f"{case.op} {format_size(case.size)}" if case.size else case.op
     measurement = Measurement(pair, case)
     steps.next(f"{label}: verify")
     measurement.first_transfer()
@@ -301,5 +302,7 @@ def alias_sentence(rows: list[Row]) -> Iterator[str]:
     """Say how an alias's time depends on its size, if the rows tell."""
     aliases = [row for row in rows if row["op"] == "alias"]
     if len(aliases) > 1:
-        times = ", ".join(f"{row['p50_us']:.3g} us at {row['size']} B" for row in aliases)
-        yield f"alias: {times}; no byte is copied, so the time does not grow with the size"
+        times = ", ".join(
+            f"{row['p50_us']:.3g} us at {format_size(row['size'])}" for row in aliases
+        )
+        yield f"alias: {times}. No byte is copied: the time is a notification's and one word's."

@@ -73,9 +73,9 @@ class Plan:
                 )
             if size > self.pool_bytes // 2:
                 raise InvalidArgument(
-                    f"bench p2p: {format_size(size)} do not fit twice into the pool of"
-                    f" {format_size(self.pool_bytes)}; use --pool {format_size(2 * size)} or less"
-                    " --sizes"
+                    f"bench p2p: {format_size(size)} exceed half of the pool of"
+                    f" {format_size(self.pool_bytes)}; use smaller --sizes or a --pool of"
+                    f" {format_size(2 * size)}"
                 )
 
 

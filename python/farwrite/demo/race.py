@@ -25,6 +25,8 @@ from farwrite.errors import Internal, PeerDead
 # What both processes hold at once, in arrays: source, inbox, shared memory, and what pickle makes.
 ARRAYS_IN_MEMORY = 8
 ANSWER_SECONDS = 120.0
+# A way that takes longer runs in the first round only: a demo should not bore.
+SLOW_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def race(size: int, rounds: int, make_bar: Callable[[str], Bar] = Bar) -> list[R
     size : int
         Bytes; a whole number of MiB.
     rounds : int
-        The ways take turns within a round.
+        The ways take turns within a round. One that takes over 2 s runs in the first round only.
 
     Raises
     ------
@@ -61,12 +63,14 @@ def race(size: int, rounds: int, make_bar: Callable[[str], Bar] = Bar) -> list[R
             bar.result("ready")
         for number in range(1, rounds + 1):
             for way in WAYS:
+                known = best.get(way.key)
+                if known is not None and known.seconds_read > SLOW_SECONDS:
+                    continue
                 stamp(sender.array, sums)
                 label = f"{way.name}, {number} of {rounds}" if rounds > 1 else way.name
                 with make_bar(label) as bar:
                     result = _run(way, sender, control, sums, bar)
                     bar.result(f"{result.seconds:8.4f} s, read in {result.seconds_read:.4f} s")
-                known = best.get(way.key)
                 if known is None or result.seconds_read < known.seconds_read:
                     best[way.key] = result
     return [best[way.key] for way in WAYS]

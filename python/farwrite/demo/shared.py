@@ -23,6 +23,7 @@ class SharedWords:
     def __init__(self, count: int, name: str | None = None) -> None:
         self._owned = name is None
         self._memory = shared_memory.SharedMemory(name, create=self._owned, size=count * 8)
+        assert self._memory.buf is not None
         self.words: npt.NDArray[np.uint64] = np.frombuffer(self._memory.buf, np.uint64, count)
 
     @property

@@ -1,9 +1,11 @@
 #include "fabric/shm/attach.h"
 
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -92,9 +94,18 @@ Status take_peer_half(const MailboxGeometry& geometry, core::UniqueFd mailbox,
   return Status();
 }
 
-// Splits a packet's descriptors into the mailbox and the doorbells; false if there are none.
+// A pipe or a file in its place could block whoever rings it.
+bool is_eventfd(const core::UniqueFd& fd) {
+  char target[64] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
+  const ssize_t length = ::readlink(link.c_str(), target, sizeof(target) - 1);
+  return length > 0 && std::string_view(target) == "anon_inode:[eventfd]";
+}
+
+// Splits a packet's descriptors into the mailbox and the doorbells; false if they are none.
 bool split_fds(Packet& packet, core::UniqueFd& mailbox, std::vector<core::UniqueFd>& doorbells) {
   if (packet.fds.empty()) return false;
+  if (!std::all_of(packet.fds.begin() + 1, packet.fds.end(), is_eventfd)) return false;
   mailbox = std::move(packet.fds.front());
   doorbells.assign(std::make_move_iterator(packet.fds.begin() + 1),
                    std::make_move_iterator(packet.fds.end()));
@@ -122,7 +133,7 @@ Result<AttachOffer> AttachOffer::decode(Packet packet) {
   if (!known) return broken("the first packet is no ATTACH");
   std::copy_n(proof.data, proof.size, offer.proof.begin());
   if (!split_fds(packet, offer.mailbox, offer.doorbells)) {
-    return broken("ATTACH came without descriptors");
+    return broken("ATTACH came without a mailbox and doorbells");
   }
   return offer;
 }
@@ -153,7 +164,7 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
   if (!is_nonce(echo, attachment.own.nonce)) return another_host();
   core::UniqueFd mailbox;
   std::vector<core::UniqueFd> doorbells;
-  if (!split_fds(*packet, mailbox, doorbells)) return broken("ATTACHED came without descriptors");
+  if (!split_fds(*packet, mailbox, doorbells)) return broken("ATTACHED came without a mailbox and doorbells");
   FARWRITE_RETURN_IF_ERROR(take_peer_half(geometry, std::move(mailbox), std::move(doorbells),
                                           request.lanes, attachment));
 

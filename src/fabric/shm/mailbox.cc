@@ -33,7 +33,7 @@ std::uint64_t MailboxGeometry::bytes() const {
 }
 
 bool MailboxGeometry::plausible() const {
-  return lanes >= 1 && lanes <= kMaxLanes && cells >= 16 && cells <= kMaxCells &&
+  return lanes >= 1 && lanes <= kMaxLanes && cells >= MailboxGeometry().cells && cells <= kMaxCells &&
          std::has_single_bit(cells) && rows >= 1 && rows <= kMaxRows;
 }
 

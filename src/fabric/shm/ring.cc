@@ -6,8 +6,9 @@
 namespace farwrite::fabric::shm {
 namespace {
 
+// Never zero, which is what a freed cell holds; 31 bits tell a record from one of an earlier lap.
 constexpr std::uint32_t stamp_of(std::uint64_t position) {
-  return static_cast<std::uint32_t>(position) + 1;
+  return static_cast<std::uint32_t>(position) | 0x80000000U;
 }
 
 // Calls `copy(cell bytes, payload offset, count)` for the pieces of a payload that starts in the
@@ -67,10 +68,18 @@ bool RingProducer::take_wake_request() {
 
 RingConsumer::Outcome RingConsumer::pop(Record& record) {
   if (empty()) return Outcome::kEmpty;
-  const Cell& cell = cells_[head_ & (cell_count_ - 1)];
-  record.kind = cell.kind;
-  record.tag = cell.tag;
-  const std::uint64_t length = cell.length;
+  // One copy, then the checks: the peer can change the original between any two looks.
+  struct Header {
+    RecordKind kind;
+    std::uint16_t reserved;
+    std::uint32_t tag;
+    std::uint32_t length;
+  } header;
+  static_assert(sizeof(Header) == offsetof(Cell, payload) - offsetof(Cell, kind));
+  std::memcpy(&header, &cells_[head_ & (cell_count_ - 1)].kind, sizeof(header));
+  record.kind = header.kind;
+  record.tag = header.tag;
+  const std::uint64_t length = header.length;
   if (record.kind != RecordKind::kNotification && record.kind != RecordKind::kMessage) {
     return Outcome::kCorrupt;
   }

@@ -20,7 +20,7 @@ enum class RecordKind : std::uint16_t { kNotification = 1, kMessage = 2 };
 // One cell. A record's later cells hold payload only; the receiver clears their stamp when it
 // frees them, so that old payload is never taken for a stamp.
 struct alignas(64) Cell {
-  std::atomic<std::uint32_t> stamp;  // low 32 bits of the record's position, plus one
+  std::atomic<std::uint32_t> stamp;  // low 31 bits of the record's position, and the top bit
   RecordKind kind;
   std::uint16_t reserved;
   std::uint32_t tag;

@@ -22,7 +22,9 @@ SegmentExchange::SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, s
       loop_(loop),
       peer_(std::move(peer)),
       find_(std::move(find)),
-      on_closed_(std::move(on_closed)) {
+      on_closed_(std::move(on_closed)) {}
+
+void SegmentExchange::start() {
   const Status watched =
       loop_.add_fd(socket_.get(), EPOLLIN, [this](std::uint32_t) { on_readable(); });
   if (!watched.ok()) fail(watched);
@@ -46,6 +48,8 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
     lock.lock();
     if (!sent.ok()) {
       import.requested = false;
+      import.failure = sent;  // others may wait for the answer to what never went out
+      changed_.notify_all();
       return sent;
     }
   }
@@ -75,9 +79,7 @@ void SegmentExchange::on_readable() {
   auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOperation);
   if (!packet.ok()) {
     if (packet.status().code() == StatusCode::kDeadlineExceeded) return;  // a spurious wake-up
-    loop_.remove_fd(socket_.get());
-    fail(packet.status());
-    if (on_closed_) on_closed_(packet.status());
+    end(packet.status());
     return;
   }
   core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
@@ -101,9 +103,13 @@ void SegmentExchange::on_readable() {
                              "an unknown packet on the unix socket",
                              "run the same Farwrite release on both sides");
   }
+  end(finished);
+}
+
+void SegmentExchange::end(const Status& reason) {
   loop_.remove_fd(socket_.get());
-  fail(finished);
-  if (on_closed_) on_closed_(finished);
+  fail(reason);
+  if (on_closed_) on_closed_(reason);
 }
 
 void SegmentExchange::answer(std::uint32_t segment_id) {
@@ -118,9 +124,15 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   std::vector<int> fds;
   if (segment != nullptr) fds.push_back(segment->fd());
   // A peer that does not read its answers must not hold the loop up.
-  const Status sent = send_packet(socket_.get(), writer.view(), fds,
-                                  core::Deadline::after(std::chrono::milliseconds(100)), kOperation);
-  if (!sent.ok()) fail(sent);
+  const Status sent =
+      send_packet(socket_.get(), writer.view(), fds, core::Deadline::after({}), kOperation);
+  if (sent.code() == StatusCode::kDeadlineExceeded) {
+    end(Status::error(StatusCode::kProtocolError, {kOperation, peer_, "shm"},
+                      "the peer asks for memory and does not read the answers",
+                      "restart the peer"));
+  } else if (!sent.ok()) {
+    end(sent);
+  }
 }
 
 void SegmentExchange::take_answer(std::uint32_t segment_id, bool found, std::uint64_t bytes,

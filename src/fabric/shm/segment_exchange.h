@@ -31,6 +31,8 @@ class SegmentExchange {
   SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer, FindSegment find,
                   std::function<void(const Status&)> on_closed);
   ~SegmentExchange();
+  // Begins to serve the peer: when whatever the callbacks touch is in place.
+  void start();
   SegmentExchange(const SegmentExchange&) = delete;
   SegmentExchange& operator=(const SegmentExchange&) = delete;
 
@@ -43,6 +45,8 @@ class SegmentExchange {
 
  private:
   void on_readable();
+  // No more of this peer: it left, or broke the protocol. On the loop's thread.
+  void end(const Status& reason);
   void answer(std::uint32_t segment_id);
   void take_answer(std::uint32_t segment_id, bool found, std::uint64_t bytes, bool writable,
                    core::UniqueFd fd);

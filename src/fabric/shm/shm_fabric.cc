@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -127,7 +128,10 @@ std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRe
 void ShmFabric::on_connection() {
   core::UniqueFd socket(
       ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) return;
+  if (!socket.valid()) {
+    if (errno == EMFILE || errno == ENFILE) spare_fd_.turn_away(listener_.get());
+    return;
+  }
   if (const Status same_user = check_same_user(socket.get()); !same_user.ok()) {
     core::log(core::LogLevel::kWarning, same_user.message());
     return;

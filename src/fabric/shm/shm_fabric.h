@@ -12,6 +12,7 @@
 #include "core/deadline.h"
 #include "core/event_loop.h"
 #include "core/sha256.h"
+#include "core/spare_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/shm/attach.h"
 
@@ -49,6 +50,7 @@ class ShmFabric final : public Fabric {
   core::EventLoop& loop_;
   const std::string name_;
   const core::UniqueFd listener_;
+  core::SpareFd spare_fd_;  // loop's thread only
 
   std::mutex mutex_;
   std::condition_variable arrived_;

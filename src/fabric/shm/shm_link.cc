@@ -1,6 +1,7 @@
 #include "fabric/shm/shm_link.h"
 
 #include <sys/epoll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,8 +45,10 @@ void ring(const core::UniqueFd& doorbell) {
 }
 
 void silence(const core::UniqueFd& doorbell) {
+  // The peer shares the file description and might make it blocking; this read never blocks.
   std::uint64_t rings = 0;
-  [[maybe_unused]] const ssize_t count = ::read(doorbell.get(), &rings, sizeof(rings));
+  const iovec piece{&rings, sizeof(rings)};
+  [[maybe_unused]] const ssize_t count = ::preadv2(doorbell.get(), &piece, 1, -1, RWF_NOWAIT);
 }
 
 }  // namespace
@@ -89,6 +92,7 @@ ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::Even
           on_peer_process_gone();
         }
       });
+  segments_->start();
   if (pidfd_.valid()) {
     const Status watched =
         loop_.add_fd(pidfd_.get(), EPOLLIN, [this](std::uint32_t) { on_peer_process_gone(); });
@@ -202,8 +206,7 @@ Completion ShmLink::push(Lane& lane, RecordKind kind, std::uint32_t tag, ByteVie
     }
     if (outcome == RingProducer::Outcome::kCorrupt) {
       lock.unlock();
-      const Status reason = error(StatusCode::kProtocolError, "notify",
-                                  "the peer's ring is corrupt", "restart the peer");
+      const Status reason = corrupt_ring();
       poison(reason, /*dead=*/false);
       return Completion(reason);
     }
@@ -231,12 +234,14 @@ Completion ShmLink::push(Lane& lane, RecordKind kind, std::uint32_t tag, ByteVie
 bool ShmLink::drain_backlog(Lane& lane) {
   std::vector<std::shared_ptr<core::CompletionState>> pushed;
   bool left = false;
+  bool corrupt = false;
   {
     const std::lock_guard<std::mutex> lock(lane.sending);
     while (!lane.backlog.empty()) {
       Backlogged& record = lane.backlog.front();
       const RingProducer::Outcome outcome =
           lane.producer.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
+      corrupt = outcome == RingProducer::Outcome::kCorrupt;
       if (outcome != RingProducer::Outcome::kPushed) break;
       lane.backlog_bytes -= record.payload.size();
       pushed.push_back(std::move(record.completion));
@@ -247,7 +252,8 @@ bool ShmLink::drain_backlog(Lane& lane) {
     lane.has_backlog.store(left);
   }
   for (const auto& completion : pushed) completion->finish(Status());
-  return left;
+  if (corrupt) poison(corrupt_ring(), /*dead=*/false);
+  return left && !corrupt;
 }
 
 void ShmLink::ring_if_asleep(Lane& lane) {
@@ -262,11 +268,12 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
   if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
   Record record;
   RingConsumer::Outcome outcome = RingConsumer::Outcome::kEmpty;
-  while (progress.delivered < kPollBatch &&
+  while (!lane.corrupt.load() && progress.delivered < kPollBatch &&
          (outcome = lane.consumer.pop(record)) == RingConsumer::Outcome::kRecord) {
     ++progress.delivered;
     sink.on_notification({record.tag, lane_index, std::move(record.payload)});
   }
+  if (outcome == RingConsumer::Outcome::kCorrupt) lane.corrupt.store(true);
   lane.polling.clear(std::memory_order_release);
   if (outcome == RingConsumer::Outcome::kCorrupt) [[unlikely]] {
     poison(error(StatusCode::kProtocolError, "take a notification",
@@ -290,7 +297,7 @@ Doorbell ShmLink::arm(std::uint32_t lane_index) {
   // in poll(), or one thread's poll would take another one's wake-up away.
   silence(lane.own_doorbell);
   lane.consumer.request_wake();
-  doorbell.ready = !lane.consumer.empty();
+  doorbell.ready = !lane.corrupt.load() && !lane.consumer.empty();
   if (doorbell.ready) lane.consumer.withdraw_wake_request();
   lane.polling.clear(std::memory_order_release);
   return doorbell;
@@ -331,6 +338,11 @@ void ShmLink::on_peer_process_gone() {
   poison(error(StatusCode::kPeerDead, "use the channel", "the peer's process is gone",
                "restart it and connect again"),
          /*dead=*/true);
+}
+
+Status ShmLink::corrupt_ring() const {
+  return error(StatusCode::kProtocolError, "notify", "the peer's ring is corrupt",
+               "restart the peer");
 }
 
 Status ShmLink::error(StatusCode code, std::string_view operation, std::string_view cause,

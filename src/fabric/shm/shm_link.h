@@ -63,6 +63,7 @@ class ShmLink final : public Link {
 
     std::atomic_flag polling = ATOMIC_FLAG_INIT;
     RingConsumer consumer;
+    std::atomic<bool> corrupt{false};  // nothing more is read from the ring
 
     core::UniqueFd own_doorbell;
     core::UniqueFd peer_doorbell;
@@ -76,6 +77,7 @@ class ShmLink final : public Link {
   void ring_if_asleep(Lane& lane);
   void poison(const Status& reason, bool dead);
   void on_peer_process_gone();
+  Status corrupt_ring() const;
   Status error(StatusCode code, std::string_view operation, std::string_view cause,
                std::string_view remedy) const;
 

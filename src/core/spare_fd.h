@@ -1,0 +1,30 @@
+// SpareFd: a descriptor kept back, to turn a connection away when there is none left to take it.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "core/unique_fd.h"
+
+namespace farwrite::core {
+
+// accept(2) fails without a free descriptor, but the connection stays in the queue and the listener
+// readable, so an event loop would spin. Thread-compatible.
+class SpareFd {
+ public:
+  SpareFd() { reserve(); }
+
+  // Accepts one connection and closes it.
+  void turn_away(int listener) {
+    spare_.reset();
+    UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();
+    reserve();
+  }
+
+ private:
+  void reserve() { spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+  UniqueFd spare_;
+};
+
+}  // namespace farwrite::core

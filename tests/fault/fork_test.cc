@@ -1,0 +1,146 @@
+// The owner of a device forks: the child may use nothing, and the parent notices nothing.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "fault/child_process.h"
+#include "fault/fixture.h"
+#include "fault/role.h"
+
+namespace farwrite::fault {
+namespace {
+
+// Everything a user can hold of a device.
+struct Held {
+  Device device;
+  Channel channel;
+  MemoryRegion exported;
+  MemoryRegion landing;
+  RemoteRegion remote_landing;
+  RemoteRegion remote_exported;
+};
+
+// How the forked child ended: its exit status, or 1000 + the signal.
+int end_of(pid_t child) {
+  int status = 0;
+  const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; });
+  if (!ended) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+    return -1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+// The public calls, one by one.
+std::vector<std::function<Status(Held&)>> all_calls() {
+  static char bytes[16];
+  return {
+      [](Held& h) { return h.channel.write({bytes, 16}, h.remote_landing).wait(); },
+      [](Held& h) { return h.channel.write_with_notify({bytes, 16}, h.remote_landing, 0, 1).wait(); },
+      [](Held& h) { return h.channel.read({bytes, 16}, h.remote_exported).wait(); },
+      [](Held& h) { return h.channel.flush().wait(); },
+      [](Held& h) { return h.channel.alias(h.remote_exported, 0, 16).status(); },
+      [](Held& h) {
+        return h.channel.memcpy(bytes, h.remote_exported, 0, 16, Direction::kFromRemote);
+      },
+      [](Held& h) { return h.channel.notify(1).wait(); },
+      [](Held& h) { return h.channel.send({bytes, 16}).wait(); },
+      [](Held& h) { return h.channel.wait_notification(kPatience).status(); },
+      [](Held& h) { return h.channel.try_notification().status(); },
+      [](Held& h) { return h.channel.on_notification([](Notification) {}); },
+      [](Held& h) { return h.channel.allocate(64).status(); },
+      [](Held& h) { return h.channel.publish("mine", h.landing); },
+      [](Held& h) { return h.channel.lookup("export").status(); },
+      [](Held& h) { return h.channel.open(h.remote_exported.descriptor()).status(); },
+      [](Held& h) { return h.channel.close(); },
+      [](Held& h) { return h.device.connect(h.device.endpoint()).status(); },
+      [](Held& h) { return h.device.accept(kPatience).status(); },
+      [](Held& h) { return h.device.allocate(64).status(); },
+      [](Held& h) { return h.device.publish("mine", h.exported); },
+      [](Held& h) { return h.device.unpublish("export"); },
+      [](Held& h) { return h.device.close(); },
+      [](Held& h) { return h.exported.close(); },
+      [](Held& h) { return h.landing.close(); },
+  };
+}
+
+// A role of its own process, so that exit(0) runs in a program without a test framework's state:
+// says how the forked children fared, then goes on as the parent.
+int fork_owner(const Arguments& arguments) {
+  auto holder = std::make_unique<Held>();
+  {
+    Connected peer = connect_to(arguments.at(0));
+    holder->device = peer.device;
+    holder->channel = peer.channel;
+  }
+  holder->exported = holder->device.allocate(4096).value();
+  holder->landing = holder->channel.allocate(4096).value();
+  holder->remote_landing = holder->channel.lookup("landing").value();
+  holder->remote_exported = holder->channel.lookup("export").value();
+  const auto calls = all_calls();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(static_cast<int>(calls[i](*holder).code()));
+    say("call " + std::to_string(i) + " " + std::to_string(end_of(child)));
+  }
+  // Handles that go out of scope, then the ordinary end of a program.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    holder.reset();
+    std::exit(0);
+  }
+  say("destructors " + std::to_string(end_of(child)));
+  // The parent goes on: every path once more.
+  char bytes[16] = {};
+  FARWRITE_REQUIRE_OK(holder->channel.write({bytes, 16}, holder->remote_landing).wait(kPatience));
+  FARWRITE_REQUIRE_OK(holder->channel.read({bytes, 16}, holder->remote_exported).wait(kPatience));
+  FARWRITE_REQUIRE_OK(holder->channel.notify(77).wait(kPatience));
+  auto answer = holder->channel.wait_notification(kPatience);
+  FARWRITE_REQUIRE_OK(answer.status());
+  FARWRITE_REQUIRE_OK(holder->landing.close(kPatience));
+  FARWRITE_REQUIRE_OK(holder->channel.close(kPatience));
+  holder->remote_landing = RemoteRegion();
+  holder->remote_exported = RemoteRegion();
+  FARWRITE_REQUIRE_OK(holder->device.close(kPatience));
+  say("went on");
+  hear_the_end();
+  return 0;
+}
+const RoleRegistration kForkOwner("fork owner", fork_owner);
+
+using Fork = FaultTest;
+
+TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
+  Device device = open_device();
+  auto exported = device.allocate(4096).value();
+  ASSERT_TRUE(device.publish("export", exported).ok());
+  ChildProcess owner("fork owner", {device.endpoint().to_string()});
+  Channel channel = device.accept(kPatience).value();
+  auto landing = channel.allocate(4096).value();
+  ASSERT_TRUE(channel.publish("landing", landing).ok());
+  for (std::size_t i = 0; i < all_calls().size(); ++i) {
+    const std::string number = "call " + std::to_string(i);
+    EXPECT_EQ(owner.wait_for(number),
+              std::to_string(static_cast<int>(StatusCode::kForked)))
+        << "the call number " << i << " of all_calls() in a forked child (1000 and more: a signal)";
+  }
+  EXPECT_EQ(owner.wait_for("destructors"), "0");
+  EXPECT_EQ(channel.peer_state(), PeerState::kAlive);
+  auto notification = channel.wait_notification(kPatience);
+  ASSERT_TRUE(notification.ok()) << notification.status().to_string();
+  EXPECT_EQ(notification->tag, 77u);
+  ASSERT_TRUE(channel.notify(78).wait(kPatience).ok());
+  owner.wait_for("went on");
+  EXPECT_EQ(owner.finish(), 0);
+  EXPECT_TRUE(eventually([&] {
+    return channel.stats().leases_granted == channel.stats().leases_released;
+  }));
+  EXPECT_TRUE(device.close().ok());
+}
+
+}  // namespace
+}  // namespace farwrite::fault
