@@ -56,7 +56,7 @@ class Channel:
     # --- Memory and names.
 
     def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
-        """Make an array that this peer, and nobody else, may write. Zeroed when first used.
+        """Make an array that this peer, and nobody else, may write. Contents undefined.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@
 namespace farwrite::device {
 namespace {
 
-// A lookup shorter than this does not wait at the peer for the name to appear.
+// How long a lookup that found nothing may take on top, to learn what there is instead.
 // One turn of a wait inside the fabric; between them the channel may end.
 constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
 constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
@@ -101,16 +101,27 @@ Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout)
   }
 }
 
-Status ChannelState::revoke_all(core::Deadline deadline) {
+std::vector<std::shared_ptr<RegionState>> ChannelState::landing_regions() const {
   std::vector<std::shared_ptr<RegionState>> regions;
-  {
-    const std::lock_guard<std::mutex> lock(landing_mutex_);
-    for (const auto& [id, weak] : landing_regions_) {
-      if (auto region = weak.lock()) regions.push_back(std::move(region));
-    }
+  const std::lock_guard<std::mutex> lock(landing_mutex_);
+  for (const auto& [id, weak] : landing_regions_) {
+    if (auto region = weak.lock()) regions.push_back(std::move(region));
   }
+  return regions;
+}
+
+void ChannelState::release_landing() {
+  {
+    const std::lock_guard<std::mutex> lock(segments_mutex_);
+    landing_segments_.clear();
+  }
+  const std::lock_guard<std::mutex> lock(landing_mutex_);
+  if (landing_ != nullptr) landing_->trim();
+}
+
+Status ChannelState::revoke_all(core::Deadline deadline) {
   Status first;
-  for (const auto& region : regions) {
+  for (const auto& region : landing_regions()) {
     const Status closed = region->close(deadline.remaining());
     if (first.ok()) first = closed;
   }
@@ -150,16 +161,12 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
   return Status();
 }
 
-Result<ReplyMessage> ChannelState::ask_for(std::string_view name, core::Deadline deadline) {
+Result<ReplyMessage> ChannelState::ask_for(std::string_view name, std::chrono::nanoseconds wait,
+                                           core::Deadline deadline) {
   LookupMessage message;
   message.request = next_request_.fetch_add(1);
   message.name = std::string(name);
-  const std::chrono::nanoseconds wait = deadline.remaining();
-  if (wait > kAskWhatThereIs) {
-    message.wait_ms = static_cast<std::uint64_t>(
-        std::min(wait, std::chrono::nanoseconds(std::chrono::hours(24 * 365))) /
-        std::chrono::milliseconds(1));
-  }
+  message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
   return request(FrameType::kLookup, message.request, message.to_bytes(), deadline,
                  "look a region up");
 }
@@ -170,10 +177,10 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   const core::Deadline deadline = core::Deadline::after(timeout);
-  auto reply = ask_for(name, deadline);
+  auto reply = ask_for(name, deadline.remaining(), deadline);
   if (!reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded) {
     // Once more without waiting: the refusal says what the peer has published instead.
-    auto refusal = ask_for(name, core::Deadline::after(kAskWhatThereIs));
+    auto refusal = ask_for(name, {}, core::Deadline::after(kAskWhatThereIs));
     if (refusal.ok()) reply = std::move(refusal);
   }
   if (!reply.ok()) return reply.status();
@@ -223,7 +230,7 @@ Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
 Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessage& reply,
                                                                core::Deadline deadline) {
   if (!reply.status.ok()) {
-    return Status(reply.status.code(), reply.status.message());
+    return Status(reply.status.code(), peer_name_ + " answers: " + reply.status.message());
   }
   auto window = import(reply.descriptor, deadline);
   if (!window.ok()) {

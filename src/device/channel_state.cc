@@ -156,7 +156,7 @@ void ChannelState::finish_if_due() {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     const bool parted = fin_sent_ && fin_received_;
-    if (finished_ || !closed_ || (!parted && peer_state_.load() != PeerState::kDead)) return;
+    if (finished_ || !closed_ || (!parted && !peer_gone_.load())) return;
   }
   finish();
 }
@@ -185,6 +185,7 @@ void ChannelState::finish() {
   }
   // Nothing is allocated from a finished channel's arena again, so nothing is reused.
   for (const Quarantined& entry : quarantined) entry.arena->free(entry.block.data);
+  release_landing();
   device_->forget(*this);
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
@@ -207,7 +208,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason) {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     const PeerState before = peer_state_.load();
     if (before == state || before == PeerState::kDead) return;
-    if (before == PeerState::kClosed && state != PeerState::kDead) return;
+    if (before == PeerState::kClosed) return;  // a peer that left in good order has left
     if (is_over(state) && peer_reason_.ok()) peer_reason_ = reason;
     peer_state_.store(state);
   }
@@ -223,6 +224,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason) {
 
 void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
+  peer_gone_.store(true);
   leases_.close();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
@@ -257,6 +259,10 @@ void ChannelState::tick() {
 }
 
 void ChannelState::tick_quarantine() {
+  for (const auto& region : landing_regions()) {
+    // Closed while the peer was writing, and still held by the user.
+    if (region->quarantined()) (void)region->close(std::chrono::nanoseconds(0));
+  }
   const core::Gate::Pass pass(link_gate_);
   const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
   if (link == nullptr) return;
@@ -311,6 +317,9 @@ ChannelStats ChannelState::stats() const {
   {
     const std::lock_guard<std::mutex> lock(quarantine_mutex_);
     for (const Quarantined& entry : quarantined_) stats.quarantined_bytes += entry.block.bytes;
+  }
+  for (const auto& region : landing_regions()) {
+    if (region->quarantined()) stats.quarantined_bytes += region->bytes();
   }
   stats.silences = silences_.value();
   return stats;

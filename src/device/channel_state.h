@@ -162,7 +162,8 @@ class ChannelState final : public fabric::LinkObserver,
   Result<ReplyMessage> request(FrameType type, std::uint64_t request_id,
                                const std::vector<std::byte>& body, core::Deadline deadline,
                                std::string_view operation);
-  Result<ReplyMessage> ask_for(std::string_view name, core::Deadline deadline);
+  Result<ReplyMessage> ask_for(std::string_view name, std::chrono::nanoseconds wait,
+                               core::Deadline deadline);
   Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                        core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
@@ -171,6 +172,8 @@ class ChannelState final : public fabric::LinkObserver,
   void peer_is(PeerState state, const Status& reason);
   void heard();
   Result<std::shared_ptr<memory::Arena>> landing_arena();
+  std::vector<std::shared_ptr<RegionState>> landing_regions() const;
+  void release_landing();
 
   const std::shared_ptr<DeviceState> device_;
   // Fixed once named_: the link may report its peer's death before.
@@ -203,7 +206,7 @@ class ChannelState final : public fabric::LinkObserver,
   // Memory that the peer may write.
   mutable std::mutex landing_mutex_;
   std::shared_ptr<memory::Arena> landing_;
-  std::mutex segments_mutex_;
+  mutable std::mutex segments_mutex_;
   std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_segments_;
   std::map<std::uint64_t, std::weak_ptr<RegionState>> landing_regions_;
   mutable std::mutex quarantine_mutex_;
@@ -217,6 +220,7 @@ class ChannelState final : public fabric::LinkObserver,
   mutable std::mutex state_mutex_;
   std::condition_variable state_changed_;
   std::atomic<PeerState> peer_state_{PeerState::kAlive};
+  std::atomic<bool> peer_gone_{false};  // its death is proven, however it left
   Status peer_reason_;
   std::atomic<bool> closing_{false};
   bool closed_ = false;

@@ -253,6 +253,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   fabrics_.clear();
   loop_.reset();
   listener_.socket.reset();
+  if (arena_ != nullptr) arena_->trim();  // regions that users still hold keep their segments
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;

@@ -1,6 +1,7 @@
 #include "device/name_table.h"
 
 #include <utility>
+#include <vector>
 
 namespace farwrite::device {
 namespace {
@@ -23,10 +24,15 @@ Status NameTable::publish(std::string_view name, PublishedRegion published) {
                   "use at most " + std::to_string(kMaxDescriptionBytes));
   }
   // Declared before the lock, so destroyed after it: a region's end may take a while.
-  PublishedRegion replaced;
+  std::vector<PublishedRegion> removed;
   const std::lock_guard<std::mutex> lock(mutex_);
   PublishedRegion& entry = regions_[std::string(name)];
-  replaced = std::exchange(entry, std::move(published));
+  removed.push_back(std::exchange(entry, std::move(published)));
+  std::erase_if(regions_, [&](auto& other) {
+    if (!other.second.region->closed()) return false;
+    removed.push_back(std::move(other.second));  // nobody can open it any more
+    return true;
+  });
   return Status();
 }
 

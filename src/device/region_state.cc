@@ -47,10 +47,10 @@ Status RegionState::close(std::chrono::nanoseconds timeout) {
   closed_.store(true);
   if (channel_ == nullptr) return Status();
   const std::lock_guard<std::mutex> lock(revoke_mutex_);
-  if (revoked_) return Status();
+  if (revoked_.load()) return Status();
   const Status status =
       channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
-  revoked_ = status.ok();
+  revoked_.store(status.ok());
   return status;
 }
 

@@ -50,6 +50,8 @@ class RegionState {
   const RegionDescriptor& descriptor() const { return descriptor_; }
   const std::shared_ptr<ChannelState>& channel() const { return channel_; }
   bool closed() const { return closed_.load(); }
+  // Closed, and the peer may still be writing.
+  bool quarantined() const { return channel_ != nullptr && closed_.load() && !revoked_.load(); }
 
   Status close(std::chrono::nanoseconds timeout);
 
@@ -64,7 +66,7 @@ class RegionState {
   std::atomic<bool> closed_{false};
   // A key is the fabric's to reuse once it is revoked, so it is revoked once.
   std::mutex revoke_mutex_;
-  bool revoked_ = false;
+  std::atomic<bool> revoked_{false};
 };
 
 // The key of `kind` in a descriptor; 0 if it has none.

@@ -187,9 +187,13 @@ TEST_P(Leaks, NoDescriptorIsLeftBehind) {
       ASSERT_OK(landing);
       EXPECT_OK(pair.near.open(shown->descriptor(), kHang));
       EXPECT_OK(pair.near.open(landing->descriptor(), kHang));
-      if (i == 0) EXPECT_OK(pair.near.close(kHang));
+      if (i == 0) {
+        EXPECT_OK(pair.near.close(kHang));
+      }
     }
-    if (lanes() > 1) EXPECT_OK(near_device.close(kHang));
+    if (lanes() > 1) {
+      EXPECT_OK(near_device.close(kHang));
+    }
   };
   round();  // what the process opens once and keeps
   const std::size_t before = open_descriptors();

@@ -113,4 +113,16 @@ int ChildProcess::finish() {
   return -1;
 }
 
+std::string ChildProcess::last_line() {
+  char buffer[4096];
+  while (true) {
+    const ssize_t count = ::read(output_, buffer, sizeof(buffer));
+    if (count <= 0) break;
+    said_.append(buffer, static_cast<std::size_t>(count));
+  }
+  std::string text = said_;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
 }  // namespace farwrite::fault

@@ -28,6 +28,8 @@ class ChildProcess {
   // Closes the child's input, which ends every role, and returns its exit status; -1 if a signal
   // ended it or it did not end within a minute.
   int finish();
+  // The last line of a child that has ended.
+  std::string last_line();
 
   const std::string& said() const { return said_; }
 

@@ -233,6 +233,13 @@ TEST_F(Attach, RefusesAnAnswerWithoutDescriptors) {
   EXPECT_EQ(connected.get().status().code(), StatusCode::kProtocolError);
 }
 
+TEST_F(Attach, RefusesADoorbellThatIsNoEventfd) {
+  const Half half(1);
+  Packet packet = attach_packet(half);
+  packet.fds.back() = core::UniqueFd(::dup(near_.get()));  // writing to it could block
+  EXPECT_EQ(AttachOffer::decode(std::move(packet)).status().code(), StatusCode::kProtocolError);
+}
+
 TEST_F(Attach, RefusesAnImplausibleMailbox) {
   auto connected = connecting(1);
   Packet attach = take(far_);

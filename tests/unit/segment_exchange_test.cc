@@ -52,11 +52,14 @@ class SegmentExchanges : public testing::Test {
   }
 
   std::unique_ptr<SegmentExchange> open(core::UniqueFd socket, FindSegment find) {
-    return std::make_unique<SegmentExchange>(std::move(socket), *loop_, "127.0.0.1:7777",
-                                             std::move(find), [this](const Status& reason) {
-                                               const std::lock_guard<std::mutex> lock(mutex_);
-                                               closings_.push_back(reason);
-                                             });
+    auto exchange = std::make_unique<SegmentExchange>(
+        std::move(socket), *loop_, "127.0.0.1:7777", std::move(find),
+        [this](const Status& reason) {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          closings_.push_back(reason);
+        });
+    exchange->start();
+    return exchange;
   }
   // Puts an honest exchange at the other end.
   void answer_from(std::vector<std::shared_ptr<memory::Segment>> segments) {
@@ -205,14 +208,12 @@ TEST_F(SegmentExchanges, IgnoreAnAnswerNobodyAskedForAndKeepNoDescriptor) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_NO_FATAL_FAILURE(put(answer(segment->id(), segment.get()), {segment->fd()}));
   }
-  const auto end = std::chrono::steady_clock::now() + kHang;
-  int unread = 1;
-  while (unread != 0 && std::chrono::steady_clock::now() < end) {
-    let_the_loop_turn();
-    pollfd entry{peer_.get(), POLLOUT, 0};
-    (void)::poll(&entry, 1, 0);
-    unread = open_descriptors() == before ? 0 : 1;
-  }
+  // One packet a turn: the last one is served by the time this request is answered.
+  core::WireWriter request;
+  request.u16(kRequest);
+  request.u32(1);
+  ASSERT_NO_FATAL_FAILURE(put(request));
+  (void)receive_packet(peer_.get(), hang(), "test").value();
   EXPECT_EQ(open_descriptors(), before);
   EXPECT_TRUE(closings().empty());
 }
@@ -248,6 +249,20 @@ TEST_F(SegmentExchanges, EndWithAPeerThatSendsGarbage) {
   EXPECT_EQ(obtained.get().code(), StatusCode::kProtocolError);
   let_the_loop_turn();
   ASSERT_EQ(closings().size(), 1U);
+  EXPECT_EQ(closings().front().code(), StatusCode::kProtocolError);
+}
+
+TEST_F(SegmentExchanges, EndWithAPeerThatNeverReadsItsAnswers) {
+  core::WireWriter request;
+  request.u16(kRequest);
+  request.u32(1);
+  Status sent;
+  // Each answer takes room in the peer's socket until nothing fits any more.
+  while (sent.ok()) {
+    sent = send_packet(peer_.get(), request.view(), {}, hang(), "test");
+    if (!closings().empty()) break;
+  }
+  while (closings().empty()) let_the_loop_turn();
   EXPECT_EQ(closings().front().code(), StatusCode::kProtocolError);
 }
 

@@ -1,0 +1,319 @@
+// A local process that has found the abstract unix socket, and peers that passed the handshake and
+// then break every rule.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <limits>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/event_loop.h"
+#include "core/wire.h"
+#include "device/control_messages.h"
+#include "device/frame.h"
+#include "device/handshake.h"
+#include "device/tcp_socket.h"
+#include "fabric/shm/attach.h"
+#include "fabric/shm/shm_fabric.h"
+#include "fault/child_process.h"
+#include "fault/fixture.h"
+#include "fault/role.h"
+
+namespace farwrite::fault {
+namespace {
+
+using device::FrameType;
+using fabric::shm::kMaxPacketFds;
+
+core::Deadline soon() { return core::Deadline::after(kPatience); }
+
+// --- Strangers at the unix socket.
+
+struct NoObserver final : fabric::LinkObserver {
+  void on_peer_dead(const Status&) override {}
+  void on_link_error(const Status&) override {}
+};
+
+class UnixSocketStranger : public FaultTest {
+ protected:
+  core::UniqueFd dial() { return *fabric::shm::connect_abstract(fabric_->address()); }
+  static void send(const core::UniqueFd& socket, ByteView bytes, const std::vector<int>& fds = {}) {
+    ASSERT_TRUE(fabric::shm::send_packet(socket.get(), bytes, fds, soon(), "test").ok());
+  }
+  // An ATTACH as attach.cc writes it.
+  static core::WireWriter attach_packet(const core::Digest& proof, std::uint32_t lanes = 1,
+                                        std::uint32_t cells = 4096, std::uint32_t rows = 4096) {
+    core::WireWriter writer;
+    writer.u32(0x4d485346);
+    writer.u16(1);
+    writer.bytes({proof.data(), proof.size()});
+    writer.u32(lanes);
+    writer.u32(cells);
+    writer.u32(rows);
+    return writer;
+  }
+  static core::UniqueFd memory_file(std::uint64_t bytes, bool sealed) {
+    core::UniqueFd fd(::memfd_create("farwrite-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+    if (sealed) EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    return fd;
+  }
+  fabric::AttachRequest request(bool connecting) {
+    fabric::AttachRequest request;
+    request.connecting = connecting;
+    request.secret[0] = std::byte{42};
+    request.peer_name = "127.0.0.1:9";
+    request.peer_address = fabric_->address();
+    request.deadline = soon();
+    request.observer = &observer_;
+    return request;
+  }
+  // Two good sides still find each other.
+  void expect_usable() {
+    Result<std::unique_ptr<fabric::Link>> accepted = Status(StatusCode::kInternal, "");
+    std::thread other([&] { accepted = fabric_->attach(request(false)); });
+    auto connected = fabric_->attach(request(true));
+    other.join();
+    EXPECT_TRUE(connected.ok()) << connected.status().to_string();
+    EXPECT_TRUE(accepted.ok()) << accepted.status().to_string();
+  }
+  // A stranger who knows the secret comes with this mailbox. How it ends for the accepting side.
+  Status accept_with(const core::WireWriter& packet, const std::vector<int>& fds) {
+    core::UniqueFd stranger = dial();
+    send(stranger, packet.view(), fds);
+    return fabric_->attach(request(false)).status();
+  }
+  void TearDown() override {
+    fabric_.reset();
+    loop_.reset();
+    FaultTest::TearDown();
+  }
+
+  NoObserver observer_;
+  std::unique_ptr<core::EventLoop> loop_ = *core::EventLoop::start("test");
+  std::unique_ptr<fabric::Fabric> fabric_ = *fabric::shm::ShmFabric::create(*loop_);
+  const std::uint64_t mailbox_bytes_ = fabric::shm::MailboxGeometry().bytes();
+  const core::Digest proof_ = fabric::shm::attach_proof(request(true).secret);
+};
+
+TEST_F(UnixSocketStranger, WithGarbageChangesNothing) {
+  core::UniqueFd silent = dial();
+  core::UniqueFd garbage = dial();
+  const std::string text(300, 'x');
+  send(garbage, {text.data(), text.size()});
+  core::UniqueFd truncated = dial();
+  send(truncated, {attach_packet(proof_).view().data, 20});
+  core::UniqueFd gone = dial();
+  gone.reset();
+  core::UniqueFd no_fds = dial();
+  send(no_fds, attach_packet(proof_).view());
+  core::UniqueFd many = dial();
+  const std::vector<int> fds(kMaxPacketFds, STDIN_FILENO);
+  send(many, {text.data(), text.size()}, fds);
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, WithAWrongProofChangesNothing) {
+  core::UniqueFd stranger = dial();
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
+  core::Digest wrong = proof_;
+  wrong[31] ^= std::byte{1};
+  send(stranger, attach_packet(wrong).view(), {mailbox.get(), STDIN_FILENO});
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, CannotKeepPeersOutByAHundredAttemptsThatLeft) {
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
+  for (int i = 0; i < 100; ++i) {
+    core::Digest wrong = proof_;
+    wrong[0] ^= std::byte{1};
+    wrong[1] = static_cast<std::byte>(i);
+    core::UniqueFd stranger = dial();
+    send(stranger, attach_packet(wrong).view(), {mailbox.get(), STDIN_FILENO});
+  }
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, IsRefusedWithTooFewDescriptors) {
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
+  expect_error(accept_with(attach_packet(proof_), {mailbox.get()}), StatusCode::kProtocolError,
+               {"shm", "implausible"});
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, IsRefusedWithAnUnsealedMailbox) {
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, false);
+  expect_error(accept_with(attach_packet(proof_), {mailbox.get(), STDIN_FILENO}),
+               StatusCode::kProtocolError, {"not sealed against shrinking"});
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, IsRefusedWithATooSmallMailbox) {
+  const core::UniqueFd mailbox = memory_file(4096, true);
+  expect_error(accept_with(attach_packet(proof_), {mailbox.get(), STDIN_FILENO}),
+               StatusCode::kProtocolError, {"4096 bytes"});
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, IsRefusedWithSomethingThatIsNoMemory) {
+  const core::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_FALSE(accept_with(attach_packet(proof_), {null.get(), STDIN_FILENO}).ok());
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, IsRefusedWithAnImplausibleGeometry) {
+  constexpr std::uint32_t kHuge = std::numeric_limits<std::uint32_t>::max();
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
+  const std::vector<int> fds{mailbox.get(), STDIN_FILENO};
+  for (const auto& packet :
+       {attach_packet(proof_, 2), attach_packet(proof_, 0), attach_packet(proof_, kHuge),
+        attach_packet(proof_, 1, 0), attach_packet(proof_, 1, 4095),
+        attach_packet(proof_, 1, kHuge), attach_packet(proof_, 1, 4096, 0),
+        attach_packet(proof_, 1, 4096, kHuge)}) {
+    expect_error(accept_with(packet, fds), StatusCode::kProtocolError, {"implausible"});
+  }
+  expect_usable();
+}
+
+TEST_F(UnixSocketStranger, IsRefusedWhenItCannotReadOurNonce) {
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
+  core::UniqueFd stranger = dial();
+  send(stranger, attach_packet(proof_).view(), {mailbox.get(), STDIN_FILENO});
+  core::WireWriter confirm;  // with a nonce of its own invention
+  confirm.u32(0x4d485346);
+  confirm.u16(3);
+  const std::string nonce(32, 'n');
+  confirm.bytes({nonce.data(), nonce.size()});
+  send(stranger, confirm.view());
+  expect_error(fabric_->attach(request(false)).status(), StatusCode::kUnavailable,
+               {"nonce", "share none", "crosses hosts"});
+  expect_usable();
+}
+
+// --- Peers that passed the handshake.
+
+// The data plane is a real link, the control connection this role's own. Arguments: endpoint, what
+// to send.
+int rule_breaker(const Arguments& arguments) {
+  const Endpoint target = Endpoint::parse(arguments.at(0)).value();
+  const std::string& what = arguments.at(1);
+  auto loop = *core::EventLoop::start("hostile");
+  auto fabric = *fabric::shm::ShmFabric::create(*loop);
+  device::LocalIdentity self;
+  self.uuid[0] = 7;
+  self.epoch = 7;
+  self.endpoint.port = 7;
+  self.fabrics = {fabric.get()};
+  const core::UniqueFd socket = *device::connect_tcp(target, soon());
+  NoObserver observer;
+  auto introduction =
+      device::introduce_connecting(socket.get(), self, target.to_string(), soon(), &observer);
+  FARWRITE_REQUIRE_OK(introduction.status());
+
+  std::vector<std::byte> bytes;
+  const auto add = [&](FrameType type, const std::vector<std::byte>& body) {
+    const auto frame = device::encode_frame(type, {body.data(), body.size()});
+    bytes.insert(bytes.end(), frame.begin(), frame.end());
+  };
+  if (what == "unknown type") {
+    add(static_cast<FrameType>(999), {});
+  } else if (what == "handshake again") {
+    add(FrameType::kHello, {});
+  } else if (what == "truncated message") {
+    add(FrameType::kLookup, std::vector<std::byte>(5));
+  } else if (what == "oversized frame") {
+    bytes = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{33},
+             std::byte{0}};
+  } else if (what == "garbage") {
+    bytes.resize(100000, std::byte{0xa5});
+  } else if (what == "endless wait") {
+    device::LookupMessage lookup;
+    lookup.request = 1;
+    lookup.name = "nothing";
+    for (const std::uint64_t wait :
+         {std::numeric_limits<std::uint64_t>::max(), std::uint64_t{1} << 63, std::uint64_t{1} << 44}) {
+      lookup.wait_ms = wait;
+      add(FrameType::kLookup, lookup.to_bytes());
+    }
+  } else if (what == "foreign leases") {
+    for (std::uint64_t lease = 0; lease < 100; ++lease) {
+      add(FrameType::kRelease, device::ReleaseMessage{lease}.to_bytes());
+    }
+    device::ReplyMessage reply;
+    reply.status = Status(StatusCode::kNotFound, "to a question that nobody asked");
+    add(FrameType::kReply, reply.to_bytes());
+  } else if (what == "lookups and death") {
+    device::LookupMessage lookup;
+    lookup.name = "export";
+    for (lookup.request = 1; lookup.request <= 4000; ++lookup.request) {
+      add(FrameType::kLookup, lookup.to_bytes());
+    }
+  }
+  FARWRITE_REQUIRE_OK(
+      device::send_all(socket.get(), {bytes.data(), bytes.size()}, soon(), "test"));
+  if (what == "lookups and death") ::raise(SIGKILL);
+  say("sent");
+  hear_the_end();
+  return 0;
+}
+const RoleRegistration kRuleBreaker("rule breaker", rule_breaker);
+
+class RuleBreaker : public FaultTest {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(device_.close(kPatience).ok());
+    FaultTest::TearDown();
+  }
+  Device device_ = open_device();
+};
+
+TEST_F(RuleBreaker, LosesItsChannelAndDisturbsNobody) {
+  ChildProcess bystander("echo", {device_.endpoint().to_string()});
+  PingPong ping_pong(device_.accept(kPatience).value());
+  for (const char* what :
+       {"unknown type", "handshake again", "truncated message", "oversized frame", "garbage"}) {
+    ChildProcess child("rule breaker", {device_.endpoint().to_string(), what});
+    Channel channel = device_.accept(kPatience).value();
+    child.wait_for("sent");
+    EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kClosed; })) << what;
+    const Status status = channel.notify(1).wait(kPatience);
+    EXPECT_EQ(status.code(), StatusCode::kProtocolError) << what << ": " << status.to_string();
+    ping_pong.expect_undisturbed();
+    EXPECT_TRUE(channel.close().ok());
+  }
+}
+
+TEST_F(RuleBreaker, GainsNothingByAbsurdRequests) {
+  for (const char* what : {"endless wait", "foreign leases"}) {
+    ChildProcess child("rule breaker", {device_.endpoint().to_string(), what});
+    Channel channel = device_.accept(kPatience).value();
+    child.wait_for("sent");
+    EXPECT_TRUE(channel.notify(1).wait(kPatience).ok()) << what;
+    EXPECT_EQ(channel.stats().leases_granted, 0u);
+    child.kill();
+    expect_dead(channel);
+  }
+}
+
+TEST_F(RuleBreaker, ThatDiesAfterManyRequestsHoldsNoLease) {
+  auto region = device_.allocate(64).value();
+  ASSERT_TRUE(device_.publish("export", region).ok());
+  ChildProcess child("rule breaker", {device_.endpoint().to_string(), "lookups and death"});
+  Channel channel = device_.accept(kPatience).value();
+  EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kDead; }));
+  // Whatever it had sent before its end is served by now, or never.
+  std::uint64_t granted = 0;
+  EXPECT_TRUE(eventually([&] {
+    const std::uint64_t now = channel.stats().leases_granted;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return std::exchange(granted, now) == now && channel.stats().leases_granted == now;
+  }));
+  EXPECT_EQ(channel.stats().leases_granted, channel.stats().leases_released);
+  EXPECT_EQ(device_.stats().leases_held_by_peers, 0u);
+}
+
+}  // namespace
+}  // namespace farwrite::fault
