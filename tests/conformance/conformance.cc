@@ -5,6 +5,8 @@
 #include <future>
 #include <thread>
 
+#include "core/log.h"
+
 namespace farwrite {
 namespace {
 
@@ -33,7 +35,10 @@ std::string variant_name(const testing::TestParamInfo<Variant>& info) {
          "_lanes";
 }
 
-Conformance::Conformance() : network_(network_options()) {}
+Conformance::Conformance() : network_(network_options()) {
+  // Refusals and deaths are what many tests are about.
+  if (std::getenv("FARWRITE_LOG") == nullptr) core::set_log_level(core::LogLevel::kError);
+}
 
 DeviceOptions Conformance::options() {
   DeviceOptions result;

@@ -32,7 +32,10 @@ def test_info_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert chosen[0]["supported"]
     assert facts["limits"]["cpus"] >= 1
     assert facts["limits"]["memory_available"] > 0
-    assert facts == json.loads(json.dumps(fw.info()))
+    again = json.loads(json.dumps(fw.info()))
+    for report in (facts, again):
+        del report["limits"]["memory_available"]  # moves between two calls
+    assert facts == again
 
 
 def test_version_is_the_packages() -> None:

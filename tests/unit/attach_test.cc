@@ -102,8 +102,8 @@ class Attach : public testing::Test {
   }
   void put(const core::UniqueFd& socket, const core::WireWriter& packet,
            const std::vector<int>& fds = {}) {
-    ASSERT_TRUE(send_packet(socket.get(), packet.view(), fds, core::Deadline::after(kHang), "test")
-                    .ok());
+    ASSERT_TRUE(
+        send_packet(socket.get(), packet.view(), fds, core::Deadline::after(kHang), "test").ok());
   }
   // Answers a connecting side with `half`, after reading the nonce that it would read.
   Nonce nonce_in(Packet& attach) {
@@ -169,9 +169,8 @@ TEST_F(Attach, RefusesAFirstPacketThatIsNoAttach) {
   EXPECT_TRUE(refused([](Packet& packet) { packet.bytes[0] ^= std::byte{1}; })) << "magic";
   EXPECT_TRUE(refused([](Packet& packet) { packet.bytes[4] = std::byte{3}; })) << "type";
   EXPECT_TRUE(refused([](Packet& packet) { packet.fds.clear(); })) << "no descriptors";
-  EXPECT_TRUE(refused([](Packet& packet) {
-    packet.bytes.assign(kMaxPacketBytes, std::byte{0xff});
-  }));
+  EXPECT_TRUE(
+      refused([](Packet& packet) { packet.bytes.assign(kMaxPacketBytes, std::byte{0xff}); }));
 }
 
 TEST_F(Attach, TakesAnAcceptingSideThatCannotReadOurNonceForAnotherHost) {

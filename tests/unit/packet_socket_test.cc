@@ -116,7 +116,9 @@ TEST_F(PacketSocket, ClosesTheDescriptorsOfAPacketNobodyWants) {
   const std::size_t before = open_descriptors();
   const core::UniqueFd passed = new_eventfd();
   ASSERT_TRUE(send("some", {passed.get(), passed.get(), passed.get()}).ok());
-  { const Packet packet = receive().value(); }
+  {
+    const Packet packet = receive().value();
+  }
   EXPECT_EQ(open_descriptors(), before + 1);
 }
 

@@ -108,8 +108,7 @@ TEST(Ring, NeverTakesOldPayloadForARecord) {
   std::vector<std::uint32_t> stamps;
   Record record;
   for (std::uint64_t position = 0; position < 256; ++position) {
-    ASSERT_EQ(twin.producer.push(RecordKind::kNotification, 0, {}),
-              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(twin.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
     stamps.push_back(twin.cells[position % 64].stamp.load());
     ASSERT_EQ(twin.consumer.pop(record), RingConsumer::Outcome::kRecord);
   }
@@ -136,8 +135,7 @@ TEST(Ring, RefusesARecordWhenFullAndTakesItOnceThereIsRoom) {
   Ring ring;
   Record record;
   for (std::uint32_t i = 0; i < 64; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, i, {}),
-              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, i, {}), RingProducer::Outcome::kPushed);
   }
   EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 64, {}), RingProducer::Outcome::kFull);
   ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
@@ -152,22 +150,19 @@ TEST(Ring, WaitsForRoomForAWholeMessage) {
   Ring ring;
   Record record;
   for (int i = 0; i < 63; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
-              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
   }
   const std::vector<std::byte> payload = make_payload(kInlinePayload + 1, 3);
   const ByteView two_cells{payload.data(), payload.size()};
   EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells), RingProducer::Outcome::kFull);
   ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
-  EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells),
-            RingProducer::Outcome::kPushed);
+  EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells), RingProducer::Outcome::kPushed);
 }
 
 TEST(Ring, CallsAHeadThatPassedTheTailCorrupt) {
   Ring ring;
   for (int i = 0; i < 64; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
-              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
   }
   ring.control.head.store(65);
   EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kCorrupt);
@@ -177,8 +172,7 @@ TEST(Ring, CallsAHeadThatGoesBackCorrupt) {
   Ring ring;
   ASSERT_NO_FATAL_FAILURE(ring.advance(65));  // makes the producer read the head once
   for (int i = 0; i < 63; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
-              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
   }
   ring.control.head.store(1);
   EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kCorrupt);
@@ -188,8 +182,7 @@ TEST(Ring, RejectsAnUnknownKindOfRecord) {
   for (const std::uint16_t kind : {0, 3, 0xffff}) {
     Ring ring;
     Record record;
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
-              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
     ring.cells[0].kind = static_cast<RecordKind>(kind);
     EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kCorrupt) << kind;
   }

@@ -112,11 +112,11 @@ TEST_F(ShmFabrics, ShowRegisteredSegmentsOnly) {
   const std::uint64_t key = far_->register_segment(shown).value();
   const auto window = near_link_->import(describe(key), core::Deadline::after(kHang)).value();
   EXPECT_EQ(std::memcmp(window->mapped, "shown", 5), 0);
-  EXPECT_EQ(near_link_
-                ->import(describe(GrantKey{hidden->id(), 0}.pack()), core::Deadline::after(kHang))
-                .status()
-                .code(),
-            StatusCode::kNotFound);
+  EXPECT_EQ(
+      near_link_->import(describe(GrantKey{hidden->id(), 0}.pack()), core::Deadline::after(kHang))
+          .status()
+          .code(),
+      StatusCode::kNotFound);
 }
 
 TEST_F(ShmFabrics, KeepNoSegmentAlive) {
@@ -178,8 +178,8 @@ TEST_F(ShmFabrics, AreNotDisturbedByStrangers) {
   const core::UniqueFd silent = connect_abstract(far_->address()).value();
   const core::UniqueFd leaving = connect_abstract(far_->address()).value();
   const core::UniqueFd noisy = connect_abstract(far_->address()).value();
-  ASSERT_TRUE(send_packet(noisy.get(), {"garbage", 7}, {}, core::Deadline::after(kHang), "test")
-                  .ok());
+  ASSERT_TRUE(
+      send_packet(noisy.get(), {"garbage", 7}, {}, core::Deadline::after(kHang), "test").ok());
   ASSERT_NO_FATAL_FAILURE(attach());
 }
 

@@ -68,12 +68,13 @@ struct Side {
     own_mailbox = attachment.own.view;
     peer_mailbox = attachment.peer.view;
     request.observer = &observer;
-    link = std::make_unique<ShmLink>(std::move(attachment), request, loop, [this](std::uint32_t id) {
-      for (const auto& segment : exports) {
-        if (segment->id() == id) return segment;
-      }
-      return std::shared_ptr<memory::Segment>();
-    });
+    link =
+        std::make_unique<ShmLink>(std::move(attachment), request, loop, [this](std::uint32_t id) {
+          for (const auto& segment : exports) {
+            if (segment->id() == id) return segment;
+          }
+          return std::shared_ptr<memory::Segment>();
+        });
   }
 };
 
@@ -190,7 +191,8 @@ TEST_F(ShmLinks, ReadAndMapWhatThePeerExports) {
   std::memcpy(segment->base() + 4096 + 8, "exported", 8);
   far().exports.push_back(segment);
   const auto window =
-      near().link->import(describe(GrantKey{segment->id(), 0}.pack(), Access::kRead), hang())
+      near()
+          .link->import(describe(GrantKey{segment->id(), 0}.pack(), Access::kRead), hang())
           .value();
   EXPECT_EQ(window->length, 1024U);
   EXPECT_EQ(std::memcmp(window->mapped + 8, "exported", 8), 0);
@@ -295,8 +297,7 @@ TEST_F(ShmLinks, SayThatABacklogIsPending) {
 TEST_F(ShmLinks, RefuseMoreThanABacklogHolds) {
   const std::vector<Completion> posted = overfill((1 << 16) + 1);
   EXPECT_FALSE(posted[posted.size() - 2].done());
-  EXPECT_EQ(posted.back().wait(std::chrono::nanoseconds(0)).code(),
-            StatusCode::kResourceExhausted);
+  EXPECT_EQ(posted.back().wait(std::chrono::nanoseconds(0)).code(), StatusCode::kResourceExhausted);
 }
 
 TEST_F(ShmLinks, CancelTheirBacklogAtTheEnd) {
@@ -372,7 +373,10 @@ TEST_F(ShmLinks, LetOneThreadPollALaneAtATime) {
 TEST_F(ShmLinks, DeliverEverythingOnceToManyPollers) {
   constexpr std::uint32_t kCount = 20'000;
   struct CountingSink final : EventSink {
-    void on_notification(Notification notification) override { sum += notification.tag; ++count; }
+    void on_notification(Notification notification) override {
+      sum += notification.tag;
+      ++count;
+    }
     std::uint64_t sum = 0, count = 0;
   };
   std::atomic<std::uint64_t> taken{0};

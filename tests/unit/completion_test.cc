@@ -1,0 +1,142 @@
+#include "farwrite/completion.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "core/completion_state.h"
+
+namespace farwrite {
+namespace {
+
+const Status kFailed(StatusCode::kPeerDead, "gone");
+
+struct Operation {
+  std::shared_ptr<core::CompletionState> state = std::make_shared<core::CompletionState>();
+  Completion completion{state};
+};
+
+TEST(Completion, OfACallThatIsOverIsDone) {
+  const Completion completion(kFailed);
+  EXPECT_TRUE(completion.done());
+  EXPECT_TRUE(completion.settled());
+  EXPECT_EQ(completion.wait(std::chrono::nanoseconds(0)).code(), StatusCode::kPeerDead);
+  completion.cancel();
+  EXPECT_EQ(completion.wait().code(), StatusCode::kPeerDead);
+  int called = 0;
+  completion.on_done([&](const Status& status) {
+    ++called;
+    EXPECT_EQ(status.code(), StatusCode::kPeerDead);
+  });
+  EXPECT_EQ(called, 1);
+}
+
+TEST(Completion, IsWaitedForAgainAfterADeadline) {
+  Operation operation;
+  EXPECT_FALSE(operation.completion.done());
+  EXPECT_EQ(operation.completion.wait(std::chrono::milliseconds(5)).code(),
+            StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(operation.completion.wait(std::chrono::nanoseconds(-1)).code(),
+            StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(operation.completion.done()) << "a deadline ends the waiting only";
+  operation.state->finish(Status());
+  EXPECT_TRUE(operation.completion.wait().ok());
+  EXPECT_TRUE(operation.completion.settled());
+}
+
+TEST(Completion, WakesEverybodyWhoWaits) {
+  Operation operation;
+  std::atomic<int> woken{0};
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 4; ++i) {
+    waiters.emplace_back([&, completion = operation.completion] {
+      EXPECT_EQ(completion.wait().code(), StatusCode::kPeerDead);
+      woken.fetch_add(1);
+    });
+  }
+  operation.state->finish(kFailed);
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(woken.load(), 4);
+}
+
+TEST(Completion, CancelledIsDoneButSettlesLater) {
+  Operation operation;
+  operation.completion.cancel();
+  EXPECT_TRUE(operation.completion.done());
+  EXPECT_EQ(operation.completion.wait().code(), StatusCode::kCancelled);
+  EXPECT_FALSE(operation.completion.settled()) << "bytes may still move";
+  operation.state->finish(Status());
+  EXPECT_TRUE(operation.completion.settled());
+  EXPECT_EQ(operation.completion.wait().code(), StatusCode::kCancelled)
+      << "the first outcome stays";
+}
+
+TEST(Completion, KeepsItsFirstOutcome) {
+  Operation operation;
+  operation.state->finish(Status());
+  operation.state->finish(kFailed);
+  operation.state->abandon(kFailed);
+  operation.completion.cancel();
+  EXPECT_TRUE(operation.completion.wait().ok());
+}
+
+TEST(Completion, CallsBackOnceWhicheverWayItEnds) {
+  for (const bool abandoned : {false, true}) {
+    Operation operation;
+    int called = 0;
+    StatusCode code = StatusCode::kOk;
+    operation.completion.on_done([&](const Status& status) {
+      ++called;
+      code = status.code();
+    });
+    EXPECT_EQ(called, 0);
+    if (abandoned) operation.state->abandon(kFailed);
+    operation.state->finish(kFailed);
+    operation.completion.cancel();
+    EXPECT_EQ(called, 1);
+    EXPECT_EQ(code, StatusCode::kPeerDead);
+    operation.completion.on_done([&](const Status&) { ++called; });
+    EXPECT_EQ(called, 2) << "a late callback runs at once";
+  }
+}
+
+TEST(Completion, CallbackMayUseTheCompletion) {
+  Operation operation;
+  bool done = false;
+  operation.completion.on_done([&](const Status&) {
+    done = operation.completion.done() && operation.completion.wait().ok();
+    operation.completion.on_done([](const Status&) {});
+  });
+  operation.state->finish(Status());
+  EXPECT_TRUE(done);
+}
+
+TEST(Completion, CallsBackOnceWhenRegistrationAndEndRace) {
+  for (int round = 0; round < 500; ++round) {
+    Operation operation;
+    std::atomic<int> called{0};
+    std::thread ending([&] { operation.state->finish(Status()); });
+    std::thread cancelling([&] { operation.completion.cancel(); });
+    for (int i = 0; i < 3; ++i) {
+      operation.completion.on_done([&](const Status&) { called.fetch_add(1); });
+    }
+    ending.join();
+    cancelling.join();
+    ASSERT_EQ(called.load(), 3);
+  }
+}
+
+TEST(Completion, OutlivesWhoeverMadeIt) {
+  Completion completion{Status()};
+  {
+    Operation operation;
+    completion = operation.completion;
+    operation.state->finish(kFailed);
+  }
+  EXPECT_EQ(completion.wait().code(), StatusCode::kPeerDead);
+}
+
+}  // namespace
+}  // namespace farwrite

@@ -1,0 +1,86 @@
+#include "device/tcp_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <thread>
+
+namespace farwrite::device {
+namespace {
+
+core::Deadline later() { return core::Deadline::after(std::chrono::seconds(30)); }
+
+struct Connection {
+  core::UniqueFd connecting, accepted;
+};
+
+Connection connect_to(const Listener& listener) {
+  Connection connection;
+  connection.connecting = *connect_tcp(listener.endpoint, later());
+  connection.accepted = core::UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, 0));
+  return connection;
+}
+
+TEST(TcpSocket, ListensOnAFreePortAndTellsWhich) {
+  auto listener = listen_tcp({"127.0.0.1", 0});
+  ASSERT_TRUE(listener.ok()) << listener.status().to_string();
+  EXPECT_NE(listener->endpoint.port, 0);
+  EXPECT_EQ(listener->endpoint.host, "127.0.0.1");
+  EXPECT_TRUE(connect_to(*listener).accepted.valid());
+}
+
+TEST(TcpSocket, SaysThatAPortIsTaken) {
+  auto listener = listen_tcp({"127.0.0.1", 0});
+  const Status status = listen_tcp(listener->endpoint).status();
+  EXPECT_EQ(status.code(), StatusCode::kAlreadyExists);
+  EXPECT_NE(status.message().find(listener->endpoint.to_string()), std::string::npos);
+  EXPECT_NE(status.message().find("another port"), std::string::npos);
+}
+
+TEST(TcpSocket, RefusesAHostThatIsNotHere) {
+  EXPECT_EQ(listen_tcp({"no such host", 0}).status().code(), StatusCode::kInvalidArgument);
+  const Status elsewhere = listen_tcp({"192.0.2.1", 0}).status();
+  EXPECT_FALSE(elsewhere.ok());
+  EXPECT_NE(elsewhere.message().find("this host"), std::string::npos) << elsewhere.message();
+}
+
+TEST(TcpSocket, SaysThatNobodyListens) {
+  Endpoint gone = listen_tcp({"127.0.0.1", 0}).value().endpoint;
+  const Status status = connect_tcp(gone, later()).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find(gone.to_string()), std::string::npos);
+  EXPECT_NE(status.message().find("start the peer first"), std::string::npos);
+}
+
+TEST(TcpSocket, MovesMoreThanItsBuffersHold) {
+  auto listener = listen_tcp({"127.0.0.1", 0});
+  Connection connection = connect_to(*listener);
+  std::string sent(8 << 20, '\0');
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 31 >> 3);
+  std::thread sender([&] {
+    EXPECT_TRUE(
+        send_all(connection.connecting.get(), {sent.data(), sent.size()}, later(), "t").ok());
+  });
+  std::string received(sent.size(), '\0');
+  EXPECT_TRUE(receive_all(connection.accepted.get(), {received.data(), received.size()}, later(),
+                          "t").ok());
+  sender.join();
+  EXPECT_EQ(received, sent);
+}
+
+TEST(TcpSocket, ReportsThePeersEnd) {
+  auto listener = listen_tcp({"127.0.0.1", 0});
+  Connection connection = connect_to(*listener);
+  EXPECT_FALSE(has_input(connection.connecting.get()));
+  connection.accepted.reset();
+  char byte = 0;
+  const Status status =
+      receive_all(connection.connecting.get(), {&byte, 1}, later(), "read a reply");
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find("read a reply"), std::string::npos);
+  EXPECT_TRUE(has_input(connection.connecting.get()));
+}
+
+}  // namespace
+}  // namespace farwrite::device
