@@ -131,7 +131,7 @@ Result<double> time_threads(const AllocationPlan& plan, const MakeBlocks& make_b
     const double seconds = seconds_since(start);
     const std::lock_guard lock(mutex);
     total_seconds += seconds;
-    if (!status.ok()) failure = status;
+    if (!status.ok()) failure = std::move(status);
   };
   std::vector<std::thread> threads;
   for (std::uint32_t thread = 0; thread < plan.threads; ++thread)

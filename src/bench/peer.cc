@@ -103,8 +103,9 @@ Result<FirstUse> Peer::prepare(const Endpoint& peer) {
 
 Status Peer::allocate() {
   const auto keep = [](Result<MemoryRegion> region, MemoryRegion& where) {
-    if (region.ok()) where = std::move(region).value();
-    return region.status();
+    if (!region.ok()) return region.status();
+    where = std::move(region).value();
+    return Status();
   };
   const bool sender = options_.role == Role::kSender;
   switch (options_.op) {

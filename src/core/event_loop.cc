@@ -57,6 +57,7 @@ class EventLoop::State {
   TimerId every(std::chrono::nanoseconds period, std::function<void()> callback);
   void cancel_timer(TimerId id);
   bool on_loop_thread() const { return current_loop == this; }
+  pthread_t thread() const { return thread_; }
 
   const ForkGuard fork_guard;
 
@@ -426,6 +427,8 @@ EventLoop::TimerId EventLoop::every(std::chrono::nanoseconds period,
 void EventLoop::cancel_timer(TimerId id) {
   if (!state_->fork_guard.in_forked_child()) state_->cancel_timer(id);
 }
+
+pthread_t EventLoop::thread() const { return state_->thread(); }
 
 bool EventLoop::on_loop_thread() const {
   return !state_->fork_guard.in_forked_child() && state_->on_loop_thread();

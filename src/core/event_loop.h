@@ -5,6 +5,8 @@
 // the loop waits meanwhile. All methods may be called from any thread.
 #pragma once
 
+#include <pthread.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -55,6 +57,7 @@ class EventLoop {
   void cancel_timer(TimerId id);
 
   bool on_loop_thread() const;
+  pthread_t thread() const;
 
  private:
   class State;

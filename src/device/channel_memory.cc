@@ -10,9 +10,9 @@
 namespace farwrite::device {
 namespace {
 
-// How long a lookup that found nothing may take on top, to learn what there is instead.
 // One turn of a wait inside the fabric; between them the channel may end.
 constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
+// How long a lookup that found nothing may take on top, to learn what there is instead.
 constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
 
 std::string hex(const DeviceUuid& uuid) {

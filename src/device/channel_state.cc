@@ -77,6 +77,8 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   return control_->start();
 }
 
+bool ChannelState::entered_by_this_thread() const { return Inside::is(this); }
+
 std::shared_ptr<ChannelState> ChannelState::user_handle() {
   return {this, [self = shared_from_this()](ChannelState*) {
             if (self->device_->fork_guard().in_forked_child() || self->closing_.load()) return;

@@ -93,6 +93,8 @@ class ChannelState final : public fabric::LinkObserver,
 
   const PeerInfo& peer() const { return peer_; }
   const std::string& peer_name() const { return peer_name_; }
+  // Whether this thread runs one of the channel's callbacks, or is in a call of it.
+  bool entered_by_this_thread() const;
   PeerState peer_state() const { return peer_state_.load(); }
   ChannelStats stats() const;
   memory::ArenaStats landing_stats() const;

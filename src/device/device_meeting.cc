@@ -14,7 +14,7 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::size_t kMaxMeetings = 64;  // handshakes under way at once; more are turned away
+constexpr std::size_t kMaxMeetings = 64;  // handshakes under way at once
 constexpr std::size_t kMaxUnaccepted = 1024;  // channels that wait for accept()
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 
@@ -63,6 +63,8 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
         choices_.push_back(choice);
         core::log(core::LogLevel::kInfo, choice);
       }
+      // A name may have been published since the channel began to serve lookups.
+      loop_->post([channel] { channel->answer_parked_lookups(); });
       return channel;
     }
     refusal = Status::error(StatusCode::kFailedPrecondition, {"connect", peer_name},
@@ -114,12 +116,15 @@ void DeviceState::on_incoming() {
   if (meetings_.size() >= kMaxMeetings) {
     // The one that has taken longest makes room: an honest peer is done in milliseconds.
     core::log(core::LogLevel::kWarning, "a slow handshake was cut off: too many at once");
-    for (Meeting& slowest : meetings_) {
-      if (!slowest.socket.valid() || slowest.cut) continue;
-      slowest.cut = true;
-      ::shutdown(slowest.socket.get(), SHUT_RDWR);
-      break;
+    const auto slowest =
+        std::find_if(meetings_.begin(), meetings_.end(),
+                     [](const Meeting& entry) { return entry.socket.valid() && !entry.cut; });
+    if (slowest == meetings_.end()) {
+      handshakes_refused_.add();
+      return;
     }
+    slowest->cut = true;
+    ::shutdown(slowest->socket.get(), SHUT_RDWR);
   }
   Meeting& meeting = meetings_.emplace_back();
   meeting.socket = std::move(socket);
@@ -205,7 +210,7 @@ void DeviceState::forget(ChannelState& channel) {
 
 Status DeviceState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a device"));
-  if (on_own_thread()) {
+  if (inside_callback()) {
     return Status::error(StatusCode::kFailedPrecondition, {"close a device"},
                          "called inside one of its callbacks", "close it from another thread");
   }

@@ -80,7 +80,7 @@ std::shared_ptr<DeviceState> DeviceState::user_handle() {
             if (self->fork_guard_.in_forked_child()) return;
             // Nobody is left to hear of a peer that did not settle.
             const auto close = [self] { (void)self->close(std::chrono::seconds(1)); };
-            if (self->on_own_thread()) {
+            if (self->inside_callback()) {
               std::thread(close).detach();  // a callback held the last handle
             } else {
               close();
@@ -95,11 +95,13 @@ Status DeviceState::start() {
   auto loop = core::EventLoop::start("farwrite-control");
   if (!loop.ok()) return loop.status();
   loop_ = *std::move(loop);
+  own_threads_.push_back(loop_->thread());
   FARWRITE_RETURN_IF_ERROR(make_fabrics());
   FARWRITE_RETURN_IF_ERROR(make_arena());
   for (std::uint32_t i = 0; i < options_.pollers; ++i) {
     auto poller = Poller::start(options_.spin);
     if (!poller.ok()) return poller.status();
+    own_threads_.push_back((*poller)->thread());
     pollers_.push_back(*std::move(poller));
   }
   identity_.endpoint = listener_.endpoint;
@@ -175,10 +177,15 @@ Status DeviceState::usable(std::string_view operation) const {
                        "open another one");
 }
 
-bool DeviceState::on_own_thread() const {
-  if (loop_ != nullptr && loop_->on_loop_thread()) return true;
-  return std::any_of(pollers_.begin(), pollers_.end(),
-                     [](const auto& poller) { return poller->on_own_thread(); });
+bool DeviceState::inside_callback() const {
+  if (std::any_of(own_threads_.begin(), own_threads_.end(), [](pthread_t thread) {
+        return ::pthread_equal(thread, ::pthread_self()) != 0;
+      })) {
+    return true;
+  }
+  const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
+  return std::any_of(channels.begin(), channels.end(),
+                     [](const auto& channel) { return channel->entered_by_this_thread(); });
 }
 
 const fabric::Capabilities& DeviceState::capabilities(FabricKind kind) const {

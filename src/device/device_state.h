@@ -90,8 +90,9 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void meet(Meeting& meeting);
   void reap_meetings_locked();
   bool too_many_unaccepted() const;
-  // Whether this is the loop's or a poller's thread: closing joins those.
-  bool on_own_thread() const;
+  // Whether this is the loop's or a poller's thread, or inside a channel's callback: closing waits
+  // for those.
+  bool inside_callback() const;
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 Introduction introduction, std::string peer_name,
                                                 core::UniqueFd socket);
@@ -116,6 +117,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::atomic<std::uint32_t> next_poller_{0};
+  std::vector<pthread_t> own_threads_;  // fixed once open
   NameTable names_;
 
   mutable std::mutex mutex_;

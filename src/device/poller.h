@@ -45,6 +45,7 @@ class Poller {
   void remove(const std::shared_ptr<PolledLane>& lane);
   // Something changed: a handler was set, an operation is pending.
   void kick();
+  pthread_t thread() { return thread_.native_handle(); }
   bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

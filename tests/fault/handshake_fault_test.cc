@@ -69,6 +69,7 @@ class Handshake : public FaultTest {
   }
   void TearDown() override {
     EXPECT_TRUE(device_.close().ok());
+    device_ = Device();
     FaultTest::TearDown();
   }
 

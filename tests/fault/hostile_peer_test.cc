@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -39,7 +40,16 @@ struct NoObserver final : fabric::LinkObserver {
 
 class UnixSocketStranger : public FaultTest {
  protected:
-  core::UniqueFd dial() { return *fabric::shm::connect_abstract(fabric_->address()); }
+  core::UniqueFd dial() {
+    core::UniqueFd socket;
+    // The listener's backlog may be full for a moment.
+    EXPECT_TRUE(eventually([&] {
+      auto connected = fabric::shm::connect_abstract(fabric_->address());
+      if (connected.ok()) socket = *std::move(connected);
+      return connected.ok();
+    }));
+    return socket;
+  }
   static void send(const core::UniqueFd& socket, ByteView bytes, const std::vector<int>& fds = {}) {
     ASSERT_TRUE(fabric::shm::send_packet(socket.get(), bytes, fds, soon(), "test").ok());
   }
@@ -58,7 +68,8 @@ class UnixSocketStranger : public FaultTest {
   static core::UniqueFd memory_file(std::uint64_t bytes, bool sealed) {
     core::UniqueFd fd(::memfd_create("farwrite-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
-    if (sealed) EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    const int seals = sealed ? F_SEAL_SHRINK | F_SEAL_GROW : 0;
+    EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
     return fd;
   }
   fabric::AttachRequest request(bool connecting) {
@@ -74,8 +85,14 @@ class UnixSocketStranger : public FaultTest {
   // Two good sides still find each other.
   void expect_usable() {
     Result<std::unique_ptr<fabric::Link>> accepted = Status(StatusCode::kInternal, "");
-    std::thread other([&] { accepted = fabric_->attach(request(false)); });
+    std::atomic<bool> failed{false};
+    std::thread other([&] {
+      fabric::AttachRequest accepting = request(false);
+      accepting.abandoned = [&] { return failed.load(); };
+      accepted = fabric_->attach(accepting);
+    });
     auto connected = fabric_->attach(request(true));
+    failed.store(!connected.ok());
     other.join();
     EXPECT_TRUE(connected.ok()) << connected.status().to_string();
     EXPECT_TRUE(accepted.ok()) << accepted.status().to_string();
@@ -265,6 +282,7 @@ class RuleBreaker : public FaultTest {
  protected:
   void TearDown() override {
     EXPECT_TRUE(device_.close(kPatience).ok());
+    device_ = Device();
     FaultTest::TearDown();
   }
   Device device_ = open_device();

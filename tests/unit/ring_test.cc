@@ -249,10 +249,18 @@ TEST(Ring, LosesNoWakeUp) {
   ASSERT_TRUE(doorbell.valid());
   std::atomic<std::uint32_t> taken{0};
   std::atomic<bool> given_up{false};
+  // Both ends wander against each other, so that a push meets every step of falling asleep.
+  const auto dawdle = [](std::mt19937& random) {
+    for (volatile std::uint32_t turn = random() % 256; turn > 0;) turn = turn - 1;
+  };
   std::thread sender([&] {
+    std::mt19937 random(1);
     for (std::uint32_t round = 0; round < kRounds; ++round) {
       // One record at a time, so that the receiver is about to sleep at every one of them.
-      while (taken.load() < round && !given_up.load()) std::this_thread::yield();
+      for (int turn = 0; taken.load() < round && !given_up.load(); ++turn) {
+        if (turn > 1000) std::this_thread::yield();
+      }
+      dawdle(random);
       (void)ring.producer.push(RecordKind::kNotification, round, {});
       const std::uint64_t one = 1;
       if (ring.producer.take_wake_request()) {
@@ -260,21 +268,23 @@ TEST(Ring, LosesNoWakeUp) {
       }
     }
   });
+  std::mt19937 random(2);
   Record record;
   while (taken.load() < kRounds && !given_up.load()) {
     if (ring.consumer.pop(record) == RingConsumer::Outcome::kRecord) {
       taken.fetch_add(1);
       continue;
     }
+    dawdle(random);
+    ring.consumer.request_wake();
+    if (!ring.consumer.empty()) {
+      ring.consumer.withdraw_wake_request();
+      continue;
+    }
+    pollfd entry{doorbell.get(), POLLIN, 0};
+    given_up.store(::poll(&entry, 1, kHangMs) != 1);
     std::uint64_t rings = 0;
     [[maybe_unused]] const ssize_t drained = ::read(doorbell.get(), &rings, sizeof(rings));
-    ring.consumer.request_wake();
-    if (ring.consumer.empty()) {
-      pollfd entry{doorbell.get(), POLLIN, 0};
-      given_up.store(::poll(&entry, 1, kHangMs) != 1);
-    } else {
-      ring.consumer.withdraw_wake_request();
-    }
   }
   sender.join();
   EXPECT_FALSE(given_up.load()) << "asleep in round " << taken.load();

@@ -1,10 +1,12 @@
 #include "fabric/shm/shm_link.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -48,7 +50,11 @@ void silence(const core::UniqueFd& doorbell) {
   // The peer shares the file description and might make it blocking; this read never blocks.
   std::uint64_t rings = 0;
   const iovec piece{&rings, sizeof(rings)};
-  [[maybe_unused]] const ssize_t count = ::preadv2(doorbell.get(), &piece, 1, -1, RWF_NOWAIT);
+  if (::preadv2(doorbell.get(), &piece, 1, -1, RWF_NOWAIT) >= 0 || errno != EOPNOTSUPP) return;
+  // Linux before 5.8.
+  pollfd entry{doorbell.get(), POLLIN, 0};
+  if (::poll(&entry, 1, 0) <= 0) return;
+  [[maybe_unused]] const ssize_t count = ::read(doorbell.get(), &rings, sizeof(rings));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/completion_state.h"
@@ -20,6 +21,23 @@ struct SimulatedWindow final : RemoteWindow {
   std::uint64_t base = 0;                    // of the region, in its segment
   std::shared_ptr<memory::Segment> mapping;  // keeps `mapped` valid, also after the peer's death
 };
+
+// "write", for error sentences.
+inline std::string_view name_of(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return "write";
+    case OperationKind::kRead:
+      return "read";
+    case OperationKind::kNotify:
+      return "notify";
+    case OperationKind::kMessage:
+      return "send";
+    case OperationKind::kFlush:
+      return "flush";
+  }
+  return "operation";
+}
 
 // One posted operation, until the last byte of it has moved.
 struct Transfer {

@@ -1,0 +1,446 @@
+#include "device/handshake.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/unique_fd.h"
+#include "device/frame.h"
+#include "device/hello.h"
+#include "device/tcp_socket.h"
+#include "unit/damage.h"
+
+namespace farwrite::device {
+namespace {
+
+core::Deadline later() { return core::Deadline::after(std::chrono::seconds(30)); }
+
+class FakeLink final : public fabric::Link {
+ public:
+  explicit FakeLink(int& alive) : alive_(alive) { ++alive_; }
+  ~FakeLink() override { --alive_; }
+  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>&, std::uint64_t,
+                              std::uint64_t, std::uint64_t) override {
+    return std::uint64_t{0};
+  }
+  Status revoke(std::uint64_t, core::Deadline) override { return Status(); }
+  Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor&,
+                                                       core::Deadline) override {
+    return std::shared_ptr<fabric::RemoteWindow>();
+  }
+  Completion post(const fabric::Operation&) override { return Completion(Status()); }
+  fabric::Progress poll(std::uint32_t, fabric::EventSink&) override { return {}; }
+  fabric::Doorbell arm(std::uint32_t) override { return {}; }
+  fabric::LinkCounters counters() const override { return {}; }
+
+ private:
+  int& alive_;
+};
+
+class FakeFabric final : public fabric::Fabric {
+ public:
+  explicit FakeFabric(FabricKind kind, Status outcome = Status())
+      : kind_(kind), outcome_(std::move(outcome)) {}
+  FabricKind kind() const override { return kind_; }
+  const fabric::Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>&) override {
+    return std::uint64_t{0};
+  }
+  std::string address() const override {
+    return "address of " + std::string(to_string(kind_));
+  }
+  Result<std::unique_ptr<fabric::Link>> attach(const fabric::AttachRequest& request) override {
+    requests.push_back(request);
+    if (!outcome_.ok()) return outcome_;
+    return std::unique_ptr<fabric::Link>(std::make_unique<FakeLink>(alive_links));
+  }
+
+  std::vector<fabric::AttachRequest> requests;
+  int alive_links = 0;
+
+ private:
+  const FabricKind kind_;
+  const Status outcome_;
+  const fabric::Capabilities capabilities_;
+};
+
+struct NoObserver final : fabric::LinkObserver {
+  void on_peer_dead(const Status&) override {}
+  void on_link_error(const Status&) override {}
+};
+
+class Handshake : public ::testing::Test {
+ protected:
+  Handshake() {
+    connecting_.endpoint = {"127.0.0.1", 1111};
+    connecting_.uuid[0] = 1;
+    connecting_.epoch = 11;
+    connecting_.lanes = 2;
+    accepting_.endpoint = {"127.0.0.1", 2222};
+    accepting_.uuid[0] = 2;
+    accepting_.epoch = 22;
+    accepting_.lanes = 3;
+    connecting_.fabrics = {&connecting_shm_};
+    accepting_.fabrics = {&accepting_shm_};
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    connecting_socket_ = core::UniqueFd(pair[0]);
+    accepting_socket_ = core::UniqueFd(pair[1]);
+  }
+  // Both sides, each in a thread. A side that gives up hangs up, as devices do.
+  void meet() {
+    start_accepting();
+    connected_.emplace(introduce_connecting(connecting_socket_.get(), connecting_,
+                                            "127.0.0.1:2222", later(), &observer_));
+    if (!connected_->ok()) connecting_socket_.reset();
+    thread_.join();
+  }
+  void start_accepting() {
+    thread_ = std::thread([this] {
+      accepted_.emplace(
+          introduce_accepting(accepting_socket_.get(), accepting_, later(), &observer_));
+      if (!accepted_->ok()) accepting_socket_.reset();
+    });
+  }
+  // Neither side got through, both with `code`, and no link is left.
+  void expect_refused(StatusCode code, const std::vector<std::string>& words) {
+    ASSERT_FALSE(connected_->ok());
+    ASSERT_FALSE(accepted_->ok());
+    for (const Status& status : {connected_->status(), accepted_->status()}) {
+      EXPECT_EQ(status.code(), code) << status.to_string();
+      for (const std::string& word : words) {
+        EXPECT_NE(status.message().find(word), std::string::npos)
+            << word << " is missing in: " << status.message();
+      }
+    }
+    EXPECT_NE(connected_->status().message().find("127.0.0.1:2222"), std::string::npos)
+        << connected_->status().message();
+    EXPECT_EQ(connecting_shm_.alive_links + accepting_shm_.alive_links, 0);
+  }
+  void send(FrameType type, const std::vector<std::byte>& body) {
+    ASSERT_TRUE(
+        send_frame(connecting_socket_.get(), type, view_of(body), later(), "test").ok());
+  }
+  Frame receive() { return receive_frame(connecting_socket_.get(), later(), "test").value(); }
+  Status refusal() {
+    const Frame frame = receive();
+    EXPECT_EQ(frame.type, FrameType::kRefuse);
+    Status status;
+    EXPECT_TRUE(status_from_bytes(view_of(frame.body), status).ok());
+    return status;
+  }
+
+  NoObserver observer_;
+  FakeFabric connecting_shm_{FabricKind::kShm}, accepting_shm_{FabricKind::kShm};
+  LocalIdentity connecting_, accepting_;
+  core::UniqueFd connecting_socket_, accepting_socket_;
+  std::thread thread_;
+  std::optional<Result<Introduction>> connected_, accepted_;
+};
+
+TEST_F(Handshake, IntroducesBothSidesToEachOther) {
+  meet();
+  ASSERT_TRUE(connected_->ok()) << connected_->status().to_string();
+  ASSERT_TRUE(accepted_->ok()) << accepted_->status().to_string();
+  const PeerInfo& seen = (*connected_)->peer;
+  EXPECT_EQ(seen.endpoint, accepting_.endpoint);
+  EXPECT_EQ(seen.uuid, accepting_.uuid);
+  EXPECT_EQ(seen.epoch, 22u);
+  EXPECT_EQ(seen.lanes, 2u) << "both sides use the smaller number";
+  EXPECT_EQ(seen.fabric, FabricKind::kShm);
+  EXPECT_EQ(seen.fabric_reason, "the only fabric allowed");
+  EXPECT_EQ((*accepted_)->peer.endpoint, connecting_.endpoint);
+  EXPECT_EQ((*accepted_)->peer.epoch, 11u);
+  EXPECT_EQ((*accepted_)->peer.lanes, 2u);
+  EXPECT_EQ((*accepted_)->peer.fabric_reason, seen.fabric_reason);
+  EXPECT_EQ((*connected_)->wire_version, 1);
+  EXPECT_NE((*connected_)->link, nullptr);
+  EXPECT_NE((*accepted_)->link, nullptr);
+}
+
+TEST_F(Handshake, GivesTheFabricOneSecretOnBothSidesAndAnotherEveryTime) {
+  meet();
+  ASSERT_TRUE(connected_->ok() && accepted_->ok());
+  const fabric::AttachRequest& one = connecting_shm_.requests.at(0);
+  const fabric::AttachRequest& two = accepting_shm_.requests.at(0);
+  EXPECT_EQ(one.secret, two.secret);
+  EXPECT_TRUE(one.connecting);
+  EXPECT_FALSE(two.connecting);
+  EXPECT_EQ(one.peer_address, accepting_shm_.address());
+  EXPECT_EQ(one.lanes, two.lanes);
+  EXPECT_EQ(one.observer, &observer_);
+  accepted_->value().link.reset();
+  connected_->value().link.reset();
+  meet();
+  ASSERT_TRUE(connected_->ok() && accepted_->ok());
+  EXPECT_NE(connecting_shm_.requests.at(1).secret, connecting_shm_.requests.at(0).secret);
+  connected_.reset();
+  accepted_.reset();
+}
+
+// --- Versions.
+
+TEST_F(Handshake, SpeaksTheHighestVersionInCommon) {
+  connecting_.versions = {1, 2};
+  accepting_.versions = {2, 3};
+  meet();
+  ASSERT_TRUE(connected_->ok() && accepted_->ok());
+  EXPECT_EQ((*connected_)->wire_version, 2);
+  EXPECT_EQ((*accepted_)->wire_version, 2);
+}
+
+TEST_F(Handshake, WorksBetweenNeighbouringReleases) {
+  connecting_.versions = {4, 5};
+  accepting_.versions = {3, 4};
+  meet();
+  ASSERT_TRUE(connected_->ok() && accepted_->ok());
+  EXPECT_EQ((*accepted_)->wire_version, 4);
+}
+
+TEST_F(Handshake, RefusesVersionsApartNamingBothRanges) {
+  connecting_.versions = {1, 1};
+  accepting_.versions = {2, 3};
+  meet();
+  expect_refused(StatusCode::kVersionMismatch, {"1 to 1", "2 to 3"});
+}
+
+TEST_F(Handshake, RefusesAVersionThatWasNotOffered) {
+  std::thread server([&] {
+    (void)receive_frame(accepting_socket_.get(), later(), "test");
+    HelloReply reply;
+    reply.hello = Hello::of(accepting_);
+    reply.version = 9;
+    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
+                     later(), "test");
+  });
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_,
+                                            "127.0.0.1:2222", later(), &observer_);
+  server.join();
+  EXPECT_EQ(refused.status().code(), StatusCode::kProtocolError);
+}
+
+TEST_F(Handshake, ToleratesAHelloWithAppendedFields) {
+  start_accepting();
+  const Hello hello = Hello::of(connecting_);
+  std::vector<std::byte> bytes = hello.to_bytes();
+  bytes.resize(bytes.size() + 12, std::byte{0xee});
+  send(FrameType::kHello, bytes);
+  const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
+  const Transcript transcript(hello, reply.hello, "");
+  EXPECT_EQ(reply.proof, transcript.accepting_proof);
+  send(FrameType::kProof, {transcript.connecting_proof.begin(), transcript.connecting_proof.end()});
+  EXPECT_EQ(receive().type, FrameType::kTryFabric);
+  connecting_socket_.reset();
+  thread_.join();
+}
+
+// --- Tokens.
+
+TEST_F(Handshake, LetsTheSameTokenThrough) {
+  connecting_.token = accepting_.token = "secret";
+  meet();
+  EXPECT_TRUE(connected_->ok() && accepted_->ok());
+}
+
+TEST_F(Handshake, RefusesAnotherTokenBeforeAnyFabricIsTouched) {
+  connecting_.token = "secret";
+  accepting_.token = "Secret";
+  meet();
+  expect_refused(StatusCode::kUnauthenticated, {"token"});
+  EXPECT_TRUE(connecting_shm_.requests.empty());
+  EXPECT_TRUE(accepting_shm_.requests.empty());
+}
+
+TEST_F(Handshake, RefusesATokenOnOneSideOnly) {
+  accepting_.token = "secret";
+  meet();
+  expect_refused(StatusCode::kUnauthenticated, {"token", "none"});
+  EXPECT_TRUE(accepting_shm_.requests.empty());
+}
+
+TEST_F(Handshake, RefusesItsOwnProofSentBack) {
+  accepting_.token = "secret";
+  start_accepting();
+  LocalIdentity stranger = connecting_;
+  stranger.token = "a guess";
+  send(FrameType::kHello, Hello::of(stranger).to_bytes());
+  const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
+  send(FrameType::kProof, {reply.proof.begin(), reply.proof.end()});
+  EXPECT_EQ(refusal().code(), StatusCode::kUnauthenticated);
+  thread_.join();
+  EXPECT_EQ(accepted_->status().code(), StatusCode::kUnauthenticated);
+  EXPECT_TRUE(accepting_shm_.requests.empty());
+}
+
+TEST_F(Handshake, NeverShowsItsProofToAServerWithoutTheToken) {
+  // A server without the token answers with the client's own hello and a proof it cannot make.
+  connecting_.token = "secret";
+  std::thread server([&] {
+    const Frame frame = receive_frame(accepting_socket_.get(), later(), "test").value();
+    HelloReply reply;
+    reply.hello = Hello::from_bytes(view_of(frame.body)).value();
+    reply.version = 1;
+    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
+                     later(), "test");
+    const Frame answer = receive_frame(accepting_socket_.get(), later(), "test").value();
+    EXPECT_EQ(answer.type, FrameType::kRefuse) << "the client showed its proof to a stranger";
+  });
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_,
+                                            "127.0.0.1:2222", later(), &observer_);
+  server.join();
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnauthenticated);
+}
+
+TEST_F(Handshake, RefusesAReplay) {
+  connecting_.token = accepting_.token = "secret";
+  const Hello hello = Hello::of(connecting_);
+  start_accepting();
+  send(FrameType::kHello, hello.to_bytes());
+  const auto first = HelloReply::from_bytes(view_of(receive().body)).value();
+  const core::Digest proof = Transcript(hello, first.hello, "secret").connecting_proof;
+  send(FrameType::kProof, {proof.begin(), proof.end()});
+  ASSERT_EQ(receive().type, FrameType::kTryFabric);
+  connecting_socket_.reset();
+  thread_.join();
+
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+  connecting_socket_ = core::UniqueFd(pair[0]);
+  accepting_socket_ = core::UniqueFd(pair[1]);
+  start_accepting();
+  send(FrameType::kHello, hello.to_bytes());
+  EXPECT_EQ(receive().type, FrameType::kHelloReply);
+  send(FrameType::kProof, {proof.begin(), proof.end()});
+  EXPECT_EQ(refusal().code(), StatusCode::kUnauthenticated);
+  thread_.join();
+}
+
+TEST_F(Handshake, RefusesProofsOfAnyOtherLength) {
+  for (const std::size_t length : {std::size_t{0}, std::size_t{31}, std::size_t{33}}) {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    connecting_socket_ = core::UniqueFd(pair[0]);
+    accepting_socket_ = core::UniqueFd(pair[1]);
+    start_accepting();
+    const Hello hello = Hello::of(connecting_);
+    send(FrameType::kHello, hello.to_bytes());
+    const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
+    const core::Digest proof = Transcript(hello, reply.hello, "").connecting_proof;
+    std::vector<std::byte> bytes(proof.begin(), proof.end());
+    bytes.resize(length);
+    send(FrameType::kProof, bytes);
+    EXPECT_EQ(refusal().code(), StatusCode::kUnauthenticated) << length;
+    thread_.join();
+  }
+}
+
+// --- Fabrics.
+
+class FabricChoice : public Handshake {
+ protected:
+  void use(std::vector<fabric::Fabric*> connecting, std::vector<fabric::Fabric*> accepting) {
+    connecting_.fabrics = std::move(connecting);
+    accepting_.fabrics = std::move(accepting);
+    meet();
+  }
+  void expect_choice(FabricKind kind, const std::string& reason) {
+    ASSERT_TRUE(connected_->ok()) << connected_->status().to_string();
+    ASSERT_TRUE(accepted_->ok()) << accepted_->status().to_string();
+    for (const PeerInfo& peer : {(*connected_)->peer, (*accepted_)->peer}) {
+      EXPECT_EQ(peer.fabric, kind);
+      EXPECT_NE(peer.fabric_reason.find(reason), std::string::npos) << peer.fabric_reason;
+    }
+    EXPECT_NE((*connected_)->link, nullptr);
+    EXPECT_NE((*accepted_)->link, nullptr);
+  }
+  FakeFabric connecting_tcp_{FabricKind::kTcp}, accepting_tcp_{FabricKind::kTcp};
+  FakeFabric broken_{FabricKind::kShm, Status(StatusCode::kUnavailable, "no memory in common")};
+};
+
+TEST_F(FabricChoice, FollowsTheConnectingSidesOrder) {
+  use({&connecting_tcp_, &connecting_shm_}, {&accepting_shm_, &accepting_tcp_});
+  expect_choice(FabricKind::kTcp, "first fabric in common");
+  EXPECT_TRUE(accepting_shm_.requests.empty());
+}
+
+TEST_F(FabricChoice, SkipsWhatOneSideDoesNotHave) {
+  use({&connecting_tcp_, &connecting_shm_}, {&accepting_shm_});
+  expect_choice(FabricKind::kShm, "only fabric allowed");
+}
+
+TEST_F(FabricChoice, FallsBackWhenItFailsOnTheConnectingSideAndSaysWhy) {
+  use({&broken_, &connecting_tcp_}, {&accepting_shm_, &accepting_tcp_});
+  expect_choice(FabricKind::kTcp, "shm: no memory in common");
+  EXPECT_EQ(accepting_shm_.alive_links, 0) << "half a link is left";
+}
+
+TEST_F(FabricChoice, FallsBackWhenItFailsOnTheAcceptingSideAndSaysWhy) {
+  use({&connecting_shm_, &connecting_tcp_}, {&broken_, &accepting_tcp_});
+  expect_choice(FabricKind::kTcp, "shm: no memory in common");
+  EXPECT_EQ(connecting_shm_.alive_links, 0) << "half a link is left";
+}
+
+TEST_F(FabricChoice, FailsWhenThereIsNoneInCommonNamingBothSides) {
+  use({&connecting_tcp_}, {&accepting_shm_});
+  expect_refused(StatusCode::kUnavailable,
+                 {"no fabric in common", "connecting side has tcp", "accepting side shm"});
+}
+
+TEST_F(FabricChoice, FailsWhenNoneIsLeftNamingAll) {
+  FakeFabric broken_tcp(FabricKind::kTcp, Status(StatusCode::kUnavailable, "port filtered"));
+  use({&broken_, &connecting_tcp_}, {&accepting_shm_, &broken_tcp});
+  expect_refused(StatusCode::kUnavailable,
+                 {"shm: no memory in common", "tcp: port filtered", "farwrite info"});
+  EXPECT_EQ(connecting_tcp_.alive_links, 0);
+}
+
+// --- Peers that do not keep to the order.
+
+TEST_F(Handshake, EndsAtItsDeadlineWhenThePeerIsSilent) {
+  const auto soon = core::Deadline::after(std::chrono::milliseconds(30));
+  const auto connected = introduce_connecting(connecting_socket_.get(), connecting_,
+                                              "127.0.0.1:2222", soon, &observer_);
+  EXPECT_EQ(connected.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(connected.status().message().find("127.0.0.1:2222"), std::string::npos)
+      << connected.status().message();
+}
+
+TEST_F(Handshake, RefusesMessagesOutOfOrder) {
+  for (const FrameType type : {FrameType::kProof, FrameType::kWelcome, FrameType::kLookup,
+                               FrameType::kFabricResult, static_cast<FrameType>(999)}) {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    connecting_socket_ = core::UniqueFd(pair[0]);
+    accepting_socket_ = core::UniqueFd(pair[1]);
+    start_accepting();
+    send(type, {});
+    thread_.join();
+    EXPECT_EQ(accepted_->status().code(), StatusCode::kProtocolError);
+  }
+}
+
+TEST_F(Handshake, DoesNotTakeAWelcomeWithoutALink) {
+  std::thread server([&] {
+    const Frame frame = receive_frame(accepting_socket_.get(), later(), "test").value();
+    const Hello hello = Hello::from_bytes(view_of(frame.body)).value();
+    HelloReply reply;
+    reply.hello = Hello::of(accepting_);
+    reply.version = 1;
+    reply.proof = Transcript(hello, reply.hello, "").accepting_proof;
+    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
+                     later(), "test");
+    (void)send_frame(accepting_socket_.get(), FrameType::kWelcome, {"hi", 2}, later(), "test");
+  });
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_,
+                                            "127.0.0.1:2222", later(), &observer_);
+  server.join();
+  EXPECT_EQ(refused.status().code(), StatusCode::kProtocolError);
+}
+
+}  // namespace
+}  // namespace farwrite::device

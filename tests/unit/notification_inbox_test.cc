@@ -1,0 +1,250 @@
+#include "device/notification_inbox.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+
+namespace farwrite::device {
+namespace {
+
+constexpr std::chrono::seconds kHangGuard(30);
+constexpr std::chrono::nanoseconds kNoSpin(0);
+
+core::Deadline later() { return core::Deadline::after(kHangGuard); }
+
+// One lane, as a fabric would have it: what arrived lies there until somebody polls.
+class FakeLane : public LaneDriver {
+ public:
+  explicit FakeLane(NotificationInbox& inbox) : inbox_(inbox) {}
+
+  void arrive(std::uint32_t tag) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      arrived_.push_back({tag, 0, {}});
+    }
+    constexpr std::uint64_t kOne = 1;
+    EXPECT_EQ(::write(doorbell_.get(), &kOne, sizeof(kOne)), 8);
+  }
+  void end(const Status& reason) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = reason;
+    }
+    inbox_.wake_all();
+  }
+  void poll_lanes() override {
+    const NotificationInbox::Delivery delivery(inbox_);
+    const std::lock_guard<std::mutex> lane(polling_);
+    while (true) {
+      Notification next;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (arrived_.empty()) return;
+        next = std::move(arrived_.front());
+        arrived_.pop_front();
+      }
+      inbox_.on_notification(std::move(next));
+    }
+  }
+  bool arm_lanes(std::vector<pollfd>& doorbells) override {
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const ssize_t count = ::read(doorbell_.get(), &rings, sizeof(rings));
+    doorbells.push_back({doorbell_.get(), POLLIN, 0});
+    armed.fetch_add(1);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return arrived_.empty();
+  }
+  Status ended() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ended_;
+  }
+  std::atomic<int> armed{0};
+
+ private:
+  NotificationInbox& inbox_;
+  core::UniqueFd doorbell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::mutex polling_;
+  mutable std::mutex mutex_;
+  std::deque<Notification> arrived_;
+  Status ended_;
+};
+
+class Inbox : public ::testing::Test {
+ protected:
+  Inbox() { EXPECT_TRUE(inbox_.open().ok()); }
+  Result<Notification> take(core::Deadline deadline = later()) {
+    return inbox_.take(lane_, deadline, kNoSpin);
+  }
+  void wait_until_somebody_sleeps() {
+    while (lane_.armed.load() == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  NotificationInbox inbox_;
+  FakeLane lane_{inbox_};
+};
+
+TEST_F(Inbox, GivesNotificationsInTheirOrder) {
+  for (std::uint32_t tag = 0; tag < 10; ++tag) lane_.arrive(tag);
+  for (std::uint32_t tag = 0; tag < 10; ++tag) EXPECT_EQ(take().value().tag, tag);
+  EXPECT_EQ(inbox_.notifications(), 10u);
+  EXPECT_FALSE(inbox_.try_take().has_value());
+}
+
+TEST_F(Inbox, CountsMessagesApart) {
+  const NotificationInbox::Delivery delivery(inbox_);
+  inbox_.on_notification({1, 0, {}});
+  inbox_.on_notification({2, 0, {std::byte{1}}});
+  EXPECT_EQ(inbox_.notifications(), 1u);
+  EXPECT_EQ(inbox_.messages(), 1u);
+}
+
+TEST_F(Inbox, StopsWaitingAtTheDeadline) {
+  EXPECT_EQ(take(core::Deadline::after(std::chrono::milliseconds(10))).status().code(),
+            StatusCode::kDeadlineExceeded);
+  lane_.arrive(1);
+  EXPECT_EQ(take(core::Deadline::after(std::chrono::nanoseconds(0))).value().tag, 1u)
+      << "what is there is taken without time to wait";
+}
+
+TEST_F(Inbox, WakesASleeperByItsDoorbell) {
+  std::thread waiter([&] { EXPECT_EQ(take().value().tag, 7u); });
+  wait_until_somebody_sleeps();
+  lane_.arrive(7);
+  waiter.join();
+}
+
+TEST_F(Inbox, WakesASleeperForWhatAnotherThreadPolled) {
+  std::thread waiter([&] { EXPECT_EQ(take().value().tag, 8u); });
+  wait_until_somebody_sleeps();
+  {
+    const NotificationInbox::Delivery delivery(inbox_);
+    inbox_.on_notification({8, 0, {}});
+  }
+  waiter.join();
+}
+
+TEST_F(Inbox, GivesEveryNotificationToOneOfSeveralWaiters) {
+  constexpr std::uint32_t kCount = 3000;
+  std::mutex mutex;
+  std::multiset<std::uint32_t> taken;
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 4; ++i) {
+    waiters.emplace_back([&] {
+      while (true) {
+        auto next = take();
+        if (!next.ok()) {
+          EXPECT_EQ(next.status().code(), StatusCode::kPeerDead);
+          return;
+        }
+        const std::lock_guard<std::mutex> lock(mutex);
+        taken.insert(next->tag);
+      }
+    });
+  }
+  for (std::uint32_t tag = 0; tag < kCount; ++tag) lane_.arrive(tag);
+  lane_.end(Status(StatusCode::kPeerDead, "gone"));
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(taken.size(), kCount) << "lost or doubled";
+  EXPECT_EQ(std::set<std::uint32_t>(taken.begin(), taken.end()).size(), kCount);
+}
+
+TEST_F(Inbox, DeliversWhatHadArrivedBeforeTheEnd) {
+  lane_.arrive(1);
+  lane_.arrive(2);
+  lane_.end(Status(StatusCode::kPeerDead, "gone"));
+  EXPECT_EQ(take().value().tag, 1u);
+  EXPECT_EQ(take().value().tag, 2u);
+  EXPECT_EQ(take().status().code(), StatusCode::kPeerDead);
+}
+
+TEST_F(Inbox, EndsTheWaitingOfEverybody) {
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 4; ++i) {
+    waiters.emplace_back(
+        [&] { EXPECT_EQ(take().status().code(), StatusCode::kCancelled); });
+  }
+  wait_until_somebody_sleeps();
+  lane_.end(Status(StatusCode::kCancelled, "closed"));
+  for (std::thread& waiter : waiters) waiter.join();
+}
+
+TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
+  lane_.arrive(1);
+  lane_.arrive(2);
+  lane_.poll_lanes();
+  std::vector<std::uint32_t> handled;
+  ASSERT_TRUE(inbox_.set_handler([&](const Notification& next) {
+    handled.push_back(next.tag);
+  }).ok());
+  EXPECT_EQ(handled, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_TRUE(inbox_.has_handler());
+  lane_.arrive(3);
+  lane_.poll_lanes();
+  EXPECT_EQ(handled.back(), 3u);
+  EXPECT_FALSE(inbox_.try_take().has_value());
+  EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(inbox_.set_handler(nullptr).ok());
+  lane_.arrive(4);
+  EXPECT_EQ(take().value().tag, 4u);
+}
+
+TEST_F(Inbox, EndsAWaitWhenAHandlerTakesOver) {
+  std::thread waiter(
+      [&] { EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition); });
+  wait_until_somebody_sleeps();
+  ASSERT_TRUE(inbox_.set_handler([](const Notification&) {}).ok());
+  waiter.join();
+}
+
+TEST_F(Inbox, RefusesToChangeTheHandlerInsideIt) {
+  lane_.arrive(1);
+  lane_.poll_lanes();
+  std::vector<StatusCode> inside;
+  const auto change = [&](const Notification&) {
+    inside.push_back(inbox_.set_handler(nullptr).code());
+  };
+  ASSERT_TRUE(inbox_.set_handler(change).ok());  // runs it for what is queued
+  lane_.arrive(2);
+  lane_.poll_lanes();  // and for what comes
+  EXPECT_EQ(inside, (std::vector<StatusCode>(2, StatusCode::kFailedPrecondition)));
+  EXPECT_TRUE(inbox_.set_handler(nullptr).ok());
+}
+
+TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
+  std::atomic<bool> stop{false};
+  std::thread poller([&] {
+    for (std::uint32_t tag = 0; !stop.load(); ++tag) {
+      lane_.arrive(tag);
+      lane_.poll_lanes();
+    }
+  });
+  std::atomic<int> current{0};
+  for (int round = 1; round <= 200; ++round) {
+    current.store(round);
+    ASSERT_TRUE(inbox_.set_handler([&current, round](const Notification&) {
+      EXPECT_EQ(current.load(), round) << "a replaced handler runs";
+    }).ok());
+    std::this_thread::yield();
+    // From here on only the old one may see its own number.
+    ASSERT_TRUE(inbox_.set_handler(nullptr).ok());
+  }
+  stop.store(true);
+  poller.join();
+}
+
+TEST_F(Inbox, DestroysAReplacedHandlerThatUsesTheInbox) {
+  struct OnDestruction {
+    explicit OnDestruction(NotificationInbox& inbox) : inbox(inbox) {}
+    ~OnDestruction() { (void)inbox.try_take(); (void)inbox.set_handler(nullptr); }
+    NotificationInbox& inbox;
+  };
+  ASSERT_TRUE(inbox_.set_handler([owned = std::make_shared<OnDestruction>(inbox_)](
+                                     const Notification&) { (void)owned; }).ok());
+  EXPECT_TRUE(inbox_.set_handler(nullptr).ok());
+}
+
+}  // namespace
+}  // namespace farwrite::device
