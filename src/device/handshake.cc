@@ -19,7 +19,7 @@ ByteView view(const core::Digest& digest) { return {digest.data(), digest.size()
 // The next frame, which must be of `type`. A REFUSE becomes the peer's own error.
 Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
                      const std::string& peer_name) {
-  auto frame = receive_frame(socket, deadline, kOperation);
+  auto frame = receive_frame(socket, deadline, "connect to " + peer_name);
   if (!frame.ok()) return frame.status();
   if (frame->type == type) return frame;
   if (frame->type == FrameType::kRefuse) {
@@ -130,7 +130,7 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
   introduction.wire_version = reply->version;
   introduction.peer = describe(reply->hello, hello);
   while (true) {
-    auto next = receive_frame(socket, deadline, kOperation);
+    auto next = receive_frame(socket, deadline, "connect to " + peer_name);
     if (!next.ok()) return next.status();
     if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
       introduction.peer.fabric_reason.assign(

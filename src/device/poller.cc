@@ -57,7 +57,10 @@ void Poller::add(std::shared_ptr<PolledLane> lane) {
 void Poller::remove(const std::shared_ptr<PolledLane>& lane) {
   std::unique_lock<std::mutex> lock(mutex_);
   std::erase(lanes_, lane);
-  if (on_own_thread()) return;
+  if (on_own_thread()) {
+    removed_in_round_.push_back(lane.get());
+    return;
+  }
   const std::uint64_t round = rounds_;
   round_over_.wait(lock, [&] { return !in_round_ || rounds_ != round; });
 }
@@ -78,13 +81,14 @@ void Poller::run() {
       in_round_ = true;
     }
     bool pending = false;
+    removed_in_round_.clear();
     const bool busy = serve_all(lanes, pending);
     const bool spinning = !busy && !pending && !lanes.empty() && budget.spin();
     std::vector<pollfd> doorbells{{wake_.get(), POLLIN, 0}};
     bool asleep = !busy && !spinning;
     if (asleep && !pending) {
       for (const auto& lane : lanes) {
-        if (!lane->wants_poller()) continue;
+        if (was_removed(*lane) || !lane->wants_poller()) continue;
         const fabric::Doorbell doorbell = lane->arm();
         if (doorbell.ready) asleep = false;
         if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, POLLIN, 0});
@@ -112,10 +116,15 @@ void Poller::run() {
   }
 }
 
+bool Poller::was_removed(const PolledLane& lane) const {
+  return std::find(removed_in_round_.begin(), removed_in_round_.end(), &lane) !=
+         removed_in_round_.end();
+}
+
 bool Poller::serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes, bool& pending) {
   bool busy = false;
   for (const auto& lane : lanes) {
-    if (!lane->wants_poller()) continue;
+    if (was_removed(*lane) || !lane->wants_poller()) continue;
     const fabric::Progress progress = lane->serve();
     busy = busy || progress.delivered > 0;
     pending = pending || progress.pending;

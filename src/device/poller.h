@@ -51,6 +51,7 @@ class Poller {
  private:
   Poller(std::chrono::nanoseconds spin, core::UniqueFd wake);
   void run();
+  bool was_removed(const PolledLane& lane) const;
   // One round over the lanes; true if any of them delivered something.
   bool serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes, bool& pending);
 
@@ -64,7 +65,8 @@ class Poller {
   bool in_round_ = false;
   std::uint64_t rounds_ = 0;
   bool stopping_ = false;
-  std::chrono::nanoseconds pause_{0};  // poller's thread only
+  std::vector<PolledLane*> removed_in_round_;  // poller's thread only
+  std::chrono::nanoseconds pause_{0};          // poller's thread only
   std::thread thread_;
 };
 

@@ -26,7 +26,8 @@ ChildProcess::ChildProcess(const std::string& role, const std::vector<std::strin
   int to_child[2];
   int from_child[2];
   if (::pipe2(to_child, O_CLOEXEC) != 0 || ::pipe2(from_child, O_CLOEXEC) != 0) std::abort();
-  const std::string variable = std::string(kRoleVariable) + "=" + role;
+  std::string variable(kRoleVariable);
+  variable.append("=").append(role);
   std::vector<char*> words{const_cast<char*>("farwrite_fault_role")};
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);

@@ -2,6 +2,7 @@
 // then break every rule.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -106,10 +107,12 @@ class UnixSocketStranger : public FaultTest {
   void TearDown() override {
     fabric_.reset();
     loop_.reset();
+    doorbell_.reset();
     FaultTest::TearDown();
   }
 
   NoObserver observer_;
+  core::UniqueFd doorbell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<core::EventLoop> loop_ = *core::EventLoop::start("test");
   std::unique_ptr<fabric::Fabric> fabric_ = *fabric::shm::ShmFabric::create(*loop_);
   const std::uint64_t mailbox_bytes_ = fabric::shm::MailboxGeometry().bytes();
@@ -127,6 +130,10 @@ TEST_F(UnixSocketStranger, WithGarbageChangesNothing) {
   gone.reset();
   core::UniqueFd no_fds = dial();
   send(no_fds, attach_packet(proof_).view());
+  // A doorbell that could block whoever rings it.
+  const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
+  core::UniqueFd no_doorbell = dial();
+  send(no_doorbell, attach_packet(proof_).view(), {mailbox.get(), STDIN_FILENO});
   core::UniqueFd many = dial();
   const std::vector<int> fds(kMaxPacketFds, STDIN_FILENO);
   send(many, {text.data(), text.size()}, fds);
@@ -138,7 +145,7 @@ TEST_F(UnixSocketStranger, WithAWrongProofChangesNothing) {
   const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
   core::Digest wrong = proof_;
   wrong[31] ^= std::byte{1};
-  send(stranger, attach_packet(wrong).view(), {mailbox.get(), STDIN_FILENO});
+  send(stranger, attach_packet(wrong).view(), {mailbox.get(), doorbell_.get()});
   expect_usable();
 }
 
@@ -149,7 +156,7 @@ TEST_F(UnixSocketStranger, CannotKeepPeersOutByAHundredAttemptsThatLeft) {
     wrong[0] ^= std::byte{1};
     wrong[1] = static_cast<std::byte>(i);
     core::UniqueFd stranger = dial();
-    send(stranger, attach_packet(wrong).view(), {mailbox.get(), STDIN_FILENO});
+    send(stranger, attach_packet(wrong).view(), {mailbox.get(), doorbell_.get()});
   }
   expect_usable();
 }
@@ -163,28 +170,28 @@ TEST_F(UnixSocketStranger, IsRefusedWithTooFewDescriptors) {
 
 TEST_F(UnixSocketStranger, IsRefusedWithAnUnsealedMailbox) {
   const core::UniqueFd mailbox = memory_file(mailbox_bytes_, false);
-  expect_error(accept_with(attach_packet(proof_), {mailbox.get(), STDIN_FILENO}),
+  expect_error(accept_with(attach_packet(proof_), {mailbox.get(), doorbell_.get()}),
                StatusCode::kProtocolError, {"not sealed against shrinking"});
   expect_usable();
 }
 
 TEST_F(UnixSocketStranger, IsRefusedWithATooSmallMailbox) {
   const core::UniqueFd mailbox = memory_file(4096, true);
-  expect_error(accept_with(attach_packet(proof_), {mailbox.get(), STDIN_FILENO}),
+  expect_error(accept_with(attach_packet(proof_), {mailbox.get(), doorbell_.get()}),
                StatusCode::kProtocolError, {"4096 bytes"});
   expect_usable();
 }
 
 TEST_F(UnixSocketStranger, IsRefusedWithSomethingThatIsNoMemory) {
   const core::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_FALSE(accept_with(attach_packet(proof_), {null.get(), STDIN_FILENO}).ok());
+  EXPECT_FALSE(accept_with(attach_packet(proof_), {null.get(), doorbell_.get()}).ok());
   expect_usable();
 }
 
 TEST_F(UnixSocketStranger, IsRefusedWithAnImplausibleGeometry) {
   constexpr std::uint32_t kHuge = std::numeric_limits<std::uint32_t>::max();
   const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
-  const std::vector<int> fds{mailbox.get(), STDIN_FILENO};
+  const std::vector<int> fds{mailbox.get(), doorbell_.get()};
   for (const auto& packet :
        {attach_packet(proof_, 2), attach_packet(proof_, 0), attach_packet(proof_, kHuge),
         attach_packet(proof_, 1, 0), attach_packet(proof_, 1, 4095),
@@ -198,7 +205,7 @@ TEST_F(UnixSocketStranger, IsRefusedWithAnImplausibleGeometry) {
 TEST_F(UnixSocketStranger, IsRefusedWhenItCannotReadOurNonce) {
   const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
   core::UniqueFd stranger = dial();
-  send(stranger, attach_packet(proof_).view(), {mailbox.get(), STDIN_FILENO});
+  send(stranger, attach_packet(proof_).view(), {mailbox.get(), doorbell_.get()});
   core::WireWriter confirm;  // with a nonce of its own invention
   confirm.u32(0x4d485346);
   confirm.u16(3);

@@ -7,6 +7,7 @@
 #include <utility>
 
 namespace farwrite::fabric {
+
 Connection::Connection(const SimulatedOptions& options, std::uint64_t id, Trace& trace)
     : options_(options),
       id_(id),
