@@ -13,6 +13,8 @@ namespace farwrite::core {
 class SpareFd {
  public:
   SpareFd() { reserve(); }
+  // Gives it up for good.
+  void close() { spare_.reset(); }
 
   // Accepts one connection and closes it.
   void turn_away(int listener) {

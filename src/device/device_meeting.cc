@@ -258,6 +258,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   fabrics_.clear();
   loop_.reset();
   listener_.socket.reset();
+  spare_fd_.close();
   if (arena_ != nullptr) arena_->trim();  // regions that users still hold keep their segments
   {
     const std::lock_guard<std::mutex> lock(mutex_);

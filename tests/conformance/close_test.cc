@@ -87,7 +87,7 @@ TEST_P(Closing, NoByteOfThePeerLandsAfterAChannelWasClosed) {
   std::thread writer([&] {
     for (; !stop; ++rounds) {
       const auto& bytes = rounds % 2 == 0 ? ones : twos;
-      if (!near_.write({bytes.data(), kBytes}, target_).wait(kHang).ok()) ++failures;
+      if (!wait_until_settled(near_.write({bytes.data(), kBytes}, target_)).ok()) ++failures;
     }
   });
   EXPECT_TRUE(eventually([&] { return rounds > 5; }));
@@ -114,8 +114,8 @@ TEST_P(Closing, UnderTrafficEndsEveryThread) {
     });
   };
   std::vector<std::thread> threads;
-  threads.push_back(
-      until_error([&] { return near_.write({bytes.data(), bytes.size()}, target_).wait(kHang); }));
+  threads.push_back(until_error(
+      [&] { return wait_until_settled(near_.write({bytes.data(), bytes.size()}, target_)); }));
   threads.push_back(until_error([&] { return near_.flush().wait(kHang); }));
   threads.push_back(until_error([&] { return near_.notify(1, lanes() - 1).wait(kHang); }));
   threads.push_back(until_error([&] { return far_.notify(2).wait(kHang); }));

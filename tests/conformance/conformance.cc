@@ -113,6 +113,12 @@ bool holds(const std::byte* data, std::size_t count, std::uint32_t seed) {
   return count == 0 || std::memcmp(data, expected.data(), count) == 0;
 }
 
+Status wait_until_settled(const Completion& completion) {
+  Status outcome = completion.wait(kHang);
+  EXPECT_TRUE(eventually([&] { return completion.settled(); }));
+  return outcome;
+}
+
 bool eventually(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + kHang;
   while (!condition()) {

@@ -87,6 +87,8 @@ class ConformancePair : public Conformance {
 std::vector<std::byte> make_bytes(std::size_t count, std::uint32_t seed);
 // Whether `data` holds make_bytes(count, seed).
 bool holds(const std::byte* data, std::size_t count, std::uint32_t seed);
+// The outcome, once no byte moves any more: only then may memory go that was passed in.
+Status wait_until_settled(const Completion& completion);
 // Asks until true; false when kHang has passed.
 bool eventually(const std::function<bool()>& condition);
 

@@ -163,7 +163,7 @@ TEST_P(Regions, NoByteLandsAfterALandingRegionWasClosed) {
     // Goes on for a while after the refusal: that is when a late byte would come.
     for (; !stop; ++rounds) {
       const auto& bytes = rounds % 2 == 0 ? ones : twos;
-      const Status written = near_.write({bytes.data(), bytes.size()}, target_).wait(kHang);
+      const Status written = wait_until_settled(near_.write({bytes.data(), bytes.size()}, target_));
       const Status flushed = near_.flush().wait(kHang);
       if (!written.ok() || !flushed.ok()) ++refusals;
     }

@@ -29,7 +29,8 @@ ChildProcess::ChildProcess(const std::string& role, const std::vector<std::strin
   std::string variable(kRoleVariable);
   variable.append("=").append(role);
   std::vector<char*> words{const_cast<char*>("farwrite_fault_role")};
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   std::vector<char*> environment{const_cast<char*>(variable.c_str())};
   for (char** entry = environ; *entry != nullptr; ++entry) environment.push_back(*entry);
@@ -69,8 +70,9 @@ std::string ChildProcess::wait_for(const std::string& word) {
     const bool ready = ::poll(&entry, 1, deadline.poll_timeout_ms()) > 0;
     const ssize_t count = ready ? ::read(output_, buffer, sizeof(buffer)) : 0;
     if (count <= 0) {
-      ADD_FAILURE() << "the child " << (ready ? "ended" : "said nothing more")
-                    << " before \"" << word << "\"; it had said:\n" << said_;
+      ADD_FAILURE() << "the child " << (ready ? "ended" : "said nothing more") << " before \""
+                    << word << "\"; it had said:\n"
+                    << said_;
       return "";
     }
     unread_.append(buffer, static_cast<std::size_t>(count));

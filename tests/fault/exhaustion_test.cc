@@ -64,8 +64,8 @@ TEST_F(Exhaustion, OfReceiveMemoryNamesTheLimitAndSparesOtherPeers) {
     full.push_back(*std::move(region));
   }
   // One peer's share is full; another gets what is left for all of them.
-  expect_limit([&](std::uint64_t bytes) { return to_two.allocate(bytes); },
-               12 - full.size(), "receive_limit");
+  expect_limit([&](std::uint64_t bytes) { return to_two.allocate(bytes); }, 12 - full.size(),
+               "receive_limit");
 }
 
 TEST_F(Exhaustion, OfLeasesNamesSendLimitPerPeerAndFreesThemAgain) {

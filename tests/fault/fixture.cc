@@ -101,12 +101,11 @@ void expect_dead(Channel& channel) {
   EXPECT_TRUE(eventually([&] {
     const ChannelStats stats = channel.stats();
     return stats.leases_granted == stats.leases_released;
-  })) << channel.stats().leases_granted << " granted, " << channel.stats().leases_released
-      << " released";
+  })) << channel.stats().leases_granted
+      << " granted, " << channel.stats().leases_released << " released";
 }
 
-PingPong::PingPong(Channel channel)
-    : channel_(std::move(channel)), thread_([this] { run(); }) {}
+PingPong::PingPong(Channel channel) : channel_(std::move(channel)), thread_([this] { run(); }) {}
 
 PingPong::~PingPong() {
   stopping_.store(true);

@@ -33,7 +33,7 @@ bool eventually(const std::function<bool()>& holds);
 struct Holdings {
   std::set<std::string> descriptors;
   std::size_t threads = 0;
-  std::size_t mapped_files = 0;  // memory files of Farwrite
+  std::size_t mapped_files = 0;        // memory files of Farwrite
   std::set<std::string> shared_files;  // in /dev/shm
 
   static Holdings now();

@@ -40,7 +40,9 @@ std::vector<std::function<Status(Held&)>> all_calls() {
   static char bytes[16];
   return {
       [](Held& h) { return h.channel.write({bytes, 16}, h.remote_landing).wait(); },
-      [](Held& h) { return h.channel.write_with_notify({bytes, 16}, h.remote_landing, 0, 1).wait(); },
+      [](Held& h) {
+        return h.channel.write_with_notify({bytes, 16}, h.remote_landing, 0, 1).wait();
+      },
       [](Held& h) { return h.channel.read({bytes, 16}, h.remote_exported).wait(); },
       [](Held& h) { return h.channel.flush().wait(); },
       [](Held& h) { return h.channel.alias(h.remote_exported, 0, 16).status(); },
@@ -124,8 +126,7 @@ TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
   ASSERT_TRUE(channel.publish("landing", landing).ok());
   for (std::size_t i = 0; i < all_calls().size(); ++i) {
     const std::string number = "call " + std::to_string(i);
-    EXPECT_EQ(owner.wait_for(number),
-              std::to_string(static_cast<int>(StatusCode::kForked)))
+    EXPECT_EQ(owner.wait_for(number), std::to_string(static_cast<int>(StatusCode::kForked)))
         << "the call number " << i << " of all_calls() in a forked child (1000 and more: a signal)";
   }
   EXPECT_EQ(owner.wait_for("destructors"), "0");
@@ -136,9 +137,8 @@ TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
   ASSERT_TRUE(channel.notify(78).wait(kPatience).ok());
   owner.wait_for("went on");
   EXPECT_EQ(owner.finish(), 0);
-  EXPECT_TRUE(eventually([&] {
-    return channel.stats().leases_granted == channel.stats().leases_released;
-  }));
+  EXPECT_TRUE(eventually(
+      [&] { return channel.stats().leases_granted == channel.stats().leases_released; }));
   EXPECT_TRUE(device.close().ok());
 }
 

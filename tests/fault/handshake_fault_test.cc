@@ -88,8 +88,9 @@ TEST_F(Handshake, RefusesGarbageAndHangsUp) {
 TEST_F(Handshake, TellsAStrangerThatItIsNoHello) {
   core::UniqueFd junk = dial();
   const std::string body(100, 'x');
-  ASSERT_TRUE(device::send_frame(junk.get(), FrameType::kHello, {body.data(), body.size()}, soon(),
-                                 "test").ok());
+  ASSERT_TRUE(
+      device::send_frame(junk.get(), FrameType::kHello, {body.data(), body.size()}, soon(), "test")
+          .ok());
   auto answer = device::receive_frame(junk.get(), soon(), "test");
   ASSERT_TRUE(answer.ok()) << answer.status().to_string();
   ASSERT_EQ(answer->type, FrameType::kRefuse);
@@ -125,22 +126,25 @@ TEST_F(Handshake, RefusesAPeerThatLeavesAtAnyStep) {
     core::UniqueFd peer = dial();
     const device::Hello hello = some_hello();
     if (step >= 1) {
-      ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kHello, view(hello.to_bytes()), soon(),
-                                     "test").ok());
+      ASSERT_TRUE(
+          device::send_frame(peer.get(), FrameType::kHello, view(hello.to_bytes()), soon(), "test")
+              .ok());
       auto frame = device::receive_frame(peer.get(), soon(), "test");
       ASSERT_TRUE(frame.ok() && frame->type == FrameType::kHelloReply);
       if (step >= 2) {
         const auto reply = device::HelloReply::from_bytes(view(frame->body)).value();
         const core::Digest proof = device::Transcript(hello, reply.hello, "").connecting_proof;
-        ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kProof,
-                                       {proof.data(), proof.size()}, soon(), "test").ok());
+        ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kProof, {proof.data(), proof.size()},
+                                       soon(), "test")
+                        .ok());
         auto attempt = device::receive_frame(peer.get(), soon(), "test");
         ASSERT_TRUE(attempt.ok() && attempt->type == FrameType::kTryFabric);
       }
       if (step >= 3) {
         const Status failed(StatusCode::kUnavailable, "no shared memory today");
         ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kFabricResult,
-                                       view(device::status_to_bytes(failed)), soon(), "test").ok());
+                                       view(device::status_to_bytes(failed)), soon(), "test")
+                        .ok());
       }
     }
     peer.reset();
@@ -152,17 +156,20 @@ TEST_F(Handshake, RefusesAPeerThatLeavesAtAnyStep) {
 TEST_F(Handshake, TellsAPeerWhyNoFabricWorked) {
   core::UniqueFd peer = dial();
   const device::Hello hello = some_hello();
-  ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kHello, view(hello.to_bytes()), soon(),
-                                 "test").ok());
+  ASSERT_TRUE(
+      device::send_frame(peer.get(), FrameType::kHello, view(hello.to_bytes()), soon(), "test")
+          .ok());
   const auto frame = device::receive_frame(peer.get(), soon(), "test").value();
   const auto reply = device::HelloReply::from_bytes(view(frame.body)).value();
   const core::Digest proof = device::Transcript(hello, reply.hello, "").connecting_proof;
   ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kProof, {proof.data(), proof.size()},
-                                 soon(), "test").ok());
+                                 soon(), "test")
+                  .ok());
   ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type, FrameType::kTryFabric);
   const Status failed(StatusCode::kUnavailable, "no shared memory today");
   ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kFabricResult,
-                                 view(device::status_to_bytes(failed)), soon(), "test").ok());
+                                 view(device::status_to_bytes(failed)), soon(), "test")
+                  .ok());
   ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type,
             FrameType::kFabricResult);
   const auto last = device::receive_frame(peer.get(), soon(), "test").value();
@@ -250,8 +257,7 @@ class Impostor {
 
 class WrongListener : public Handshake {
  protected:
-  void expect_refused(const Impostor& impostor, StatusCode code,
-                      std::set<std::string> words) {
+  void expect_refused(const Impostor& impostor, StatusCode code, std::set<std::string> words) {
     words.insert(impostor.endpoint().to_string());
     const auto channel = device_.connect(impostor.endpoint(), std::chrono::seconds(1));
     expect_error(channel.status(), code, words);

@@ -33,7 +33,8 @@ TEST_F(Leaks, NoneInFiftyConversationsOfTwoDevices) {
   converse(server, client);
   ASSERT_TRUE(eventually([&] {
     return server.stats().channels_open == 0 && client.stats().channels_open == 0;
-  })) << server.stats().channels_open << " and " << client.stats().channels_open << " left open";
+  })) << server.stats().channels_open
+      << " and " << client.stats().channels_open << " left open";
   const Holdings before = Holdings::now();
   for (int i = 0; i < 50; ++i) converse(server, client);
   EXPECT_TRUE(eventually([&] { return Holdings::now().within(before); }))

@@ -45,8 +45,7 @@ TEST_F(RestartedPeer, RefusesADescriptorThatClaimsALaterStart) {
       device.connect(Endpoint::parse(child.wait_for("listening")).value(), kPatience).value();
   RegionDescriptor descriptor = channel.lookup("export", kPatience).value().descriptor();
   descriptor.epoch += 1;
-  expect_error(channel.open(descriptor).status(), StatusCode::kFailedPrecondition,
-               {"later start"});
+  expect_error(channel.open(descriptor).status(), StatusCode::kFailedPrecondition, {"later start"});
   descriptor.epoch -= 1;
   descriptor.device_uuid[3] ^= 1;
   expect_error(channel.open(descriptor).status(), StatusCode::kInvalidArgument,

@@ -45,13 +45,13 @@ Connected connect_to(const std::string& endpoint);
 }  // namespace farwrite::fault
 
 // For roles: EXPECT_* would report to nobody there.
-#define FARWRITE_REQUIRE(condition) \
-  do {                              \
+#define FARWRITE_REQUIRE(condition)                                               \
+  do {                                                                            \
     if (!(condition)) ::farwrite::fault::give_up(__FILE__, __LINE__, #condition); \
   } while (false)
-#define FARWRITE_REQUIRE_OK(status) \
-  do {                              \
-    const ::farwrite::Status farwrite_required_ = (status);                                      \
-    if (!farwrite_required_.ok())                                                                \
-      ::farwrite::fault::give_up(__FILE__, __LINE__, farwrite_required_.to_string());            \
+#define FARWRITE_REQUIRE_OK(status)                                                   \
+  do {                                                                                \
+    const ::farwrite::Status farwrite_required_ = (status);                           \
+    if (!farwrite_required_.ok())                                                     \
+      ::farwrite::fault::give_up(__FILE__, __LINE__, farwrite_required_.to_string()); \
   } while (false)

@@ -106,18 +106,17 @@ int stuck_writer(const Arguments& arguments) {
   Connected peer = connect_to(arguments.at(0));
   auto target = peer.channel.lookup("landing");
   FARWRITE_REQUIRE_OK(target.status());
-  void* const memory = ::mmap(nullptr, target->size(), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      ::mmap(nullptr, target->size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   FARWRITE_REQUIRE(memory != MAP_FAILED);
   std::memset(memory, 0x5a, target->size());
   tripwire = static_cast<std::byte*>(memory) + target->size() / 2 / kPage * kPage;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_tripwire;
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGSEGV, &action, nullptr);
   FARWRITE_REQUIRE(::mprotect(tripwire, kPage, PROT_NONE) == 0);
-  const Status written =
-      peer.channel.write({memory, target->size()}, *target).wait(kPatience);
+  const Status written = peer.channel.write({memory, target->size()}, *target).wait(kPatience);
   say("wrote " + written.to_string());
   const Status again = peer.channel.write({memory, target->size()}, *target).wait(kPatience);
   say("again " + again.to_string());

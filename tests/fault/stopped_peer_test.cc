@@ -70,8 +70,7 @@ TEST_F(StoppedPeer, FailsALookupAsSilentOnlyAfterItsDeadline) {
   child.stop();
   ASSERT_TRUE(becomes(channel, PeerState::kSilent));
   expect_error(channel.lookup("x", std::chrono::milliseconds(300)).status(),
-               StatusCode::kPeerSilent,
-               {channel.peer().endpoint.to_string(), "silent", "stopped"});
+               StatusCode::kPeerSilent, {channel.peer().endpoint.to_string(), "silent", "stopped"});
   child.resume();
 }
 
@@ -153,8 +152,8 @@ TEST_F(StoppedPeer, InAWriteHoldsUpEveryThreadThatClosesTheChannel) {
   stop_in_a_write();
   Status first;
   std::thread closer([&] { first = channel_.close(kPatience); });
-  ASSERT_TRUE(eventually(
-      [&] { return channel_.notify(1).wait().code() == StatusCode::kCancelled; }));
+  ASSERT_TRUE(
+      eventually([&] { return channel_.notify(1).wait().code() == StatusCode::kCancelled; }));
   Status short_wait = channel_.close(std::chrono::milliseconds(20));
   EXPECT_FALSE(short_wait.ok()) << "closed, it says, while the peer may still write";
   Status second;

@@ -95,7 +95,8 @@ TEST_F(Connection, QueuesWhatThePeerDoesNotTakeYet) {
   ASSERT_TRUE(connection_->start().ok());
   constexpr int kFrames = 60;  // more than the socket's buffer holds, less than is too much
   const std::string body(kMaxFrameBytes, 'q');
-  for (int i = 0; i < kFrames; ++i) connection_->send(FrameType::kReply, {body.data(), body.size()});
+  for (int i = 0; i < kFrames; ++i)
+    connection_->send(FrameType::kReply, {body.data(), body.size()});
   for (int i = 0; i < kFrames; ++i) {
     const auto frame = receive_frame(peer_.get(), later(), "test");
     ASSERT_TRUE(frame.ok()) << frame.status().to_string();

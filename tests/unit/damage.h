@@ -12,7 +12,9 @@
 
 namespace farwrite {
 
-inline ByteView view_of(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
+inline ByteView view_of(const std::vector<std::byte>& bytes) {
+  return {bytes.data(), bytes.size()};
+}
 
 // `decode(ByteView)` returns a Status or a Result. Every proper prefix of `good` must be refused;
 // the copy is exact, so that AddressSanitizer sees a read past its end.

@@ -24,7 +24,8 @@ void take(FrameType type, ByteView body) {
 
 std::vector<std::byte> some_frames(Frames& expected) {
   std::vector<std::byte> bytes;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{300}, kMaxFrameBytes}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{300}, kMaxFrameBytes}) {
     const std::string body(size, 'b');
     const auto frame = encode_frame(FrameType::kOpen, {body.data(), body.size()});
     bytes.insert(bytes.end(), frame.begin(), frame.end());
@@ -41,8 +42,7 @@ TEST(FrameSplitter, CutsAStreamHoweverItArrives) {
     FrameSplitter splitter;
     taken.clear();
     for (std::size_t at = 0; at < bytes.size();) {
-      const std::size_t count =
-          std::min(piece == 0 ? random() % 4000 : piece, bytes.size() - at);
+      const std::size_t count = std::min(piece == 0 ? random() % 4000 : piece, bytes.size() - at);
       ASSERT_TRUE(splitter.feed({bytes.data() + at, count}, take).ok());
       at += count;
     }

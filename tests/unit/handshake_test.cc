@@ -24,8 +24,8 @@ class FakeLink final : public fabric::Link {
  public:
   explicit FakeLink(int& alive) : alive_(alive) { ++alive_; }
   ~FakeLink() override { --alive_; }
-  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>&, std::uint64_t,
-                              std::uint64_t, std::uint64_t) override {
+  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>&, std::uint64_t, std::uint64_t,
+                              std::uint64_t) override {
     return std::uint64_t{0};
   }
   Status revoke(std::uint64_t, core::Deadline) override { return Status(); }
@@ -51,9 +51,7 @@ class FakeFabric final : public fabric::Fabric {
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>&) override {
     return std::uint64_t{0};
   }
-  std::string address() const override {
-    return "address of " + std::string(to_string(kind_));
-  }
+  std::string address() const override { return "address of " + std::string(to_string(kind_)); }
   Result<std::unique_ptr<fabric::Link>> attach(const fabric::AttachRequest& request) override {
     requests.push_back(request);
     if (!outcome_.ok()) return outcome_;
@@ -95,8 +93,8 @@ class Handshake : public ::testing::Test {
   // Both sides, each in a thread. A side that gives up hangs up, as devices do.
   void meet() {
     start_accepting();
-    connected_.emplace(introduce_connecting(connecting_socket_.get(), connecting_,
-                                            "127.0.0.1:2222", later(), &observer_));
+    connected_.emplace(introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
+                                            later(), &observer_));
     if (!connected_->ok()) connecting_socket_.reset();
     thread_.join();
   }
@@ -123,8 +121,7 @@ class Handshake : public ::testing::Test {
     EXPECT_EQ(connecting_shm_.alive_links + accepting_shm_.alive_links, 0);
   }
   void send(FrameType type, const std::vector<std::byte>& body) {
-    ASSERT_TRUE(
-        send_frame(connecting_socket_.get(), type, view_of(body), later(), "test").ok());
+    ASSERT_TRUE(send_frame(connecting_socket_.get(), type, view_of(body), later(), "test").ok());
   }
   Frame receive() { return receive_frame(connecting_socket_.get(), later(), "test").value(); }
   Status refusal() {
@@ -218,8 +215,8 @@ TEST_F(Handshake, RefusesAVersionThatWasNotOffered) {
     (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
                      later(), "test");
   });
-  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_,
-                                            "127.0.0.1:2222", later(), &observer_);
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
+                                            later(), &observer_);
   server.join();
   EXPECT_EQ(refused.status().code(), StatusCode::kProtocolError);
 }
@@ -290,8 +287,8 @@ TEST_F(Handshake, NeverShowsItsProofToAServerWithoutTheToken) {
     const Frame answer = receive_frame(accepting_socket_.get(), later(), "test").value();
     EXPECT_EQ(answer.type, FrameType::kRefuse) << "the client showed its proof to a stranger";
   });
-  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_,
-                                            "127.0.0.1:2222", later(), &observer_);
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
+                                            later(), &observer_);
   server.join();
   EXPECT_EQ(refused.status().code(), StatusCode::kUnauthenticated);
 }
@@ -436,8 +433,8 @@ TEST_F(Handshake, DoesNotTakeAWelcomeWithoutALink) {
                      later(), "test");
     (void)send_frame(accepting_socket_.get(), FrameType::kWelcome, {"hi", 2}, later(), "test");
   });
-  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_,
-                                            "127.0.0.1:2222", later(), &observer_);
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
+                                            later(), &observer_);
   server.join();
   EXPECT_EQ(refused.status().code(), StatusCode::kProtocolError);
 }

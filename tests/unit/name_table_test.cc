@@ -50,8 +50,7 @@ TEST_F(Names, HaveABoundedLength) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(names_.publish("", {region, ""}).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(names_.publish("d", {region, std::string(kMaxDescriptionBytes, 'd')}).ok());
-  const Status refused =
-      names_.publish("d", {region, std::string(kMaxDescriptionBytes + 1, 'd')});
+  const Status refused = names_.publish("d", {region, std::string(kMaxDescriptionBytes + 1, 'd')});
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(refused.message().find("1025"), std::string::npos) << refused.message();
   EXPECT_NE(refused.message().find("at most 1024"), std::string::npos) << refused.message();

@@ -163,8 +163,7 @@ TEST_F(Inbox, DeliversWhatHadArrivedBeforeTheEnd) {
 TEST_F(Inbox, EndsTheWaitingOfEverybody) {
   std::vector<std::thread> waiters;
   for (int i = 0; i < 4; ++i) {
-    waiters.emplace_back(
-        [&] { EXPECT_EQ(take().status().code(), StatusCode::kCancelled); });
+    waiters.emplace_back([&] { EXPECT_EQ(take().status().code(), StatusCode::kCancelled); });
   }
   wait_until_somebody_sleeps();
   lane_.end(Status(StatusCode::kCancelled, "closed"));
@@ -176,9 +175,8 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
   lane_.arrive(2);
   lane_.poll_lanes();
   std::vector<std::uint32_t> handled;
-  ASSERT_TRUE(inbox_.set_handler([&](const Notification& next) {
-    handled.push_back(next.tag);
-  }).ok());
+  ASSERT_TRUE(
+      inbox_.set_handler([&](const Notification& next) { handled.push_back(next.tag); }).ok());
   EXPECT_EQ(handled, (std::vector<std::uint32_t>{1, 2}));
   EXPECT_TRUE(inbox_.has_handler());
   lane_.arrive(3);
@@ -192,8 +190,7 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
 }
 
 TEST_F(Inbox, EndsAWaitWhenAHandlerTakesOver) {
-  std::thread waiter(
-      [&] { EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition); });
+  std::thread waiter([&] { EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition); });
   wait_until_somebody_sleeps();
   ASSERT_TRUE(inbox_.set_handler([](const Notification&) {}).ok());
   waiter.join();
@@ -224,9 +221,11 @@ TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
   std::atomic<int> current{0};
   for (int round = 1; round <= 200; ++round) {
     current.store(round);
-    ASSERT_TRUE(inbox_.set_handler([&current, round](const Notification&) {
-      EXPECT_EQ(current.load(), round) << "a replaced handler runs";
-    }).ok());
+    ASSERT_TRUE(inbox_
+                    .set_handler([&current, round](const Notification&) {
+                      EXPECT_EQ(current.load(), round) << "a replaced handler runs";
+                    })
+                    .ok());
     std::this_thread::yield();
     // From here on only the old one may see its own number.
     ASSERT_TRUE(inbox_.set_handler(nullptr).ok());
@@ -238,11 +237,16 @@ TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
 TEST_F(Inbox, DestroysAReplacedHandlerThatUsesTheInbox) {
   struct OnDestruction {
     explicit OnDestruction(NotificationInbox& inbox) : inbox(inbox) {}
-    ~OnDestruction() { (void)inbox.try_take(); (void)inbox.set_handler(nullptr); }
+    ~OnDestruction() {
+      (void)inbox.try_take();
+      (void)inbox.set_handler(nullptr);
+    }
     NotificationInbox& inbox;
   };
-  ASSERT_TRUE(inbox_.set_handler([owned = std::make_shared<OnDestruction>(inbox_)](
-                                     const Notification&) { (void)owned; }).ok());
+  ASSERT_TRUE(inbox_
+                  .set_handler([owned = std::make_shared<OnDestruction>(inbox_)](
+                                   const Notification&) { (void)owned; })
+                  .ok());
   EXPECT_TRUE(inbox_.set_handler(nullptr).ok());
 }
 

@@ -13,9 +13,9 @@ constexpr SlotState kStates[] = {SlotState::kFree, SlotState::kGranted, SlotStat
 
 TEST(Slot, MovesOnlyAsTheTableSays) {
   const std::set<std::pair<SlotState, SlotState>> legal = {
-      {SlotState::kFree, SlotState::kGranted},   {SlotState::kGranted, SlotState::kLanded},
-      {SlotState::kGranted, SlotState::kFree},   {SlotState::kLanded, SlotState::kViewed},
-      {SlotState::kLanded, SlotState::kFree},    {SlotState::kViewed, SlotState::kViewed},
+      {SlotState::kFree, SlotState::kGranted}, {SlotState::kGranted, SlotState::kLanded},
+      {SlotState::kGranted, SlotState::kFree}, {SlotState::kLanded, SlotState::kViewed},
+      {SlotState::kLanded, SlotState::kFree},  {SlotState::kViewed, SlotState::kViewed},
       {SlotState::kViewed, SlotState::kFree},
   };
   for (const SlotState from : kStates) {

@@ -63,8 +63,9 @@ TEST(TcpSocket, MovesMoreThanItsBuffersHold) {
         send_all(connection.connecting.get(), {sent.data(), sent.size()}, later(), "t").ok());
   });
   std::string received(sent.size(), '\0');
-  EXPECT_TRUE(receive_all(connection.accepted.get(), {received.data(), received.size()}, later(),
-                          "t").ok());
+  EXPECT_TRUE(
+      receive_all(connection.accepted.get(), {received.data(), received.size()}, later(), "t")
+          .ok());
   sender.join();
   EXPECT_EQ(received, sent);
 }

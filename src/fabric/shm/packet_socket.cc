@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #ifndef SO_PEERPIDFD
@@ -75,19 +77,32 @@ Result<core::UniqueFd> listen_abstract(const std::string& name) {
   return socket;
 }
 
-Result<core::UniqueFd> connect_abstract(const std::string& name) {
+Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline deadline) {
+  constexpr std::chrono::milliseconds kListenerIsBusy(2);
   constexpr ErrorContext kWhere{"attach", {}, "shm"};
   core::UniqueFd socket = new_socket();
   sockaddr_un address;
   const socklen_t length = abstract_address(name, address);
-  if (!socket.valid() ||
-      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
+  while (socket.valid() &&
+         ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    const bool later = errno == EAGAIN || errno == EINTR;
+    if (later && !deadline.expired()) {
+      std::this_thread::sleep_for(kListenerIsBusy);
+      continue;
+    }
     return Status::system_error(StatusCode::kUnavailable, kWhere,
                                 "the peer's unix socket cannot be reached, so it is not on this "
                                 "host (or in another network namespace)",
                                 errno, "use a fabric that crosses hosts");
   }
-  return socket;
+  if (socket.valid()) return socket;
+  return Status::system_error(StatusCode::kResourceExhausted, kWhere, "no unix socket to be had",
+                              errno, "raise the limit of open files (ulimit -n)");
+}
+
+bool has_hung_up(int socket) {
+  pollfd entry{socket, POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0;
 }
 
 Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds,

@@ -25,7 +25,10 @@ struct Packet {
 
 // Abstract names belong to a network namespace and leave nothing in the file system.
 Result<core::UniqueFd> listen_abstract(const std::string& name);
-Result<core::UniqueFd> connect_abstract(const std::string& name);
+// Waits while the listener is busy; kUnavailable if nobody of that name listens on this host.
+Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline deadline);
+// Whether the peer has closed its end.
+bool has_hung_up(int socket);
 
 // The sockets are non-blocking; these wait until the deadline. `operation` goes into errors.
 Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds,

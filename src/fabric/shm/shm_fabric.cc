@@ -79,7 +79,7 @@ Result<std::uint64_t> ShmFabric::register_segment(
 
 Result<std::unique_ptr<Link>> ShmFabric::attach(const AttachRequest& request) {
   if (!request.connecting) return accept(request);
-  auto socket = connect_abstract(request.peer_address);
+  auto socket = connect_abstract(request.peer_address, request.deadline);
   if (!socket.ok()) return socket.status();
   auto attachment = attach_connecting(*std::move(socket), request);
   if (!attachment.ok()) return attachment.status();
@@ -171,7 +171,9 @@ void ShmFabric::on_first_packet(int fd) {
 }
 
 void ShmFabric::drop_stale_locked() {
-  std::erase_if(offers_, [](const auto& entry) { return entry.second.deadline.expired(); });
+  std::erase_if(offers_, [](const auto& entry) {
+    return entry.second.deadline.expired() || has_hung_up(entry.second.socket.get());
+  });
   std::erase_if(unread_, [this](const auto& entry) {
     if (!entry.second.deadline.expired()) return false;
     loop_.remove_fd(entry.first);

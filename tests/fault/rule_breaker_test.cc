@@ -1,0 +1,153 @@
+// Peers that passed the handshake and then break every rule.
+#include <signal.h>
+
+#include <limits>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/event_loop.h"
+#include "device/control_messages.h"
+#include "device/frame.h"
+#include "device/handshake.h"
+#include "device/tcp_socket.h"
+#include "fabric/shm/shm_fabric.h"
+#include "fault/child_process.h"
+#include "fault/fixture.h"
+#include "fault/role.h"
+
+namespace farwrite::fault {
+namespace {
+
+using device::FrameType;
+
+core::Deadline soon() { return core::Deadline::after(kPatience); }
+
+struct NoObserver final : fabric::LinkObserver {
+  void on_peer_dead(const Status&) override {}
+  void on_link_error(const Status&) override {}
+};
+
+// The data plane is a real link, the control connection this role's own. Arguments: endpoint, what
+// to send.
+int rule_breaker(const Arguments& arguments) {
+  const Endpoint target = Endpoint::parse(arguments.at(0)).value();
+  const std::string& what = arguments.at(1);
+  auto loop = *core::EventLoop::start("hostile");
+  auto fabric = *fabric::shm::ShmFabric::create(*loop);
+  device::LocalIdentity self;
+  self.uuid[0] = 7;
+  self.epoch = 7;
+  self.endpoint.port = 7;
+  self.fabrics = {fabric.get()};
+  const core::UniqueFd socket = *device::connect_tcp(target, soon());
+  NoObserver observer;
+  auto introduction =
+      device::introduce_connecting(socket.get(), self, target.to_string(), soon(), &observer);
+  FARWRITE_REQUIRE_OK(introduction.status());
+
+  std::vector<std::byte> bytes;
+  const auto add = [&](FrameType type, const std::vector<std::byte>& body) {
+    const auto frame = device::encode_frame(type, {body.data(), body.size()});
+    bytes.insert(bytes.end(), frame.begin(), frame.end());
+  };
+  if (what == "unknown type") {
+    add(static_cast<FrameType>(999), {});
+  } else if (what == "handshake again") {
+    add(FrameType::kHello, {});
+  } else if (what == "truncated message") {
+    add(FrameType::kLookup, std::vector<std::byte>(5));
+  } else if (what == "oversized frame") {
+    bytes = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+             std::byte{0xff}, std::byte{33},   std::byte{0}};
+  } else if (what == "garbage") {
+    bytes.resize(100000, std::byte{0xa5});
+  } else if (what == "endless wait") {
+    device::LookupMessage lookup;
+    lookup.request = 1;
+    lookup.name = "nothing";
+    for (const std::uint64_t wait : {std::numeric_limits<std::uint64_t>::max(),
+                                     std::uint64_t{1} << 63, std::uint64_t{1} << 44}) {
+      lookup.wait_ms = wait;
+      add(FrameType::kLookup, lookup.to_bytes());
+    }
+  } else if (what == "foreign leases") {
+    for (std::uint64_t lease = 0; lease < 100; ++lease) {
+      add(FrameType::kRelease, device::ReleaseMessage{lease}.to_bytes());
+    }
+    device::ReplyMessage reply;
+    reply.status = Status(StatusCode::kNotFound, "to a question that nobody asked");
+    add(FrameType::kReply, reply.to_bytes());
+  } else if (what == "lookups and death") {
+    device::LookupMessage lookup;
+    lookup.name = "export";
+    for (lookup.request = 1; lookup.request <= 4000; ++lookup.request) {
+      add(FrameType::kLookup, lookup.to_bytes());
+    }
+  }
+  FARWRITE_REQUIRE_OK(device::send_all(socket.get(), {bytes.data(), bytes.size()}, soon(), "test"));
+  if (what == "lookups and death") ::raise(SIGKILL);
+  say("sent");
+  hear_the_end();
+  return 0;
+}
+const RoleRegistration kRuleBreaker("rule breaker", rule_breaker);
+
+class RuleBreaker : public FaultTest {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(device_.close(kPatience).ok());
+    device_ = Device();
+    FaultTest::TearDown();
+  }
+  Device device_ = open_device();
+};
+
+TEST_F(RuleBreaker, LosesItsChannelAndDisturbsNobody) {
+  ChildProcess bystander("echo", {device_.endpoint().to_string()});
+  PingPong ping_pong(device_.accept(kPatience).value());
+  for (const char* what :
+       {"unknown type", "handshake again", "truncated message", "oversized frame", "garbage"}) {
+    ChildProcess child("rule breaker", {device_.endpoint().to_string(), what});
+    Channel channel = device_.accept(kPatience).value();
+    child.wait_for("sent");
+    EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kClosed; })) << what;
+    const Status status = channel.notify(1).wait(kPatience);
+    EXPECT_EQ(status.code(), StatusCode::kProtocolError) << what << ": " << status.to_string();
+    ping_pong.expect_undisturbed();
+    EXPECT_TRUE(channel.close().ok());
+  }
+}
+
+TEST_F(RuleBreaker, GainsNothingByAbsurdRequests) {
+  for (const char* what : {"endless wait", "foreign leases"}) {
+    ChildProcess child("rule breaker", {device_.endpoint().to_string(), what});
+    Channel channel = device_.accept(kPatience).value();
+    child.wait_for("sent");
+    EXPECT_TRUE(channel.notify(1).wait(kPatience).ok()) << what;
+    EXPECT_EQ(channel.stats().leases_granted, 0u);
+    child.kill();
+    expect_dead(channel);
+  }
+}
+
+TEST_F(RuleBreaker, ThatDiesAfterManyRequestsHoldsNoLease) {
+  auto region = device_.allocate(64).value();
+  ASSERT_TRUE(device_.publish("export", region).ok());
+  ChildProcess child("rule breaker", {device_.endpoint().to_string(), "lookups and death"});
+  Channel channel = device_.accept(kPatience).value();
+  EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kDead; }));
+  // Whatever it had sent before its end is served by now, or never.
+  std::uint64_t granted = 0;
+  EXPECT_TRUE(eventually([&] {
+    const std::uint64_t now = channel.stats().leases_granted;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return std::exchange(granted, now) == now && channel.stats().leases_granted == now;
+  }));
+  EXPECT_EQ(channel.stats().leases_granted, channel.stats().leases_released);
+  EXPECT_EQ(device_.stats().leases_held_by_peers, 0u);
+}
+
+}  // namespace
+}  // namespace farwrite::fault
