@@ -5,6 +5,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+unset FARWRITE_LOG FARWRITE_COPY_KERNEL  # tests state their own
 preset=$1
 launch=()
 if [[ $preset == tsan ]] && setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then

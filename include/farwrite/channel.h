@@ -66,13 +66,13 @@ struct ChannelStats {
   std::uint64_t copies = 0;  // passes over payload bytes by this process's CPU
   std::uint64_t notifications_sent = 0, notifications_received = 0;
   std::uint64_t messages_sent = 0, messages_received = 0;
-  std::uint64_t backlogged = 0;              // notifications that waited for ring space
-  std::uint64_t doorbells = 0;               // times a sleeping peer had to be woken
-  std::uint64_t leases_granted = 0;          // to this peer, by this device
-  std::uint64_t leases_released = 0;         // by the peer, or by its proven death
-  std::uint64_t leases_held = 0;             // of the peer's regions, by this device, now
-  std::uint64_t quarantined_bytes = 0;       // now
-  std::uint64_t silences = 0;                // times the peer fell silent
+  std::uint64_t backlogged = 0;         // notifications that waited for ring space
+  std::uint64_t doorbells = 0;          // times a sleeping peer had to be woken
+  std::uint64_t leases_granted = 0;     // to this peer, by this device
+  std::uint64_t leases_released = 0;    // by the peer, or by its proven death
+  std::uint64_t leases_held = 0;        // of the peer's regions, by this device, now
+  std::uint64_t quarantined_bytes = 0;  // now
+  std::uint64_t silences = 0;           // times the peer fell silent
 };
 
 // Copies share the channel; it closes when close() is called or the last handle is gone.
@@ -89,8 +89,8 @@ class FARWRITE_API Channel {
 
   Completion write(ByteView source, const RemoteRegion& target, std::uint64_t offset = 0,
                    std::uint32_t lane = 0);
-  Completion read(MutableByteView destination, const RemoteRegion& source,
-                  std::uint64_t offset = 0, std::uint32_t lane = 0);
+  Completion read(MutableByteView destination, const RemoteRegion& source, std::uint64_t offset = 0,
+                  std::uint32_t lane = 0);
   Completion write_with_notify(ByteView source, const RemoteRegion& target, std::uint64_t offset,
                                std::uint32_t tag, std::uint32_t lane = 0);
   Completion flush();
@@ -115,10 +115,11 @@ class FARWRITE_API Channel {
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
   // Takes one if it is there; never blocks.
   Result<std::optional<Notification>> try_notification();
-  // From now on `handler` gets notifications, in lane order, instead of the queue; nullptr goes back
-  // to the queue. What is queued already is delivered by this call, later ones by pollers; several
-  // at once if there are several lanes. The handler must not block. After the call returns the
-  // previous handler is not running; called inside a handler, it fails with kFailedPrecondition.
+  // From now on `handler` gets notifications, in lane order, instead of the queue; nullptr goes
+  // back to the queue. What is queued already is delivered by this call, later ones by pollers;
+  // several at once if there are several lanes. The handler must not block. After the call returns
+  // the previous handler is not running; called inside a handler, it fails with
+  // kFailedPrecondition.
   Status on_notification(std::function<void(Notification)> handler);
 
   // --- Memory and names.

@@ -1,6 +1,8 @@
-// Status and Result<T>: how every call of Farwrite reports failure. No exception crosses the C++ API.
+// Status and Result<T>: how every call of Farwrite reports failure. No exception crosses the C++
+// API.
 //
-// A message is one sentence that names the operation, the peer, the fabric, the cause and the remedy:
+// A message is one sentence that names the operation, the peer, the fabric, the cause and the
+// remedy:
 //   "write to 127.0.0.1:7777 over shm: offset 96 + 64 bytes ends past the region's 128 bytes; write
 //    at most 32 bytes at this offset"
 #pragma once
@@ -79,7 +81,7 @@ class [[nodiscard]] FARWRITE_API Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
@@ -121,8 +123,8 @@ void Result<T>::require_value() const {
 }  // namespace farwrite
 
 // Returns from the enclosing function if `expression` is not ok.
-#define FARWRITE_RETURN_IF_ERROR(expression)               \
-  do {                                                     \
-    ::farwrite::Status farwrite_status_ = (expression);    \
-    if (!farwrite_status_.ok()) return farwrite_status_;   \
+#define FARWRITE_RETURN_IF_ERROR(expression)             \
+  do {                                                   \
+    ::farwrite::Status farwrite_status_ = (expression);  \
+    if (!farwrite_status_.ok()) return farwrite_status_; \
   } while (false)

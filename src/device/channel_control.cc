@@ -46,8 +46,8 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
       malformed = serve<ReplyMessage>(body, [&](auto& message) { take_reply(message); });
       break;
     case FrameType::kRelease:
-      malformed = serve<ReleaseMessage>(
-          body, [&](const auto& message) { leases_.release(message.lease); });
+      malformed =
+          serve<ReleaseMessage>(body, [&](const auto& message) { leases_.release(message.lease); });
       break;
     case FrameType::kPing:
       send(FrameType::kPong);
@@ -67,10 +67,10 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
       break;
     }
     default:
-      malformed = Status::error(StatusCode::kProtocolError, {"read a control message", peer_name_},
-                                "unknown message type " +
-                                    std::to_string(static_cast<std::uint16_t>(type)),
-                                "run Farwrite releases at most one wire version apart");
+      malformed =
+          Status::error(StatusCode::kProtocolError, {"read a control message", peer_name_},
+                        "unknown message type " + std::to_string(static_cast<std::uint16_t>(type)),
+                        "run Farwrite releases at most one wire version apart");
   }
   if (!malformed.ok()) peer_is(PeerState::kClosed, malformed);
   finish_if_due();
@@ -97,9 +97,8 @@ void ChannelState::serve_lookup(const LookupMessage& message) {
   if (try_answer(message)) return;
   std::unique_lock<std::mutex> lock(parked_mutex_);
   if (message.wait_ms > 0 && parked_.size() < kMaxParkedLookups) {
-    parked_.push_back(
-        {message, core::Deadline::after(std::chrono::milliseconds(
-                      std::min<std::uint64_t>(message.wait_ms, kLongestLookupMs)))});
+    parked_.push_back({message, core::Deadline::after(std::chrono::milliseconds(
+                                    std::min<std::uint64_t>(message.wait_ms, kLongestLookupMs)))});
     return;
   }
   lock.unlock();
@@ -158,17 +157,15 @@ void ChannelState::serve_open(const OpenMessage& message) {
   }
   std::shared_ptr<RegionState> region = device_->regions()->find(asked.region_id);
   if (region == nullptr || region->closed()) {
-    reply_error(message.request,
-                Status::error(StatusCode::kNotFound, {kOperation},
-                              "the region was closed by its owner",
-                              "ask the peer for another one"));
+    reply_error(message.request, Status::error(StatusCode::kNotFound, {kOperation},
+                                               "the region was closed by its owner",
+                                               "ask the peer for another one"));
     return;
   }
   if (region->channel() != nullptr && region->channel().get() != this) {
-    reply_error(message.request,
-                Status::error(StatusCode::kPermissionDenied, {kOperation},
-                              "the region is for another peer to write",
-                              "ask the peer for memory of your own"));
+    reply_error(message.request, Status::error(StatusCode::kPermissionDenied, {kOperation},
+                                               "the region is for another peer to write",
+                                               "ask the peer for memory of your own"));
     return;
   }
   reply_with(message.request, {std::move(region), {}});
@@ -180,9 +177,9 @@ void ChannelState::reply_with(std::uint64_t request, const PublishedRegion& publ
   reply.descriptor = published.region->descriptor();
   reply.description = published.description;
   if (published.region->closed()) {
-    reply.status = Status::error(StatusCode::kNotFound, {"open a region"},
-                                 "the region was closed by its owner",
-                                 "ask the peer for another one");
+    reply.status =
+        Status::error(StatusCode::kNotFound, {"open a region"},
+                      "the region was closed by its owner", "ask the peer for another one");
   } else if (published.region->channel() == nullptr) {
     // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
     auto lease = leases_.grant(published.region, peer_name_);

@@ -69,17 +69,15 @@ Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes)
     segment = landing_segments_.at(block->segment->id());
   }
   RegionDescriptor descriptor = device_->new_descriptor(Access::kWrite, block->offset, bytes);
-  auto key = link == nullptr
-                 ? Result<std::uint64_t>(unusable(kOperation))
-                 : link->grant(segment, block->offset, bytes, descriptor.region_id);
+  auto key = link == nullptr ? Result<std::uint64_t>(unusable(kOperation))
+                             : link->grant(segment, block->offset, bytes, descriptor.region_id);
   if (!key.ok()) {
     (*arena)->free(block->data);
     return key.status();
   }
   descriptor.keys.push_back({peer_.fabric, *key});
-  auto region =
-      std::make_shared<RegionState>(device_->regions(), *std::move(arena), *block, bytes,
-                                    std::move(descriptor), shared_from_this());
+  auto region = std::make_shared<RegionState>(device_->regions(), *std::move(arena), *block, bytes,
+                                              std::move(descriptor), shared_from_this());
   device_->regions()->add(region);
   const std::lock_guard<std::mutex> lock(landing_mutex_);
   std::erase_if(landing_regions_, [](const auto& entry) { return entry.second.expired(); });
@@ -95,8 +93,7 @@ Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout)
     const core::Gate::Pass pass(link_gate_);
     const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
     if (link == nullptr) return Status();
-    const Status status =
-        link->revoke(key, deadline.earlier(core::Deadline::after(kTurn)));
+    const Status status = link->revoke(key, deadline.earlier(core::Deadline::after(kTurn)));
     if (status.ok() || deadline.expired()) return status;
   }
 }
@@ -208,8 +205,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   const OpenMessage message{next_request_.fetch_add(1), descriptor};
-  auto reply =
-      request(FrameType::kOpen, message.request, message.to_bytes(), deadline, kOperation);
+  auto reply = request(FrameType::kOpen, message.request, message.to_bytes(), deadline, kOperation);
   if (!reply.ok()) return reply.status();
   return adopt(*reply, deadline);
 }
@@ -219,8 +215,7 @@ Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
   while (true) {
     FARWRITE_RETURN_IF_ERROR(unusable("open a region"));
     // The caller's pass through gate_ keeps the link.
-    auto window =
-        raw_link_->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
+    auto window = raw_link_->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
     const bool again = !window.ok() && !deadline.expired() &&
                        window.status().code() == StatusCode::kDeadlineExceeded;
     if (!again) return window;
@@ -238,8 +233,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessag
     return window.status();
   }
   return std::make_shared<RemoteRegionState>(shared_from_this(), reply.descriptor,
-                                             reply.description, reply.lease,
-                                             *std::move(window));
+                                             reply.description, reply.lease, *std::move(window));
 }
 
 void ChannelState::release_remote(std::uint64_t lease) {

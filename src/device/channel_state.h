@@ -230,8 +230,8 @@ class ChannelState final : public fabric::LinkObserver,
   bool fin_sent_ = false;
   bool fin_received_ = false;
   bool connection_ended_ = false;
-  bool finished_ = false;       // finish() has begun
-  bool finish_over_ = false;    // and ended
+  bool finished_ = false;     // finish() has begun
+  bool finish_over_ = false;  // and ended
   std::uint64_t remote_leases_ = 0;
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;

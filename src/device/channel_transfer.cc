@@ -71,10 +71,10 @@ Status ChannelState::check(const RemoteRegionState* remote,
     return device_->fork_guard().check(name_of(operation));
   }
   if (operation.lane >= peer_.lanes) [[unlikely]] {
-    return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
-                         "lane " + std::to_string(operation.lane) + " of " +
-                             std::to_string(peer_.lanes),
-                         "open both devices with more lanes, or use a lower one");
+    return Status::error(
+        StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
+        "lane " + std::to_string(operation.lane) + " of " + std::to_string(peer_.lanes),
+        "open both devices with more lanes, or use a lower one");
   }
   const bool transfers = operation.kind == fabric::OperationKind::kWrite ||
                          operation.kind == fabric::OperationKind::kRead;
@@ -94,17 +94,16 @@ Status ChannelState::check(const RemoteRegionState* remote,
   const bool writes = operation.kind == fabric::OperationKind::kWrite;
   const RegionDescriptor& descriptor = remote->descriptor();
   if (writes != (descriptor.access == Access::kWrite)) [[unlikely]] {
-    return Status::error(StatusCode::kPermissionDenied, {name_of(operation), peer_name_},
-                         writes ? "the peer's region is for reading only"
-                                : "the peer's region is for writing only",
-                         writes ? "the peer makes writable memory with Channel::allocate()"
-                                : "the peer makes readable memory with Device::allocate()");
+    return Status::error(
+        StatusCode::kPermissionDenied, {name_of(operation), peer_name_},
+        writes ? "the peer's region is for reading only" : "the peer's region is for writing only",
+        writes ? "the peer makes writable memory with Channel::allocate()"
+               : "the peer makes readable memory with Device::allocate()");
   }
   const std::uint64_t bytes = bytes_of(operation);
   if (operation.offset > descriptor.length || bytes > descriptor.length - operation.offset)
       [[unlikely]] {
-    return past_the_end(name_of(operation), peer_name_, operation.offset, bytes,
-                        descriptor.length);
+    return past_the_end(name_of(operation), peer_name_, operation.offset, bytes, descriptor.length);
   }
   return Status();
 }

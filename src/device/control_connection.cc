@@ -15,8 +15,8 @@ constexpr std::string_view kOperation = "talk to the peer";
 
 }  // namespace
 
-ControlConnection::ControlConnection(core::UniqueFd socket, core::EventLoop& loop,
-                                     OnFrame on_frame, OnEnd on_end)
+ControlConnection::ControlConnection(core::UniqueFd socket, core::EventLoop& loop, OnFrame on_frame,
+                                     OnEnd on_end)
     : loop_(loop),
       on_frame_(std::move(on_frame)),
       on_end_(std::move(on_end)),
@@ -25,8 +25,7 @@ ControlConnection::ControlConnection(core::UniqueFd socket, core::EventLoop& loo
 ControlConnection::~ControlConnection() { close(); }
 
 Status ControlConnection::start() {
-  return loop_.add_fd(socket_.get(), EPOLLIN,
-                      [this](std::uint32_t events) { on_events(events); });
+  return loop_.add_fd(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_events(events); });
 }
 
 void ControlConnection::send(FrameType type, ByteView body) {
@@ -117,8 +116,8 @@ Status ControlConnection::flush_locked() {
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
-      failed = Status::system_error(StatusCode::kUnavailable, {kOperation},
-                                    "the connection broke", errno, "connect again");
+      failed = Status::system_error(StatusCode::kUnavailable, {kOperation}, "the connection broke",
+                                    errno, "connect again");
       done = outgoing_.size();
     }
   }

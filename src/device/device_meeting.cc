@@ -14,7 +14,7 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::size_t kMaxMeetings = 64;  // handshakes under way at once
+constexpr std::size_t kMaxMeetings = 64;      // handshakes under way at once
 constexpr std::size_t kMaxUnaccepted = 1024;  // channels that wait for accept()
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 
@@ -48,11 +48,9 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
                                                            Introduction introduction,
                                                            std::string peer_name,
                                                            core::UniqueFd socket) {
-  const std::string choice = peer_name + ": " +
-                             std::string(to_string(introduction.peer.fabric)) + " (" +
-                             introduction.peer.fabric_reason + ")";
-  const Status started =
-      channel->start(std::move(introduction), peer_name, std::move(socket));
+  const std::string choice = peer_name + ": " + std::string(to_string(introduction.peer.fabric)) +
+                             " (" + introduction.peer.fabric_reason + ")";
+  const Status started = channel->start(std::move(introduction), peer_name, std::move(socket));
   Status refusal = started;
   if (started.ok()) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -116,9 +114,9 @@ void DeviceState::on_incoming() {
   if (meetings_.size() >= kMaxMeetings) {
     // The one that has taken longest makes room: an honest peer is done in milliseconds.
     core::log(core::LogLevel::kWarning, "a slow handshake was cut off: too many at once");
-    const auto slowest =
-        std::find_if(meetings_.begin(), meetings_.end(),
-                     [](const Meeting& entry) { return entry.socket.valid() && !entry.cut; });
+    const auto slowest = std::find_if(meetings_.begin(), meetings_.end(), [](const Meeting& entry) {
+      return entry.socket.valid() && !entry.cut;
+    });
     if (slowest == meetings_.end()) {
       handshakes_refused_.add();
       return;
@@ -149,9 +147,9 @@ void DeviceState::meet(Meeting& meeting) {
     return;
   }
   auto channel = std::make_shared<ChannelState>(shared_from_this());
-  auto introduction = introduce_accepting(meeting.socket.get(), identity_,
-                                          core::Deadline::after(options_.handshake_timeout),
-                                          channel.get());
+  auto introduction =
+      introduce_accepting(meeting.socket.get(), identity_,
+                          core::Deadline::after(options_.handshake_timeout), channel.get());
   if (introduction.ok()) {
     std::string peer_name = introduction->peer.endpoint.to_string();
     core::UniqueFd socket;
@@ -197,9 +195,8 @@ void DeviceState::forget(ChannelState& channel) {
   std::shared_ptr<ChannelState> forgotten;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found =
-        std::find_if(channels_.begin(), channels_.end(),
-                     [&](const auto& entry) { return entry.get() == &channel; });
+    const auto found = std::find_if(channels_.begin(), channels_.end(),
+                                    [&](const auto& entry) { return entry.get() == &channel; });
     if (found == channels_.end()) return;
     forgotten = std::move(*found);
     channels_.erase(found);

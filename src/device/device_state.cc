@@ -14,7 +14,6 @@
 namespace farwrite::device {
 namespace {
 
-
 Status check_options(const DeviceOptions& options) {
   const auto bad = [](std::string_view cause, std::string_view remedy) {
     return Status::error(StatusCode::kInvalidArgument, {"open a device"}, cause, remedy);
@@ -111,9 +110,8 @@ Status DeviceState::start() {
   identity_.token = options_.token;
   for (const auto& fabric : fabrics_) identity_.fabrics.push_back(fabric.get());
 
-  const std::chrono::nanoseconds period =
-      std::clamp<std::chrono::nanoseconds>(options_.detection_time / 4,
-                                           std::chrono::milliseconds(5), std::chrono::seconds(1));
+  const std::chrono::nanoseconds period = std::clamp<std::chrono::nanoseconds>(
+      options_.detection_time / 4, std::chrono::milliseconds(5), std::chrono::seconds(1));
   timer_ = loop_->every(period, [this] { tick(); });
   return loop_->add_fd(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { on_incoming(); });
 }
@@ -130,8 +128,7 @@ Status DeviceState::make_fabrics() {
                              "the simulated fabric needs a network to live in",
                              "set DeviceOptions::simulated_network; it is for tests");
       }
-      fabrics_.push_back(
-          std::make_unique<fabric::SimulatedFabric>(*options_.simulated_network));
+      fabrics_.push_back(std::make_unique<fabric::SimulatedFabric>(*options_.simulated_network));
     } else {
       return Status::error(StatusCode::kUnsupported, {"open a device"},
                            "this build has no fabric " + std::string(to_string(kind)),
@@ -283,8 +280,8 @@ void DeviceState::tick() {
 DeviceStats DeviceState::stats() const {
   DeviceStats stats;
   const memory::ArenaStats send = arena_->stats();
-  stats.send = {options_.send_limit, send.reserved_bytes, send.used_bytes, send.peak_used_bytes,
-                send.segments,       send.failures};
+  stats.send = {options_.send_limit,  send.reserved_bytes, send.used_bytes,
+                send.peak_used_bytes, send.segments,       send.failures};
   stats.receive.limit = options_.receive_limit;
   stats.receive.used = receive_quota_->in_use();
   stats.receive.peak_used = receive_quota_->peak();

@@ -53,8 +53,7 @@ Completion Channel::read(MutableByteView destination, const RemoteRegion& source
 }
 
 Completion Channel::write_with_notify(ByteView source, const RemoteRegion& target,
-                                      std::uint64_t offset, std::uint32_t tag,
-                                      std::uint32_t lane) {
+                                      std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
   fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
   write.source = source;
   write.offset = offset;
@@ -73,8 +72,7 @@ Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset,
 }
 
 Status Channel::memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset,
-                       std::uint64_t bytes, Direction direction,
-                       std::chrono::nanoseconds timeout) {
+                       std::uint64_t bytes, Direction direction, std::chrono::nanoseconds timeout) {
   if (direction == Direction::kFromRemote) {
     return read({local, bytes}, remote, offset).wait(timeout);
   }

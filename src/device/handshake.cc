@@ -36,8 +36,7 @@ Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
 // Tells the peer why before giving up, as far as it still listens; `reason` comes back.
 Status refuse(int socket, core::Deadline deadline, const Status& reason) {
   // The error that counts is `reason`; a peer that is gone does not need to hear it.
-  (void)send_frame(socket, FrameType::kRefuse, view(status_to_bytes(reason)), deadline,
-                   kOperation);
+  (void)send_frame(socket, FrameType::kRefuse, view(status_to_bytes(reason)), deadline, kOperation);
   return reason;
 }
 
@@ -74,13 +73,12 @@ std::string join(const std::vector<FabricKind>& kinds) {
   return text.empty() ? "none" : text;
 }
 
-Status no_fabric_left(const std::string& peer_name, const Hello& connecting,
-                      const Hello& accepting, const std::string& failures) {
-  const std::string cause =
-      failures.empty() ? "no fabric in common: the connecting side has " +
-                             join(connecting.fabrics) + ", the accepting side " +
-                             join(accepting.fabrics)
-                       : "every fabric failed: " + failures;
+Status no_fabric_left(const std::string& peer_name, const Hello& connecting, const Hello& accepting,
+                      const std::string& failures) {
+  const std::string cause = failures.empty() ? "no fabric in common: the connecting side has " +
+                                                   join(connecting.fabrics) +
+                                                   ", the accepting side " + join(accepting.fabrics)
+                                             : "every fabric failed: " + failures;
   return Status::error(StatusCode::kUnavailable, {kOperation, peer_name}, cause,
                        "allow a fabric that both sides can use; `farwrite info` shows which");
 }
@@ -123,8 +121,8 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
     return refuse(socket, deadline,
                   token_mismatch(peer_name, hello.has_token, reply->hello.has_token));
   }
-  FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kProof,
-                                      view(transcript.connecting_proof), deadline, kOperation));
+  FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kProof, view(transcript.connecting_proof),
+                                      deadline, kOperation));
 
   Introduction introduction;
   introduction.wire_version = reply->version;
@@ -133,8 +131,8 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
     auto next = receive_frame(socket, deadline, "connect to " + peer_name);
     if (!next.ok()) return next.status();
     if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
-      introduction.peer.fabric_reason.assign(
-          reinterpret_cast<const char*>(next->body.data()), next->body.size());
+      introduction.peer.fabric_reason.assign(reinterpret_cast<const char*>(next->body.data()),
+                                             next->body.size());
       return introduction;
     }
     if (next->type == FrameType::kRefuse) {
@@ -143,12 +141,12 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
       return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                     "connect to " + peer_name + ": refused by the peer: " + refusal.message());
     }
-    auto attempt = next->type == FrameType::kTryFabric
-                       ? TryFabric::from_bytes(view(next->body))
-                       : Result<TryFabric>(Status::error(
-                             StatusCode::kProtocolError, {kOperation, peer_name},
-                             "an unexpected message in the handshake",
-                             "run the same Farwrite release on both sides"));
+    auto attempt =
+        next->type == FrameType::kTryFabric
+            ? TryFabric::from_bytes(view(next->body))
+            : Result<TryFabric>(Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
+                                              "an unexpected message in the handshake",
+                                              "run the same Farwrite release on both sides"));
     if (!attempt.ok()) return attempt.status();
     introduction.link.reset();
     introduction.peer.fabric = attempt->kind;
@@ -157,8 +155,7 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
                                   "the peer asked for a fabric we did not offer",
                                   "run the same Farwrite release on both sides");
     if (fabric != nullptr) {
-      auto request =
-          attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+      auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
       request.connecting = true;
       request.peer_address = attempt->address;
       auto link = fabric->attach(request);
@@ -211,8 +208,8 @@ Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
     if (fabric == nullptr) continue;
     introduction.peer.fabric = kind;
     const TryFabric attempt{kind, fabric->address()};
-    FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kTryFabric, view(attempt.to_bytes()),
-                                        deadline, kOperation));
+    FARWRITE_RETURN_IF_ERROR(
+        send_frame(socket, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kOperation));
     auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
     request.abandoned = [socket] { return has_input(socket); };
@@ -239,8 +236,7 @@ Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
     failures += std::string(to_string(kind)) + ": " +
                 (their_result.ok() ? our_result.message() : their_result.message());
   }
-  return refuse(socket, deadline,
-                no_fabric_left(peer_name, *theirs, reply.hello, failures));
+  return refuse(socket, deadline, no_fabric_left(peer_name, *theirs, reply.hello, failures));
 }
 
 }  // namespace farwrite::device

@@ -149,10 +149,10 @@ Status status_from_bytes(ByteView bytes, Status& status) {
 Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersions& theirs) {
   const std::uint16_t best = std::min(ours.max, theirs.max);
   if (best >= ours.min && best >= theirs.min && theirs.min <= theirs.max) return best;
-  return Status::error(StatusCode::kVersionMismatch, {"connect"},
-                       "this side speaks wire versions " + range(ours) + ", the peer " +
-                           range(theirs),
-                       "run Farwrite releases that are at most one wire version apart");
+  return Status::error(
+      StatusCode::kVersionMismatch, {"connect"},
+      "this side speaks wire versions " + range(ours) + ", the peer " + range(theirs),
+      "run Farwrite releases that are at most one wire version apart");
 }
 
 Transcript::Transcript(const Hello& connecting, const Hello& accepting, std::string_view token) {

@@ -20,7 +20,7 @@ DeviceUuid uuid_of(const Endpoint& endpoint) {
   std::string boot;
   std::getline(boot_file, boot);
   writer.string(boot);
-  struct stat network {};
+  struct stat network{};
   if (::stat("/proc/self/ns/net", &network) == 0) writer.u64(network.st_ino);
   writer.string(endpoint.to_string());
   const core::Digest digest = core::sha256(writer.view());
@@ -32,8 +32,8 @@ DeviceUuid uuid_of(const Endpoint& endpoint) {
 
 std::uint64_t next_epoch() {
   static std::atomic<std::uint64_t> last{0};
-  const auto now = static_cast<std::uint64_t>(
-      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                              std::chrono::nanoseconds(1));
   std::uint64_t seen = last.load();
   std::uint64_t next = 0;
   do {

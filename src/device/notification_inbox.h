@@ -1,6 +1,8 @@
 // NotificationInbox: where a channel's notifications wait for the user, or go to his handler.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -9,8 +11,6 @@
 #include <optional>
 #include <shared_mutex>
 #include <vector>
-
-#include <poll.h>
 
 #include "core/counter.h"
 #include "core/deadline.h"
@@ -81,7 +81,7 @@ class NotificationInbox final : public fabric::EventSink {
   std::condition_variable changed_;
   std::deque<Notification> queue_;
   std::uint64_t alarms_ = 0;  // wake_all() calls
-  bool driven_ = false;  // one waiter sleeps on the doorbells, the others on changed_
+  bool driven_ = false;       // one waiter sleeps on the doorbells, the others on changed_
 
   std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock
   std::atomic<std::size_t> blocked_{0};

@@ -56,8 +56,7 @@ Status RegionState::close(std::chrono::nanoseconds timeout) {
                          "allow more time");
   }
   if (revoked_.load()) return Status();
-  const Status status =
-      channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
+  const Status status = channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
   revoked_.store(status.ok());
   return status;
 }

@@ -22,8 +22,8 @@ Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
   addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(),
-                                   &hints, &found);
+  const int failed =
+      ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
   if (failed != 0) {
     return Status::error(StatusCode::kInvalidArgument, {operation, endpoint.to_string()},
                          std::string("the host does not resolve: ") + ::gai_strerror(failed),
@@ -75,8 +75,8 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
   if (!addresses.ok()) return addresses.status();
   const addrinfo& address = **addresses;
   Listener listener;
-  listener.socket = core::UniqueFd(
-      ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  listener.socket =
+      core::UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int one = 1;
   if (!listener.socket.valid() ||
       ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
@@ -94,9 +94,9 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
   socklen_t length = sizeof(bound);
   ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound), &length);
   listener.endpoint.host = endpoint.host;
-  listener.endpoint.port = ntohs(bound.ss_family == AF_INET6
-                                     ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
-                                     : reinterpret_cast<sockaddr_in&>(bound).sin_port);
+  listener.endpoint.port =
+      ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
+                                        : reinterpret_cast<sockaddr_in&>(bound).sin_port);
   return listener;
 }
 
@@ -105,8 +105,7 @@ Result<core::UniqueFd> connect_tcp(const Endpoint& endpoint, core::Deadline dead
   auto addresses = resolve(endpoint, /*passive=*/false, kOperation);
   if (!addresses.ok()) return addresses.status();
   int last_error = 0;
-  for (const addrinfo* address = addresses->get(); address != nullptr;
-       address = address->ai_next) {
+  for (const addrinfo* address = addresses->get(); address != nullptr; address = address->ai_next) {
     core::UniqueFd socket(
         ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) {

@@ -143,15 +143,15 @@ class Link {
 // One side's request to set the fabric's half of a channel up. Both sides call attach() with the
 // same `secret`, which the authenticated handshake made for this channel alone.
 struct AttachRequest {
-  bool connecting = false;               // true on the side that called connect()
-  std::array<std::byte, 32> secret{};    // binds the fabric's connection to the handshake
-  std::string peer_name;                 // "127.0.0.1:7777", for error sentences
-  std::string peer_address;              // the accepting side's Fabric::address(), when connecting
+  bool connecting = false;             // true on the side that called connect()
+  std::array<std::byte, 32> secret{};  // binds the fabric's connection to the handshake
+  std::string peer_name;               // "127.0.0.1:7777", for error sentences
+  std::string peer_address;            // the accepting side's Fabric::address(), when connecting
   std::uint32_t lanes = 1;
   core::Deadline deadline = core::Deadline::never();
   // Asked now and then while the accepting side waits for its peer; true ends the wait at once.
   std::function<bool()> abandoned;
-  LinkObserver* observer = nullptr;      // outlives the link
+  LinkObserver* observer = nullptr;  // outlives the link
 };
 
 class Fabric {

@@ -165,14 +165,16 @@ TEST_F(PacketSocket, ReportsAClosedPeerInsteadOfRaisingASignal) {
 }
 
 TEST(AbstractSocket, CannotBeReachedWhenNobodyListens) {
-  const auto socket = connect_abstract("farwrite-test-nobody-listens-here", core::Deadline::never());
+  const auto socket =
+      connect_abstract("farwrite-test-nobody-listens-here", core::Deadline::never());
   EXPECT_EQ(socket.status().code(), StatusCode::kUnavailable);
 }
 
 TEST(AbstractSocket, TellsWhoConnected) {
   const std::string name = "farwrite-test-" + std::to_string(::getpid());
   const core::UniqueFd listener = listen_abstract(name).value();
-  const core::UniqueFd near = connect_abstract(name, core::Deadline::after(std::chrono::seconds(5))).value();
+  const core::UniqueFd near =
+      connect_abstract(name, core::Deadline::after(std::chrono::seconds(5))).value();
   const core::UniqueFd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(far.valid());
   EXPECT_TRUE(check_same_user(far.get()).ok());

@@ -175,9 +175,12 @@ TEST_F(ShmFabrics, SayThatAnAddressCannotBeReached) {
 }
 
 TEST_F(ShmFabrics, AreNotDisturbedByStrangers) {
-  const core::UniqueFd silent = connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
-  const core::UniqueFd leaving = connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
-  const core::UniqueFd noisy = connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
+  const core::UniqueFd silent =
+      connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
+  const core::UniqueFd leaving =
+      connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
+  const core::UniqueFd noisy =
+      connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
   ASSERT_TRUE(
       send_packet(noisy.get(), {"garbage", 7}, {}, core::Deadline::after(kHang), "test").ok());
   ASSERT_NO_FATAL_FAILURE(attach());

@@ -164,7 +164,8 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
   if (!is_nonce(echo, attachment.own.nonce)) return another_host();
   core::UniqueFd mailbox;
   std::vector<core::UniqueFd> doorbells;
-  if (!split_fds(*packet, mailbox, doorbells)) return broken("ATTACHED came without a mailbox and doorbells");
+  if (!split_fds(*packet, mailbox, doorbells))
+    return broken("ATTACHED came without a mailbox and doorbells");
   FARWRITE_RETURN_IF_ERROR(take_peer_half(geometry, std::move(mailbox), std::move(doorbells),
                                           request.lanes, attachment));
 

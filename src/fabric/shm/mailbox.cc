@@ -27,14 +27,13 @@ std::uint64_t cells_offset(const MailboxGeometry& geometry) {
 
 std::uint64_t MailboxGeometry::bytes() const {
   constexpr std::uint64_t kPage = 4096;
-  const std::uint64_t exact =
-      cells_offset(*this) + std::uint64_t{lanes} * cells * sizeof(Cell);
+  const std::uint64_t exact = cells_offset(*this) + std::uint64_t{lanes} * cells * sizeof(Cell);
   return (exact + kPage - 1) / kPage * kPage;
 }
 
 bool MailboxGeometry::plausible() const {
-  return lanes >= 1 && lanes <= kMaxLanes && cells >= MailboxGeometry().cells && cells <= kMaxCells &&
-         std::has_single_bit(cells) && rows >= 1 && rows <= kMaxRows;
+  return lanes >= 1 && lanes <= kMaxLanes && cells >= MailboxGeometry().cells &&
+         cells <= kMaxCells && std::has_single_bit(cells) && rows >= 1 && rows <= kMaxRows;
 }
 
 GrantRow& MailboxView::row(std::uint32_t index) const {

@@ -68,11 +68,10 @@ Result<core::UniqueFd> listen_abstract(const std::string& name) {
   core::UniqueFd socket = new_socket();
   sockaddr_un address;
   const socklen_t length = abstract_address(name, address);
-  if (!socket.valid() ||
-      ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+  if (!socket.valid() || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       ::listen(socket.get(), 64) != 0) {
-    return Status::system_error(StatusCode::kUnavailable, kWhere, "no unix socket to be had",
-                                errno, "raise the limit of open files");
+    return Status::system_error(StatusCode::kUnavailable, kWhere, "no unix socket to be had", errno,
+                                "raise the limit of open files");
   }
   return socket;
 }
@@ -105,8 +104,8 @@ bool has_hung_up(int socket) {
   return ::poll(&entry, 1, 0) > 0;
 }
 
-Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds,
-                   core::Deadline deadline, std::string_view operation) {
+Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core::Deadline deadline,
+                   std::string_view operation) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxPacketFds * sizeof(int))] = {};
   iovec piece{const_cast<std::byte*>(bytes.data), bytes.size};
   msghdr message{};

@@ -1,10 +1,11 @@
 // PacketSocket: whole packets with file descriptors over a unix SOCK_SEQPACKET socket.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <vector>
 
 #include "core/deadline.h"
@@ -31,8 +32,8 @@ Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline 
 bool has_hung_up(int socket);
 
 // The sockets are non-blocking; these wait until the deadline. `operation` goes into errors.
-Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds,
-                   core::Deadline deadline, std::string_view operation);
+Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core::Deadline deadline,
+                   std::string_view operation);
 // kUnavailable when the peer has closed; kProtocolError when a packet was cut.
 Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation);
 

@@ -36,9 +36,9 @@ Result<std::unique_ptr<Fabric>> ShmFabric::create(core::EventLoop& loop) {
   auto listener = listen_abstract(name);
   if (!listener.ok()) return listener.status();
   std::unique_ptr<ShmFabric> fabric(new ShmFabric(loop, std::move(name), *std::move(listener)));
-  FARWRITE_RETURN_IF_ERROR(loop.add_fd(
-      fabric->listener_.get(), EPOLLIN,
-      [self = fabric.get()](std::uint32_t) { self->on_connection(); }));
+  FARWRITE_RETURN_IF_ERROR(
+      loop.add_fd(fabric->listener_.get(), EPOLLIN,
+                  [self = fabric.get()](std::uint32_t) { self->on_connection(); }));
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
@@ -69,8 +69,7 @@ const Capabilities& ShmFabric::capabilities() const {
   return capabilities;
 }
 
-Result<std::uint64_t> ShmFabric::register_segment(
-    const std::shared_ptr<memory::Segment>& segment) {
+Result<std::uint64_t> ShmFabric::register_segment(const std::shared_ptr<memory::Segment>& segment) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(exported_, [](const auto& weak) { return weak.expired(); });
   exported_.push_back(segment);
@@ -105,29 +104,27 @@ Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
   Offer offer = std::move(found->second);
   offers_.erase(found);
   lock.unlock();
-  auto attachment =
-      attach_accepting(std::move(offer.socket), std::move(offer.offer), request);
+  auto attachment = attach_accepting(std::move(offer.socket), std::move(offer.offer), request);
   if (!attachment.ok()) return attachment.status();
   return make_link(*std::move(attachment), request);
 }
 
 std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRequest& request) {
-  return std::make_unique<ShmLink>(
-      std::move(attachment), request, loop_,
-      [this](std::uint32_t id) -> std::shared_ptr<memory::Segment> {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        for (const auto& weak : exported_) {
-          if (auto segment = weak.lock(); segment != nullptr && segment->id() == id) {
-            return segment;
-          }
-        }
-        return nullptr;
-      });
+  return std::make_unique<ShmLink>(std::move(attachment), request, loop_,
+                                   [this](std::uint32_t id) -> std::shared_ptr<memory::Segment> {
+                                     const std::lock_guard<std::mutex> lock(mutex_);
+                                     for (const auto& weak : exported_) {
+                                       if (auto segment = weak.lock();
+                                           segment != nullptr && segment->id() == id) {
+                                         return segment;
+                                       }
+                                     }
+                                     return nullptr;
+                                   });
 }
 
 void ShmFabric::on_connection() {
-  core::UniqueFd socket(
-      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  core::UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE) spare_fd_.turn_away(listener_.get());
     return;

@@ -27,8 +27,7 @@ class ShmFabric final : public Fabric {
 
   FabricKind kind() const override { return FabricKind::kShm; }
   const Capabilities& capabilities() const override;
-  Result<std::uint64_t> register_segment(
-      const std::shared_ptr<memory::Segment>& segment) override;
+  Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
   std::string address() const override { return name_; }
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
 

@@ -245,8 +245,8 @@ bool ShmLink::drain_backlog(Lane& lane) {
     const std::lock_guard<std::mutex> lock(lane.sending);
     while (!lane.backlog.empty()) {
       Backlogged& record = lane.backlog.front();
-      const RingProducer::Outcome outcome =
-          lane.producer.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
+      const RingProducer::Outcome outcome = lane.producer.push(
+          record.kind, record.tag, {record.payload.data(), record.payload.size()});
       corrupt = outcome == RingProducer::Outcome::kCorrupt;
       if (outcome != RingProducer::Outcome::kPushed) break;
       lane.backlog_bytes -= record.payload.size();

@@ -31,9 +31,8 @@ class ShmLink final : public Link {
           FindSegment find_export);
   ~ShmLink() override;
 
-  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment,
-                              std::uint64_t offset, std::uint64_t length,
-                              std::uint64_t region_id) override;
+  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
+                              std::uint64_t length, std::uint64_t region_id) override;
   Status revoke(std::uint64_t key, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
@@ -52,8 +51,8 @@ class ShmLink final : public Link {
   };
 
   struct Lane {
-    Lane(const MailboxView& own, const MailboxView& peer, std::uint32_t index, core::UniqueFd own_fd,
-         core::UniqueFd peer_fd);
+    Lane(const MailboxView& own, const MailboxView& peer, std::uint32_t index,
+         core::UniqueFd own_fd, core::UniqueFd peer_fd);
 
     std::mutex sending;
     RingProducer producer;
