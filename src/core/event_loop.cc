@@ -182,7 +182,7 @@ Status EventLoop::State::add_fd(int fd, std::uint32_t events, FdCallback callbac
   const std::string operation = "watch descriptor " + std::to_string(fd);
   const ErrorContext where{.operation = operation};
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (watch_of_fd_.count(fd) != 0) {
+  if (watch_of_fd_.contains(fd)) {
     return Status::error(StatusCode::kAlreadyExists, where, "it is watched already",
                          "remove it before it is closed or added again");
   }

@@ -22,7 +22,7 @@ class KeyTable {
            std::uint64_t length, Access access);
   // False if there is no such key, or it was removed before.
   bool remove(std::uint64_t key);
-  bool holds(std::uint64_t key) const { return entries_.count(key) != 0; }
+  bool holds(std::uint64_t key) const { return entries_.contains(key); }
 
   // A stretch that may be touched: the bytes, and what keeps them mapped meanwhile.
   struct Reach {
