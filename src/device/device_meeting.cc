@@ -151,15 +151,14 @@ void DeviceState::meet(Meeting& meeting) {
       introduce_accepting(meeting.socket.get(), identity_,
                           core::Deadline::after(options_.handshake_timeout), channel.get());
   if (introduction.ok()) {
-    std::string peer_name = introduction->peer.endpoint.to_string();
+    const std::string peer_name = introduction->peer.endpoint.to_string();
     core::UniqueFd socket;
     {
       // close() may be about to shut this socket down.
       const std::lock_guard<std::mutex> lock(mutex_);
       socket = std::move(meeting.socket);
     }
-    auto live = go_live(std::move(channel), *std::move(introduction), std::move(peer_name),
-                        std::move(socket));
+    auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(socket));
     if (live.ok()) {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!closing_) accepted_.push_back(*std::move(live));

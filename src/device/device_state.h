@@ -94,7 +94,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   // for those.
   bool inside_callback() const;
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
-                                                Introduction introduction, std::string peer_name,
+                                                Introduction introduction,
+                                                const std::string& peer_name,
                                                 core::UniqueFd socket);
   void tick();
   std::vector<std::shared_ptr<ChannelState>> channels() const;
