@@ -46,7 +46,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
 
 Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<ChannelState> channel,
                                                            Introduction introduction,
-                                                           std::string peer_name,
+                                                           const std::string& peer_name,
                                                            core::UniqueFd socket) {
   const std::string choice = peer_name + ": " + std::string(to_string(introduction.peer.fabric)) +
                              " (" + introduction.peer.fabric_reason + ")";
