@@ -191,6 +191,7 @@ void DeviceState::reap_meetings_locked() {
 }
 
 void DeviceState::forget(ChannelState& channel) {
+  const core::Gate::Pass pass(forget_gate_);
   std::shared_ptr<ChannelState> forgotten;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -199,6 +200,10 @@ void DeviceState::forget(ChannelState& channel) {
     if (found == channels_.end()) return;
     forgotten = std::move(*found);
     channels_.erase(found);
+    if (!pass || closing_) {
+      finished_.push_back(std::move(forgotten));
+      return;
+    }
   }
   // The caller may be one of the channel's own callbacks: let it return before the channel goes.
   loop_->post([forgotten] {});
@@ -249,10 +254,18 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
     if (status.ok()) status = closed;
   }
   for (const auto& channel : channels) channel->finish_for_device();
+  forget_gate_.close();
+  forget_gate_.wait_until_empty();
   names_.clear();
   pollers_.clear();
   fabrics_.clear();
   loop_.reset();
+  std::vector<std::shared_ptr<ChannelState>> finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    finished.swap(finished_);
+  }
+  finished.clear();
   listener_.socket.reset();
   spare_fd_.close();
   if (arena_ != nullptr) arena_->trim();  // regions that users still hold keep their segments

@@ -126,6 +126,9 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::list<Meeting> meetings_;
   std::deque<std::shared_ptr<ChannelState>> accepted_;
   std::vector<std::shared_ptr<ChannelState>> channels_;
+  // Channels that finished while the device closes: destroyed when the loop has stopped.
+  std::vector<std::shared_ptr<ChannelState>> finished_;
+  core::Gate forget_gate_;
   std::vector<std::string> choices_;
   bool closing_ = false;
   bool closed_ = false;

@@ -85,14 +85,16 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
                                              std::chrono::nanoseconds spin) {
   bool last_look = false;
   while (true) {
-    core::SpinBudget budget(std::min(spin, deadline.remaining()));
+    // Reading the clock takes as long as a poll or two: not at all for a waiter that does not spin.
+    std::optional<core::SpinBudget> budget;
+    if (spin.count() > 0 && !last_look) budget.emplace(std::min(spin, deadline.remaining()));
     do {
       // Queued ones first: a receiver that lags leaves the rest in the ring, where it holds the
       // sender back.
       if (std::optional<Notification> next = try_take()) return *std::move(next);
       driver.poll_lanes();
       if (std::optional<Notification> next = try_take()) return *std::move(next);
-    } while (!last_look && budget.spin());
+    } while (budget.has_value() && budget->spin());
     // Asked before the look that ends it, so nothing that came before the end is lost.
     if (last_look) return driver.ended();
     if (!driver.ended().ok()) {
@@ -104,26 +106,26 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
                            "a handler takes this channel's notifications",
                            "remove it with on_notification(nullptr) first");
     }
-    if (deadline.expired()) {
+    const std::chrono::nanoseconds left = deadline.remaining();
+    if (left.count() == 0) {
       return Status::error(StatusCode::kDeadlineExceeded, {"wait for a notification"},
                            "none came in time", "wait longer, or see whether the peer is alive");
     }
-    block(driver, deadline);
+    block(driver, std::min(left, kLongestSleep));
   }
 }
 
-void NotificationInbox::block(LaneDriver& driver, core::Deadline deadline) {
-  const core::Deadline until = deadline.earlier(core::Deadline::after(kLongestSleep));
+void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longest) {
   std::unique_lock<std::mutex> lock(mutex_);
   blocked_.fetch_add(1);
   if (driven_) {
     const std::uint64_t seen = alarms_;
-    changed_.wait_for(lock, until.remaining(),
+    changed_.wait_for(lock, longest,
                       [&] { return !queue_.empty() || !driven_ || alarms_ != seen; });
   } else {
     driven_ = true;
     lock.unlock();
-    sleep_on_doorbells(driver, until);
+    sleep_on_doorbells(driver, longest);
     lock.lock();
     driven_ = false;
     changed_.notify_one();  // somebody else may have to drive now
@@ -131,15 +133,15 @@ void NotificationInbox::block(LaneDriver& driver, core::Deadline deadline) {
   blocked_.fetch_sub(1);
 }
 
-void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, core::Deadline deadline) {
-  std::vector<pollfd> doorbells;
+void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest) {
+  static thread_local std::vector<pollfd> doorbells;  // keeps its memory: this is the wake-up path
+  doorbells.clear();
   doorbells.push_back({wake_.get(), POLLIN, 0});
   const bool quiet = driver.arm_lanes(doorbells);
   sleeping_.store(true);
   if (quiet && queued_.load() == 0 && driver.ended().ok()) {
-    const std::chrono::nanoseconds left = deadline.remaining();
-    const timespec timeout{static_cast<time_t>(left.count() / 1000000000),
-                           static_cast<long>(left.count() % 1000000000)};
+    const timespec timeout{static_cast<time_t>(longest.count() / 1000000000),
+                           static_cast<long>(longest.count() % 1000000000)};
     ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
   }
   sleeping_.store(false);

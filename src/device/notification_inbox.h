@@ -69,8 +69,8 @@ class NotificationInbox final : public fabric::EventSink {
   std::uint64_t messages() const { return messages_.value(); }
 
  private:
-  void block(LaneDriver& driver, core::Deadline deadline);
-  void sleep_on_doorbells(LaneDriver& driver, core::Deadline deadline);
+  void block(LaneDriver& driver, std::chrono::nanoseconds longest);
+  void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
   void ring_sleeper();
 
   std::shared_mutex mode_;
