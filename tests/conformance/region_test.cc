@@ -49,7 +49,7 @@ TEST_P(Regions, AccessIsWhatTheOwnerGave) {
   EXPECT_TRUE(holds(shown_.data(), 64, 1));
 }
 
-TEST_P(Regions, AreAlignedZeroedWhereTheyLandAndKnownToTheDevice) {
+TEST_P(Regions, AreAlignedAndKnownToTheDevice) {
   for (const std::uint64_t size : {1U, 63U, 64U, 4097U, 1'000'000U}) {
     auto landing = far_.allocate(size);
     auto shown = far_device_.allocate(size);
@@ -60,7 +60,6 @@ TEST_P(Regions, AreAlignedZeroedWhereTheyLandAndKnownToTheDevice) {
     for (std::byte* data : {landing->data(), shown->data()}) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 64, 0U);
     }
-    for (std::uint64_t i = 0; i < size; ++i) ASSERT_EQ(landing->data()[i], std::byte{0}) << i;
     EXPECT_TRUE(far_device_.contains(shown->data()));
     EXPECT_TRUE(far_device_.contains(shown->data() + size - 1));
   }
