@@ -217,7 +217,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   }
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (std::exchange(closing_, true)) {
+    if (closing_.exchange(true)) {
       const core::Deadline deadline = core::Deadline::after(timeout);
       while (!closed_ && !deadline.expired()) {
         changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(deadline.remaining(),

@@ -156,7 +156,7 @@ Status DeviceState::make_arena() {
       keys.push_back({fabric->kind(), *key});
       registrations_.add();
     }
-    const std::lock_guard<std::mutex> lock(keys_mutex_);
+    const std::lock_guard<std::shared_mutex> lock(keys_mutex_);
     segment_keys_.emplace(segment->id(), std::move(keys));
     return Status();
   };
@@ -168,8 +168,7 @@ Status DeviceState::make_arena() {
 
 Status DeviceState::usable(std::string_view operation) const {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(operation));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!closing_) return Status();
+  if (!closing_.load()) return Status();
   return Status::error(StatusCode::kFailedPrecondition, {operation}, "the device is closed",
                        "open another one");
 }
@@ -215,7 +214,7 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes) 
   if (!block.ok()) return block.status();
   RegionDescriptor descriptor = new_descriptor(Access::kRead, block->offset, bytes);
   {
-    const std::lock_guard<std::mutex> lock(keys_mutex_);
+    const std::shared_lock<std::shared_mutex> lock(keys_mutex_);
     descriptor.keys = segment_keys_.at(block->segment->id());
   }
   auto region = std::make_shared<RegionState>(regions_, arena_, *block, bytes,

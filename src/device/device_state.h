@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,7 +108,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<RegionTable> regions_ = std::make_shared<RegionTable>();
   const std::shared_ptr<memory::Quota> receive_quota_;
   std::shared_ptr<memory::Arena> arena_;
-  std::mutex keys_mutex_;
+  std::shared_mutex keys_mutex_;
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
 
   LocalIdentity identity_;
@@ -130,7 +131,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::vector<std::shared_ptr<ChannelState>> finished_;
   core::Gate forget_gate_;
   std::vector<std::string> choices_;
-  bool closing_ = false;
+  std::atomic<bool> closing_{false};  // set under mutex_
   bool closed_ = false;
   Status close_status_;
 

@@ -7,19 +7,23 @@
 namespace farwrite::device {
 
 void RegionTable::add(const std::shared_ptr<RegionState>& region) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  regions_[region->descriptor().region_id] = region;
+  const std::uint64_t id = region->descriptor().region_id;
+  Shard& shard = this->shard(id);
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.regions[id] = region;
 }
 
 void RegionTable::remove(std::uint64_t id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  regions_.erase(id);
+  Shard& shard = this->shard(id);
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.regions.erase(id);
 }
 
 std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = regions_.find(id);
-  return found == regions_.end() ? nullptr : found->second.lock();
+  const Shard& shard = this->shard(id);
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const auto found = shard.regions.find(id);
+  return found == shard.regions.end() ? nullptr : found->second.lock();
 }
 
 RegionState::RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,

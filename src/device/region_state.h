@@ -1,6 +1,7 @@
 // RegionState: one MemoryRegion, and the table that finds regions by id.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -27,9 +28,16 @@ class RegionTable {
   std::shared_ptr<RegionState> find(std::uint64_t id) const;
 
  private:
+  // Neighbouring ids lie in different shards, so that threads which allocate rarely meet.
+  struct alignas(64) Shard {
+    mutable std::mutex mutex;
+    std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions;
+  };
+  Shard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
+  const Shard& shard(std::uint64_t id) const { return shards_[id % shards_.size()]; }
+
   std::atomic<std::uint64_t> next_id_{1};
-  mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions_;
+  std::array<Shard, 16> shards_;
 };
 
 // Thread-safe. Whoever holds a shared_ptr keeps the memory from being reused: the user's handles,
