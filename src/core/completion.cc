@@ -39,6 +39,8 @@ bool CompletionState::settled() const {
 }
 
 Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
+  // Whoever would end the operation lives in the parent.
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait"));
   const Deadline deadline = Deadline::after(timeout);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!done_) {

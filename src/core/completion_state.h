@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/fork_guard.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -28,6 +29,7 @@ class CompletionState {
  private:
   void decide(std::unique_lock<std::mutex> lock, Status status);
 
+  const ForkGuard fork_guard_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;

@@ -1,6 +1,8 @@
 #include "farwrite/completion.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -126,6 +128,18 @@ TEST(Completion, CallsBackOnceWhenRegistrationAndEndRace) {
     cancelling.join();
     ASSERT_EQ(called.load(), 3);
   }
+}
+
+TEST(Completion, PendingInAForkedChildIsAnErrorAndNotAHang) {
+  const auto state = std::make_shared<core::CompletionState>();
+  const Completion completion(state);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(static_cast<int>(completion.wait().code()));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, static_cast<int>(StatusCode::kForked) << 8);
+  state->finish(Status());
 }
 
 TEST(Completion, OutlivesWhoeverMadeIt) {
