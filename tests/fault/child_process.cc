@@ -32,7 +32,9 @@ ChildProcess::ChildProcess(const std::string& role, const std::vector<std::strin
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
-  std::vector<char*> environment{const_cast<char*>(variable.c_str())};
+  // A child that forks, or that has no descriptor left, ends in ways LeakSanitizer cannot follow.
+  std::vector<char*> environment{const_cast<char*>(variable.c_str()),
+                                 const_cast<char*>("LSAN_OPTIONS=detect_leaks=0")};
   for (char** entry = environ; *entry != nullptr; ++entry) environment.push_back(*entry);
   environment.push_back(nullptr);
   pid_ = ::fork();

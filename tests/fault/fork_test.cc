@@ -70,9 +70,6 @@ std::vector<std::function<Status(Held&)>> all_calls() {
   };
 }
 
-// What the parent's threads held is lost to a forked child, and LeakSanitizer would say so.
-bool leaks_are_expected = false;
-
 // A role of its own process, so that exit(0) runs in a program without a test framework's state:
 // says how the forked children fared, then goes on as the parent.
 int fork_owner(const Arguments& arguments) {
@@ -95,7 +92,6 @@ int fork_owner(const Arguments& arguments) {
   // Handles that go out of scope, then the ordinary end of a program.
   const pid_t child = ::fork();
   if (child == 0) {
-    leaks_are_expected = true;
     holder.reset();
     std::exit(0);
   }
@@ -147,7 +143,5 @@ TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
 }
 
 }  // namespace
-
-extern "C" int __lsan_is_turned_off() { return leaks_are_expected ? 1 : 0; }
 
 }  // namespace farwrite::fault
