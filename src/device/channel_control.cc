@@ -12,8 +12,6 @@ namespace {
 // Lookups of one peer that wait for a name to appear.
 constexpr std::size_t kMaxParkedLookups = 256;
 constexpr std::uint64_t kLongestLookupMs = 24 * 3600 * 1000;
-// Bounds one wait for an answer: ends of channels are announced, but never relied on alone.
-constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
 
 // Decodes and hands on, or reports what is malformed.
 template <typename Message, typename Serve>
@@ -77,10 +75,6 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
 }
 
 void ChannelState::on_connection_end(const Status& reason) {
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    connection_ended_ = true;
-  }
   if (!capabilities_.maps_peer_memory) {
     on_peer_dead(Status::error(StatusCode::kPeerDead, {"use the channel", peer_name_},
                                reason.message(), "restart the peer and connect again"));

@@ -12,9 +12,6 @@
 namespace farwrite::device {
 namespace {
 
-// Bounds one wait, so that no clock arithmetic overflows.
-constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
-
 std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }

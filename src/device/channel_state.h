@@ -35,6 +35,10 @@ namespace farwrite::device {
 
 class DeviceState;
 
+// Bounds one turn of a wait: ends of channels are announced, but never relied on alone, and no
+// clock arithmetic overflows.
+inline constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
+
 // A peer's region as this side holds it. The last owner releases the lease.
 class RemoteRegionState {
  public:
@@ -229,7 +233,6 @@ class ChannelState final : public fabric::LinkObserver,
   Status close_status_;
   bool fin_sent_ = false;
   bool fin_received_ = false;
-  bool connection_ended_ = false;
   bool finished_ = false;     // finish() has begun
   bool finish_over_ = false;  // and ended
   std::uint64_t remote_leases_ = 0;
