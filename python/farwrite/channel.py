@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -13,11 +11,11 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.array import RegisteredArray, RemoteArray
+from farwrite.closing import Closing
 from farwrite.completion import Completion
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, parse
 from farwrite.errors import (
     Cancelled,
-    Error,
     FailedPrecondition,
     InvalidArgument,
     OutOfRange,
@@ -37,7 +35,7 @@ def _word(name: str, value: SupportsIndex) -> int:
     return number
 
 
-class Channel:
+class Channel(Closing):
     """The link to one peer. Made by `Device.connect` and `Device.accept`.
 
     Any thread may call anything at any time. A context manager that closes at the end.
@@ -372,19 +370,6 @@ class Channel:
         """
         self._closed = True
         self._native.close(timeout)
-
-    def __enter__(self) -> Channel:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # An error under way says more than a peer that did not settle because of it.
-        with contextlib.suppress(*([Error] if kind is not None else [])):
-            self.close()
 
     def __repr__(self) -> str:
         peer = self.peer

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, SupportsIndex
 
 import numpy.typing as npt
@@ -12,8 +10,8 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.array import RegisteredArray
 from farwrite.channel import Channel
+from farwrite.closing import Closing
 from farwrite.description import Shape
-from farwrite.errors import Error
 from farwrite.lifetime import close_at_exit
 from farwrite.options import HugePages, device_options
 from farwrite.payload import as_array, as_buffer
@@ -23,7 +21,7 @@ GIB = 2**30
 MIB = 2**20
 
 
-class Device:
+class Device(Closing):
     """What a process opens: its fabrics, its memory, its pollers and one listening endpoint.
 
     Any thread may call anything at any time. A context manager that closes at the end. A forked
@@ -245,19 +243,6 @@ class Device:
             may still touch.
         """
         self._native.close(timeout)
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # An error under way says more than a peer that did not settle because of it.
-        with contextlib.suppress(*([Error] if kind is not None else [])):
-            self.close()
 
     def __repr__(self) -> str:
         return f"<Device at {self.endpoint}>"
