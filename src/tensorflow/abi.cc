@@ -1,0 +1,45 @@
+#include "abi.h"
+
+#include <string>
+
+#include "farwrite/c_api.h"
+#include "tensorflow/core/distributed_runtime/base_rendezvous_mgr.h"
+#include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
+#include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/public/version.h"
+
+// The builder says which wheel it compiles for; the headers no longer do.
+#ifndef FARWRITE_TENSORFLOW_VERSION
+#error "build with: farwrite tensorflow build"
+#endif
+
+extern "C" const char* TF_Version(void);
+
+namespace farwrite::plugin {
+
+namespace tf = ::tensorflow;
+
+// Classes that the plug-in derives from or puts into TensorFlow's hands. Their sizes in the wheel
+// were seen in its own code; other ones mean other flags or another library, and a crash later.
+static_assert(sizeof(tf::GrpcServer) == 544, "GrpcServer is not the one of TensorFlow 2.21");
+static_assert(sizeof(tf::BaseRemoteRendezvous) == 192, "BaseRemoteRendezvous is not TensorFlow 2.21's");
+static_assert(sizeof(tf::GrpcWorker) == 184, "GrpcWorker is not the one of TensorFlow 2.21");
+
+absl::Status check_abi() {
+  if (fw_abi_version() != FW_ABI_VERSION) {
+    return absl::FailedPreconditionError(
+        "Farwrite: the plug-in was built for C ABI " + std::to_string(FW_ABI_VERSION) +
+        " and libfarwrite has " + std::to_string(fw_abi_version()) +
+        "; run: farwrite tensorflow clean && farwrite tensorflow build");
+  }
+  const std::string built = FARWRITE_TENSORFLOW_VERSION;
+  if (built != TF_Version()) {
+    return absl::FailedPreconditionError(
+        "Farwrite: the plug-in was built for TensorFlow " + built + " and this is " +
+        TF_Version() + "; run: farwrite tensorflow build");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,219 @@
+#include "peer_process.h"
+
+#include <cstring>
+#include <utility>
+
+#include "push_message.h"
+#include "receive.h"
+#include "runtime.h"
+#include "stats.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace farwrite::plugin {
+namespace {
+
+constexpr std::uint64_t kConnectTimeout = 10'000'000'000;  // ns
+// Longer than the above: the peer's attempt ends first, with a reason.
+constexpr std::int64_t kAwaitTimeout = 15'000'000;  // us
+constexpr std::uint64_t kForever = UINT64_MAX;
+constexpr std::uint64_t kCloseTimeout = 1'000'000'000;
+
+// Runs on a thread of the channel, or of the device: it must not block.
+void returned(void* context) {
+  const std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
+  count(stats().leases_returned);
+  if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
+  if (lent->staging != nullptr) fw_device_deallocate(lent->device, lent->staging);
+}
+
+}  // namespace
+
+ProcessId ProcessId::of(const fw_identity& identity) {
+  ProcessId id;
+  std::memcpy(id.uuid.data(), identity.uuid, id.uuid.size());
+  id.epoch = identity.epoch;
+  return id;
+}
+
+PeerProcess::~PeerProcess() {
+  // Anybody may have held the last reference, a callback of the channel, too.
+  tsl::Env::Default()->SchedClosure([channel = channel_] {
+    const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
+    if (closed != nullptr) VLOG(1) << "Farwrite: " << message_of(closed);
+  });
+}
+
+std::string PeerProcess::endpoint() const {
+  fw_identity identity{};
+  fw_channel_peer(channel_, &identity);
+  return identity.endpoint;
+}
+
+FwStatus PeerProcess::send(const std::string& message) {
+  return FwStatus(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
+}
+
+FwStatus PeerProcess::lend(const std::string& message, const void* memory, std::uint64_t bytes,
+                           std::unique_ptr<Lent> lent) {
+  count(stats().leases_out);
+  Lent* const context = lent.release();
+  FwStatus status(fw_channel_lend(channel_, message.data(), message.size(), memory, bytes,
+                                  &returned, context, 0, 0));
+  if (status != nullptr) returned(context);
+  return status;
+}
+
+Peers::Peers(fw_device* device, Mailbox* mailbox) : device_(device), mailbox_(mailbox) {
+  fw_device_identity(device, &own_);
+}
+
+void Peers::reach(const fw_identity& peer, Reached reached) {
+  const ProcessId id = ProcessId::of(peer);
+  if (id == ProcessId::of(own_)) {
+    Reach self;
+    self.loopback = true;
+    reached(self);
+    return;
+  }
+  Reach known;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[id];
+    entry.endpoint = peer.endpoint;
+    if (!entry.settled) {
+      entry.waiting.push_back(std::move(reached));
+      if (entry.connecting) return;
+      entry.connecting = true;
+    } else {
+      known = entry.reach;
+    }
+  }
+  if (known.process != nullptr || !known.refusal.empty()) {
+    reached(known);
+    return;
+  }
+  if (connects_to(id)) {
+    tsl::Env::Default()->SchedClosure([this, peer] { connect(peer); });
+    return;
+  }
+  tsl::Env::Default()->SchedClosureAfter(kAwaitTimeout, [this, id] {
+    Reach late;
+    late.refusal = "the peer did not connect in time";
+    settle(id, std::move(late));
+  });
+}
+
+void Peers::connect(const fw_identity& peer) {
+  const ProcessId id = ProcessId::of(peer);
+  fw_channel* channel = nullptr;
+  const FwStatus status(fw_device_connect(device_, peer.endpoint, kConnectTimeout, &channel));
+  if (status == nullptr) {
+    fw_identity actual{};
+    fw_channel_peer(channel, &actual);
+    if (ProcessId::of(actual) == id) {
+      serve(id, channel);
+      return;
+    }
+    FwStatus(fw_channel_close(channel, kCloseTimeout));
+  }
+  Reach failed;
+  failed.refusal = status == nullptr ? "another process answers at " + std::string(peer.endpoint)
+                                     : message_of(status);
+  settle(id, std::move(failed));
+}
+
+void Peers::refused_by(const ProcessId& peer, const std::string& reason) {
+  Reach refused;
+  refused.refusal = reason.empty() ? "the peer refused" : reason;
+  settle(peer, std::move(refused));
+}
+
+// The first answer stands: what was decided is not undone while both processes live.
+void Peers::settle(const ProcessId& id, Reach reach) {
+  std::vector<Reached> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[id];
+    if (entry.settled) return;
+    entry.settled = true;
+    entry.reach = reach;
+    waiting.swap(entry.waiting);
+  }
+  if (reach.process == nullptr) {
+    LOG(WARNING) << "Farwrite: no channel to a peer, its tensors go by gRPC: " << reach.refusal;
+  }
+  for (const Reached& reached : waiting) reached(reach);
+}
+
+void Peers::accept_loop() {
+  while (true) {
+    fw_channel* channel = nullptr;
+    const FwStatus status(fw_device_accept(device_, kForever, &channel));
+    if (status != nullptr) {
+      LOG(WARNING) << "Farwrite: takes no more peers: " << message_of(status);
+      return;
+    }
+    fw_identity peer{};
+    fw_channel_peer(channel, &peer);
+    serve(ProcessId::of(peer), channel);
+  }
+}
+
+void Peers::serve(const ProcessId& id, fw_channel* channel) {
+  const auto process = std::make_shared<PeerProcess>(id, channel);
+  // The callbacks' reference: on_end() drops it.
+  auto* const context = new std::shared_ptr<PeerProcess>(process);
+  Reach reach;
+  reach.process = process;
+  // Before the first callback, so that on_end() finds what it ends.
+  settle(id, reach);
+  const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
+  if (status != nullptr) {
+    on_end(context, 0, message_of(status).c_str());
+  }
+}
+
+void Peers::on_notification(void* context, const fw_notification* notification) {
+  (void)context;
+  receive(*notification);
+}
+
+void Peers::on_end(void* context, int good_order, const char* reason) {
+  const std::unique_ptr<std::shared_ptr<PeerProcess>> owned(
+      static_cast<std::shared_ptr<PeerProcess>*>(context));
+  const std::shared_ptr<PeerProcess>& process = *owned;
+  process->ended_.store(true);
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;
+  Peers& peers = runtime->peers();
+  {
+    // A later start of the peer has another epoch; the same one may connect again.
+    const std::lock_guard<std::mutex> lock(peers.mutex_);
+    const auto found = peers.entries_.find(process->id());
+    if (found != peers.entries_.end() && found->second.reach.process == process) {
+      peers.entries_.erase(found);
+    }
+  }
+  std::string what = "Farwrite: the peer at " + process->endpoint();
+  what += good_order != 0 ? " has closed its device: " : " is gone: ";
+  what += reason;
+  runtime->mailbox().peer_failed(process.get(), absl::UnavailableError(what));
+}
+
+std::string Peers::links_json() const {
+  std::string text = "[";
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [id, entry] : entries_) {
+    if (text.size() > 1) text += ',';
+    text += "{\"peer\":" + json_quoted(entry.endpoint);
+    const bool open = entry.reach.process != nullptr;
+    text += ",\"transport\":\"";
+    text += open ? "farwrite" : entry.settled ? "grpc" : "pending";
+    text += "\",\"fabric\":" + json_quoted(open ? entry.reach.process->fabric() : "");
+    text += ",\"reason\":" + json_quoted(entry.reach.refusal) + "}";
+  }
+  return text + "]";
+}
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,70 @@
+// What Python calls: the plug-in's own small C interface.
+#include <string>
+
+#include "abi.h"
+#include "arena_allocator.h"
+#include "farwrite/c_api.h"
+#include "receive.h"
+#include "runtime.h"
+#include "stats.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace farwrite::plugin {
+namespace {
+
+const bool loaded = [] {
+  const absl::Status abi = check_abi();
+  if (abi.ok()) {
+    ArenaAllocator::install();
+  } else {
+    LOG(ERROR) << abi.message();
+  }
+  return abi.ok();
+}();
+
+std::string memory_json() {
+  fw_memory_stats memory{};
+  if (Runtime* const runtime = Runtime::current()) fw_device_memory(runtime->device(), &memory);
+  return "{\"limit\":" + std::to_string(memory.limit) +
+         ",\"reserved\":" + std::to_string(memory.reserved) +
+         ",\"used\":" + std::to_string(memory.used) +
+         ",\"peak_used\":" + std::to_string(memory.peak_used) +
+         ",\"segments\":" + std::to_string(memory.segments) + "}";
+}
+
+std::string stats_json() {
+  Runtime* const runtime = Runtime::current();
+  std::string text = "{" + counters_json();
+  text += ",\"waiting_tensors\":";
+  text += std::to_string(runtime == nullptr ? 0 : runtime->mailbox().waiting_tensors());
+  text += ",\"held_views\":" + std::to_string(held_views());
+  text += ",\"arena\":" + memory_json();
+  text += ",\"links\":";
+  text += runtime == nullptr ? "[]" : runtime->peers().links_json();
+  return text + "}";
+}
+
+std::string describe_json() {
+  return "{\"farwrite_version\":" + json_quoted(fw_version()) +
+         ",\"allocator\":" + json_quoted(ArenaAllocator::policy()) +
+         ",\"reason\":" + json_quoted(ArenaAllocator::reason()) +
+         ",\"error\":" + json_quoted(loaded ? "" : std::string(check_abi().message())) + "}";
+}
+
+}  // namespace
+}  // namespace farwrite::plugin
+
+// Both: JSON, valid until this thread's next call.
+extern "C" FW_API const char* farwrite_tf_stats_json(void) {
+  static thread_local std::string text;
+  text = farwrite::plugin::stats_json();
+  return text.c_str();
+}
+
+extern "C" FW_API const char* farwrite_tf_describe_json(void) {
+  static thread_local std::string text;
+  text = farwrite::plugin::describe_json();
+  return text.c_str();
+}
+
+extern "C" FW_API void farwrite_tf_reset_stats(void) { farwrite::plugin::reset_stats(); }

@@ -1,0 +1,39 @@
+// The sending half: from a tensor to a push.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "edge_facts.h"
+#include "route.h"
+#include "tensorflow/core/framework/rendezvous.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace farwrite::plugin {
+
+class Runtime;
+
+// What one push is about.
+struct Outgoing {
+  std::int64_t step = 0;
+  std::uint64_t sender = 0;  // own server's incarnation
+  tensorflow::Rendezvous::ParsedKey key;
+  tensorflow::Tensor tensor;
+  bool dead = false;
+  bool host_memory = true;  // the tensor's bytes are where this CPU reads them
+};
+
+enum class Pushed {
+  kYes,   // the receiver has it, or is gone
+  kPull,  // the receiver was told to ask for it: keep it where RecvTensor finds it
+};
+
+// `route` is resolved to kPush. Never blocks; copies at most the tensor. Before it returns kPull
+// the receiver may ask already: `keep` is called in between.
+Pushed push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
+            const std::function<void()>& keep);
+
+// Tells the receiver that this server has cleaned the step up.
+void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step);
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,58 @@
+#include "push_message.h"
+
+#include "record.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace farwrite::plugin {
+
+std::string encode(const PushMessage& message) {
+  RecordWriter record(64 + 8 * static_cast<std::size_t>(message.shape.dims()) +
+                      message.key.size() + message.payload.size());
+  record.number(PushMessage::kVersion);
+  record.number(message.kind);
+  record.number(static_cast<std::uint8_t>(message.dead));
+  record.number(static_cast<std::uint8_t>(message.shape.dims()));
+  record.number(static_cast<std::int32_t>(message.dtype));
+  record.number(message.receiver);
+  record.number(message.sender);
+  record.number(message.step);
+  record.number(message.tensor_bytes);
+  for (int axis = 0; axis < message.shape.dims(); ++axis) {
+    record.number(static_cast<std::int64_t>(message.shape.dim_size(axis)));
+  }
+  record.text(message.key);
+  record.raw(message.payload);
+  return record.bytes();
+}
+
+bool decode(std::string_view bytes, PushMessage* message) {
+  RecordReader record(bytes);
+  if (record.number<std::uint8_t>() != PushMessage::kVersion) return false;
+  message->kind = record.number<PushKind>();
+  message->dead = record.number<std::uint8_t>() != 0;
+  const std::uint8_t rank = record.number<std::uint8_t>();
+  message->dtype = static_cast<tensorflow::DataType>(record.number<std::int32_t>());
+  message->receiver = record.number<std::uint64_t>();
+  message->sender = record.number<std::uint64_t>();
+  message->step = record.number<std::int64_t>();
+  message->tensor_bytes = record.number<std::uint64_t>();
+  message->shape = tensorflow::TensorShape();
+  for (int axis = 0; axis < rank; ++axis) {
+    const std::int64_t size = record.number<std::int64_t>();
+    if (!record.ok() || !message->shape.AddDimWithStatus(size).ok()) return false;
+  }
+  message->key = record.text();
+  message->payload = record.rest();
+  if (!record.ok()) return false;
+
+  const bool plain = message->kind == PushKind::kInline || message->kind == PushKind::kAlias;
+  if (!plain || message->dead) return true;
+  if (!tensorflow::DataTypeCanUseMemcpy(message->dtype)) return false;
+  const std::uint64_t element = tensorflow::DataTypeSize(message->dtype);
+  const std::uint64_t elements = static_cast<std::uint64_t>(message->shape.num_elements());
+  if (element == 0 || elements > UINT64_MAX / element) return false;
+  if (message->tensor_bytes != elements * element) return false;
+  return message->kind == PushKind::kAlias || message->payload.size() == message->tensor_bytes;
+}
+
+}  // namespace farwrite::plugin

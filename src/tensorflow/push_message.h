@@ -1,0 +1,45 @@
+// PushMessage: what a push says of its tensor. It is the message of a channel notification; the
+// bytes of the tensor follow it, or come as a lease with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.pb.h"
+
+namespace farwrite::plugin {
+
+enum class PushKind : std::uint8_t {
+  kInline = 1,            // the tensor's bytes follow; also dead tensors and control edges
+  kAlias = 2,             // the tensor's bytes are lent
+  kSerialized = 3,        // a TensorProto follows
+  kSerializedLent = 4,    // a TensorProto is lent
+  kPull = 5,              // ask for it by RecvTensor
+  kStepGone = 6,          // the sender has cleaned the step up: forget what nobody took
+};
+
+// Identity (paper "RPC Considered Harmful", section 3.3, and TensorFlow's rendezvous): the
+// receiving server's incarnation, the step, and the full rendezvous key, which holds the sender's
+// incarnation, both devices, the edge and its frame and iteration.
+struct PushMessage {
+  static constexpr std::uint8_t kVersion = 1;
+
+  PushKind kind = PushKind::kInline;
+  bool dead = false;
+  std::uint64_t receiver = 0;  // incarnation of the server it is for
+  std::uint64_t sender = 0;    // incarnation of the server it is from
+  std::int64_t step = 0;
+  tensorflow::DataType dtype = tensorflow::DT_INVALID;
+  tensorflow::TensorShape shape;
+  std::uint64_t tensor_bytes = 0;
+  std::string_view key;
+  std::string_view payload;  // inline bytes
+};
+
+std::string encode(const PushMessage& message);
+// Views into `bytes`. False if it is malformed.
+bool decode(std::string_view bytes, PushMessage* message);
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,159 @@
+#include "receive.h"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "push_message.h"
+#include "runtime.h"
+#include "stats.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+std::atomic<std::int64_t> views{0};
+
+// A peer's memory as a tensor's buffer. It does not own the memory, and says so: no kernel takes it
+// for its output, and a variable that it was assigned to copies before it writes.
+class LentBuffer final : public tf::TensorBuffer {
+ public:
+  LentBuffer(View view, const void* data, std::size_t bytes)
+      : tf::TensorBuffer(const_cast<void*>(data)), view_(std::move(view)), bytes_(bytes) {
+    views.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~LentBuffer() override { views.fetch_sub(1, std::memory_order_relaxed); }
+
+  std::size_t size() const override { return bytes_; }
+  tf::TensorBuffer* root_buffer() override { return this; }
+  bool OwnsMemory() const override { return false; }
+  void FillAllocationDescription(tf::AllocationDescription* proto) const override {
+    proto->set_requested_bytes(static_cast<std::int64_t>(bytes_));
+    proto->set_allocator_name("farwrite_lent");
+  }
+
+ private:
+  const View view_;
+  const std::size_t bytes_;
+};
+
+tf::Tensor own_tensor(tf::DataType dtype, const tf::TensorShape& shape, const void* data,
+                      std::size_t bytes) {
+  tf::Tensor tensor(tf::cpu_allocator(), dtype, shape);
+  if (bytes > 0) std::memcpy(tensor.data(), data, bytes);
+  return tensor;
+}
+
+absl::Status map(const View& view, std::uint64_t expected, const void** data) {
+  std::uint64_t bytes = 0;
+  const FwStatus status(fw_view_map(view.get(), data, &bytes));
+  if (status != nullptr) {
+    return absl::UnavailableError("Farwrite: cannot see a tensor that a peer lent: " +
+                                  message_of(status));
+  }
+  if (bytes != expected) {
+    return absl::InternalError("Farwrite: a peer lent " + std::to_string(bytes) +
+                               " bytes for a tensor of " + std::to_string(expected));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void receive(const fw_notification& notification) {
+  View lent(notification.lent);
+  PushMessage message;
+  const std::string_view bytes(static_cast<const char*>(notification.message),
+                               notification.message_bytes);
+  if (!decode(bytes, &message)) {
+    LOG(ERROR) << "Farwrite: a peer pushed " << bytes.size()
+               << " bytes that are no push message; its plug-in may be of another version";
+    return;
+  }
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;
+  const StepId step{message.receiver, message.step};
+  if (message.kind == PushKind::kStepGone) {
+    runtime->mailbox().sender_dropped(step, message.sender);
+    return;
+  }
+  Arrival arrival;
+  arrival.kind = message.kind;
+  arrival.dead = message.dead;
+  arrival.sender = message.sender;
+  arrival.dtype = message.dtype;
+  arrival.shape = message.shape;
+  arrival.tensor_bytes = message.tensor_bytes;
+  arrival.lent = std::move(lent);
+  if (message.kind == PushKind::kInline && !message.dead) {
+    arrival.tensor =
+        own_tensor(message.dtype, message.shape, message.payload.data(), message.payload.size());
+  } else if (message.kind == PushKind::kSerialized) {
+    arrival.serialized = std::string(message.payload);
+  }
+  runtime->mailbox().deliver(step, message.key, std::move(arrival));
+}
+
+absl::Status materialize(Arrival arrival, bool copy, tf::Tensor* tensor) {
+  if (arrival.dead) return absl::OkStatus();
+  switch (arrival.kind) {
+    case PushKind::kInline:
+      // Loopback hands over the sender's own buffer; inline bytes are ours already.
+      if (copy && !arrival.tensor.RefCountIsOne()) {
+        count(stats().in_place_copies);
+        count(stats().copies);
+        *tensor = own_tensor(arrival.tensor.dtype(), arrival.tensor.shape(), arrival.tensor.data(),
+                             arrival.tensor.TotalBytes());
+      } else {
+        *tensor = std::move(arrival.tensor);
+      }
+      return absl::OkStatus();
+    case PushKind::kAlias: {
+      const void* data = nullptr;
+      const absl::Status mapped = map(arrival.lent, arrival.tensor_bytes, &data);
+      if (!mapped.ok()) return mapped;
+      if (copy) {
+        count(stats().in_place_copies);
+        count(stats().copies);
+        count(stats().bytes_copied, arrival.tensor_bytes);
+        *tensor = own_tensor(arrival.dtype, arrival.shape, data, arrival.tensor_bytes);
+        return absl::OkStatus();
+      }
+      auto* const buffer = new LentBuffer(std::move(arrival.lent), data, arrival.tensor_bytes);
+      *tensor = tf::Tensor(arrival.dtype, arrival.shape, buffer);
+      buffer->Unref();  // the tensor has its own reference
+      return absl::OkStatus();
+    }
+    case PushKind::kSerialized:
+    case PushKind::kSerializedLent: {
+      const void* data = arrival.serialized.data();
+      std::uint64_t bytes = arrival.serialized.size();
+      if (arrival.kind == PushKind::kSerializedLent) {
+        bytes = arrival.tensor_bytes;
+        const absl::Status mapped = map(arrival.lent, bytes, &data);
+        if (!mapped.ok()) return mapped;
+      }
+      tf::TensorProto proto;
+      if (bytes > INT32_MAX || !proto.ParseFromArray(data, static_cast<int>(bytes)) ||
+          !tensor->FromProto(proto)) {
+        return absl::InternalError("Farwrite: a peer pushed a tensor that cannot be parsed");
+      }
+      return absl::OkStatus();
+    }
+    case PushKind::kPull:
+    case PushKind::kStepGone:
+      break;
+  }
+  return absl::InternalError("Farwrite: this arrival brings no tensor");
+}
+
+std::int64_t held_views() { return views.load(std::memory_order_relaxed); }
+
+}  // namespace farwrite::plugin

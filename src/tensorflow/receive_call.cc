@@ -1,0 +1,94 @@
+#include "receive_call.h"
+
+#include <utility>
+
+#include "edge_facts.h"
+#include "receive.h"
+#include "runtime.h"
+#include "stats.h"
+
+namespace farwrite::plugin {
+
+namespace tf = ::tensorflow;
+
+ReceiveCall::ReceiveCall(Rendezvous* rendezvous,
+                         const tf::RendezvousInterface::ParsedKey& key, const Args& args,
+                         Done done)
+    : rendezvous_(tsl::core::GetNewRef(rendezvous)),
+      key_(key),
+      args_(args),
+      done_(std::move(done)) {}
+
+absl::Status ReceiveCall::status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+void ReceiveCall::begin(const std::shared_ptr<Route>& route) {
+  rendezvous_->RegisterCall(this, args_);  // an aborted step settles the call in here
+  route->when_resolved(
+      [self = shared_from_this()](const Route& resolved) { self->route_resolved(resolved); });
+}
+
+void ReceiveCall::route_resolved(const Route& route) {
+  if (route.outcome() == Route::State::kFailed) {
+    fail(route.failure());
+    return;
+  }
+  if (route.outcome() == Route::State::kStock) {
+    count(stats().pulls_stock_peer);
+    Arrival arrival;
+    arrival.kind = PushKind::kPull;
+    deliver(std::move(arrival));
+    return;
+  }
+  RendezvousMgr& manager = *rendezvous_->manager_;
+  PeerProcess* const process = route.reach().process.get();
+  manager.runtime().mailbox().wait({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
+                                   shared_from_this(), process);
+  // It may have gone before the mailbox knew of the wait.
+  if (process != nullptr && process->ended()) {
+    fail(absl::UnavailableError("Farwrite: the peer at " + process->endpoint() + " is gone"));
+  }
+}
+
+bool ReceiveCall::deliver(Arrival arrival) {
+  if (settled_.exchange(true)) return false;
+  arrival_ = std::move(arrival);
+  rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
+  return true;
+}
+
+void ReceiveCall::fail(const absl::Status& status) {
+  if (settled_.exchange(true)) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+  }
+  rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
+}
+
+void ReceiveCall::finish() {
+  RendezvousMgr& manager = *rendezvous_->manager_;
+  absl::Status status = this->status();
+  if (!status.ok()) {
+    manager.runtime().mailbox().forget({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
+                                       this);
+  }
+  rendezvous_->DeregisterCall(this, args_);
+  const Done done = std::move(done_);
+  if (status.ok() && arrival_.kind == PushKind::kPull) {
+    count(stats().pulls_received);
+    rendezvous_->pull(key_, args_, done);
+    return;
+  }
+  tf::Tensor tensor;
+  const bool dead = arrival_.dead;
+  if (status.ok()) {
+    const bool copy = facts_of(key_).in_place;
+    status = materialize(std::move(arrival_), copy, &tensor);
+  }
+  done(status, Args(), args_, tensor, dead);
+}
+
+}  // namespace farwrite::plugin

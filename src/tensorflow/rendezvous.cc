@@ -1,0 +1,202 @@
+#include "rendezvous.h"
+
+#include <string>
+#include <utility>
+
+#include "push.h"
+#include "receive_call.h"
+#include "runtime.h"
+#include "stats.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/device.h"
+
+namespace farwrite::plugin {
+
+namespace tf = ::tensorflow;
+
+Rendezvous::Rendezvous(RendezvousMgr* manager, const tf::WorkerEnv* env, std::int64_t step_id)
+    : tf::BaseRemoteRendezvous(env, step_id), manager_(manager) {
+  manager_->add(step_id, this);
+}
+
+Rendezvous::~Rendezvous() { manager_->remove(step_id_, this); }
+
+std::shared_ptr<Route> Rendezvous::route_to(const tf::DeviceNameUtils::ParsedName& device,
+                                            absl::Status* status) {
+  std::string task;
+  if (!tf::DeviceNameUtils::GetTaskName(device, &task)) {
+    *status = absl::InvalidArgumentError("Farwrite: a rendezvous key names no task");
+    return nullptr;
+  }
+  return manager_->routes().find(session(), task);
+}
+
+absl::Status Rendezvous::aborted() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return aborted_;
+}
+
+absl::Status Rendezvous::keep(const ParsedKey& key, const tf::RendezvousInterface::Args& args,
+                              const tf::Tensor& value, bool is_dead) {
+  return tf::BaseRemoteRendezvous::Send(key, args, value, is_dead);
+}
+
+absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterface::Args& args,
+                              const tf::Tensor& value, bool is_dead) {
+  if (IsSameWorker(key.src, key.dst)) return keep(key, args, value, is_dead);
+  absl::Status status = aborted();
+  if (!status.ok()) return status;
+  const std::shared_ptr<Route> route = route_to(key.dst, &status);
+  if (route == nullptr) return status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pushed_to_.insert(route);
+  }
+  auto outgoing = std::make_shared<Outgoing>();
+  outgoing->step = step_id_;
+  outgoing->sender = manager_->server();
+  outgoing->key = key;
+  outgoing->tensor = value;
+  outgoing->dead = is_dead;
+  outgoing->host_memory = key.src.type == "CPU" && key.dst.type == "CPU";
+  route->when_resolved([self = tsl::core::GetNewRef(this).release(), outgoing,
+                        args](const Route& resolved) {
+    const tsl::core::RefCountPtr<Rendezvous> owned(self);
+    const auto keep = [&] {
+      // An aborted step keeps nothing, and its receiver is aborted, too.
+      (void)owned->keep(outgoing->key, args, outgoing->tensor, outgoing->dead);
+    };
+    switch (resolved.outcome()) {
+      case Route::State::kPush:
+        (void)push(owned->manager_->runtime(), resolved, *outgoing, keep);
+        break;
+      case Route::State::kStock:
+        keep();
+        break;
+      case Route::State::kFailed:
+      case Route::State::kMeeting:
+        owned->StartAbort(resolved.failure());
+        break;
+    }
+  });
+  return absl::OkStatus();
+}
+
+void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
+                                     const tf::RendezvousInterface::Args& args,
+                                     DoneCallback done) {
+  absl::Status status;
+  const std::shared_ptr<Route> route = route_to(key.src, &status);
+  if (route == nullptr) {
+    done(status, tf::RendezvousInterface::Args(), args, tf::Tensor(), false);
+    return;
+  }
+  std::make_shared<ReceiveCall>(this, key, args, std::move(done))->begin(route);
+}
+
+void Rendezvous::pull(const ParsedKey& key, const tf::RendezvousInterface::Args& args,
+                      DoneCallback done) {
+  tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> stock;
+  absl::Status status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status = aborted_;
+    if (status.ok() && stock_ == nullptr) {
+      stock_ = manager_->make_stock(step_id_);
+      status = stock_->Initialize(session());
+    }
+    if (status.ok()) stock = tsl::core::GetNewRef(stock_.get());
+  }
+  if (!status.ok()) {
+    done(status, tf::RendezvousInterface::Args(), args, tf::Tensor(), false);
+    return;
+  }
+  stock->RecvAsync(key, args, std::move(done));
+}
+
+void Rendezvous::StartAbort(const absl::Status& status) {
+  tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> stock;
+  if (!IsRemoteEagerContextDefault()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (aborted_.ok()) aborted_ = status;
+    if (stock_ != nullptr) stock = tsl::core::GetNewRef(stock_.get());
+  }
+  tf::BaseRemoteRendezvous::StartAbort(status);
+  if (stock != nullptr) stock->StartAbort(status);
+}
+
+void Rendezvous::step_ended() {
+  std::set<std::shared_ptr<Route>> routes;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_) return;
+    ended_ = true;
+    if (aborted_.ok()) aborted_ = absl::AbortedError("Farwrite: the step has ended");
+    routes.swap(pushed_to_);
+  }
+  for (const std::shared_ptr<Route>& route : routes) {
+    route->when_resolved([server = manager_->server(), step = step_id_](const Route& resolved) {
+      push_step_gone(resolved, server, step);
+    });
+  }
+}
+
+RendezvousMgr::RendezvousMgr(const tf::WorkerEnv* env, Runtime* runtime)
+    : tf::RpcRendezvousMgr(env), env_(env), runtime_(runtime) {}
+
+std::uint64_t RendezvousMgr::server() { return routes().server(); }
+
+// Not in the constructor: the server makes its devices later.
+Routes& RendezvousMgr::routes() {
+  std::call_once(routes_made_, [this] {
+    const std::uint64_t server = env_->device_mgr->HostCPU()->attributes().incarnation();
+    routes_ = std::make_unique<Routes>(runtime_, server);
+  });
+  return *routes_;
+}
+
+tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::Create(
+    std::int64_t step_id, const tf::WorkerEnv* env) {
+  return tsl::core::RefCountPtr<tf::BaseRemoteRendezvous>(new Rendezvous(this, env, step_id));
+}
+
+tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::make_stock(std::int64_t step_id) {
+  return tf::RpcRendezvousMgr::Create(step_id, env_);
+}
+
+void RendezvousMgr::add(std::int64_t step_id, Rendezvous* rendezvous) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  steps_[step_id] = rendezvous;
+}
+
+void RendezvousMgr::remove(std::int64_t step_id, const Rendezvous* rendezvous) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = steps_.find(step_id);
+  if (found != steps_.end() && found->second == rendezvous) steps_.erase(found);
+}
+
+void RendezvousMgr::RecvLocalAsync(std::int64_t step_id, const tf::Rendezvous::ParsedKey& key,
+                                   tf::Rendezvous::DoneCallback done) {
+  tf::RpcRendezvousMgr::RecvLocalAsync(
+      step_id, key,
+      [done = std::move(done)](const absl::Status& status, const tf::Rendezvous::Args& send_args,
+                               const tf::Rendezvous::Args& receive_args, const tf::Tensor& tensor,
+                               bool is_dead) {
+        count(stats().grpc_recv_tensor_calls);
+        count(stats().grpc_recv_tensor_bytes, tensor.TotalBytes());
+        done(status, send_args, receive_args, tensor, is_dead);
+      });
+}
+
+void RendezvousMgr::Cleanup(std::int64_t step_id) {
+  {
+    // Under the lock, which its destructor takes first, the rendezvous is whole.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = steps_.find(step_id);
+    if (found != steps_.end()) found->second->step_ended();
+  }
+  runtime_->mailbox().step_ended({server(), step_id});
+  tf::RpcRendezvousMgr::Cleanup(step_id);
+}
+
+}  // namespace farwrite::plugin

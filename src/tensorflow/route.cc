@@ -1,0 +1,151 @@
+#include "route.h"
+
+#include "meeting.h"
+#include "runtime.h"
+#include "tensorflow/core/distributed_runtime/call_options.h"
+#include "tensorflow/core/distributed_runtime/worker_cache.h"
+#include "tensorflow/core/distributed_runtime/worker_interface.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+// A peer's answer may wait for its attempt to connect to us.
+constexpr std::int64_t kMeetTimeout = 20'000;  // ms
+// A peer may not serve yet. Stock waits for its first RPC, too.
+constexpr int kAttempts = 40;
+constexpr std::int64_t kBetweenAttempts = 250'000;  // us
+
+// One call to a peer, alive until it is answered.
+struct Call {
+  std::shared_ptr<tf::WorkerCacheInterface> cache;
+  tf::WorkerInterface* worker = nullptr;
+  tf::CallOptions options;
+  tf::RecvBufRequest request;
+  tf::RecvBufResponse response;
+};
+
+bool may_come_yet(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+bool Route::stale() const {
+  const State state = this->state();
+  if (state == State::kFailed) return true;
+  return state == State::kPush && reach_.process != nullptr && reach_.process->ended();
+}
+
+void Route::when_resolved(Resolved resolved) {
+  if (state() == State::kMeeting) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (state() == State::kMeeting) {
+      waiting_.push_back(std::move(resolved));
+      return;
+    }
+  }
+  resolved(*this);
+}
+
+// What waits goes first, so that nothing overtakes it; only then do others see the state.
+void Route::resolve(State state) {
+  outcome_ = state;
+  while (true) {
+    std::vector<Resolved> waiting;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (waiting_.empty()) {
+        state_.store(state, std::memory_order_release);
+        return;
+      }
+      waiting.swap(waiting_);
+    }
+    for (const Resolved& resolved : waiting) resolved(*this);
+  }
+}
+
+std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task) {
+  Cache cache = session->GetSharedWorkerCache();
+  std::shared_ptr<Route> route;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto key = std::make_pair(static_cast<const void*>(cache.get()), task);
+    const auto found = routes_.find(key);
+    if (found != routes_.end() && found->second.cache.lock() == cache &&
+        !found->second.route->stale()) {
+      return found->second.route;
+    }
+    for (auto at = routes_.begin(); at != routes_.end();) {
+      at = at->second.cache.expired() ? routes_.erase(at) : std::next(at);
+    }
+    route = std::shared_ptr<Route>(new Route(task));
+    routes_[key] = {cache, route};
+  }
+  meet(route, std::move(cache), 1);
+  return route;
+}
+
+void Routes::meet(std::shared_ptr<Route> route, Cache cache, int attempt) {
+  const auto call = std::make_shared<Call>();
+  call->worker = cache->GetOrCreateWorker(route->task());
+  if (call->worker == nullptr) {
+    route->failure_ = absl::NotFoundError("Farwrite: no task " + route->task() + " in the cluster");
+    route->resolve(Route::State::kFailed);
+    return;
+  }
+  call->cache = std::move(cache);
+  call->options.SetTimeout(kMeetTimeout);
+  Introduction own;
+  own.server = server_;
+  own.process = runtime_->peers().own();
+  write_request(own, &call->request);
+  call->worker->RecvBufAsync(
+      &call->options, &call->request, &call->response,
+      [this, call, route = std::move(route), attempt](const absl::Status& status) {
+        call->cache->ReleaseWorker(route->task(), call->worker);
+        // Not here: the caller may hold locks, or this be a thread of gRPC's.
+        runtime_->schedule(
+            [this, call, route, status, attempt] {
+              met(route, call->cache, status, call->response, attempt);
+            });
+      });
+}
+
+void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache,
+                 const absl::Status& status, const tf::RecvBufResponse& response, int attempt) {
+  if (may_come_yet(status)) {
+    if (attempt < kAttempts) {
+      tf::Env::Default()->SchedClosureAfter(
+          kBetweenAttempts, [this, route, cache, attempt] { meet(route, cache, attempt + 1); });
+      return;
+    }
+    route->failure_ = absl::Status(status.code(), "Farwrite: cannot meet " + route->task() + ": " +
+                                                      std::string(status.message()));
+    route->resolve(Route::State::kFailed);
+    return;
+  }
+  Introduction peer;
+  const absl::Status read = status.ok() ? read_response(response, &peer) : status;
+  if (!read.ok()) {
+    LOG(INFO) << "Farwrite: " << route->task()
+              << " has no plug-in, its tensors go by gRPC: " << read.message();
+    route->reach_.refusal = "the peer has no plug-in: " + std::string(read.message());
+    route->resolve(Route::State::kStock);
+    return;
+  }
+  const ProcessId id = ProcessId::of(peer.process);
+  if (!peer.refusal.empty()) runtime_->peers().refused_by(id, peer.refusal);
+  runtime_->peers().reach(peer.process, [route, peer](const Reach& reach) {
+    route->server_ = peer.server;
+    route->reach_ = reach;
+    const bool push = reach.loopback || reach.process != nullptr;
+    route->resolve(push ? Route::State::kPush : Route::State::kStock);
+  });
+}
+
+}  // namespace farwrite::plugin

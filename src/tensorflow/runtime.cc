@@ -1,0 +1,65 @@
+#include "runtime.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "arena_allocator.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace farwrite::plugin {
+namespace {
+
+// A step's continuation is short: it puts nodes into TensorFlow's own pools.
+constexpr int kThreads = 4;
+
+std::atomic<Runtime*> the_runtime{nullptr};
+std::atomic<pid_t> the_process{0};
+
+const char* environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && value[0] != '\0' ? value : nullptr;
+}
+
+}  // namespace
+
+Runtime::Runtime(fw_device* device)
+    : device_(device),
+      peers_(std::make_unique<Peers>(device, &mailbox_)),
+      pool_(std::make_unique<tsl::thread::ThreadPool>(
+          tsl::Env::Default(), tsl::ThreadOptions(), "farwrite", kThreads,
+          /*low_latency_hint=*/false)) {}
+
+absl::Status Runtime::open(Runtime** runtime) {
+  static std::mutex* const mutex = new std::mutex;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  if ((*runtime = current()) != nullptr) return absl::OkStatus();
+
+  fw_device_options options{};
+  options.struct_size = sizeof(options);
+  options.fabrics = environment("FARWRITE_FABRIC");
+  options.token = environment("FARWRITE_TOKEN");
+  options.listen = environment("FARWRITE_LISTEN");
+  fw_device* device = nullptr;
+  const FwStatus opened(fw_device_open(&options, &device));
+  if (opened != nullptr) {
+    return absl::UnavailableError("Farwrite: cannot open a device: " + message_of(opened));
+  }
+  *runtime = new Runtime(device);
+  ArenaAllocator::use(device);
+  std::thread([peers = (*runtime)->peers_.get()] { peers->accept_loop(); }).detach();
+  the_process.store(getpid());
+  the_runtime.store(*runtime, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+Runtime* Runtime::current() {
+  Runtime* const runtime = the_runtime.load(std::memory_order_acquire);
+  return runtime != nullptr && the_process.load() == getpid() ? runtime : nullptr;
+}
+
+}  // namespace farwrite::plugin

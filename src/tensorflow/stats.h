@@ -1,0 +1,65 @@
+// Counters of the plug-in: what moved how, and why not better. Public, because copies per transfer
+// are the honest evidence.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace farwrite::plugin {
+
+// clang-format off
+#define FARWRITE_PLUGIN_COUNTERS(X)                                                            \
+  X(pushes_inline)            /* small tensors and dead ones, inside the notification */       \
+  X(pushes_dead)              /* of these, dead tensors */                                     \
+  X(pushes_alias)             /* a lease on the sender's memory */                             \
+  X(pushes_serialized)        /* strings and variants, as TensorFlow's own proto */            \
+  X(pushes_pull)              /* "ask me by RPC" */                                            \
+  X(pushes_loopback)          /* to another server in this process */                          \
+  X(zero_copy_tensors)        /* lent from where the kernel wrote them */                      \
+  X(staged_tensors)           /* copied into registered memory by the sender */                \
+  X(staged_foreign_memory)    /* of these, allocated outside registered memory */              \
+  X(staged_unaligned)         /* of these, a slice the receiver could not use as it lies */    \
+  X(snapshot_tensors)         /* of a ref variable, which may change while it is looked at */  \
+  X(in_place_copies)          /* made by the receiver for a kernel that writes its input */    \
+  X(copies)                   /* of tensor bytes, staging, snapshots and in-place together */  \
+  X(bytes_pushed)             /* tensor bytes that crossed tasks by push */                    \
+  X(bytes_copied)             /* of these, bytes that were copied once more than inline */     \
+  X(received)                 /* tensors handed to their consumer */                           \
+  X(received_early)           /* of these, those that were there before they were asked for */ \
+  X(pulls_received)           /* tensors asked for by RPC because the sender said so */        \
+  X(pulls_no_memory)          /* reason: no room in registered memory or the peer's quota */   \
+  X(pulls_device_memory)      /* reason: not in host memory */                                 \
+  X(pulls_stock_peer)         /* reason: the peer has no plug-in, or cannot be reached by it */ \
+  X(dropped_gone_step)        /* arrived after their step had ended */                         \
+  X(dropped_dead_peer)        /* sent to a peer that had gone */                               \
+  X(leases_out)               /* leases given with a push */                                   \
+  X(leases_returned)          /* and given back, or ended by the peer's death */               \
+  X(copy_on_write)            /* variables replaced while a peer looked at them */             \
+  X(arena_refusals)           /* allocations that fell back to malloc */                       \
+  X(grpc_recv_tensor_calls)   /* RecvTensor calls this process answered */                     \
+  X(grpc_recv_tensor_bytes)                                                                    \
+  X(grpc_feeds)               /* tensors fed to this task by RunGraph over gRPC */             \
+  X(grpc_feed_bytes)                                                                           \
+  X(grpc_fetches)             /* tensors fetched from this task by RunGraph over gRPC */       \
+  X(grpc_fetch_bytes)
+// clang-format on
+
+struct Stats {
+#define FARWRITE_PLUGIN_DECLARE(name) std::atomic<std::uint64_t> name{0};
+  FARWRITE_PLUGIN_COUNTERS(FARWRITE_PLUGIN_DECLARE)
+#undef FARWRITE_PLUGIN_DECLARE
+};
+
+Stats& stats();
+void reset_stats();
+
+inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
+
+// "a":1,"b":2 without the braces.
+std::string counters_json();
+std::string json_quoted(const std::string& text);
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,27 @@
+// Farwrite's statuses as TensorFlow's.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "farwrite/c_api.h"
+
+namespace farwrite::plugin {
+
+struct FreeStatus {
+  void operator()(fw_status* status) const { fw_status_free(status); }
+};
+using FwStatus = std::unique_ptr<fw_status, FreeStatus>;
+
+inline std::string message_of(const FwStatus& status) {
+  return status == nullptr ? "ok" : fw_status_message(status.get());
+}
+
+struct ReleaseView {
+  void operator()(fw_view* view) const { fw_view_release(view); }
+};
+// What a peer lent; the lease ends with it.
+using View = std::unique_ptr<fw_view, ReleaseView>;
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,28 @@
+// Worker: TensorFlow's gRPC worker, which also answers meetings and counts the tensors that are
+// fed and fetched over gRPC.
+#pragma once
+
+#include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
+
+namespace farwrite::plugin {
+
+class Runtime;
+
+class Worker final : public tensorflow::GrpcWorker {
+ public:
+  Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, Runtime* runtime)
+      : tensorflow::GrpcWorker(env, config), runtime_(runtime) {}
+
+  void RunGraphAsync(tensorflow::CallOptions* options,
+                     tensorflow::RunGraphRequestWrapper* request,
+                     tensorflow::MutableRunGraphResponseWrapper* response,
+                     tensorflow::StatusCallback done) override;
+  void RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::RecvBufRequest* request,
+                    tensorflow::RecvBufResponse* response,
+                    tensorflow::StatusCallback done) override;
+
+ private:
+  Runtime* const runtime_;
+};
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,185 @@
+"""Real clusters on this machine: every task and every client a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).parent / "programs"
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "PYTHONPATH": os.pathsep.join([str(PROGRAMS), *filter(None, [os.environ.get("PYTHONPATH")])]),
+}
+STOCK = "grpc"
+FARWRITE = "grpc+farwrite"
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [held.getsockname()[1] for held in sockets]
+    for held in sockets:
+        held.close()
+    return ports
+
+
+class Task:
+    """One server process."""
+
+    def __init__(
+        self,
+        cluster: dict[str, list[str]],
+        job: str,
+        index: int,
+        protocol: str,
+        environment: Mapping[str, str],
+        log: Path,
+    ) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    str(PROGRAMS / "task.py"),
+                    protocol,
+                    json.dumps(cluster),
+                    job,
+                    str(index),
+                ],
+                env={**os.environ, **QUIET, **environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+            )
+
+    def wait_until_up(self) -> None:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.strip() == "up", f"the task did not start:\n{self.log.read_text()[-3000:]}"
+
+    def stats(self) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("stats\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class Cluster:
+    """Tasks of several jobs. `protocols` may give one task another protocol than the rest."""
+
+    def __init__(
+        self,
+        folder: Path,
+        jobs: Mapping[str, int],
+        protocol: str,
+        environment: Mapping[str, str] | None = None,
+        protocols: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.protocol = protocol
+        self.environment = dict(environment or {})
+        self.protocols = dict(protocols or {})
+        ports = iter(free_ports(sum(jobs.values())))
+        self.addresses = {
+            job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()
+        }
+        self.tasks: dict[str, Task] = {}
+        for job, count in jobs.items():
+            for index in range(count):
+                self.start(job, index)
+        for task in self.tasks.values():
+            task.wait_until_up()
+
+    def start(self, job: str, index: int) -> Task:
+        name = f"{job}{index}"
+        task = Task(
+            self.addresses,
+            job,
+            index,
+            self.protocols.get(name, self.protocol),
+            self.environment,
+            self.folder / f"{name}.log",
+        )
+        self.tasks[name] = task
+        return task
+
+    def start_program(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start programs/`program` as a client; it prints JSON as its last line."""
+        return subprocess.Popen(
+            [
+                sys.executable,
+                str(PROGRAMS / program),
+                self.protocol,
+                json.dumps(self.addresses),
+                *arguments,
+            ],
+            env={**os.environ, **QUIET, **self.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, program: str, *arguments: str, seconds: float = 100) -> Any:
+        client = self.start_program(program, *arguments)
+        return finish(client, seconds)
+
+    def stats(self) -> dict[str, dict[str, Any]]:
+        return {name: task.stats() for name, task in self.tasks.items()}
+
+    def total(self, counter: str) -> int:
+        return sum(int(stats.get(counter, 0)) for stats in self.stats().values())
+
+    def close(self) -> None:
+        for task in self.tasks.values():
+            if task.process.poll() is None:
+                task.signal(signal.SIGCONT)
+            task.kill()
+
+
+def finish(client: subprocess.Popen[str], seconds: float = 100) -> Any:
+    """Wait for a client and return what its last line says."""
+    try:
+        output, errors = client.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        client.kill()
+        output, errors = client.communicate()
+        raise AssertionError(f"the client hangs:\n{output[-2000:]}\n{errors[-3000:]}") from None
+    assert client.returncode == 0, f"the client failed:\n{output[-2000:]}\n{errors[-4000:]}"
+    return json.loads(output.strip().splitlines()[-1])
+
+
+@contextmanager
+def cluster(
+    folder: Path,
+    jobs: Mapping[str, int],
+    protocol: str = FARWRITE,
+    environment: Mapping[str, str] | None = None,
+    protocols: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    made = Cluster(folder, jobs, protocol, environment, protocols)
+    try:
+        yield made
+    finally:
+        made.close()
