@@ -1,0 +1,169 @@
+"""TensorFlow 2 against two tasks: functions, eager copies, ParameterServerStrategy."""
+
+import numpy as np
+from client import ADDRESSES, PROTOCOL, answer, digest, tf
+
+CASES = {}
+A, B = "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+@case
+def function_over_two_tasks():
+    @tf.function
+    def step(value):
+        with tf.device(A):
+            grown = value * 2.0 + 1.0
+        with tf.device(B):
+            squared = tf.sqrt(grown)
+        with tf.device(A):
+            return tf.reduce_sum(squared), squared
+
+    return [step(tf.cast(tf.range(count), tf.float32)) for count in (1, 3000, 100_000, 3000, 1)]
+
+
+@case
+def function_with_branches_and_loops():
+    @tf.function
+    def step(flag, value):
+        with tf.device(A):
+            grown = value + 1.0
+        for _ in tf.range(7):
+            with tf.device(B):
+                grown = grown * 1.25
+            if flag:
+                with tf.device(A):
+                    grown = grown - 0.5
+        return grown
+
+    value = tf.cast(tf.range(20_000), tf.float32)
+    return [step(tf.constant(flag), value) for flag in (True, False, True)]
+
+
+@case
+def several_functions_at_once():
+    import threading
+
+    @tf.function
+    def step(seed):
+        with tf.device(A):
+            drawn = tf.random.stateless_uniform([50_000], [1, seed])
+        with tf.device(B):
+            return tf.reduce_max(tf.sqrt(drawn))
+
+    results = {}
+
+    def work(first):
+        for seed in range(first, 24, 4):
+            results[seed] = float(step(tf.constant(seed)))
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results[seed] for seed in sorted(results)]
+
+
+@case
+def eager_copies():
+    with tf.device(A):
+        made = tf.random.stateless_uniform([70_000], [5, 6])
+        text = tf.strings.as_string(tf.range(5000))
+    with tf.device(B):
+        results = [tf.identity(made) * 2, tf.strings.length(text)]
+        local = tf.constant(np.arange(30_000, dtype=np.float32))
+        results.append(local + 1)
+    results.append(made + 1)
+    return results
+
+
+@case
+def variables_on_a_task():
+    with tf.device(A):
+        weights = tf.Variable(tf.zeros([40_000]))
+
+    @tf.function
+    def step(rate):
+        with tf.device(B):
+            gradient = tf.sin(weights) + 1.0
+        weights.assign_sub(rate * gradient)
+
+    for _ in range(10):
+        step(tf.constant(0.1))
+    return weights.read_value()
+
+
+@case
+def gradients_through_two_tasks():
+    with tf.device(A):
+        first = tf.Variable(tf.random.stateless_normal([64, 256], [1, 1]))
+    with tf.device(B):
+        second = tf.Variable(tf.random.stateless_normal([256, 8], [2, 2]))
+
+    @tf.function
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            with tf.device(A):
+                hidden = tf.nn.relu(inputs @ first)
+            with tf.device(B):
+                loss = tf.reduce_mean(tf.square(hidden @ second))
+        for variable, gradient in zip(
+            (first, second), tape.gradient(loss, (first, second)), strict=True
+        ):
+            variable.assign_sub(0.01 * gradient)
+        return loss
+
+    inputs = tf.random.stateless_normal([32, 64], [3, 3])
+    return [step(inputs) for _ in range(5)] + [first.read_value(), second.read_value()]
+
+
+def parameter_server_strategy():
+    """One worker and no parallel steps, so that the order is known."""
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(ADDRESSES), rpc_layer=PROTOCOL
+    )
+    strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        dense = tf.Variable(tf.random.stateless_normal([128, 64], [1, 2]))
+        table = tf.Variable(tf.random.stateless_normal([1000, 16], [3, 4]))
+
+    @tf.function
+    def step(seed):
+        ids = tf.random.stateless_uniform([50], [5, seed], 0, 1000, tf.int32)
+        inputs = tf.random.stateless_normal([50, 128], [6, seed])
+        with tf.GradientTape() as tape:
+            rows = tf.nn.embedding_lookup(table, ids)
+            loss = tf.reduce_mean(tf.square(inputs @ dense)) + tf.reduce_mean(tf.square(rows))
+        gradients = tape.gradient(loss, [dense, table])
+        dense.assign_sub(0.05 * gradients[0])
+        table.scatter_sub(tf.IndexedSlices(0.05 * gradients[1].values, gradients[1].indices))
+        return loss
+
+    losses = []
+    for seed in range(8):
+        remote = coordinator.schedule(step, args=(tf.constant(seed),))
+        coordinator.join()
+        losses.append(remote.fetch())
+    return [*losses, dense.read_value(), table.read_value()]
+
+
+def main():
+    digests = {"parameter_server_strategy": digest(parameter_server_strategy())}
+    for name, run in CASES.items():
+        digests[name] = digest(run())
+    plugin = {}
+    if PROTOCOL != "grpc":
+        import farwrite.tensorflow
+
+        plugin = {"grpc_recv_tensor_calls": dict(farwrite.tensorflow.stats())["grpc_recv_tensor_calls"]}
+    answer({"digests": digests, **plugin})
+
+
+if __name__ == "__main__":
+    main()
