@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "abi.h"
+#include "grpc_tally.h"
 #include "rendezvous.h"
 #include "runtime.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
@@ -23,6 +24,9 @@ class Server final : public tf::GrpcServer {
   absl::Status init(Runtime* runtime, tf::DeviceMgr* devices) {
     tf::GrpcServerOptions options;
     options.local_device_mgr = devices;
+    options.service_func = [](const tf::WorkerEnv*, ::grpc::ServerBuilder* builder) {
+      install_grpc_tally(builder);
+    };
     options.rendezvous_mgr_func = [runtime](const tf::WorkerEnv* env) {
       return new RendezvousMgr(env, runtime);
     };

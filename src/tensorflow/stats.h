@@ -39,10 +39,11 @@ namespace farwrite::plugin {
   X(arena_refusals)           /* allocations that fell back to malloc */                       \
   X(grpc_recv_tensor_calls)   /* RecvTensor calls this process answered */                     \
   X(grpc_recv_tensor_bytes)                                                                    \
-  X(grpc_feeds)               /* tensors fed to this task by RunGraph over gRPC */             \
+  X(grpc_feeds)               /* tensors that clients and masters fed over gRPC */             \
   X(grpc_feed_bytes)                                                                           \
-  X(grpc_fetches)             /* tensors fetched from this task by RunGraph over gRPC */       \
-  X(grpc_fetch_bytes)
+  X(grpc_fetches)             /* tensors that they asked for */                                \
+  X(grpc_eager_inputs)        /* tensors inside the eager calls of a client */                 \
+  X(grpc_eager_input_bytes)
 // clang-format on
 
 struct Stats {

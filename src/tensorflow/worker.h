@@ -1,5 +1,4 @@
-// Worker: TensorFlow's gRPC worker, which also answers meetings and counts the tensors that are
-// fed and fetched over gRPC.
+// Worker: TensorFlow's gRPC worker, which also answers meetings.
 #pragma once
 
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
@@ -13,10 +12,6 @@ class Worker final : public tensorflow::GrpcWorker {
   Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, Runtime* runtime)
       : tensorflow::GrpcWorker(env, config), runtime_(runtime) {}
 
-  void RunGraphAsync(tensorflow::CallOptions* options,
-                     tensorflow::RunGraphRequestWrapper* request,
-                     tensorflow::MutableRunGraphResponseWrapper* response,
-                     tensorflow::StatusCallback done) override;
   void RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::RecvBufRequest* request,
                     tensorflow::RecvBufResponse* response,
                     tensorflow::StatusCallback done) override;
