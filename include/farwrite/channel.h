@@ -36,7 +36,8 @@ class ChannelState;
 struct Notification {
   std::uint32_t tag = 0;
   std::uint32_t lane = 0;
-  std::vector<std::byte> message;  // empty unless it came from Channel::send
+  std::vector<std::byte> message;  // empty unless it came from Channel::send or lend
+  RemoteRegion lent = {};          // valid() if it came from lend: leased already
 };
 
 enum class Direction : std::uint8_t { kToRemote, kFromRemote };
@@ -95,7 +96,9 @@ class FARWRITE_API Channel {
                                std::uint32_t tag, std::uint32_t lane = 0);
   Completion flush();
 
-  // A view of the peer's bytes without a copy. kUnsupported where the fabric cannot map them.
+  // A view of the peer's bytes without a copy. kUnsupported where the fabric cannot map them. The
+  // first view of lent memory may wait for the peer, as long as it lives and the channel is open:
+  // not from a handler.
   Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length);
 
   // The paper's facade over write + flush and read; returns when the bytes are where they belong.
@@ -110,6 +113,16 @@ class FARWRITE_API Channel {
   Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
   std::uint64_t max_message_bytes() const;
 
+  // A message, and with it a lease on `memory`, which lies wholly in one segment of this device's
+  // send memory (Device::contains): the peer finds it in Notification::lent and looks at it without
+  // asking. `returned` runs exactly once, on any thread: when the peer has dropped the last handle
+  // and Alias, its death is proven, or this device closes. It must not block. It never runs if the
+  // Completion is done with an error when lend() returns. Until it runs, the bytes must neither
+  // change nor be freed. kResourceExhausted over send_limit_per_peer; kUnsupported if the peer
+  // speaks wire version 1.
+  Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
+                  std::uint32_t tag = 0, std::uint32_t lane = 0);
+
   // Takes the next notification of any lane: polls for DeviceOptions::spin, then blocks. Waits on
   // while the peer is silent. After a peer's death, what had arrived is still delivered first.
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
@@ -121,6 +134,12 @@ class FARWRITE_API Channel {
   // the previous handler is not running; called inside a handler, it fails with
   // kFailedPrecondition.
   Status on_notification(std::function<void(Notification)> handler);
+  // `handler` is called once, when the peer has gone: after the last notification was handed to the
+  // notification handler, or queued; at once if that is over already. `good_order`: the peer closed
+  // the channel; otherwise its death is proven or the channel is broken, and the Status says why.
+  // Not called for a silent peer, nor once close() was called, which waits for one that runs.
+  // Replaces an earlier handler. It must not block.
+  Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
 
   // --- Memory and names.
 

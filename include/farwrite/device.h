@@ -65,7 +65,13 @@ class FARWRITE_API Device {
   // Memory that peers may read or alias, and nobody but this process may write. 64-byte aligned,
   // contents undefined.
   Result<MemoryRegion> allocate(std::uint64_t bytes);
-  // Whether `pointer` lies in memory from allocate(). Lock-free.
+  // The same memory without a region of its own, for allocators: only Channel::lend() shows it to a
+  // peer. nullptr when the limit is reached, the device is closed, or in a forked child.
+  std::byte* allocate_raw(std::uint64_t bytes);
+  // Takes back what allocate_raw() of this device gave, also after close(). nullptr is ignored; any
+  // other pointer ends the program. No lease on the memory may be out.
+  void free_raw(std::byte* memory);
+  // Whether `pointer` lies in memory from allocate() or allocate_raw(). Lock-free.
   bool contains(const void* pointer) const;
   // Shows `region` to every peer under `name`, with a description as in Channel::publish; replaces
   // an earlier one of that name. Landing memory belongs to one channel: publish it there.

@@ -55,11 +55,11 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
     case FrameType::kBye:
       peer_is(PeerState::kClosed,
               Status::error(StatusCode::kUnavailable, {"use the channel", peer_name_},
-                            "the peer closed it", "connect again"));
-      say_fin_if_due();
+                            "the peer closed it", "connect again"),
+              /*good_order=*/true);
       break;
     case FrameType::kFin: {
-      leases_.release_all();
+      leases_.close();
       const std::lock_guard<std::mutex> lock(state_mutex_);
       fin_received_ = true;
       break;

@@ -213,12 +213,13 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
 Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
     const RegionDescriptor& descriptor, core::Deadline deadline) {
   while (true) {
-    FARWRITE_RETURN_IF_ERROR(unusable("open a region"));
-    // The caller's pass through gate_ keeps the link.
+    // The caller's pass through gate_ keeps the link. What is mapped already is reached also after
+    // the peer's end.
     auto window = raw_link_->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
     const bool again = !window.ok() && !deadline.expired() &&
                        window.status().code() == StatusCode::kDeadlineExceeded;
     if (!again) return window;
+    FARWRITE_RETURN_IF_ERROR(unusable("open a region"));
   }
 }
 
@@ -234,17 +235,6 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessag
   }
   return std::make_shared<RemoteRegionState>(shared_from_this(), reply.descriptor,
                                              reply.description, reply.lease, *std::move(window));
-}
-
-void ChannelState::release_remote(std::uint64_t lease) {
-  if (device_->fork_guard().in_forked_child()) return;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    --remote_leases_;
-  }
-  send(FrameType::kRelease, ReleaseMessage{lease}.to_bytes());
-  say_fin_if_due();
-  finish_if_due();
 }
 
 }  // namespace farwrite::device

@@ -22,20 +22,6 @@ bool is_over(PeerState state) { return state == PeerState::kClosed || state == P
 
 thread_local const ChannelState::Inside* ChannelState::Inside::innermost = nullptr;
 
-RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
-                                     RegionDescriptor descriptor, std::string description,
-                                     std::uint64_t lease,
-                                     std::shared_ptr<fabric::RemoteWindow> window)
-    : channel_(std::move(channel)),
-      descriptor_(std::move(descriptor)),
-      description_(std::move(description)),
-      lease_(lease),
-      window_(std::move(window)) {}
-
-RemoteRegionState::~RemoteRegionState() {
-  if (lease_ != 0) channel_->release_remote(lease_);
-}
-
 ChannelState::ChannelState(std::shared_ptr<DeviceState> device)
     : device_(std::move(device)), leases_(device_->options().send_limit_per_peer) {}
 
@@ -55,6 +41,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   peer_name_ = std::move(peer_name);
   peer_ = std::move(introduction.peer);
   capabilities_ = device_->capabilities(peer_.fabric);
+  has_records_ = introduction.wire_version >= kRecordsVersion;
   named_.store(true);
   FARWRITE_RETURN_IF_ERROR(inbox_.open());
   {
@@ -67,10 +54,14 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
       std::move(socket), device_->loop(),
       [this](FrameType type, ByteView body) { on_frame(type, body); },
       [this](const Status& reason) { on_connection_end(reason); });
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    lanes_.push_back(std::make_shared<Lane>(weak_from_this(), lane, device_->next_poller()));
-    lanes_.back()->poller().add(lanes_.back());
+  undrained_.store(peer_.lanes);
+  const std::uint32_t lanes = peer_.lanes + (has_records_ ? 1 : 0);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    lanes_.push_back(std::make_shared<Lane>(*this, lane, device_->next_poller()));
   }
+  for (const auto& lane : lanes_) lane->poller().add(lane);
+  live_.store(true);
+  if (peer_over()) drain_lanes();  // it may have gone before the lanes were there
   return control_->start();
 }
 
@@ -107,10 +98,12 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   inbox_.wake_all();
   end_requests();
   gate_.wait_until_empty();
-  leave_pollers();
+  leave_pollers(/*return_lane_too=*/false);  // leases still come back
   abandon_pending(unusable("close the channel"));
   // Inside the handler it cannot be dropped; then it goes with the channel.
   (void)inbox_.set_handler(nullptr);
+  inbox_.drop_queued();
+  drop_end_handler();
   const Status status = revoke_all(deadline);
   names_.clear();
   send(FrameType::kBye);
@@ -137,14 +130,16 @@ Status ChannelState::wait_until_closed(core::Deadline deadline) {
   return close_status_;
 }
 
-void ChannelState::leave_pollers() {
-  for (const auto& lane : lanes_) lane->poller().remove(lane);
+void ChannelState::leave_pollers(bool return_lane_too) {
+  for (const auto& lane : lanes_) {
+    if (return_lane_too || !lane->is_return_lane()) lane->poller().remove(lane);
+  }
 }
 
 void ChannelState::say_fin_if_due() {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    const bool over = closed_ || peer_state_.load() == PeerState::kClosed;
+    const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
     if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
     fin_sent_ = true;
   }
@@ -166,8 +161,9 @@ void ChannelState::finish() {
     if (std::exchange(finished_, true)) return;
   }
   if (control_ != nullptr) control_->close();
+  leave_pollers(/*return_lane_too=*/true);
   leases_.close();
-  leave_pollers();
+  inbox_.drop_queued();
   std::shared_ptr<fabric::Link> link;
   {
     const std::lock_guard<std::mutex> lock(link_mutex_);
@@ -202,13 +198,16 @@ void ChannelState::finish_for_device() {
   state_changed_.wait(lock, [this] { return finish_over_; });
 }
 
-void ChannelState::peer_is(PeerState state, const Status& reason) {
+void ChannelState::peer_is(PeerState state, const Status& reason, bool good_order) {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     const PeerState before = peer_state_.load();
     if (before == state || before == PeerState::kDead) return;
     if (before == PeerState::kClosed) return;  // a peer that left in good order has left
-    if (is_over(state) && peer_reason_.ok()) peer_reason_ = reason;
+    if (is_over(state) && peer_reason_.ok()) {
+      peer_reason_ = reason;
+      good_order_ = good_order;
+    }
     peer_state_.store(state);
   }
   if (state == PeerState::kSilent) silences_.add();
@@ -219,6 +218,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason) {
   abandon_pending(reason);
   end_requests();
   inbox_.wake_all();
+  drain_lanes();
 }
 
 void ChannelState::on_peer_dead(const Status& reason) {

@@ -3,13 +3,15 @@
 // Life: open -> closed (by us: close(); by the peer: BYE; by its death) -> finished. A closed
 // channel lingers while leases are out: a peer may look at our memory, or we at its, longer than
 // the channel lives. BYE says "nothing of mine moves any more"; FIN says "I hold no lease of yours
-// any more". When both have said FIN, or the peer is dead, the channel is finished and gone.
+// any more, and what is left in my lanes I shall not look at". When both have said FIN, or the peer
+// is dead, the channel is finished and gone.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +29,8 @@
 #include "device/notification_inbox.h"
 #include "device/poller.h"
 #include "device/region_state.h"
+#include "device/remote_region_state.h"
+#include "device/return_queue.h"
 #include "fabric/fabric.h"
 #include "farwrite/channel.h"
 #include "memory/arena.h"
@@ -38,29 +42,6 @@ class DeviceState;
 // Bounds one turn of a wait: ends of channels are announced, but never relied on alone, and no
 // clock arithmetic overflows.
 inline constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
-
-// A peer's region as this side holds it. The last owner releases the lease.
-class RemoteRegionState {
- public:
-  RemoteRegionState(std::shared_ptr<ChannelState> channel, RegionDescriptor descriptor,
-                    std::string description, std::uint64_t lease,
-                    std::shared_ptr<fabric::RemoteWindow> window);
-  ~RemoteRegionState();
-  RemoteRegionState(const RemoteRegionState&) = delete;
-  RemoteRegionState& operator=(const RemoteRegionState&) = delete;
-
-  const ChannelState* channel() const { return channel_.get(); }
-  const RegionDescriptor& descriptor() const { return descriptor_; }
-  const std::string& description() const { return description_; }
-  const std::shared_ptr<fabric::RemoteWindow>& window() const { return window_; }
-
- private:
-  const std::shared_ptr<ChannelState> channel_;
-  const RegionDescriptor descriptor_;
-  const std::string description_;
-  const std::uint64_t lease_;
-  const std::shared_ptr<fabric::RemoteWindow> window_;
-};
 
 class ChannelState final : public fabric::LinkObserver,
                            private LaneDriver,
@@ -76,13 +57,19 @@ class ChannelState final : public fabric::LinkObserver,
   std::shared_ptr<ChannelState> user_handle();
 
   // What Channel says, under the same names (channel_transfer.cc).
-  Completion post(const RemoteRegionState* remote, fabric::Operation operation);
+  Completion post(RemoteRegionState* remote, fabric::Operation operation);
   Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
                       std::uint64_t length);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
   Status on_notification(std::function<void(Notification)> handler);
   std::uint64_t max_message_bytes() const;
+  Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
+
+  // Leases without a round trip (channel_lease.cc).
+  Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
+                  std::uint32_t tag, std::uint32_t lane);
+  void release_remote(std::uint64_t lease);
 
   // Memory and names (channel_memory.cc).
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
@@ -93,7 +80,9 @@ class ChannelState final : public fabric::LinkObserver,
                                                   std::chrono::nanoseconds timeout);
   Status revoke(std::uint64_t key, std::chrono::nanoseconds timeout);
   void quarantine(std::uint64_t key, std::shared_ptr<memory::Arena> arena, memory::Block block);
-  void release_remote(std::uint64_t lease);
+  // For RemoteRegionState, in the gate: a window of the peer's memory.
+  Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor& descriptor,
+                                                       core::Deadline deadline);
 
   const PeerInfo& peer() const { return peer_; }
   const std::string& peer_name() const { return peer_name_; }
@@ -120,6 +109,8 @@ class ChannelState final : public fabric::LinkObserver,
  private:
   class Lane;
   class Inside;
+  class Intake;
+  class ReturnIntake;
   struct PendingRequest {
     bool answered = false;
     ReplyMessage reply;
@@ -143,14 +134,33 @@ class ChannelState final : public fabric::LinkObserver,
   Status check(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   void count(const fabric::Operation& operation);
   std::shared_ptr<fabric::Link> link() const;
+  // In the gate. Sees to it that what is pending goes on.
+  Completion start_operation(const fabric::Operation& operation);
+  Status reach(RemoteRegionState& remote, std::string_view operation);
   fabric::Progress serve_lane(std::uint32_t lane);
+  fabric::Progress serve_returns();
   void track(const std::shared_ptr<core::CompletionState>& pending);
   void abandon_pending(const Status& reason);
-  void leave_pollers();
+  void leave_pollers(bool return_lane_too);
   void tick_quarantine();
   void expire_parked_lookups();
   Status revoke_all(core::Deadline deadline);
   Status wait_until_closed(core::Deadline deadline);
+
+  // channel_lease.cc.
+  void take_lend(Notification record);
+  void take_returns(const Notification& record);
+  // Tells the peer of dropped leases until none is left; for who was first to add one.
+  void tell_returns();
+  Completion post_returns(const ReturnRecord& returns);
+  void release_by_frames(const ReturnRecord& returns);
+
+  // channel_end.cc.
+  bool peer_over() const;
+  void drain_lanes();
+  void lane_drained();
+  void tell_end_if_due();
+  void drop_end_handler();
 
   // channel_control.cc, on the loop's thread.
   void on_frame(FrameType type, ByteView body);
@@ -170,12 +180,11 @@ class ChannelState final : public fabric::LinkObserver,
                                std::string_view operation);
   Result<ReplyMessage> ask_for(std::string_view name, std::chrono::nanoseconds wait,
                                core::Deadline deadline);
-  Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor& descriptor,
-                                                       core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
   void end_requests();
-  void peer_is(PeerState state, const Status& reason);
+  // `good_order`: it said so itself.
+  void peer_is(PeerState state, const Status& reason, bool good_order = false);
   void heard();
   Result<std::shared_ptr<memory::Arena>> landing_arena();
   std::vector<std::shared_ptr<RegionState>> landing_regions() const;
@@ -195,7 +204,11 @@ class ChannelState final : public fabric::LinkObserver,
   mutable std::mutex link_mutex_;
   std::shared_ptr<fabric::Link> link_;
   NotificationInbox inbox_;
-  std::vector<std::shared_ptr<Lane>> lanes_;
+  bool has_records_ = false;                  // wire version 2: lends, and a return lane
+  std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
+  std::atomic<bool> live_{false};             // lanes_ is complete
+  std::atomic<std::uint32_t> undrained_{0};   // users' lanes that may hold something
+  ReturnQueue returns_;
 
   // Control plane.
   std::unique_ptr<ControlConnection> control_;
@@ -231,6 +244,9 @@ class ChannelState final : public fabric::LinkObserver,
   std::atomic<bool> closing_{false};
   bool closed_ = false;
   Status close_status_;
+  bool good_order_ = false;
+  std::atomic<bool> drained_{false};  // the peer has gone, and users' lanes hold nothing more
+  std::function<void(bool, const Status&)> end_handler_;
   bool fin_sent_ = false;
   bool fin_received_ = false;
   bool finished_ = false;     // finish() has begun

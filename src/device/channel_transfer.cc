@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/channel_inside.h"
+#include "device/channel_intake.h"
 #include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
@@ -23,6 +24,8 @@ std::string_view name_of(const fabric::Operation& operation) {
       return "send";
     case fabric::OperationKind::kFlush:
       return "flush";
+    case fabric::OperationKind::kRecord:
+      return "lend";
   }
   return "post";
 }
@@ -42,7 +45,7 @@ Status past_the_end(std::string_view operation, const std::string& peer, std::ui
 
 }  // namespace
 
-Completion ChannelState::post(const RemoteRegionState* remote, fabric::Operation operation) {
+Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation operation) {
   const core::Gate::Pass pass(gate_);
   if (Status bad = check(remote, operation); !bad.ok()) [[unlikely]] {
     return Completion(std::move(bad));
@@ -50,19 +53,42 @@ Completion ChannelState::post(const RemoteRegionState* remote, fabric::Operation
   if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) [[unlikely]] {
     return Completion(unusable(name_of(operation)));
   }
-  const Inside inside(this);
-  if (remote != nullptr) operation.window = remote->window();
-  Completion completion = raw_link_->post(operation);
-  if (!completion.done()) {
-    track(completion.state());
-    // The peer may have gone since the look above, and what was pending then been abandoned.
-    if (peer_state_.load() >= PeerState::kClosed) abandon_pending(unusable(name_of(operation)));
-    lanes_[operation.lane]->expect_progress();
-  } else if (!completion.wait().ok()) [[unlikely]] {
-    return completion;
+  if (remote != nullptr) {
+    if (!remote->reached()) [[unlikely]] {
+      if (Status bad = reach(*remote, name_of(operation)); !bad.ok()) {
+        return Completion(std::move(bad));
+      }
+    }
+    operation.window = remote->window();
   }
+  const Inside inside(this);
+  Completion completion = start_operation(operation);
+  if (completion.done() && !completion.wait().ok()) [[unlikely]]
+    return completion;
   count(operation);
   return completion;
+}
+
+Completion ChannelState::start_operation(const fabric::Operation& operation) {
+  Completion completion = raw_link_->post(operation);
+  if (completion.done()) return completion;
+  track(completion.state());
+  // The peer may have gone since the caller looked, and what was pending then been abandoned.
+  if (peer_state_.load() >= PeerState::kClosed) abandon_pending(unusable(name_of(operation)));
+  lanes_[operation.lane]->expect_progress();
+  return completion;
+}
+
+Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation) {
+  if (device_->on_own_thread()) {
+    // The answer may need this very thread.
+    if (remote.reach(core::Deadline::after({})).ok()) return Status();
+    return Status::error(StatusCode::kFailedPrecondition, {operation, peer_name_},
+                         "lent memory was looked at for the first time in a callback",
+                         "look at it from a thread of your own");
+  }
+  // A silent peer may come back; a channel that ends, ends the wait.
+  return remote.reach(core::Deadline::never());
 }
 
 Status ChannelState::check(const RemoteRegionState* remote,
@@ -126,6 +152,7 @@ void ChannelState::count(const fabric::Operation& operation) {
       (operation.source.size > 0 ? messages_sent_ : notifications_sent_).add();
       break;
     case fabric::OperationKind::kFlush:
+    case fabric::OperationKind::kRecord:
       break;
   }
 }
@@ -170,6 +197,11 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
   }
   if (offset > descriptor.length || length > descriptor.length - offset) {
     return past_the_end(kOperation, peer_name_, offset, length, descriptor.length);
+  }
+  if (!source->reached()) {
+    const core::Gate::Pass pass(gate_);
+    if (!pass) return unusable(kOperation);
+    FARWRITE_RETURN_IF_ERROR(reach(*source, kOperation));
   }
   if (source->window()->mapped == nullptr) {
     return Status::error(StatusCode::kUnsupported,
@@ -221,10 +253,17 @@ std::uint64_t ChannelState::max_message_bytes() const { return capabilities_.max
 
 void ChannelState::poll_lanes() {
   if (inbox_.has_handler()) return;  // the pollers do
-  const NotificationInbox::Delivery delivery(inbox_);
+  const bool over = peer_over();
   for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    // Whatever is left pending, post() has told the poller already.
-    (void)raw_link_->poll(lane, inbox_);
+    fabric::Progress progress;
+    {
+      const NotificationInbox::Delivery delivery(inbox_);
+      Intake intake(*this);
+      // Whatever is left pending, post() has told the poller already.
+      progress = raw_link_->poll(lane, intake);
+    }
+    if (over) [[unlikely]]
+      (void)lanes_[lane]->is_drained(progress);
   }
 }
 
@@ -239,7 +278,8 @@ bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
 }
 
 Status ChannelState::ended() const {
-  if (closing_.load() || peer_state_.load() >= PeerState::kClosed) {
+  // A poller may still be handing over what had arrived before the peer went.
+  if (closing_.load() || (peer_over() && drained_.load())) {
     return unusable("wait for a notification");
   }
   return Status();
@@ -250,7 +290,8 @@ fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   if (link == nullptr) return {};
   const Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
-  return link->poll(lane, inbox_);
+  Intake intake(*this);
+  return link->poll(lane, intake);
 }
 
 }  // namespace farwrite::device

@@ -173,12 +173,14 @@ Status DeviceState::usable(std::string_view operation) const {
                        "open another one");
 }
 
+bool DeviceState::on_own_thread() const {
+  return std::any_of(own_threads_.begin(), own_threads_.end(), [](pthread_t thread) {
+    return ::pthread_equal(thread, ::pthread_self()) != 0;
+  });
+}
+
 bool DeviceState::inside_callback() const {
-  if (std::any_of(own_threads_.begin(), own_threads_.end(), [](pthread_t thread) {
-        return ::pthread_equal(thread, ::pthread_self()) != 0;
-      })) {
-    return true;
-  }
+  if (on_own_thread()) return true;
   const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
   return std::any_of(channels.begin(), channels.end(),
                      [](const auto& channel) { return channel->entered_by_this_thread(); });
@@ -221,6 +223,28 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes) 
                                               std::move(descriptor), nullptr);
   regions_->add(region);
   return region;
+}
+
+std::byte* DeviceState::allocate_raw(std::uint64_t bytes) {
+  if (fork_guard_.in_forked_child() || closing_.load()) return nullptr;
+  auto block = arena_->allocate(bytes);
+  return block.ok() ? block->data : nullptr;
+}
+
+Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
+                                  std::uint64_t& offset) {
+  const auto place = arena_->locate(memory.data);
+  if (!place.has_value() || memory.size > place->segment->bytes() - place->offset) {
+    return Status::error(StatusCode::kInvalidArgument, {"lend"},
+                         "the memory does not lie in one segment of this device's send memory",
+                         "lend what Device::allocate() or allocate_raw() gave");
+  }
+  offset = place->offset;
+  const std::shared_lock<std::shared_mutex> lock(keys_mutex_);
+  for (const FabricKey& candidate : segment_keys_.at(place->segment->id())) {
+    if (candidate.fabric == fabric) key = candidate.key;
+  }
+  return Status();
 }
 
 Status DeviceState::check_publishable(const PublishedRegion& published,

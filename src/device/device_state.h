@@ -48,6 +48,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
                                                 std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<ChannelState>> accept(std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
+  std::byte* allocate_raw(std::uint64_t bytes);
+  void free_raw(std::byte* memory) { arena_->free(memory); }
   bool contains(const void* pointer) const { return arena_->contains(pointer); }
   Status publish(std::string_view name, PublishedRegion published);
   Status unpublish(std::string_view name);
@@ -68,9 +70,14 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const fabric::Capabilities& capabilities(FabricKind kind) const;
   // Lanes spread over the pollers round-robin.
   Poller& next_poller();
+  // Where `memory` lies for a peer on `fabric`: the key of its one segment, and the offset in it.
+  Status find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
+                       std::uint64_t& offset);
   RegionDescriptor new_descriptor(Access access, std::uint64_t offset, std::uint64_t length);
   // `channel`: where it is to be published, null for everybody.
   Status check_publishable(const PublishedRegion& published, const ChannelState* channel) const;
+  // Whether this is the loop's or a poller's thread.
+  bool on_own_thread() const;
   void count_registration() { registrations_.add(); }
   void forget(ChannelState& channel);
 
@@ -91,8 +98,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void meet(Meeting& meeting);
   void reap_meetings_locked();
   bool too_many_unaccepted() const;
-  // Whether this is the loop's or a poller's thread, or inside a channel's callback: closing waits
-  // for those.
+  // Whether on_own_thread(), or inside a channel's callback: closing waits for those.
   bool inside_callback() const;
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 Introduction introduction,

@@ -93,6 +93,11 @@ Completion Channel::send(ByteView message, std::uint32_t tag, std::uint32_t lane
   return state_->post(nullptr, std::move(send));
 }
 
+Completion Channel::lend(ByteView message, ByteView memory, std::function<void()> returned,
+                         std::uint32_t tag, std::uint32_t lane) {
+  return state_->lend(message, memory, std::move(returned), tag, lane);
+}
+
 std::uint64_t Channel::max_message_bytes() const { return state_->max_message_bytes(); }
 
 Result<Notification> Channel::wait_notification(std::chrono::nanoseconds timeout) {
@@ -105,6 +110,10 @@ Result<std::optional<Notification>> Channel::try_notification() {
 
 Status Channel::on_notification(std::function<void(Notification)> handler) {
   return state_->on_notification(std::move(handler));
+}
+
+Status Channel::on_end(std::function<void(bool good_order, const Status& reason)> handler) {
+  return state_->on_end(std::move(handler));
 }
 
 Result<MemoryRegion> Channel::allocate(std::uint64_t bytes) {
@@ -156,6 +165,8 @@ Result<MemoryRegion> Device::allocate(std::uint64_t bytes) {
   return wrap<MemoryRegion>(state_->allocate(bytes));
 }
 
+std::byte* Device::allocate_raw(std::uint64_t bytes) { return state_->allocate_raw(bytes); }
+void Device::free_raw(std::byte* memory) { state_->free_raw(memory); }
 bool Device::contains(const void* pointer) const { return state_->contains(pointer); }
 
 Status Device::publish(std::string_view name, const MemoryRegion& region,

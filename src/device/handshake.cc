@@ -84,12 +84,12 @@ Status no_fabric_left(const std::string& peer_name, const Hello& connecting, con
 }
 
 fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInfo& peer,
-                                     const std::string& peer_name, core::Deadline deadline,
-                                     fabric::LinkObserver* observer) {
+                                     std::uint16_t version, const std::string& peer_name,
+                                     core::Deadline deadline, fabric::LinkObserver* observer) {
   fabric::AttachRequest request;
   request.secret = transcript.secret;
   request.peer_name = peer_name;
-  request.lanes = peer.lanes;
+  request.lanes = peer.lanes + (version >= kRecordsVersion ? 1 : 0);
   request.deadline = deadline;
   request.observer = observer;
   return request;
@@ -155,7 +155,8 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
                                   "the peer asked for a fabric we did not offer",
                                   "run the same Farwrite release on both sides");
     if (fabric != nullptr) {
-      auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+      auto request = attach_request(transcript, introduction.peer, introduction.wire_version,
+                                    peer_name, deadline, observer);
       request.connecting = true;
       request.peer_address = attempt->address;
       auto link = fabric->attach(request);
@@ -210,7 +211,8 @@ Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
     const TryFabric attempt{kind, fabric->address()};
     FARWRITE_RETURN_IF_ERROR(
         send_frame(socket, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kOperation));
-    auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+    auto request = attach_request(transcript, introduction.peer, introduction.wire_version,
+                                  peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
     request.abandoned = [socket] { return has_input(socket); };
     auto link = fabric->attach(request);

@@ -31,12 +31,15 @@
 
 namespace farwrite::device {
 
-// The wire versions this library speaks: its own and the one before. The first release has no
-// predecessor.
+// The wire versions this library speaks: its own and the one before.
 struct WireVersions {
   std::uint16_t min = 1;
-  std::uint16_t max = 1;
+  std::uint16_t max = 2;
 };
+
+// From this version on a link has one lane more than the users', for returned leases, and lanes
+// carry records of the device layer (channel_records.h).
+inline constexpr std::uint16_t kRecordsVersion = 2;
 
 // What one side brings to a handshake. Outlives it.
 struct LocalIdentity {

@@ -13,49 +13,73 @@ constexpr std::size_t kMaxLeases = 1 << 20;
 
 Result<std::uint64_t> LeaseTable::grant(std::shared_ptr<RegionState> region,
                                         std::string_view peer) {
+  const std::uint64_t bytes = region->bytes();
+  return add({bytes, std::move(region), nullptr}, peer);
+}
+
+Result<std::uint64_t> LeaseTable::lend(std::uint64_t bytes, std::function<void()> returned,
+                                       std::string_view peer) {
+  return add({bytes, nullptr, std::move(returned)}, peer);
+}
+
+// `lease` is taken by value, so that what it owns goes after the lock if it is refused.
+Result<std::uint64_t> LeaseTable::add(Lease lease, std::string_view peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) {
-    return Status::error(StatusCode::kPeerDead, {"lease a region", peer}, "the peer is gone",
+    return Status::error(StatusCode::kPeerDead, {"lease memory", peer}, "the peer is gone",
                          "restart it and connect again");
   }
-  if (held_.size() >= kMaxLeases || !quota_.try_charge(region->bytes())) {
-    return Status::error(StatusCode::kResourceExhausted, {"lease a region", peer},
+  if (held_.size() >= kMaxLeases || !quota_.try_charge(lease.bytes)) {
+    return Status::error(StatusCode::kResourceExhausted, {"lease memory", peer},
                          "the peer holds " + std::to_string(quota_.in_use()) + " of " +
                              std::to_string(quota_.limit()) + " bytes in " +
-                             std::to_string(held_.size()) + " leases and asked for " +
-                             std::to_string(region->bytes()) + " more",
+                             std::to_string(held_.size()) + " leases, and " +
+                             std::to_string(lease.bytes) + " more are too many",
                          "let it drop regions and aliases, or raise send_limit_per_peer");
   }
-  const std::uint64_t lease = ++granted_;
-  held_.emplace(lease, std::move(region));
-  return lease;
+  ++granted_;
+  held_.emplace(++last_, std::move(lease));
+  return last_;
+}
+
+bool LeaseTable::withdraw(std::uint64_t lease) {
+  Lease withdrawn;  // its end may take a while: after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = held_.find(lease);
+  if (found == held_.end()) return false;
+  withdrawn = std::move(found->second);
+  held_.erase(found);
+  --granted_;
+  quota_.release(withdrawn.bytes);
+  return true;
 }
 
 void LeaseTable::release(std::uint64_t lease) {
-  std::shared_ptr<RegionState> region;  // its end may take a while: after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = held_.find(lease);
-  if (found == held_.end()) return;
-  region = std::move(found->second);
-  held_.erase(found);
-  ++released_;
-  quota_.release(region->bytes());
-}
-
-void LeaseTable::release_all() {
-  std::unordered_map<std::uint64_t, std::shared_ptr<RegionState>> ended;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ended.swap(held_);
-  released_ += ended.size();
-  for (const auto& [lease, region] : ended) quota_.release(region->bytes());
+  Lease ended;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = held_.find(lease);
+    if (found == held_.end()) return;
+    ended = std::move(found->second);
+    held_.erase(found);
+    ++released_;
+    quota_.release(ended.bytes);
+  }
+  if (ended.returned) ended.returned();
 }
 
 void LeaseTable::close() {
+  std::unordered_map<std::uint64_t, Lease> ended;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
+    ended.swap(held_);
+    released_ += ended.size();
+    for (const auto& [lease, entry] : ended) quota_.release(entry.bytes);
   }
-  release_all();
+  for (const auto& [lease, entry] : ended) {
+    if (entry.returned) entry.returned();
+  }
 }
 
 std::uint64_t LeaseTable::granted() const {

@@ -1,7 +1,8 @@
-// LeaseTable: which of our regions one peer looks at. HELD -> RELEASED (farwrite/slot.h).
+// LeaseTable: which of our memory one peer looks at. HELD -> RELEASED (farwrite/slot.h).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -13,7 +14,8 @@
 
 namespace farwrite::device {
 
-// Thread-safe. A held lease keeps its region's memory from being reused.
+// Thread-safe. A held lease keeps its region's memory from being reused, or its lender from doing
+// so himself.
 class LeaseTable {
  public:
   // `limit_bytes`: what this peer may hold at once.
@@ -21,11 +23,16 @@ class LeaseTable {
 
   // kResourceExhausted over the quota.
   Result<std::uint64_t> grant(std::shared_ptr<RegionState> region, std::string_view peer);
+  // A lease on memory that its lender looks after: `returned` runs once when it ends, without a
+  // lock held.
+  Result<std::uint64_t> lend(std::uint64_t bytes, std::function<void()> returned,
+                             std::string_view peer);
+  // Undoes lend() as if it had not been: `returned` does not run. False if the lease has ended.
+  bool withdraw(std::uint64_t lease);
   // Unknown leases are ignored: a peer can only harm itself by them.
   void release(std::uint64_t lease);
-  // The peer has said that it holds none any more.
-  void release_all();
-  // The peer is dead: releases all, and grants none from now on.
+  // The peer is dead, or has said that it holds none any more and never will: releases all, and
+  // grants none from now on.
   void close();
 
   std::uint64_t granted() const;
@@ -33,12 +40,20 @@ class LeaseTable {
   std::uint64_t held() const;
 
  private:
+  struct Lease {
+    std::uint64_t bytes = 0;
+    std::shared_ptr<RegionState> region;  // or
+    std::function<void()> returned;
+  };
+  Result<std::uint64_t> add(Lease lease, std::string_view peer);
+
   memory::Quota quota_;
   mutable std::mutex mutex_;
   bool closed_ = false;
+  std::uint64_t last_ = 0;  // never reused
   std::uint64_t granted_ = 0;
   std::uint64_t released_ = 0;
-  std::unordered_map<std::uint64_t, std::shared_ptr<RegionState>> held_;
+  std::unordered_map<std::uint64_t, Lease> held_;
 };
 
 }  // namespace farwrite::device

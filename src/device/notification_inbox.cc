@@ -81,6 +81,13 @@ std::optional<Notification> NotificationInbox::try_take() {
   return notification;
 }
 
+void NotificationInbox::drop_queued() {
+  std::deque<Notification> dropped;  // may call the channel: goes after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  dropped.swap(queue_);
+  queued_.store(0);
+}
+
 Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline deadline,
                                              std::chrono::nanoseconds spin) {
   bool last_look = false;

@@ -59,6 +59,8 @@ class NotificationInbox final : public fabric::EventSink {
   bool has_handler() const { return has_handler_.load(std::memory_order_relaxed); }
 
   std::optional<Notification> try_take();
+  // What nobody will take any more: it may hold the peer's memory.
+  void drop_queued();
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
   Result<Notification> take(LaneDriver& driver, core::Deadline deadline,
                             std::chrono::nanoseconds spin);

@@ -55,7 +55,11 @@ enum class OperationKind : std::uint8_t {
   kNotify,   // raises `tag`
   kMessage,  // delivers `source` with `tag`
   kFlush,    // done when every write of this link posted before is remote_visible
+  kRecord,   // hands `source` with `tag` to the peer's device layer, as a kMessage is delivered
 };
+
+// A record may be longer than the longest message by this much: it can carry one.
+inline constexpr std::uint64_t kRecordHeadroom = 64;
 
 // The device layer has checked lane, bounds and access.
 struct Operation {
@@ -74,6 +78,9 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_notification(Notification notification) = 0;
+  // What the peer's device layer posted as a kRecord, in lane order with the notifications. Not for
+  // users; a sink without a device layer has no use for it.
+  virtual void on_record(Notification /*record*/) {}
 };
 
 // How a link tells the layer above about its peer. Called at most once, from any thread.
@@ -95,8 +102,9 @@ struct Doorbell {
 
 // What one poll of a lane did.
 struct Progress {
-  std::size_t delivered = 0;  // notifications handed to the sink
+  std::size_t delivered = 0;  // notifications and records handed to the sink
   bool pending = false;       // work is left that no doorbell will announce: poll again soon
+  bool drained = false;       // this poll has looked, and nothing is left to hand over
 };
 
 // Counts a link keeps for ChannelStats.

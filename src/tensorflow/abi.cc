@@ -23,7 +23,8 @@ namespace tf = ::tensorflow;
 // Classes that the plug-in derives from or puts into TensorFlow's hands. Their sizes in the wheel
 // were seen in its own code; other ones mean other flags or another library, and a crash later.
 static_assert(sizeof(tf::GrpcServer) == 544, "GrpcServer is not the one of TensorFlow 2.21");
-static_assert(sizeof(tf::BaseRemoteRendezvous) == 192, "BaseRemoteRendezvous is not TensorFlow 2.21's");
+static_assert(sizeof(tf::BaseRemoteRendezvous) == 192,
+              "BaseRemoteRendezvous is not TensorFlow 2.21's");
 static_assert(sizeof(tf::GrpcWorker) == 184, "GrpcWorker is not the one of TensorFlow 2.21");
 
 absl::Status check_abi() {
@@ -35,9 +36,9 @@ absl::Status check_abi() {
   }
   const std::string built = FARWRITE_TENSORFLOW_VERSION;
   if (built != TF_Version()) {
-    return absl::FailedPreconditionError(
-        "Farwrite: the plug-in was built for TensorFlow " + built + " and this is " +
-        TF_Version() + "; run: farwrite tensorflow build");
+    return absl::FailedPreconditionError("Farwrite: the plug-in was built for TensorFlow " + built +
+                                         " and this is " + TF_Version() +
+                                         "; run: farwrite tensorflow build");
   }
   return absl::OkStatus();
 }

@@ -55,9 +55,9 @@ Known& known() {
 // Ops that hand their input's buffer on, so that what is said of the input holds for the output.
 bool passes_through(const tf::Node& node) {
   static const auto* const ops = new std::unordered_set<std::string>{
-      "Identity", "IdentityN", "StopGradient", "PreventGradient", "Reshape", "ExpandDims", "Squeeze",
-      "Bitcast", "Snapshot", "CheckNumerics", "EnsureShape", "_Retval", "_DeviceRetval", "_Arg",
-      "_DeviceArg"};
+      "Identity",      "IdentityN", "StopGradient", "PreventGradient", "Reshape",     "ExpandDims",
+      "Squeeze",       "Bitcast",   "Snapshot",     "CheckNumerics",   "EnsureShape", "_Retval",
+      "_DeviceRetval", "_Arg",      "_DeviceArg"};
   return node.IsControlFlow() || ops->count(node.type_string()) != 0;
 }
 
@@ -67,15 +67,14 @@ bool is_variable_read(const tf::Node& node) {
 }
 
 // Whether any op of the function, or of what it calls, writes in place.
-bool function_writes_in_place(const tf::FunctionLibraryDefinition& library,
-                              const std::string& name, std::set<std::string>* seen) {
+bool function_writes_in_place(const tf::FunctionLibraryDefinition& library, const std::string& name,
+                              std::set<std::string>* seen) {
   if (!seen->insert(name).second) return false;
   const tf::FunctionDef* const function = library.Find(name);
   if (function == nullptr) return false;
   for (const tf::NodeDef& node : function->node_def()) {
     if (writes_in_place(node.op())) return true;
-    if (library.Find(node.op()) != nullptr &&
-        function_writes_in_place(library, node.op(), seen)) {
+    if (library.Find(node.op()) != nullptr && function_writes_in_place(library, node.op(), seen)) {
       return true;
     }
     for (const auto& [attribute, value] : node.attr()) {
@@ -175,8 +174,8 @@ EdgeFacts facts_of(const tf::RendezvousInterface::ParsedKey& key) {
 
 bool writes_in_place(const std::string& op) {
   static const auto* const ops = new std::unordered_set<std::string>{
-      "InplaceUpdate", "InplaceAdd", "InplaceSub", "_ParallelConcatUpdate", "ParallelConcat",
-      "AliasInplaceUpdate", "AliasInplaceAdd", "AliasInplaceSub"};
+      "InplaceUpdate",  "InplaceAdd",         "InplaceSub",      "_ParallelConcatUpdate",
+      "ParallelConcat", "AliasInplaceUpdate", "AliasInplaceAdd", "AliasInplaceSub"};
   return ops->count(op) != 0;
 }
 

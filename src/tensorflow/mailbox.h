@@ -27,13 +27,13 @@ namespace farwrite::plugin {
 struct Arrival {
   PushKind kind = PushKind::kInline;
   bool dead = false;
-  std::uint64_t sender = 0;     // server incarnation
-  tensorflow::Tensor tensor;    // inline, loopback
+  std::uint64_t sender = 0;   // server incarnation
+  tensorflow::Tensor tensor;  // inline, loopback
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;
-  std::string serialized;       // kSerialized
-  View lent;                    // kAlias, kSerializedLent
+  std::string serialized;  // kSerialized
+  View lent;               // kAlias, kSerializedLent
 };
 
 // Somebody who waits for one arrival. Both calls come at most once between them, under a lock of

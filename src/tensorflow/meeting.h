@@ -17,7 +17,7 @@ namespace farwrite::plugin {
 struct Introduction {
   std::uint64_t server = 0;  // incarnation of the server's first device
   fw_identity process{};
-  std::string refusal;       // why there will be no channel; empty otherwise
+  std::string refusal;  // why there will be no channel; empty otherwise
 };
 
 void write_request(const Introduction& introduction, tensorflow::RecvBufRequest* request);
@@ -26,7 +26,6 @@ bool is_meeting(const tensorflow::RecvBufRequest& request);
 absl::Status read_request(const tensorflow::RecvBufRequest& request, Introduction* introduction);
 
 void write_response(const Introduction& introduction, tensorflow::RecvBufResponse* response);
-absl::Status read_response(const tensorflow::RecvBufResponse& response,
-                           Introduction* introduction);
+absl::Status read_response(const tensorflow::RecvBufResponse& response, Introduction* introduction);
 
 }  // namespace farwrite::plugin

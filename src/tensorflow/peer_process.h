@@ -36,10 +36,10 @@ struct ProcessId {
 
 // A sent tensor, held while a peer looks at its bytes.
 struct Lent {
-  tensorflow::Tensor tensor;       // empty if the bytes were staged
-  void* staging = nullptr;         // our copy in registered memory, or null
-  fw_device* device = nullptr;     // where `staging` is from
-  bool variable = false;           // the producer reads a variable
+  tensorflow::Tensor tensor;    // empty if the bytes were staged
+  void* staging = nullptr;      // our copy in registered memory, or null
+  fw_device* device = nullptr;  // where `staging` is from
+  bool variable = false;        // the producer reads a variable
 };
 
 class PeerProcess {
@@ -73,7 +73,7 @@ class PeerProcess {
 struct Reach {
   std::shared_ptr<PeerProcess> process;  // null without a channel, and for this process itself
   bool loopback = false;
-  std::string refusal;                   // why not
+  std::string refusal;  // why not
 };
 
 // Thread-safe.

@@ -22,9 +22,7 @@ namespace tf = ::tensorflow;
 // a slice that is sent as it lies may not.
 constexpr std::uintptr_t kAlignment = 64;
 
-bool aligned(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0;
-}
+bool aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
 
 class Push {
  public:
@@ -89,8 +87,8 @@ class Push {
     if (facts_of(outgoing_.key).ref) {
       count(stats().snapshot_tensors);
       count(stats().copies);
-      arrival.tensor = tf::Tensor(tf::cpu_allocator(), outgoing_.tensor.dtype(),
-                                  outgoing_.tensor.shape());
+      arrival.tensor =
+          tf::Tensor(tf::cpu_allocator(), outgoing_.tensor.dtype(), outgoing_.tensor.shape());
       if (outgoing_.tensor.TotalBytes() > 0) {
         std::memcpy(arrival.tensor.data(), outgoing_.tensor.data(), outgoing_.tensor.TotalBytes());
       }

@@ -6,8 +6,8 @@
 namespace farwrite::plugin {
 
 std::string encode(const PushMessage& message) {
-  RecordWriter record(64 + 8 * static_cast<std::size_t>(message.shape.dims()) +
-                      message.key.size() + message.payload.size());
+  RecordWriter record(64 + 8 * static_cast<std::size_t>(message.shape.dims()) + message.key.size() +
+                      message.payload.size());
   record.number(PushMessage::kVersion);
   record.number(message.kind);
   record.number(static_cast<std::uint8_t>(message.dead));

@@ -12,12 +12,12 @@
 namespace farwrite::plugin {
 
 enum class PushKind : std::uint8_t {
-  kInline = 1,            // the tensor's bytes follow; also dead tensors and control edges
-  kAlias = 2,             // the tensor's bytes are lent
-  kSerialized = 3,        // a TensorProto follows
-  kSerializedLent = 4,    // a TensorProto is lent
-  kPull = 5,              // ask for it by RecvTensor
-  kStepGone = 6,          // the sender has cleaned the step up: forget what nobody took
+  kInline = 1,          // the tensor's bytes follow; also dead tensors and control edges
+  kAlias = 2,           // the tensor's bytes are lent
+  kSerialized = 3,      // a TensorProto follows
+  kSerializedLent = 4,  // a TensorProto is lent
+  kPull = 5,            // ask for it by RecvTensor
+  kStepGone = 6,        // the sender has cleaned the step up: forget what nobody took
 };
 
 // Identity (paper "RPC Considered Harmful", section 3.3, and TensorFlow's rendezvous): the

@@ -11,9 +11,8 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
-ReceiveCall::ReceiveCall(Rendezvous* rendezvous,
-                         const tf::RendezvousInterface::ParsedKey& key, const Args& args,
-                         Done done)
+ReceiveCall::ReceiveCall(Rendezvous* rendezvous, const tf::RendezvousInterface::ParsedKey& key,
+                         const Args& args, Done done)
     : rendezvous_(tsl::core::GetNewRef(rendezvous)),
       key_(key),
       args_(args),

@@ -59,32 +59,31 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   outgoing->tensor = value;
   outgoing->dead = is_dead;
   outgoing->host_memory = key.src.type == "CPU" && key.dst.type == "CPU";
-  route->when_resolved([self = tsl::core::GetNewRef(this).release(), outgoing,
-                        args](const Route& resolved) {
-    const tsl::core::RefCountPtr<Rendezvous> owned(self);
-    const auto keep = [&] {
-      // An aborted step keeps nothing, and its receiver is aborted, too.
-      (void)owned->keep(outgoing->key, args, outgoing->tensor, outgoing->dead);
-    };
-    switch (resolved.outcome()) {
-      case Route::State::kPush:
-        (void)push(owned->manager_->runtime(), resolved, *outgoing, keep);
-        break;
-      case Route::State::kStock:
-        keep();
-        break;
-      case Route::State::kFailed:
-      case Route::State::kMeeting:
-        owned->StartAbort(resolved.failure());
-        break;
-    }
-  });
+  route->when_resolved(
+      [self = tsl::core::GetNewRef(this).release(), outgoing, args](const Route& resolved) {
+        const tsl::core::RefCountPtr<Rendezvous> owned(self);
+        const auto keep = [&] {
+          // An aborted step keeps nothing, and its receiver is aborted, too.
+          (void)owned->keep(outgoing->key, args, outgoing->tensor, outgoing->dead);
+        };
+        switch (resolved.outcome()) {
+          case Route::State::kPush:
+            (void)push(owned->manager_->runtime(), resolved, *outgoing, keep);
+            break;
+          case Route::State::kStock:
+            keep();
+            break;
+          case Route::State::kFailed:
+          case Route::State::kMeeting:
+            owned->StartAbort(resolved.failure());
+            break;
+        }
+      });
   return absl::OkStatus();
 }
 
 void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
-                                     const tf::RendezvousInterface::Args& args,
-                                     DoneCallback done) {
+                                     const tf::RendezvousInterface::Args& args, DoneCallback done) {
   absl::Status status;
   const std::shared_ptr<Route> route = route_to(key.src, &status);
   if (route == nullptr) {
@@ -155,8 +154,8 @@ Routes& RendezvousMgr::routes() {
   return *routes_;
 }
 
-tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::Create(
-    std::int64_t step_id, const tf::WorkerEnv* env) {
+tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::Create(std::int64_t step_id,
+                                                                       const tf::WorkerEnv* env) {
   return tsl::core::RefCountPtr<tf::BaseRemoteRendezvous>(new Rendezvous(this, env, step_id));
 }
 

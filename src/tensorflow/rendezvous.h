@@ -36,8 +36,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
  protected:
   ~Rendezvous() override;
-  void RecvFromRemoteAsync(const ParsedKey& key,
-                           const tensorflow::RendezvousInterface::Args& args,
+  void RecvFromRemoteAsync(const ParsedKey& key, const tensorflow::RendezvousInterface::Args& args,
                            DoneCallback done) override;
 
  private:

@@ -109,10 +109,9 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, int attempt) {
       [this, call, route = std::move(route), attempt](const absl::Status& status) {
         call->cache->ReleaseWorker(route->task(), call->worker);
         // Not here: the caller may hold locks, or this be a thread of gRPC's.
-        runtime_->schedule(
-            [this, call, route, status, attempt] {
-              met(route, call->cache, status, call->response, attempt);
-            });
+        runtime_->schedule([this, call, route, status, attempt] {
+          met(route, call->cache, status, call->response, attempt);
+        });
       });
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "arena_allocator.h"
@@ -25,14 +26,38 @@ const char* environment(const char* name) {
   return value != nullptr && value[0] != '\0' ? value : nullptr;
 }
 
+// A number of bytes from the environment, "512M" or "8G" as well; 0 if it is not set.
+absl::Status read_bytes(const char* name, std::uint64_t* bytes) {
+  const char* const text = environment(name);
+  if (text == nullptr) return absl::OkStatus();
+  char* end = nullptr;
+  *bytes = std::strtoull(text, &end, 10);
+  switch (*end) {
+    case 'K':
+      *bytes <<= 10, ++end;
+      break;
+    case 'M':
+      *bytes <<= 20, ++end;
+      break;
+    case 'G':
+      *bytes <<= 30, ++end;
+      break;
+    default:
+      break;
+  }
+  if (end != text && *end == '\0' && *bytes > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(std::string("Farwrite: ") + name + "=" + text +
+                                    " is no number of bytes; say 512M or 8G");
+}
+
 }  // namespace
 
 Runtime::Runtime(fw_device* device)
     : device_(device),
       peers_(std::make_unique<Peers>(device, &mailbox_)),
-      pool_(std::make_unique<tsl::thread::ThreadPool>(
-          tsl::Env::Default(), tsl::ThreadOptions(), "farwrite", kThreads,
-          /*low_latency_hint=*/false)) {}
+      pool_(std::make_unique<tsl::thread::ThreadPool>(tsl::Env::Default(), tsl::ThreadOptions(),
+                                                      "farwrite", kThreads,
+                                                      /*low_latency_hint=*/false)) {}
 
 absl::Status Runtime::open(Runtime** runtime) {
   static std::mutex* const mutex = new std::mutex;
@@ -44,6 +69,8 @@ absl::Status Runtime::open(Runtime** runtime) {
   options.fabrics = environment("FARWRITE_FABRIC");
   options.token = environment("FARWRITE_TOKEN");
   options.listen = environment("FARWRITE_LISTEN");
+  const absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
+  if (!read.ok()) return read;
   fw_device* device = nullptr;
   const FwStatus opened(fw_device_open(&options, &device));
   if (opened != nullptr) {

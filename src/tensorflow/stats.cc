@@ -17,9 +17,9 @@ void reset_stats() {
 
 std::string counters_json() {
   std::string text;
-#define FARWRITE_PLUGIN_PRINT(name)                                      \
-  text += text.empty() ? "\"" : ",\"";                                   \
-  text += #name "\":";                                                   \
+#define FARWRITE_PLUGIN_PRINT(name)    \
+  text += text.empty() ? "\"" : ",\""; \
+  text += #name "\":";                 \
   text += std::to_string(stats().name.load(std::memory_order_relaxed));
   FARWRITE_PLUGIN_COUNTERS(FARWRITE_PLUGIN_PRINT)
 #undef FARWRITE_PLUGIN_PRINT

@@ -225,6 +225,25 @@ TEST_P(Regions, MemoryComesBackWhenTheLastLeaseIsGone) {
   }
 }
 
+TEST_P(Regions, RawMemoryIsCountedAlignedAndScalesOverThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        std::byte* const memory = near_device_.allocate_raw(1000 + i);
+        ASSERT_NE(memory, nullptr);
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0U);
+        ASSERT_TRUE(near_device_.contains(memory));
+        near_device_.free_raw(memory);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(near_device_.stats().send.used, 0U);
+  EXPECT_EQ(near_device_.allocate_raw(options().send_limit + 1), nullptr);
+  near_device_.free_raw(nullptr);
+}
+
 FARWRITE_EVERY_FABRIC(Regions);
 
 }  // namespace

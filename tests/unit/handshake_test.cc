@@ -18,7 +18,7 @@ TEST_F(Handshake, IntroducesBothSidesToEachOther) {
   EXPECT_EQ((*accepted_)->peer.epoch, 11u);
   EXPECT_EQ((*accepted_)->peer.lanes, 2u);
   EXPECT_EQ((*accepted_)->peer.fabric_reason, seen.fabric_reason);
-  EXPECT_EQ((*connected_)->wire_version, 1);
+  EXPECT_EQ((*connected_)->wire_version, 2);
   EXPECT_NE((*connected_)->link, nullptr);
   EXPECT_NE((*accepted_)->link, nullptr);
 }

@@ -62,9 +62,45 @@ TEST_F(Leases, OverTheQuotaAreRefusedWithARemedyUntilSomeReturn) {
   EXPECT_EQ(leases_.granted(), 4u);
   leases_.release(held[2]);
   EXPECT_TRUE(leases_.grant(make_region(64), "peer:1").ok());
-  leases_.release_all();
+  for (std::uint64_t lease = 1; lease <= 5; ++lease) leases_.release(lease);
   EXPECT_EQ(leases_.granted(), leases_.released());
   for (int i = 0; i < 4; ++i) grant();
+}
+
+TEST_F(Leases, OfLentMemoryTellTheLenderOnce) {
+  int returned = 0;
+  const auto count = [&] {
+    ++returned;
+    EXPECT_LT(leases_.held(), 3u) << "the table must not be locked meanwhile";
+  };
+  const std::uint64_t first = leases_.lend(kLimit / 2, count, "peer:1").value();
+  const std::uint64_t second = leases_.lend(kLimit / 2, count, "peer:1").value();
+  EXPECT_EQ(leases_.lend(1, count, "peer:1").status().code(), StatusCode::kResourceExhausted);
+  leases_.release(first);
+  leases_.release(first);
+  EXPECT_EQ(returned, 1);
+  leases_.close();
+  leases_.release(second);
+  EXPECT_EQ(returned, 2);
+  EXPECT_FALSE(leases_.lend(1, count, "peer:1").ok());
+  EXPECT_EQ(returned, 2);
+  EXPECT_EQ(leases_.granted(), leases_.released());
+}
+
+TEST_F(Leases, WithdrawnAreAsIfTheyHadNotBeen) {
+  bool returned = false;
+  const std::uint64_t lease = leases_.lend(kLimit, [&] { returned = true; }, "peer:1").value();
+  EXPECT_TRUE(leases_.withdraw(lease));
+  EXPECT_FALSE(leases_.withdraw(lease));
+  leases_.release(lease);
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(leases_.granted(), 0u);
+  EXPECT_EQ(leases_.released(), 0u);
+  const std::uint64_t next = leases_.lend(kLimit, [&] { returned = true; }, "peer:1").value();
+  EXPECT_NE(next, lease) << "a late return must not end another lease";
+  leases_.close();
+  EXPECT_FALSE(leases_.withdraw(next));
+  EXPECT_TRUE(returned);
 }
 
 TEST_F(Leases, OfADeadPeerAllReturnAndNoneFollow) {
@@ -84,8 +120,9 @@ TEST_F(Leases, BalanceUnderManyThreads) {
     threads.emplace_back([&] {
       for (int round = 0; round < 500; ++round) {
         const auto lease = leases_.grant(make_region(), "peer:1");
-        if (round % 50 == 0) leases_.release_all();
-        if (lease.ok()) leases_.release(lease.value());
+        if (!lease.ok()) continue;
+        leases_.release(lease.value());
+        leases_.release(lease.value());
       }
     });
   }

@@ -179,13 +179,28 @@ TEST(Ring, CallsAHeadThatGoesBackCorrupt) {
 }
 
 TEST(Ring, RejectsAnUnknownKindOfRecord) {
-  for (const std::uint16_t kind : {0, 3, 0xffff}) {
+  for (const std::uint16_t kind : {0, 4, 0xffff}) {
     Ring ring;
     Record record;
     ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
     ring.cells[0].kind = static_cast<RecordKind>(kind);
     EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kCorrupt) << kind;
   }
+}
+
+TEST(Ring, ARecordMayCarryTheLongestMessageBehindAHeader) {
+  Ring ring;
+  Record record;
+  const std::vector<std::byte> payload(max_payload(64) + kRecordHeadroom, std::byte{7});
+  ASSERT_EQ(ring.producer.push(RecordKind::kRecord, 4, {payload.data(), payload.size()}),
+            RingProducer::Outcome::kPushed);
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+  EXPECT_EQ(record.kind, RecordKind::kRecord);
+  EXPECT_EQ(record.payload, payload);
+  ASSERT_EQ(ring.producer.push(RecordKind::kRecord, 4, {payload.data(), payload.size()}),
+            RingProducer::Outcome::kPushed);
+  for (Cell& cell : ring.cells) ++cell.length;
+  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kCorrupt);
 }
 
 TEST(Ring, RejectsALengthOverItsMaximum) {

@@ -9,7 +9,7 @@
 namespace farwrite::fabric::shm {
 namespace {
 
-constexpr std::uint32_t kMaxLanes = 64;
+constexpr std::uint32_t kMaxLanes = 65;  // of a user, and the one for returned leases
 constexpr std::uint32_t kMaxCells = 1 << 16;
 constexpr std::uint32_t kMaxRows = 1 << 16;
 

@@ -80,10 +80,11 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
   record.kind = header.kind;
   record.tag = header.tag;
   const std::uint64_t length = header.length;
-  if (record.kind != RecordKind::kNotification && record.kind != RecordKind::kMessage) {
+  if (record.kind != RecordKind::kNotification && record.kind != RecordKind::kMessage &&
+      record.kind != RecordKind::kRecord) {
     return Outcome::kCorrupt;
   }
-  if (length > max_payload(cell_count_)) return Outcome::kCorrupt;
+  if (length > max_payload(record.kind, cell_count_)) return Outcome::kCorrupt;
   const std::uint64_t taken = cells_for(length);
   record.payload.clear();
   if (length > 0) {

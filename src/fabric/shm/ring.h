@@ -11,11 +11,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "fabric/fabric.h"
 #include "farwrite/bytes.h"
 
 namespace farwrite::fabric::shm {
 
-enum class RecordKind : std::uint16_t { kNotification = 1, kMessage = 2 };
+enum class RecordKind : std::uint16_t {
+  kNotification = 1,
+  kMessage = 2,
+  kRecord = 3,  // for the receiver's device layer (device/channel_records.h)
+};
 
 // One cell. A record's later cells hold payload only; the receiver clears their stamp when it
 // frees them, so that old payload is never taken for a stamp.
@@ -96,6 +101,11 @@ constexpr std::uint64_t cells_for(std::uint64_t payload_bytes) {
 // for the ring to be all empty.
 constexpr std::uint64_t max_payload(std::uint64_t cell_count) {
   return (cell_count / 4) * sizeof(Cell);
+}
+
+// The same by kind: a record may carry the longest message behind a header.
+constexpr std::uint64_t max_payload(RecordKind kind, std::uint64_t cell_count) {
+  return max_payload(cell_count) + (kind == RecordKind::kRecord ? kRecordHeadroom : 0);
 }
 
 }  // namespace farwrite::fabric::shm

@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::string_view kOperation = "open a region";
 
+// The ids come from the peer, so what it can make us remember is bounded.
+constexpr std::size_t kMaxSegments = 1 << 16;
+
 enum class PacketType : std::uint16_t { kRequest = 16, kAnswer = 17 };
 
 }  // namespace
@@ -35,6 +38,10 @@ SegmentExchange::~SegmentExchange() { loop_.remove_fd(socket_.get()); }
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint32_t segment_id,
                                                                        core::Deadline deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
+  if (imports_.size() >= kMaxSegments && imports_.count(segment_id) == 0) {
+    return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
+                         "the peer has named too many segments", "restart the peer");
+  }
   Import& import = imports_[segment_id];
   if (import.mapped != nullptr) return import.mapped;
   if (!import.requested) {

@@ -171,6 +171,8 @@ Completion ShmLink::post(const Operation& operation) {
       return push(*lanes_[operation.lane], RecordKind::kNotification, operation.tag, {});
     case OperationKind::kMessage:
       return push(*lanes_[operation.lane], RecordKind::kMessage, operation.tag, operation.source);
+    case OperationKind::kRecord:
+      return push(*lanes_[operation.lane], RecordKind::kRecord, operation.tag, operation.source);
     case OperationKind::kFlush:
       // Every write was remote_visible when its post() returned.
       return Completion(Status());
@@ -277,9 +279,15 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
   while (!lane.corrupt.load() && progress.delivered < kPollBatch &&
          (outcome = lane.consumer.pop(record)) == RingConsumer::Outcome::kRecord) {
     ++progress.delivered;
-    sink.on_notification({record.tag, lane_index, std::move(record.payload)});
+    Notification arrival{record.tag, lane_index, std::move(record.payload), {}};
+    if (record.kind == RecordKind::kRecord) {
+      sink.on_record(std::move(arrival));
+    } else {
+      sink.on_notification(std::move(arrival));
+    }
   }
   if (outcome == RingConsumer::Outcome::kCorrupt) lane.corrupt.store(true);
+  progress.drained = lane.corrupt.load() || outcome == RingConsumer::Outcome::kEmpty;
   lane.polling.clear(std::memory_order_release);
   if (outcome == RingConsumer::Outcome::kCorrupt) [[unlikely]] {
     poison(error(StatusCode::kProtocolError, "take a notification",

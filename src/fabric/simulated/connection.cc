@@ -79,8 +79,9 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
   if (Status ended = broken(side, name_of(operation)); !ended.ok()) {
     return Completion(std::move(ended));
   }
-  if (operation.kind == OperationKind::kMessage &&
-      operation.source.size > kSimulatedMaxMessageBytes) {
+  const bool is_record = operation.kind == OperationKind::kRecord;
+  if ((is_record || operation.kind == OperationKind::kMessage) &&
+      operation.source.size > kSimulatedMaxMessageBytes + (is_record ? kRecordHeadroom : 0)) {
     return Completion(Status::error(
         StatusCode::kInvalidArgument, where(side, "send"),
         "a message of " + std::to_string(operation.source.size) + " bytes is too long",
@@ -104,6 +105,7 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
       send_chunks(transfer, operation.destination.size);
       break;
     case OperationKind::kMessage:
+    case OperationKind::kRecord:
       fetch(*transfer);
       break;
     case OperationKind::kFlush:

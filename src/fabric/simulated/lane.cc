@@ -19,15 +19,18 @@ void Lane::release(Lowering lowering) {
                          lowering == Lowering::kNotificationBeforeData ||
                          (lowering == Lowering::kTailFlag && transfer.tail_landed);
     if (!visible) return;
-    if (transfer.failure.ok()) ready_.push_back(notification(transfer));
+    if (transfer.failure.ok()) ready_.push_back(arrival(transfer));
   }
 }
 
-Notification Lane::notification(const Transfer& transfer) {
-  Notification result;
-  result.tag = transfer.operation.tag;
-  result.lane = transfer.operation.lane;
-  if (transfer.operation.kind == OperationKind::kMessage) result.message = transfer.fetched;
+Lane::Arrival Lane::arrival(const Transfer& transfer) {
+  Arrival result;
+  result.is_record = transfer.operation.kind == OperationKind::kRecord;
+  result.notification.tag = transfer.operation.tag;
+  result.notification.lane = transfer.operation.lane;
+  if (result.is_record || transfer.operation.kind == OperationKind::kMessage) {
+    result.notification.message = transfer.fetched;
+  }
   return result;
 }
 

@@ -17,6 +17,12 @@ namespace farwrite::fabric {
 // Under the network's lock, except `polling` and the number of the doorbell's descriptor.
 class Lane {
  public:
+  // What the lane hands over next, and to whom.
+  struct Arrival {
+    Notification notification;
+    bool is_record = false;
+  };
+
   explicit Lane(core::UniqueFd doorbell) : doorbell_(std::move(doorbell)) {}
 
   std::uint64_t next_sequence() { return next_to_send_++; }
@@ -27,10 +33,10 @@ class Lane {
   // whose write was refused is passed over.
   void release(Lowering lowering);
   // What a fabric without sequence numbers would do.
-  void release_unsequenced(const Transfer& transfer) { ready_.push_back(notification(transfer)); }
+  void release_unsequenced(const Transfer& transfer) { ready_.push_back(arrival(transfer)); }
 
   bool has_ready() const { return !ready_.empty(); }
-  std::deque<Notification> take_ready() { return std::exchange(ready_, {}); }
+  std::deque<Arrival> take_ready() { return std::exchange(ready_, {}); }
   // What arrived but may never be seen now, since the connection is over.
   void drop_arrivals() { arrivals_.clear(); }
 
@@ -47,7 +53,7 @@ class Lane {
   std::atomic_flag polling;
 
  private:
-  static Notification notification(const Transfer& transfer);
+  static Arrival arrival(const Transfer& transfer);
 
   const core::UniqueFd doorbell_;
   bool armed_ = false;
@@ -55,7 +61,7 @@ class Lane {
   std::uint64_t next_to_send_ = 0;
   std::uint64_t next_to_show_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Transfer>> arrivals_;  // by sequence
-  std::deque<Notification> ready_;
+  std::deque<Arrival> ready_;
 };
 
 }  // namespace farwrite::fabric

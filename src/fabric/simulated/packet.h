@@ -35,6 +35,8 @@ inline std::string_view name_of(const Operation& operation) {
       return "send";
     case OperationKind::kFlush:
       return "flush";
+    case OperationKind::kRecord:
+      return "tell";
   }
   return "operation";
 }
@@ -54,7 +56,7 @@ struct Transfer {
 
   bool notifies() const {
     return operation.notify || operation.kind == OperationKind::kNotify ||
-           operation.kind == OperationKind::kMessage;
+           operation.kind == OperationKind::kMessage || operation.kind == OperationKind::kRecord;
   }
 };
 

@@ -75,17 +75,24 @@ Progress SimulatedLink::poll(std::uint32_t lane_number, EventSink& sink) {
   Lane& lane = connection_->lane(side_, lane_number);
   if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
   Outcomes outcomes;
-  std::deque<Notification> ready;
+  std::deque<Lane::Arrival> ready;
   {
     const std::lock_guard<std::mutex> lock(world_->mutex());
     lane.silence();
     connection_->run(outcomes);
     ready = lane.take_ready();
     progress.pending = connection_->deliverable();
+    progress.drained = !progress.pending;
   }
   outcomes.tell();
   progress.delivered = ready.size();
-  for (Notification& notification : ready) sink.on_notification(std::move(notification));
+  for (Lane::Arrival& arrival : ready) {
+    if (arrival.is_record) {
+      sink.on_record(std::move(arrival.notification));
+    } else {
+      sink.on_notification(std::move(arrival.notification));
+    }
+  }
   lane.polling.clear(std::memory_order_release);
   return progress;
 }

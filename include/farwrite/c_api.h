@@ -1,0 +1,136 @@
+/* The C ABI of libfarwrite.so, for code that another compiler builds: the TensorFlow plug-in.
+ *
+ * Plain C. Only what such a plug-in needs; C++ programs use farwrite.h.
+ *   - Functions that can fail return a fw_status: NULL is success, anything else is freed with
+ *     fw_status_free(). Out-parameters are written only on success.
+ *   - Handles are thread-safe and owned by the caller, who closes or releases each once.
+ *   - Callbacks run on a thread of the device, one at a time for one lane, and must not block.
+ *   - Strings are UTF-8. Times are nanoseconds, sizes bytes. */
+#ifndef FARWRITE_C_API_H_
+#define FARWRITE_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FW_API __attribute__((visibility("default")))
+#else
+#define FW_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised by every change that is not an added function. */
+#define FW_ABI_VERSION 1
+#define FW_NAME_BYTES 320 /* a host:port with its terminating zero */
+
+typedef struct fw_status fw_status;
+typedef struct fw_device fw_device;
+typedef struct fw_channel fw_channel;
+typedef struct fw_view fw_view;
+
+/* The FW_ABI_VERSION this library was built with; compare before calling anything else. */
+FW_API uint32_t fw_abi_version(void);
+/* "0.1.0" */
+FW_API const char* fw_version(void);
+
+/* --- Status. The code is a number of farwrite::StatusCode, the name is as in errors: "kPeerDead".
+ */
+FW_API int fw_status_code(const fw_status* status);
+FW_API const char* fw_status_code_name(const fw_status* status);
+FW_API const char* fw_status_message(const fw_status* status);
+FW_API void fw_status_free(fw_status* status); /* NULL is fine */
+
+/* --- Device. Zero or NULL in an option takes DeviceOptions' default. */
+typedef struct fw_device_options {
+  size_t struct_size;  /* sizeof(fw_device_options): later versions add fields at the end */
+  const char* listen;  /* host:port; port 0 picks one */
+  const char* fabrics; /* "shm,tcp", best first; one forces it */
+  const char* token;   /* shared secret */
+  uint64_t send_limit; /* memory that peers may look at, in all */
+  uint64_t send_limit_per_peer;
+  uint64_t segment_bytes;
+  uint64_t spin_ns;
+  uint32_t pollers;
+  uint32_t lanes;
+} fw_device_options;
+
+typedef struct fw_identity {
+  uint8_t uuid[16];
+  uint64_t epoch;               /* differs at every start of a device */
+  char endpoint[FW_NAME_BYTES]; /* where it listens */
+} fw_identity;
+
+typedef struct fw_memory_stats {
+  uint64_t limit, reserved, used, peak_used, segments;
+} fw_memory_stats;
+
+FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** device);
+/* Closes every channel, then the device, and frees the handle, also when it returns an error. */
+FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
+FW_API void fw_device_identity(const fw_device* device, fw_identity* identity);
+FW_API fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t timeout_ns,
+                                    fw_channel** channel);
+/* Waits for the next channel that a peer opens to us. kDeadlineExceeded, kCancelled when closed. */
+FW_API fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel** channel);
+
+/* Send memory without a region of its own, for allocators: 64-byte aligned, contents undefined.
+ * NULL when the limit is reached or in a forked child. */
+FW_API void* fw_device_allocate(fw_device* device, uint64_t bytes);
+/* `memory` came from fw_device_allocate() of this device and no lease on it is out. */
+FW_API void fw_device_deallocate(fw_device* device, void* memory);
+/* Whether `memory` lies in this device's send memory. Lock-free. */
+FW_API int fw_device_contains(const fw_device* device, const void* memory);
+FW_API void fw_device_memory(const fw_device* device, fw_memory_stats* stats);
+
+/* --- Channel. */
+typedef struct fw_notification {
+  uint32_t tag, lane;
+  const void* message; /* valid during the callback */
+  uint64_t message_bytes;
+  fw_view* lent; /* what the peer lent with the message, or NULL; the handler's to release */
+} fw_notification;
+
+typedef void (*fw_handler)(void* context, const fw_notification* notification);
+/* `closed_in_good_order`: the peer said goodbye; otherwise its death is proven or the channel is
+ * broken. `reason` is valid during the callback. */
+typedef void (*fw_end_handler)(void* context, int closed_in_good_order, const char* reason);
+typedef void (*fw_returned)(void* context);
+
+FW_API void fw_channel_peer(const fw_channel* channel, fw_identity* identity);
+FW_API const char* fw_channel_fabric(const fw_channel* channel); /* "shm" */
+FW_API uint64_t fw_channel_max_message_bytes(const fw_channel* channel);
+/* Delivers every notification from now on, those that wait already first. `on_end`, if not NULL,
+ * is called once, after the last notification; at once if the peer has gone already. */
+FW_API fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification,
+                                   fw_end_handler on_end, void* context);
+/* Queues a message behind earlier ones of its lane; never waits for the peer. */
+FW_API fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes,
+                                  uint32_t tag, uint32_t lane);
+/* A message, and with it a lease on `memory_bytes` of this device's send memory at `memory`: the
+ * peer looks at them without asking. `returned` is called once, from any thread, when the peer has
+ * given the lease back, its death is proven, or this device closes; never if this call fails. Until
+ * then the bytes must neither change nor be deallocated. kResourceExhausted over
+ * send_limit_per_peer. */
+FW_API fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t bytes,
+                                  const void* memory, uint64_t memory_bytes, fw_returned returned,
+                                  void* context, uint32_t tag, uint32_t lane);
+/* Stops serving: neither callback runs after this returns. Then closes as Channel::close() and
+ * frees the handle. Views stay valid. Not to be called from a callback of the channel. */
+FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
+
+/* --- View: memory that a peer lent. May outlive the channel, the device's handle and the peer. */
+
+/* The bytes, read-only, no copy. The first view of a segment may wait for the peer, so not from a
+ * handler. kUnsupported where the fabric cannot map. */
+FW_API fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes);
+/* Gives the lease back. Never blocks. */
+FW_API void fw_view_release(fw_view* view);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FARWRITE_C_API_H_ */

@@ -1,0 +1,96 @@
+// The C ABI: channels, notifications and views.
+#include <functional>
+#include <string>
+
+#include "c_api/handles.h"
+
+namespace {
+
+using farwrite::Completion;
+using farwrite::Notification;
+using farwrite::Status;
+using farwrite::StatusCode;
+using farwrite::c_api::to_c;
+using farwrite::c_api::to_duration;
+
+// What is still queued goes on by itself; the channel's end tells if it could not.
+fw_status* outcome_now(const Completion& completion) {
+  return completion.done() ? to_c(completion.wait()) : nullptr;
+}
+
+}  // namespace
+
+void fw_channel_peer(const fw_channel* channel, fw_identity* identity) {
+  const farwrite::PeerInfo& peer = channel->channel.peer();
+  farwrite::c_api::fill_identity(peer.uuid, peer.epoch, peer.endpoint, *identity);
+}
+
+const char* fw_channel_fabric(const fw_channel* channel) {
+  return farwrite::to_string(channel->channel.peer().fabric).data();  // a literal
+}
+
+uint64_t fw_channel_max_message_bytes(const fw_channel* channel) {
+  return channel->channel.max_message_bytes();
+}
+
+fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_end_handler on_end,
+                            void* context) {
+  if (on_notification == nullptr) {
+    return to_c(Status::error(StatusCode::kInvalidArgument, {"serve a channel"},
+                              "there is no notification handler", "pass one"));
+  }
+  // The handle outlives its handlers: fw_channel_close() ends them before it frees it. A copy of
+  // the Channel here would keep itself from being closed.
+  Status status = channel->channel.on_notification([=](Notification notification) {
+    fw_notification seen = {};
+    seen.tag = notification.tag;
+    seen.lane = notification.lane;
+    seen.message = notification.message.data();
+    seen.message_bytes = notification.message.size();
+    if (notification.lent.valid()) {
+      seen.lent = new fw_view{channel->channel, std::move(notification.lent)};
+    }
+    on_notification(context, &seen);
+  });
+  if (status.ok() && on_end != nullptr) {
+    status = channel->channel.on_end([=](bool good_order, const Status& reason) {
+      on_end(context, good_order ? 1 : 0, reason.message().c_str());
+    });
+  }
+  return to_c(std::move(status));
+}
+
+fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes, uint32_t tag,
+                           uint32_t lane) {
+  return outcome_now(channel->channel.send({message, bytes}, tag, lane));
+}
+
+fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t bytes,
+                           const void* memory, uint64_t memory_bytes, fw_returned returned,
+                           void* context, uint32_t tag, uint32_t lane) {
+  std::function<void()> on_return;
+  if (returned != nullptr) on_return = [=] { returned(context); };
+  return outcome_now(channel->channel.lend({message, bytes}, {memory, memory_bytes},
+                                           std::move(on_return), tag, lane));
+}
+
+fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
+  const Status status = channel->channel.close(to_duration(timeout_ns));
+  // Called inside a callback, which uses the handle.
+  if (status.code() == StatusCode::kFailedPrecondition) return to_c(status);
+  // Another thread, the device's close(), is still at it, and callbacks may run until it is done.
+  if (status.code() == StatusCode::kDeadlineExceeded)
+    (void)channel->channel.close(farwrite::kForever);
+  delete channel;
+  return to_c(status);
+}
+
+fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes) {
+  auto alias = view->channel.alias(view->region, 0, view->region.size());
+  if (!alias.ok()) return to_c(alias.status());
+  *data = alias->data();
+  *bytes = alias->size();
+  return nullptr;
+}
+
+void fw_view_release(fw_view* view) { delete view; }

@@ -1,0 +1,117 @@
+// The C ABI: devices and their memory.
+#include <algorithm>
+#include <string>
+
+#include "c_api/handles.h"
+
+namespace {
+
+using farwrite::Device;
+using farwrite::DeviceOptions;
+using farwrite::Result;
+using farwrite::Status;
+using farwrite::StatusCode;
+using farwrite::c_api::to_c;
+using farwrite::c_api::to_duration;
+
+Result<std::vector<farwrite::FabricKind>> parse_fabrics(std::string_view names) {
+  std::vector<farwrite::FabricKind> fabrics;
+  while (true) {
+    const std::size_t comma = names.find(',');
+    auto kind = farwrite::parse_fabric(names.substr(0, comma));
+    if (!kind.ok()) return kind.status();
+    fabrics.push_back(*kind);
+    if (comma == std::string_view::npos) return fabrics;
+    names.remove_prefix(comma + 1);
+  }
+}
+
+template <typename Number>
+void take_if_given(uint64_t given, Number& option) {
+  if (given != 0) option = static_cast<Number>(given);
+}
+
+Result<DeviceOptions> to_options(const fw_device_options& given) {
+  // A caller built with an earlier header has a shorter struct.
+  fw_device_options c = {};
+  std::memcpy(&c, &given, std::min(given.struct_size, sizeof(c)));
+  DeviceOptions options;
+  if (c.listen != nullptr) {
+    auto endpoint = farwrite::Endpoint::parse(c.listen);
+    if (!endpoint.ok()) return endpoint.status();
+    options.listen = *std::move(endpoint);
+  }
+  if (c.fabrics != nullptr) {
+    auto fabrics = parse_fabrics(c.fabrics);
+    if (!fabrics.ok()) return fabrics.status();
+    options.fabrics = *std::move(fabrics);
+  }
+  if (c.token != nullptr) options.token = c.token;
+  take_if_given(c.send_limit, options.send_limit);
+  take_if_given(c.send_limit_per_peer, options.send_limit_per_peer);
+  take_if_given(c.segment_bytes, options.segment_bytes);
+  if (c.spin_ns != 0) options.spin = to_duration(c.spin_ns);
+  take_if_given(c.pollers, options.pollers);
+  take_if_given(c.lanes, options.lanes);
+  return options;
+}
+
+}  // namespace
+
+fw_status* fw_device_open(const fw_device_options* options, fw_device** device) {
+  DeviceOptions chosen;
+  if (options != nullptr) {
+    auto converted = to_options(*options);
+    if (!converted.ok()) return to_c(converted.status());
+    chosen = *std::move(converted);
+  }
+  auto opened = Device::open(chosen);
+  if (!opened.ok()) return to_c(opened.status());
+  *device = new fw_device{*std::move(opened)};
+  return nullptr;
+}
+
+fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns) {
+  const Status status = device->device.close(to_duration(timeout_ns));
+  delete device;
+  return to_c(status);
+}
+
+void fw_device_identity(const fw_device* device, fw_identity* identity) {
+  farwrite::c_api::fill_identity(device->device.uuid(), device->device.epoch(),
+                                 device->device.endpoint(), *identity);
+}
+
+fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t timeout_ns,
+                             fw_channel** channel) {
+  auto peer = farwrite::Endpoint::parse(endpoint);
+  if (!peer.ok()) return to_c(peer.status());
+  auto connected = device->device.connect(*peer, to_duration(timeout_ns));
+  if (!connected.ok()) return to_c(connected.status());
+  *channel = new fw_channel{*std::move(connected)};
+  return nullptr;
+}
+
+fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel** channel) {
+  auto accepted = device->device.accept(to_duration(timeout_ns));
+  if (!accepted.ok()) return to_c(accepted.status());
+  *channel = new fw_channel{*std::move(accepted)};
+  return nullptr;
+}
+
+void* fw_device_allocate(fw_device* device, uint64_t bytes) {
+  return device->device.allocate_raw(bytes);
+}
+
+void fw_device_deallocate(fw_device* device, void* memory) {
+  device->device.free_raw(static_cast<std::byte*>(memory));
+}
+
+int fw_device_contains(const fw_device* device, const void* memory) {
+  return device->device.contains(memory) ? 1 : 0;
+}
+
+void fw_device_memory(const fw_device* device, fw_memory_stats* stats) {
+  const farwrite::MemoryStats send = device->device.stats().send;
+  *stats = {send.limit, send.reserved, send.used, send.peak_used, send.segments};
+}

@@ -1,0 +1,61 @@
+// What the C ABI's handles hold.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "farwrite/c_api.h"
+#include "farwrite/channel.h"
+#include "farwrite/device.h"
+#include "farwrite/status.h"
+
+struct fw_status {
+  farwrite::Status status;
+};
+
+struct fw_device {
+  farwrite::Device device;
+};
+
+struct fw_channel {
+  farwrite::Channel channel;
+};
+
+struct fw_view {
+  farwrite::Channel channel;
+  farwrite::RemoteRegion region;
+};
+
+namespace farwrite::c_api {
+
+// NULL for success.
+inline fw_status* to_c(Status status) {
+  return status.ok() ? nullptr : new fw_status{std::move(status)};
+}
+
+// A time longer than the clock can tell is for ever.
+inline std::chrono::nanoseconds to_duration(std::uint64_t ns) {
+  const auto most = static_cast<std::uint64_t>(kForever.count());
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, most)));
+}
+
+// Zero-terminated; cut if it does not fit.
+inline void copy_name(std::string_view text, char (&name)[FW_NAME_BYTES]) {
+  const std::size_t count = text.copy(name, FW_NAME_BYTES - 1);
+  name[count] = '\0';
+}
+
+inline void fill_identity(const DeviceUuid& uuid, std::uint64_t epoch, const Endpoint& endpoint,
+                          fw_identity& identity) {
+  static_assert(sizeof(identity.uuid) == std::tuple_size<DeviceUuid>::value);
+  std::memcpy(identity.uuid, uuid.data(), uuid.size());
+  identity.epoch = epoch;
+  copy_name(endpoint.to_string(), identity.endpoint);
+}
+
+}  // namespace farwrite::c_api

@@ -1,0 +1,67 @@
+// The end of a channel's notifications: its lanes are emptied, then the user is told.
+//
+// After the peer has gone, pollers serve every lane until it holds nothing more, whoever took the
+// notifications before; a waiting thread helps. Only then do we say FIN: memory that the peer lent
+// just before it closed is still looked at. Only then do waiters hear of the end, and the handler.
+#include <utility>
+
+#include "device/channel_inside.h"
+#include "device/channel_lane.h"
+#include "device/channel_state.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+
+bool ChannelState::peer_over() const { return peer_state_.load() >= PeerState::kClosed; }
+
+void ChannelState::drain_lanes() {
+  if (!live_.load()) return;  // start() asks again
+  for (const auto& lane : lanes_) lane->poller().kick();
+}
+
+void ChannelState::lane_drained() {
+  if (undrained_.fetch_sub(1) != 1) return;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    drained_.store(true);
+  }
+  inbox_.wake_all();
+  say_fin_if_due();
+  tell_end_if_due();
+}
+
+Status ChannelState::on_end(std::function<void(bool good_order, const Status& reason)> handler) {
+  constexpr std::string_view kOperation = "set an end handler";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return unusable(kOperation);
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    handler.swap(end_handler_);
+  }
+  tell_end_if_due();
+  return Status();
+}
+
+void ChannelState::drop_end_handler() {
+  std::function<void(bool, const Status&)> handler;  // may own anything: goes after the lock
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  handler.swap(end_handler_);
+}
+
+void ChannelState::tell_end_if_due() {
+  const Inside inside(this);
+  std::function<void(bool, const Status&)> handler;
+  bool good_order = false;
+  Status reason;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (!drained_ || closing_.load()) return;
+    handler.swap(end_handler_);
+    good_order = good_order_;
+    reason = peer_reason_;
+  }
+  if (handler) handler(good_order, reason);
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,156 @@
+// A channel's leases without a round trip: memory lent with a message, and leases given back.
+#include <string>
+#include <utility>
+
+#include "device/channel_inside.h"
+#include "device/channel_intake.h"
+#include "device/channel_lane.h"
+#include "device/channel_records.h"
+#include "device/channel_state.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+
+Completion ChannelState::lend(ByteView message, ByteView memory, std::function<void()> returned,
+                              std::uint32_t tag, std::uint32_t lane) {
+  constexpr std::string_view kOperation = "lend";
+  const core::Gate::Pass pass(gate_);
+  fabric::Operation operation;
+  operation.kind = fabric::OperationKind::kRecord;
+  operation.lane = lane;
+  operation.tag = tag;
+  operation.source = message;
+  if (Status bad = check(nullptr, operation); !bad.ok()) return Completion(std::move(bad));
+  if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) {
+    return Completion(unusable(kOperation));
+  }
+  if (!has_records_) {
+    return Completion(Status::error(StatusCode::kUnsupported, {kOperation, peer_name_},
+                                    "the peer speaks wire version 1",
+                                    "upgrade the peer, or publish a region"));
+  }
+  LendRecord lend;
+  lend.length = memory.size;
+  if (Status bad = device_->find_lendable(memory, peer_.fabric, lend.key, lend.offset); !bad.ok()) {
+    return Completion(std::move(bad));
+  }
+  auto lease = leases_.lend(memory.size, std::move(returned), peer_name_);
+  if (!lease.ok()) return Completion(lease.status());
+  lend.lease = *lease;
+  static thread_local std::vector<std::byte> record;  // keeps its memory: every tensor passes here
+  lend.write(message, record);
+  operation.source = {record.data(), record.size()};
+  const Inside inside(this);
+  Completion completion = start_operation(operation);
+  // If the lease has ended meanwhile, `returned` has run, and the call has not failed.
+  if (completion.done() && !completion.wait().ok()) {
+    return leases_.withdraw(lend.lease) ? completion : Completion(Status());
+  }
+  (message.size > 0 ? messages_sent_ : notifications_sent_).add();
+  return completion;
+}
+
+void ChannelState::take_lend(Notification record) {
+  auto lend = LendRecord::from_bytes({record.message.data(), record.message.size()});
+  if (!lend.ok()) {
+    peer_is(PeerState::kClosed, lend.status());
+    return;
+  }
+  record.message.erase(record.message.begin(), record.message.begin() + LendRecord::kHeaderBytes);
+  RegionDescriptor descriptor;
+  descriptor.device_uuid = peer_.uuid;
+  descriptor.epoch = peer_.epoch;
+  descriptor.offset = lend->offset;
+  descriptor.length = lend->length;
+  descriptor.access = Access::kRead;
+  descriptor.keys.push_back({peer_.fabric, lend->key});
+  Status taken_back;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (fin_sent_ || finished_) {
+      // We have told the peer that we hold nothing, so the memory may hold something else by now.
+      taken_back = Status::error(StatusCode::kUnavailable, {"look at lent memory", peer_name_},
+                                 "the channel was over before it came", "connect again");
+    } else {
+      ++remote_leases_;
+    }
+  }
+  const bool leased = taken_back.ok();
+  auto region = std::make_shared<RemoteRegionState>(
+      shared_from_this(), std::move(descriptor), leased ? lend->lease : 0, std::move(taken_back));
+  // Without waiting: it succeeds if the segment was seen before, and asks for it if not. A failure
+  // is told to whoever looks.
+  if (leased) (void)region->reach(core::Deadline::after({}));
+  record.lent = RemoteRegion(std::move(region));
+  inbox_.on_notification(std::move(record));
+}
+
+void ChannelState::take_returns(const Notification& record) {
+  auto returns = ReturnRecord::from_bytes({record.message.data(), record.message.size()});
+  if (!returns.ok()) {
+    peer_is(PeerState::kClosed, returns.status());
+    return;
+  }
+  for (const std::uint64_t lease : returns->leases) leases_.release(lease);
+}
+
+void ChannelState::release_remote(std::uint64_t lease) {
+  if (device_->fork_guard().in_forked_child()) return;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    --remote_leases_;
+  }
+  if (returns_.add(lease)) tell_returns();
+  say_fin_if_due();
+  finish_if_due();
+}
+
+void ChannelState::tell_returns() {
+  while (true) {
+    ReturnRecord returns = returns_.take();
+    if (returns.leases.empty()) return;
+    const Completion told = post_returns(returns);
+    if (told.done()) {
+      if (!told.wait().ok()) release_by_frames(returns);
+      continue;
+    }
+    // The ring is full. Later returns wait for this one, so that they never pile up in the backlog.
+    told.on_done([weak = weak_from_this(), returns = std::move(returns)](const Status& status) {
+      const std::shared_ptr<ChannelState> self = weak.lock();
+      if (self == nullptr) return;
+      if (!status.ok()) self->release_by_frames(returns);
+      self->tell_returns();
+    });
+    return;
+  }
+}
+
+Completion ChannelState::post_returns(const ReturnRecord& returns) {
+  const core::Gate::Pass pass(gate_);
+  if (!pass || !has_records_ || peer_state_.load() >= PeerState::kClosed) {
+    return Completion(Status(StatusCode::kUnavailable, "the lanes are over"));
+  }
+  std::vector<std::byte> record;
+  returns.write(record);
+  fabric::Operation operation;
+  operation.kind = fabric::OperationKind::kRecord;
+  operation.lane = peer_.lanes;
+  operation.source = {record.data(), record.size()};
+  return start_operation(operation);
+}
+
+void ChannelState::release_by_frames(const ReturnRecord& returns) {
+  for (const std::uint64_t lease : returns.leases) {
+    send(FrameType::kRelease, ReleaseMessage{lease}.to_bytes());
+  }
+}
+
+fabric::Progress ChannelState::serve_returns() {
+  const std::shared_ptr<fabric::Link> link = this->link();
+  if (link == nullptr) return {};
+  const Inside inside(this);
+  ReturnIntake intake(*this);
+  return link->poll(peer_.lanes, intake);
+}
+
+}  // namespace farwrite::device

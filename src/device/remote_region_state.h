@@ -1,0 +1,55 @@
+// RemoteRegionState: a peer's region as this side holds it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/deadline.h"
+#include "fabric/fabric.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+class ChannelState;
+
+// The last owner gives the lease back. Thread-safe.
+class RemoteRegionState {
+ public:
+  // Opened: reached already. `lease` is 0 if it needs none.
+  RemoteRegionState(std::shared_ptr<ChannelState> channel, RegionDescriptor descriptor,
+                    std::string description, std::uint64_t lease,
+                    std::shared_ptr<fabric::RemoteWindow> window);
+  // Lent: reached at the first use. `taken_back`, if not ok, is why it never can be.
+  RemoteRegionState(std::shared_ptr<ChannelState> channel, RegionDescriptor descriptor,
+                    std::uint64_t lease, Status taken_back);
+  ~RemoteRegionState();
+  RemoteRegionState(const RemoteRegionState&) = delete;
+  RemoteRegionState& operator=(const RemoteRegionState&) = delete;
+
+  const ChannelState* channel() const { return channel_.get(); }
+  const RegionDescriptor& descriptor() const { return descriptor_; }
+  const std::string& description() const { return description_; }
+
+  // Imports the window unless that is done; may ask the peer, so not on the loop's thread. The
+  // caller holds the channel's gate.
+  Status reach(core::Deadline deadline);
+  bool reached() const { return reached_.load(std::memory_order_acquire); }
+  // Only once it is reached.
+  const std::shared_ptr<fabric::RemoteWindow>& window() const { return window_; }
+
+ private:
+  const std::shared_ptr<ChannelState> channel_;
+  const RegionDescriptor descriptor_;
+  const std::string description_;
+  const std::uint64_t lease_;
+  const Status taken_back_;
+  std::mutex reaching_;
+  std::shared_ptr<fabric::RemoteWindow> window_;  // fixed once reached_
+  std::atomic<bool> reached_;
+};
+
+}  // namespace farwrite::device
