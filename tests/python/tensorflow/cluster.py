@@ -86,7 +86,10 @@ class Task:
 
 
 class Cluster:
-    """Tasks of several jobs. `protocols` may give one task another protocol than the rest."""
+    """Tasks of several jobs.
+
+    `protocols` and `environments` may give one task, "ps0", others than the rest.
+    """
 
     def __init__(
         self,
@@ -95,21 +98,27 @@ class Cluster:
         protocol: str,
         environment: Mapping[str, str] | None = None,
         protocols: Mapping[str, str] | None = None,
+        environments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.folder = folder
         self.protocol = protocol
         self.environment = dict(environment or {})
         self.protocols = dict(protocols or {})
+        self.environments = dict(environments or {})
         ports = iter(free_ports(sum(jobs.values())))
         self.addresses = {
             job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()
         }
         self.tasks: dict[str, Task] = {}
-        for job, count in jobs.items():
-            for index in range(count):
-                self.start(job, index)
-        for task in self.tasks.values():
-            task.wait_until_up()
+        try:
+            for job, count in jobs.items():
+                for index in range(count):
+                    self.start(job, index)
+            for task in self.tasks.values():
+                task.wait_until_up()
+        except BaseException:
+            self.close()
+            raise
 
     def start(self, job: str, index: int) -> Task:
         name = f"{job}{index}"
@@ -118,7 +127,7 @@ class Cluster:
             job,
             index,
             self.protocols.get(name, self.protocol),
-            self.environment,
+            {**self.environment, **self.environments.get(name, {})},
             self.folder / f"{name}.log",
         )
         self.tasks[name] = task
@@ -177,8 +186,9 @@ def cluster(
     protocol: str = FARWRITE,
     environment: Mapping[str, str] | None = None,
     protocols: Mapping[str, str] | None = None,
+    environments: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[Cluster]:
-    made = Cluster(folder, jobs, protocol, environment, protocols)
+    made = Cluster(folder, jobs, protocol, environment, protocols, environments)
     try:
         yield made
     finally:
