@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-asan test-tsan lint format bench clean
+.PHONY: help install plugin demo test test-asan test-tsan lint format bench clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -25,8 +25,11 @@ help: ## Print the targets
 install: $(VENV)/.installed ## Build the wheel and install it with the tools into .venv
 	@:
 
-demo: install ## Move 1 GB between two processes in three ways and compare
-	$(VENV)/bin/farwrite demo
+# The race needs no TensorFlow, so it runs while that is fetched.
+demo: install ## Race four ways to hand an array over, then train with gRPC and with Farwrite
+	@trap 'kill %1 2>/dev/null' EXIT; \
+	$(MAKE) --no-print-directory $(VENV)/.tensorflow & \
+	$(VENV)/bin/farwrite demo && wait %1 && $(VENV)/bin/farwrite demo training
 
 bench: install ## Measure every size between two processes, into out/bench/p2p.json
 	@mkdir -p out/bench
@@ -47,11 +50,20 @@ $(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES)
 	@tools/install_package.sh $(VENV)
 	@touch $@
 
+# What the plug-in is built against, and the demo's data; its own stamp, because it is large.
+$(VENV)/.tensorflow: $(VENV)/.tools
+	$(call say,install: TensorFlow into $(VENV))
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group tensorflow
+	@touch $@
+
+plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the user's cache
+	@$(VENV)/bin/farwrite tensorflow build
+
 .cache/.googletest: tools/fetch_debs.sh
 	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
 	@mkdir -p $(@D) && touch $@
 
-test: install ## Run every test: C++ in the release preset, then Python
+test: install plugin ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results
@@ -68,7 +80,7 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 
 test test-asan test-tsan: .cache/.googletest
 
-lint: install ## Check format, types, lints and file sizes
+lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: clang-format)
 	@clang-format --dry-run -Werror $(CXX_FILES)
 	$(call say,lint: ruff)
@@ -78,6 +90,8 @@ lint: install ## Check format, types, lints and file sizes
 	@python tools/check_file_sizes.py
 	$(call say,lint: mypy)
 	@tools/check_types.sh $(VENV)
+	$(call say,lint: warnings of the TensorFlow plug-in)
+	@python tools/check_plugin_warnings.py --jobs $(JOBS)
 	$(call say,lint: clang-tidy)
 	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel
 

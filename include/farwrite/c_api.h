@@ -123,6 +123,8 @@ FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
 
 /* --- View: memory that a peer lent. May outlive the channel, the device's handle and the peer. */
 
+/* Whether fw_view_map() answers at once. */
+FW_API int fw_view_ready(const fw_view* view);
 /* The bytes, read-only, no copy. The first view of a segment may wait for the peer, so not from a
  * handler. kUnsupported where the fabric cannot map. */
 FW_API fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes);

@@ -109,6 +109,8 @@ class FARWRITE_API RemoteRegion {
   const RegionDescriptor& descriptor() const;
   // What the owner said of it when publishing; empty if it was opened by descriptor.
   const std::string& description() const;
+  // False for lent memory whose first view may have to wait for the peer.
+  bool reached() const;
 
  private:
   friend class Channel;

@@ -12,13 +12,15 @@ from farwrite.bench import command as bench
 from farwrite.demo import command as demo
 from farwrite.errors import Error
 from farwrite.info import version
+from farwrite.plugin import command as plugin
+from farwrite.run import command as run
 
 if TYPE_CHECKING:
     from typing import Any
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (cli_info, demo, bench)
+COMMANDS = (cli_info, demo, bench, plugin, run)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -85,6 +85,8 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   return to_c(status);
 }
 
+int fw_view_ready(const fw_view* view) { return view->region.reached() ? 1 : 0; }
+
 fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes) {
   auto alias = view->channel.alias(view->region, 0, view->region.size());
   if (!alias.ok()) return to_c(alias.status());

@@ -18,6 +18,7 @@ std::size_t RemoteRegion::size() const { return state_->descriptor().length; }
 Access RemoteRegion::access() const { return state_->descriptor().access; }
 const RegionDescriptor& RemoteRegion::descriptor() const { return state_->descriptor(); }
 const std::string& RemoteRegion::description() const { return state_->description(); }
+bool RemoteRegion::reached() const { return state_->reached(); }
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "push_message.h"
 #include "runtime.h"
 #include "stats.h"
+#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -52,6 +53,9 @@ tf::Tensor own_tensor(tf::DataType dtype, const tf::TensorShape& shape, const vo
 }
 
 absl::Status map(const View& view, std::uint64_t expected, const void** data) {
+  if (view == nullptr) {
+    return absl::InternalError("Farwrite: a peer pushed a tensor to look at, and lent no memory");
+  }
   std::uint64_t bytes = 0;
   const FwStatus status(fw_view_map(view.get(), data, &bytes));
   if (status != nullptr) {
@@ -101,30 +105,29 @@ void receive(const fw_notification& notification) {
   runtime->mailbox().deliver(step, message.key, std::move(arrival));
 }
 
-absl::Status materialize(Arrival arrival, bool copy, tf::Tensor* tensor) {
+bool ready(const Arrival& arrival) {
+  return arrival.lent == nullptr || fw_view_ready(arrival.lent.get()) != 0;
+}
+
+bool is_lent(const tf::Tensor& tensor) {
+  const tf::TensorBuffer* const buffer = tf::DMAHelper::buffer(&tensor);
+  return buffer != nullptr &&
+         dynamic_cast<const LentBuffer*>(
+             const_cast<tf::TensorBuffer*>(buffer)->root_buffer()) != nullptr;
+}
+
+absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
   if (arrival.dead) return absl::OkStatus();
   switch (arrival.kind) {
     case PushKind::kInline:
-      // Loopback hands over the sender's own buffer; inline bytes are ours already.
-      if (copy && !arrival.tensor.RefCountIsOne()) {
-        count(stats().in_place_copies);
-        count(stats().copies);
-        *tensor = own_tensor(arrival.tensor.dtype(), arrival.tensor.shape(), arrival.tensor.data(),
-                             arrival.tensor.TotalBytes());
-      } else {
-        *tensor = std::move(arrival.tensor);
-      }
+      *tensor = std::move(arrival.tensor);
       return absl::OkStatus();
     case PushKind::kAlias: {
       const void* data = nullptr;
       const absl::Status mapped = map(arrival.lent, arrival.tensor_bytes, &data);
       if (!mapped.ok()) return mapped;
-      if (copy) {
-        count(stats().in_place_copies);
-        count(stats().copies);
-        count(stats().bytes_copied, arrival.tensor_bytes);
-        *tensor = own_tensor(arrival.dtype, arrival.shape, data, arrival.tensor_bytes);
-        return absl::OkStatus();
+      if (reinterpret_cast<std::uintptr_t>(data) % tf::Allocator::kAllocatorAlignment != 0) {
+        return absl::InternalError("Farwrite: a peer lent a tensor that starts at no multiple of 64");
       }
       auto* const buffer = new LentBuffer(std::move(arrival.lent), data, arrival.tensor_bytes);
       *tensor = tf::Tensor(arrival.dtype, arrival.shape, buffer);

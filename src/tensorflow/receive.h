@@ -14,8 +14,12 @@ void receive(const fw_notification& notification);
 
 // Makes the tensor of an arrival other than kPull and kStepGone: inline ones are there already,
 // lent ones become a tensor over the sender's memory, read-only, whose end returns the lease.
-// `copy`: into memory of our own instead. May wait for the peer.
-absl::Status materialize(Arrival arrival, bool copy, tensorflow::Tensor* tensor);
+// Waits for the peer if the arrival is not ready.
+absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
+// Whether materialize() answers at once.
+bool ready(const Arrival& arrival);
+// Whether the tensor's bytes are a peer's.
+bool is_lent(const tensorflow::Tensor& tensor);
 
 // Tensors over a peer's memory that are alive now.
 std::int64_t held_views();

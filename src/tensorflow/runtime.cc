@@ -53,11 +53,7 @@ absl::Status read_bytes(const char* name, std::uint64_t* bytes) {
 }  // namespace
 
 Runtime::Runtime(fw_device* device)
-    : device_(device),
-      peers_(std::make_unique<Peers>(device, &mailbox_)),
-      pool_(std::make_unique<tsl::thread::ThreadPool>(tsl::Env::Default(), tsl::ThreadOptions(),
-                                                      "farwrite", kThreads,
-                                                      /*low_latency_hint=*/false)) {}
+    : device_(device), peers_(std::make_unique<Peers>(device, &mailbox_)), queue_(kThreads) {}
 
 absl::Status Runtime::open(Runtime** runtime) {
   static std::mutex* const mutex = new std::mutex;

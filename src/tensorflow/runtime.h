@@ -11,7 +11,7 @@
 #include "farwrite/c_api.h"
 #include "mailbox.h"
 #include "peer_process.h"
-#include "tsl/platform/threadpool.h"
+#include "work_queue.h"
 
 namespace farwrite::plugin {
 
@@ -26,7 +26,7 @@ class Runtime {
   Peers& peers() { return *peers_; }
   Mailbox& mailbox() { return mailbox_; }
   // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
-  void schedule(std::function<void()> work) { pool_->Schedule(std::move(work)); }
+  void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
 
  private:
   explicit Runtime(fw_device* device);
@@ -34,7 +34,7 @@ class Runtime {
   fw_device* const device_;
   Mailbox mailbox_;
   std::unique_ptr<Peers> peers_;
-  std::unique_ptr<tsl::thread::ThreadPool> pool_;
+  WorkQueue queue_;
 };
 
 }  // namespace farwrite::plugin

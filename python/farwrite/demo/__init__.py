@@ -1,1 +1,1 @@
-"""``farwrite demo``: one array, two processes, four ways to hand it over."""
+"""``farwrite demo``: an array handed to another process in four ways, and a training job."""

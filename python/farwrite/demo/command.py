@@ -1,4 +1,7 @@
-"""The subcommand ``farwrite demo``: its options, its table and its files."""
+"""The subcommand ``farwrite demo``: its options, its table and its files.
+
+Without a further word it races four ways to hand an array over; ``training`` is another demo.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite.demo.chart import draw, seconds
 from farwrite.demo.checksum import BLOCK_BYTES
 from farwrite.demo.race import ARRAYS_IN_MEMORY, SLOW_SECONDS, Result, race
+from farwrite.demo.training import command as training
 from farwrite.info import limits, memory_available, version
 from farwrite.units import format_size, parse_size
 
@@ -34,6 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw a picture there")
     parser.set_defaults(run=run)
+    training.add_parser(parser.add_subparsers(metavar="WHAT", title="more demos"))
 
 
 def run(arguments: argparse.Namespace) -> int:

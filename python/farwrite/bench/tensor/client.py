@@ -1,0 +1,49 @@
+"""The client's process: ``python -m farwrite.bench.tensor.client``.
+
+Stock TensorFlow; it opens sessions on every transport's consumer and runs the steps it is told.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from multiprocessing.connection import Connection
+from typing import Any
+
+from farwrite.bench.tensor.graph import OpenCase
+from farwrite.bench.tensor.plan import Close, Connect, Look, Open, Refused, Steps, Taken
+from farwrite.cluster import child
+from farwrite.cluster.readings import read
+
+TASK = "client"
+
+
+def _main(control: Connection) -> None:
+    tf: Any = importlib.import_module("tensorflow")
+    control.send(read(TASK))
+    targets: dict[str, str] = {}
+    opened: dict[str, OpenCase] = {}
+    values = itertools.count(1)
+    while True:
+        order = control.recv()
+        answer: object = None
+        try:
+            if isinstance(order, Connect):
+                targets = order.targets
+            elif isinstance(order, Open):
+                opened[order.transport] = OpenCase(
+                    tf, order.transport, targets[order.transport], order.case, float(next(values))
+                )
+            elif isinstance(order, Steps):
+                answer = Taken(opened[order.transport].take(order.empty, order.count))
+            elif isinstance(order, Close):
+                opened.pop(order.transport).close()
+            elif isinstance(order, Look):
+                answer = read(TASK)
+        except tf.errors.OpError as error:
+            answer = Refused(f"{type(error).__name__}: {error.message}")
+        control.send(answer)
+
+
+if __name__ == "__main__":
+    child.run(_main)

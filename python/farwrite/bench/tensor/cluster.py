@@ -1,0 +1,68 @@
+"""All the processes of a run: two servers a transport, one for `local`, and the client."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from farwrite.bench.tensor.plan import LOCAL, TRANSPORTS, Connect, Look
+from farwrite.cluster import seat
+from farwrite.cluster.process import Task, free_addresses
+from farwrite.cluster.readings import Readings
+from farwrite.cluster.seat import Seat, Threads
+from farwrite.errors import Internal
+
+# TensorFlow's own choice: a thread a core. Message sizes are unlimited in TensorFlow's gRPC.
+THREADS = Threads()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The client, and each transport's servers."""
+
+    client: Task
+    servers: dict[str, list[Task]]
+
+    def look(self, transport: str) -> list[Readings]:
+        """Take the readings of everybody who has a part in this transport's steps."""
+        answers = [server.ask(seat.Look()) for server in self.servers[transport]]
+        answers.append(self.client.ask(Look()))
+        readings = [answer for answer in answers if isinstance(answer, Readings)]
+        if len(readings) != len(answers):
+            raise Internal(f"bench: a task said {answers!r}; this is a bug")
+        return readings
+
+
+@contextlib.contextmanager
+def bench(transports: Sequence[str], logs: Path) -> Iterator[Bench]:
+    """Start everything, and end it."""
+    with contextlib.ExitStack() as stack:
+        servers: dict[str, list[Task]] = {}
+        targets = {}
+        for key in transports:
+            jobs = ["worker"] if key == LOCAL.key else ["ps", "worker"]
+            addresses = dict(zip(jobs, free_addresses(len(jobs)), strict=True))
+            cluster = {job: [address] for job, address in addresses.items()}
+            targets[key] = f"grpc://{addresses['worker']}"
+            servers[key] = []
+            for job in jobs:
+                transport = TRANSPORTS[key]
+                task = stack.enter_context(
+                    Task(
+                        f"{key} {job}",
+                        "farwrite.cluster.server",
+                        transport.environment,
+                        logs / f"{key}-{job}.log",
+                    )
+                )
+                task.send(Seat(cluster, job, 0, transport, THREADS))
+                servers[key].append(task)
+        client = stack.enter_context(
+            Task("client", "farwrite.bench.tensor.client", {}, logs / "client.log")
+        )
+        for task in (client, *(task for tasks in servers.values() for task in tasks)):
+            task.receive()
+        client.ask(Connect(targets))
+        yield Bench(client, servers)

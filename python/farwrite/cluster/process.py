@@ -1,0 +1,123 @@
+"""The parent's end: starts children, talks to them, and shows what they said when they fail."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from multiprocessing import Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from farwrite.cluster.child import Failure
+from farwrite.errors import PeerDead
+
+START_SECONDS = 120.0
+"""Importing TensorFlow from a cold disk takes its time."""
+END_SECONDS = 5.0
+LOG_LINES_SHOWN = 12
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "GRPC_VERBOSITY": "ERROR",
+    "CUDA_VISIBLE_DEVICES": "-1",  # the same work on machines with and without a GPU
+    "no_grpc_proxy": "127.0.0.1,localhost",
+}
+"""Added to every child's environment."""
+
+
+class Task:
+    """A child process that runs a module's main function with a control pipe.
+
+    Parameters
+    ----------
+    name : str
+        For messages and the log.
+    module : str
+        To run with ``python -m``; its main goes through `farwrite.cluster.child.run`.
+    environment : mapping
+        Added to this process's.
+    log : Path
+        Takes the child's standard output and error.
+    """
+
+    def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._control, theirs = Pipe()
+        with theirs, log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                env={**os.environ, **QUIET, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def send(self, message: object) -> None:
+        """Send anything that can be pickled."""
+        try:
+            self._control.send(message)
+        except OSError:
+            self._fail("ended early")
+
+    def receive(self, seconds: float = START_SECONDS) -> object:
+        """Wait for the child's next message.
+
+        Raises
+        ------
+        PeerDead
+            If the child failed, ended or stayed silent; with the end of its log.
+        """
+        try:
+            silent = not self._control.poll(seconds)
+            message: object = None if silent else self._control.recv()
+        except (EOFError, OSError):
+            self._fail("ended early")
+        if silent:
+            self._fail(f"said nothing for {seconds:.0f} s")
+        if isinstance(message, Failure):
+            self._fail(f"failed: {message.message}")
+        return message
+
+    def ask(self, message: object) -> object:
+        """Send a message and wait for the answer."""
+        self.send(message)
+        return self.receive()
+
+    def _fail(self, what: str) -> NoReturn:
+        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        tail = "".join(f"\n    {line[:300]}" for line in lines)
+        raise PeerDead(f"task {self.name} {what}; the end of {self._log}:{tail}")
+
+    def __enter__(self) -> Task:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._control.close()
+        try:
+            self._process.wait(END_SECONDS if kind is None else 0.2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def free_addresses(count: int) -> list[str]:
+    """Find `count` ports of this machine that are free now, as "127.0.0.1:port"."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

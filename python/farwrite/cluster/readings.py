@@ -1,0 +1,93 @@
+"""What one process can say about itself: sockets, memory, processor time, Farwrite's counters."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farwrite.sockets import socket_bytes
+
+
+@dataclass(frozen=True)
+class Readings:
+    """One look at a process. Bytes and seconds."""
+
+    task: str
+    socket_sent: int
+    socket_received: int
+    cpu_seconds: float
+    peak_rss: int
+    """VmHWM. Counts pages shared with other processes in full."""
+    pss: int
+    """Memory now, with each shared page divided among those who map it. 0 if not asked for."""
+    counters: dict[str, int] | None
+    """`farwrite.tensorflow.stats()`'s numbers; None in a process without the plug-in."""
+    fabrics: tuple[str, ...]
+    """Over which Farwrite reaches the other tasks."""
+
+
+def read(task: str, memory: bool = False) -> Readings:
+    """Look at this process.
+
+    Parameters
+    ----------
+    task : str
+        Its name.
+    memory : bool
+        Also determine `pss`, for which the kernel walks all pages: milliseconds.
+    """
+    sockets = socket_bytes()
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    counters, fabrics = _plugin()
+    return Readings(
+        task=task,
+        socket_sent=sockets.sent,
+        socket_received=sockets.received,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_rss=_kilobytes("/proc/self/status", "VmHWM:"),
+        pss=_kilobytes("/proc/self/smaps_rollup", "Pss:") if memory else 0,
+        counters=counters,
+        fabrics=fabrics,
+    )
+
+
+def _plugin() -> tuple[dict[str, int] | None, tuple[str, ...]]:
+    plugin: Any = sys.modules.get("farwrite.tensorflow")
+    if plugin is None:
+        return None, ()
+    stats: dict[str, Any] = dict(plugin.stats())
+    counters = {name: value for name, value in stats.items() if isinstance(value, int)}
+    links = stats.get("links", [])
+    return counters, tuple(sorted({str(link.get("fabric", "")) for link in links} - {""}))
+
+
+def _kilobytes(path: str, name: str) -> int:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def spent(before: list[Readings], after: list[Readings]) -> dict[str, float]:
+    """Add up over all processes what happened between two looks.
+
+    Returns
+    -------
+    dict
+        ``socket_bytes`` (each byte once), ``cpu_seconds``, and Farwrite's counters by name.
+    """
+    total: dict[str, float] = {"socket_bytes": 0, "cpu_seconds": 0.0}
+    for first, last in zip(before, after, strict=True):
+        total["socket_bytes"] += last.socket_sent - first.socket_sent
+        total["cpu_seconds"] += last.cpu_seconds - first.cpu_seconds
+        for name, value in (last.counters or {}).items():
+            gained = value - (first.counters or {}).get(name, 0)
+            total[name] = total.get(name, 0) + gained
+    return total

@@ -1,0 +1,157 @@
+"""Compiles the plug-in for the installed TensorFlow, once, into the user's cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from farwrite.errors import FailedPrecondition, Internal, InvalidArgument
+from farwrite.info import memory_available
+from farwrite.plugin import cache
+from farwrite.plugin.compiler import Compiler, find_compiler
+from farwrite.plugin.recipe import PACKAGE, Recipe, recipe, source_folder
+from farwrite.plugin.wheel import Wheel, find_wheel, require_supported
+
+JOB_BYTES = 1500 * 2**20
+"""What one compilation of TensorFlow's headers takes at its peak."""
+ERROR_LINES = 12
+
+
+def ensure_built(*, jobs: int | None = None) -> Path:
+    """Return the plug-in for the installed TensorFlow, compiling it if this is its first use.
+
+    Several processes may ask at once: one compiles, the others wait for it.
+
+    Raises
+    ------
+    FailedPrecondition
+        If TensorFlow or a compiler is missing, or the compiler failed.
+    Unsupported
+        If Farwrite does not know this TensorFlow.
+    """
+    wheel = find_wheel()
+    require_supported(wheel)
+    ready = find_built(wheel)
+    if ready is not None:
+        return ready
+    plan = recipe(wheel)
+    if not plan.sources:
+        raise Internal(
+            f"TensorFlow plug-in: its sources are missing from {source_folder()};"
+            " install Farwrite again"
+        )
+    compiler = find_compiler()
+    key = plan.key(compiler)
+    waiting = "farwrite: another process compiles the TensorFlow plug-in; waiting for it"
+    with cache.locked(key, waiting=waiting):
+        target = cache.cache_folder() / key / cache.LIBRARY
+        if not target.exists():
+            _build(plan, compiler, target.parent, jobs or allowed_jobs())
+        return target
+
+
+def find_built(wheel: Wheel) -> Path | None:
+    """Return the plug-in for `wheel` that ships with the package or lies in the cache."""
+    shipped = PACKAGE / "tensorflow" / "prebuilt" / wheel.minor / cache.LIBRARY
+    if shipped.exists():
+        return shipped
+    plan = recipe(wheel)
+    try:
+        exact = cache.cache_folder() / plan.key(find_compiler()) / cache.LIBRARY
+        return exact if exact.exists() else None
+    except FailedPrecondition:
+        # Nothing can be compiled here now, but a build from when it could still serves.
+        kept = cache.cache_folder().glob(f"{plan.key(None)}/{cache.LIBRARY}")
+        return next(iter(sorted(kept)), None)
+
+
+def allowed_jobs() -> int:
+    """Return how many compilations run at once: as CPUs and memory allow, or FARWRITE_JOBS."""
+    named = os.environ.get("FARWRITE_JOBS", "")
+    if named:
+        if not named.isdecimal() or int(named) < 1:
+            raise InvalidArgument(f"TensorFlow plug-in: FARWRITE_JOBS={named} is not 1 or more")
+        return int(named)
+    return max(1, min(len(os.sched_getaffinity(0)), memory_available() // JOB_BYTES))
+
+
+def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as name:
+        made = Path(name)
+        say = _progress(f"compiling for TensorFlow {plan.wheel.minor}", len(plan.sources) + 1)
+        say(0)
+        objects = [made / f"{source.stem}.o" for source in plan.sources]
+        commands = [
+            (*compiler.command, *plan.compile_flags, "-c", str(source), "-o", str(object_file))
+            for source, object_file in zip(plan.sources, objects, strict=True)
+        ]
+        with ThreadPoolExecutor(jobs) as pool:
+            pending = [pool.submit(_call, command) for command in commands]
+            try:
+                for done, finished in enumerate(as_completed(pending), 1):
+                    finished.result()
+                    say(done)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        keep = made / "keep"
+        keep.mkdir()
+        linked = ("-o", str(keep / cache.LIBRARY), *map(str, objects), *plan.link_flags)
+        _call((*compiler.command, *linked))
+        facts = {
+            "tensorflow": plan.wheel.version,
+            "compiler": str(compiler),
+            "compile_flags": plan.compile_flags,
+            "link_flags": plan.link_flags,
+            "seconds": round(time.monotonic() - started, 1),
+        }
+        (keep / "build.json").write_text(json.dumps(facts, indent=2) + "\n")
+        keep.rename(target)  # all of it or nothing
+        say(len(plan.sources) + 1)
+
+
+def _call(command: tuple[str, ...]) -> None:
+    ended = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if ended.returncode == 0:
+        return
+    lines = ended.stdout.splitlines()
+    telling = [line for line in lines if "error" in line or "undefined" in line] or lines
+    shown = "".join(f"\n    {line[:300]}" for line in telling[:ERROR_LINES])
+    killed = ended.returncode < 0 or "Killed" in ended.stdout
+    remedy = "; try FARWRITE_JOBS=1, it may be short of memory" if killed else ""
+    raise FailedPrecondition(
+        f"TensorFlow plug-in: {command[0]} ended with status {ended.returncode}{remedy}:{shown}"
+    )
+
+
+def _progress(what: str, steps: int) -> Callable[[int], None]:
+    """Return a printer of the progress line: rewritten on a terminal, else first and last only."""
+    started = time.monotonic()
+
+    def say(done: int) -> None:
+        line = f"farwrite: {what}: {done}/{steps} ..."
+        if done == steps:
+            line = f"farwrite: {what}: done in {time.monotonic() - started:.0f} s, kept for later"
+        if sys.stderr.isatty():
+            end = "\n" if done == steps else ""
+            print(f"\r\033[K{line}", end=end, file=sys.stderr, flush=True)
+        elif done in (0, steps):
+            print(line, file=sys.stderr, flush=True)
+
+    return say

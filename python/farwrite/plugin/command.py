@@ -1,0 +1,89 @@
+"""The subcommand ``farwrite tensorflow``: build, info and clean."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from farwrite.errors import Error
+from farwrite.plugin import cache
+from farwrite.plugin.build import ensure_built, find_built
+from farwrite.plugin.compiler import find_compiler
+from farwrite.plugin.wheel import SUPPORTED, find_wheel, require_supported
+from farwrite.units import format_size
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand ``tensorflow``."""
+    parser = subparsers.add_parser(
+        "tensorflow",
+        help="compile the TensorFlow plug-in, or show where it stands",
+        description="The TensorFlow plug-in is compiled once for the installed TensorFlow, on"
+        " first use or here, and kept in a cache.",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    build = actions.add_parser("build", help="compile the plug-in now, if it is not there yet")
+    build.add_argument(
+        "--jobs", type=_jobs, help="compile this many files at once (default: as CPUs and memory)"
+    )
+    build.set_defaults(run=run_build)
+    actions.add_parser("info", help="TensorFlow, plug-in, compiler and cache").set_defaults(
+        run=run_info
+    )
+    actions.add_parser("clean", help="delete the compiled plug-ins").set_defaults(run=run_clean)
+
+
+def run_build(arguments: argparse.Namespace) -> int:
+    """Compile if needed, and print where the plug-in is."""
+    print(ensure_built(jobs=arguments.jobs))
+    return 0
+
+
+def run_info(arguments: argparse.Namespace) -> int:
+    """Print the facts; exit status 1 if the plug-in cannot be had here."""
+    del arguments
+    usable = True
+    for name, (fact, good) in facts():
+        print(f"  {name:<12} {fact}")
+        usable = usable and good
+    return 0 if usable else 1
+
+
+def run_clean(arguments: argparse.Namespace) -> int:
+    """Delete the cache and say what that freed."""
+    del arguments
+    print(f"freed {format_size(cache.clean())} in {cache.cache_folder()}")
+    return 0
+
+
+def facts() -> Iterator[tuple[str, tuple[str, bool]]]:
+    """Yield name, fact, and whether the plug-in can be had as far as this fact goes."""
+    built = None
+    try:
+        wheel = find_wheel()
+        yield "TensorFlow", (f"{wheel.version} in {wheel.folder}", True)
+        require_supported(wheel)
+        yield "supported", (f"yes ({', '.join(SUPPORTED)})", True)
+        built = find_built(wheel)
+        missing = "not compiled yet; first use or `farwrite tensorflow build` does"
+        yield "plug-in", (missing if built is None else str(built), True)
+    except Error as error:
+        yield "supported", (f"no: {error}", False)
+    try:
+        yield "compiler", (str(find_compiler()), True)
+    except Error as error:
+        yield "compiler", (f"none: {error}", built is not None)
+    count = len(cache.builds())
+    held = f"{count} build{'' if count == 1 else 's'}, {format_size(cache.size())}"
+    yield "cache", (f"{held} in {cache.cache_folder()}", True)
+
+
+def _jobs(text: str) -> int:
+    jobs = int(text)
+    if jobs < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return jobs

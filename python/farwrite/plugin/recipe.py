@@ -1,0 +1,94 @@
+"""How the plug-in is compiled, and the name under which the result is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import farwrite
+from farwrite.info import version
+from farwrite.plugin.compiler import Compiler
+from farwrite.plugin.wheel import Wheel
+
+PACKAGE = Path(farwrite.__file__).parent
+TENSORFLOW_INCLUDES = (
+    "include",
+    "include/external/farmhash_archive/src",
+    "include/external/com_github_grpc_grpc/include",
+    "include/external/com_github_grpc_grpc",
+)
+
+
+def source_folder() -> Path:
+    """Return the folder of the plug-in's C++ sources, as they are installed with the package."""
+    return PACKAGE / "tensorflow" / "src"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Sources and flags for one TensorFlow."""
+
+    wheel: Wheel
+    sources: tuple[Path, ...]
+    headers: tuple[Path, ...]
+    compile_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """A short hash of all that decides what comes out, save the compiler."""
+        state = hashlib.sha256("\0".join((*self.compile_flags, *self.link_flags)).encode())
+        for file in (*self.sources, *self.headers):
+            state.update(f"\0{file.name}\0".encode() + file.read_bytes())
+        return state.hexdigest()[:12]
+
+    def key(self, compiler: Compiler | None) -> str:
+        """Name the build's folder; without a compiler, a pattern that any compiler's matches."""
+        abi = "*" if compiler is None else compiler.abi
+        return (
+            f"tensorflow-{self.wheel.version}-farwrite-{version()}-{abi}"
+            f"-cxx11abi{self.wheel.cxx11_abi}-{self.digest}"
+        )
+
+
+def recipe(wheel: Wheel) -> Recipe:
+    """Say how to compile the plug-in for `wheel`. FARWRITE_CXXFLAGS adds flags, for debugging."""
+    folder = source_folder()
+    major, minor, patch, suffix = _parts(wheel.version)
+    compile_flags = (
+        *("-std=c++17", "-fPIC", "-O2", "-DNDEBUG"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={wheel.cxx11_abi}",
+        "-DEIGEN_MAX_ALIGN_BYTES=64",
+        f'-DFARWRITE_TENSORFLOW_VERSION="{wheel.version}"',
+        # The headers leave these to the build since 2.21.
+        *(f"-DTF_MAJOR_VERSION={major}", f"-DTF_MINOR_VERSION={minor}"),
+        *(f"-DTF_PATCH_VERSION={patch}", f'-DTF_VERSION_SUFFIX="{suffix}"'),
+        *(f"-I{folder}", f"-I{PACKAGE / 'include'}"),
+        *(f"-isystem{wheel.folder / include}" for include in TENSORFLOW_INCLUDES),
+        *shlex.split(os.environ.get("FARWRITE_CXXFLAGS", "")),
+    )
+    link_flags = (
+        *("-shared", "-Wl,--as-needed", "-Wl,-z,relro"),
+        *(f"-L{PACKAGE}", "-l:libfarwrite.so", f"-Wl,-rpath,{PACKAGE}"),
+        *(f"-L{wheel.folder}", f"-Wl,-rpath,{wheel.folder}"),
+        *("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"),
+    )
+    headers = (*folder.glob("*.h"), *(PACKAGE / "include").rglob("c_api.h"))
+    return Recipe(
+        wheel,
+        tuple(sorted(folder.glob("*.cc"))),
+        tuple(sorted(headers)),
+        compile_flags,
+        link_flags,
+    )
+
+
+def _parts(version: str) -> tuple[str, str, str, str]:
+    # "2.21.0rc1" has the patch 0 and, as TensorFlow writes it, the suffix "-rc1".
+    major, minor, rest = (*version.split(".", 2), "0", "0")[:3]
+    patch = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    suffix = rest[len(patch) :]
+    return major, minor, patch or "0", f"-{suffix}" if suffix else ""

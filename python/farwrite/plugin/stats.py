@@ -1,0 +1,153 @@
+"""What the plug-in counts, as Python types and as Prometheus text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict, cast
+
+
+class Link(TypedDict):
+    """How tensors reach one peer."""
+
+    peer: str
+    transport: str
+    """"farwrite", "grpc", or "pending" before the first tensor."""
+    fabric: str
+    reason: str
+    """Why not Farwrite; empty where it is."""
+
+
+class Arena(TypedDict):
+    """Registered memory, in bytes, and its number of segments."""
+
+    limit: int
+    reserved: int
+    used: int
+    peak_used: int
+    segments: int
+
+
+class Stats(TypedDict):
+    """Counts of this process since the plug-in was loaded or its counters were reset.
+
+    docs/tensorflow.md says what each counts. `waiting_tensors`, `held_views` and `arena` are what
+    is there now.
+    """
+
+    pushes_inline: int
+    pushes_dead: int
+    pushes_alias: int
+    pushes_serialized: int
+    pushes_pull: int
+    pushes_loopback: int
+    zero_copy_tensors: int
+    staged_tensors: int
+    staged_foreign_memory: int
+    staged_unaligned: int
+    snapshot_tensors: int
+    in_place_copies: int
+    copies: int
+    bytes_pushed: int
+    bytes_copied: int
+    received: int
+    received_early: int
+    pulls_received: int
+    pulls_no_memory: int
+    pulls_device_memory: int
+    pulls_stock_peer: int
+    dropped_gone_step: int
+    dropped_dead_peer: int
+    leases_out: int
+    leases_returned: int
+    copy_on_write: int
+    arena_refusals: int
+    grpc_recv_tensor_calls: int
+    grpc_recv_tensor_bytes: int
+    grpc_feeds: int
+    grpc_feed_bytes: int
+    grpc_fetches: int
+    grpc_eager_inputs: int
+    grpc_eager_input_bytes: int
+    waiting_tensors: int
+    held_views: int
+    arena: Arena
+    links: list[Link]
+
+
+class Description(TypedDict):
+    """What the loaded plug-in is."""
+
+    farwrite_version: str
+    tensorflow_version: str
+    allocator: str
+    """"unified", "off", or "late" if it was loaded after TensorFlow's first allocation."""
+    reason: str
+    """Why not unified; empty where it is."""
+    error: str
+    """Why the plug-in stays out of use; empty where it does not."""
+
+
+GAUGES = {
+    "waiting_tensors": "Tensors that arrived and have not been asked for.",
+    "held_views": "Views of peers' memory held.",
+}
+
+# The counters that one metric gathers under a label: prefix, metric, label, help.
+_FAMILIES = (
+    ("pushes_", "pushes", "kind", "Tensors pushed to another task, by kind."),
+    ("pulls_", "pulls", "reason", "Tensors left to a pull, by reason."),
+    ("dropped_", "dropped", "reason", "Tensors that had no consumer any more."),
+)
+# Parts of another counter, or of the other side: not to be added up with their family.
+_SINGLE = {"pushes_dead", "pulls_received"}
+
+
+def parse_stats(text: str) -> Stats:
+    """Read the plug-in's JSON."""
+    return cast("Stats", json.loads(text))
+
+
+def prometheus_text(stats: Mapping[str, Any]) -> str:
+    """Write `stats` in the Prometheus text exposition format, version 0.0.4."""
+    return "".join(f"{line}\n" for line in _lines(stats))
+
+
+def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
+    rest = {name: value for name, value in stats.items() if isinstance(value, int)}
+    for prefix, family, label, text in _FAMILIES:
+        members = [name for name in rest if name.startswith(prefix) and name not in _SINGLE]
+        if members:
+            yield from _header(f"{family}_total", "counter", text)
+        for name in members:
+            value = rest.pop(name)
+            yield _sample(f"{family}_total", value, {label: name.removeprefix(prefix)})
+    for name, value in rest.items():
+        kind = "gauge" if name in GAUGES else "counter"
+        metric = name if name in GAUGES else f"{name}_total"
+        yield from _header(metric, kind, GAUGES.get(name, f"Farwrite's counter {name}."))
+        yield _sample(metric, value)
+    for name, value in stats.get("arena", {}).items():
+        metric = "arena_segments" if name == "segments" else f"arena_{name}_bytes"
+        yield from _header(metric, "gauge", f"Registered memory: {name}.")
+        yield _sample(metric, value)
+    links = stats.get("links", [])
+    if links:
+        yield from _header("link_info", "gauge", "How tensors reach each peer.")
+        # Two addresses of one peer may read alike, and one label set may appear only once.
+        for labels in dict.fromkeys(tuple(link.items()) for link in links):
+            yield _sample("link_info", 1, dict(labels))
+
+
+def _header(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP farwrite_tensorflow_{name} {text}"
+    yield f"# TYPE farwrite_tensorflow_{name} {kind}"
+
+
+def _sample(name: str, value: int, labels: Mapping[str, object] | None = None) -> str:
+    shown = ",".join(f'{label}="{_escaped(str(text))}"' for label, text in (labels or {}).items())
+    return f"farwrite_tensorflow_{name}{'{' + shown + '}' if shown else ''} {value}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

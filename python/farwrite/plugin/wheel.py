@@ -1,0 +1,89 @@
+"""The installed TensorFlow, found without importing it: importing takes seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import re
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+
+from farwrite.errors import FailedPrecondition, Unsupported
+
+SUPPORTED = ("2.21",)
+"""The TensorFlow minors this version of Farwrite works with. docs/tensorflow.md has the policy."""
+
+_DISTRIBUTIONS = re.compile(
+    r"(tensorflow(-cpu|-gpu|-rocm|-intel|-aarch64)?|tf-nightly(-cpu|-gpu)?)"
+)
+_INSTALL = "pip install 'tensorflow-cpu==2.21.*' (or tensorflow==2.21.*)"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """An installed TensorFlow."""
+
+    folder: Path
+    """The package's folder, with its libraries and `include`."""
+    version: str
+    """As pip says it: "2.21.0"."""
+
+    @property
+    def minor(self) -> str:
+        """What support is decided by: "2.21"."""
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def cxx11_abi(self) -> int:
+        """The value of _GLIBCXX_USE_CXX11_ABI that its libraries were compiled with."""
+        library = self.folder / "libtensorflow_framework.so.2"
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as image:
+            return int(image.find(b"__cxx11") >= 0)
+
+
+def find_wheel() -> Wheel:
+    """Find the TensorFlow that ``import tensorflow`` would take.
+
+    Raises
+    ------
+    FailedPrecondition
+        If there is none. Says how to install one.
+    """
+    spec = importlib.util.find_spec("tensorflow")
+    if spec is None or spec.origin is None:
+        raise FailedPrecondition(
+            f"TensorFlow plug-in: this Python has no TensorFlow; install it with {_INSTALL}"
+        )
+    folder = Path(spec.origin).parent
+    for distribution in distributions(path=[str(folder.parent)]):
+        name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
+        if _DISTRIBUTIONS.fullmatch(name):
+            return Wheel(folder, distribution.version)
+    raise FailedPrecondition(
+        f"TensorFlow plug-in: the TensorFlow in {folder} was not installed by pip, so its version"
+        f" is unknown; {_INSTALL}"
+    )
+
+
+def require_supported(wheel: Wheel) -> None:
+    """Check that Farwrite knows this TensorFlow.
+
+    Raises
+    ------
+    Unsupported
+        If its minor version is not in `SUPPORTED`, or it lacks headers or libraries.
+    """
+    if wheel.minor not in SUPPORTED:
+        raise Unsupported(
+            f"TensorFlow plug-in: TensorFlow {wheel.version} is installed, and this Farwrite"
+            f" supports {', '.join(SUPPORTED)}, because the plug-in relies on that version's"
+            f" internals (docs/tensorflow.md, Support policy); {_INSTALL}"
+        )
+    needed = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2", "include/tensorflow")
+    missing = [name for name in needed if not (wheel.folder / name).exists()]
+    if missing:
+        raise Unsupported(
+            f"TensorFlow plug-in: {wheel.folder} lacks {', '.join(missing)}, so this is not the"
+            f" pip wheel; {_INSTALL}"
+        )

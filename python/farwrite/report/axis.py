@@ -1,0 +1,74 @@
+"""Axes: where a value stands, and which values are written beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps values from `low` to `high` to places from `start` to `end`.
+
+    Values outside are drawn at the nearer end.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Return the place of `value`."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self, count: int = 5) -> list[float]:
+        """Choose round values, about `count`, and on a logarithmic axis whole powers."""
+        if self.log:
+            return self._powers(count)
+        step = _round_step((self.high - self.low) / count)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
+
+    def _powers(self, count: int) -> list[float]:
+        first = math.ceil(math.log10(self.low) - 1e-9)
+        last = math.floor(math.log10(self.high) + 1e-9)
+        stride = max(1, round((last - first) / count))
+        return [10.0**power for power in range(first, last + 1, stride)]
+
+
+def around(
+    values: Iterable[float], start: float, end: float, log: bool = False, zero: bool = False
+) -> Axis:
+    """Make an axis on which all of `values` have room; with `zero` it starts there."""
+    known = [value for value in values if value > 0 or not log]
+    low, high = (min(known), max(known)) if known else (1.0, 10.0)
+    if log:
+        low, high = low / 1.15, high * 1.15
+        if high / low < 10:
+            low, high = low / 2, high * 2
+    else:
+        low = 0.0 if zero else low
+        high = high + (high - low) * 0.05 if high > low else low + 1.0
+    return Axis(low, high, start, end, log)
+
+
+def _round_step(step: float) -> float:
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.8)
+
+
+def plain(value: float) -> str:
+    """Write a tick without needless digits."""
+    return f"{value:.10g}"
+
+
+Write = Callable[[float], str]

@@ -1,0 +1,88 @@
+"""An HTML page that needs no other file: sections, tables and charts that fit any width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from farwrite.report.theme import CHART, COLOURS
+
+_PAGE = """
+  html { color-scheme: light dark; }
+  body { margin: 0 auto; max-width: 1080px; padding: 20px 16px 48px; background: var(--page);
+    color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+  h1 { font-size: 1.5rem; line-height: 1.25; margin: 0.4em 0; }
+  h2 { font-size: 1.15rem; margin: 2em 0 0.6em; }
+  p, li { max-width: 68ch; }
+  .quiet { color: var(--quiet); font-size: 0.9rem; }
+  .cards, .charts { display: grid; gap: 14px; }
+  .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+  .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
+  .card, .charts > svg { background: var(--card); border: 1px solid var(--rule);
+    border-radius: 8px; }
+  .card { padding: 12px 14px; }
+  .card b { display: block; font-size: 1.6rem; line-height: 1.2; }
+  .charts > svg { width: 100%; height: auto; display: block; }
+  .wide { overflow-x: auto; }
+  table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+  th, td { padding: 5px 10px; border-bottom: 1px solid var(--rule); text-align: right;
+    white-space: nowrap; }
+  th { color: var(--quiet); font-weight: 600; }
+  th:first-child, td:first-child { text-align: left; padding-left: 0; }
+  code { font-size: 0.85em; overflow-wrap: anywhere; }"""
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """Make the page out of its parts, which are HTML."""
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{COLOURS}{_PAGE}{CHART}\n</style></head><body>",
+            f"<h1>{escape(title)}</h1>",
+            *parts,
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def heading(text: str) -> str:
+    """Start a section."""
+    return f"<h2>{escape(text)}</h2>"
+
+
+def paragraph(text: str, quiet: bool = False) -> str:
+    """Say something."""
+    kind = ' class="quiet"' if quiet else ""
+    return f"<p{kind}>{escape(text)}</p>"
+
+
+def bullets(texts: Sequence[str]) -> str:
+    """Say several things."""
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def cards(entries: Sequence[tuple[str, str]]) -> str:
+    """Show figures large, each with what it is."""
+    drawn = (
+        f'<div class="card"><b>{escape(figure)}</b><span class="quiet">{escape(what)}</span></div>'
+        for figure, what in entries
+    )
+    return f'<div class="cards">{"".join(drawn)}</div>'
+
+
+def charts(drawn: Sequence[str]) -> str:
+    """Place charts side by side where there is room."""
+    return f'<div class="charts">{"".join(drawn)}</div>'
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out rows; on a narrow screen the table scrolls by itself."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in headers)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'

@@ -1,0 +1,1 @@
+"""``farwrite run``: unmodified TensorFlow programs on Farwrite, and stock beside it."""

@@ -1,0 +1,150 @@
+"""Runs the user's command as a child, with the hook in its environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from farwrite.errors import NotFound, PermissionDenied
+from farwrite.run.inside import MODE
+from farwrite.run.summary import VARIABLE, Summary, read_summaries
+
+HOOK = Path(__file__).parent / "hook"
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command went."""
+
+    transport: str
+    """"grpc" or "farwrite"."""
+    wall_seconds: float
+    exit_status: int
+    """As a shell gives it: 128 and the signal's number if it was killed."""
+    output: tuple[str, ...] | None
+    """The lines of its standard output; None if they were not looked at."""
+    processes: tuple[Summary, ...]
+    """Those that imported TensorFlow."""
+
+
+def run_command(
+    command: Sequence[str], *, stock: bool, options: Mapping[str, str], look: bool
+) -> Run:
+    """Run `command` to its end, forwarding signals.
+
+    Parameters
+    ----------
+    stock : bool
+        Only measure; the plug-in is not loaded.
+    options : Mapping[str, str]
+        More environment for it.
+    look : bool
+        Read the standard output on its way through.
+
+    Raises
+    ------
+    NotFound, PermissionDenied
+        If `command` cannot be started.
+    """
+    with tempfile.TemporaryDirectory(prefix="farwrite-run-") as folder:
+        file = Path(folder) / "summary"
+        search = filter(None, (str(HOOK), os.environ.get("PYTHONPATH")))
+        environment = {
+            **os.environ,
+            **options,
+            "PYTHONPATH": os.pathsep.join(search),
+            MODE: "stock" if stock else "farwrite",
+            VARIABLE: str(file),
+        }
+        started = time.monotonic()
+        with _started(command, environment, subprocess.PIPE if look else None) as child:
+            lines: list[str] = []
+            ended = threading.Event()
+            copier = threading.Thread(target=_copy, args=(child.stdout, ended, lines), daemon=True)
+            if look:
+                copier.start()
+            status = child.wait()
+            wall = time.monotonic() - started
+            ended.set()
+            if look:
+                copier.join()
+        return Run(
+            "grpc" if stock else "farwrite",
+            wall,
+            status if status >= 0 else 128 - status,
+            tuple(lines) if look else None,
+            tuple(read_summaries(file)),
+        )
+
+
+@contextlib.contextmanager
+def _started(
+    command: Sequence[str], environment: dict[str, str], output: int | None
+) -> Iterator[subprocess.Popen[bytes]]:
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        del frame
+        if child is None:
+            early.append(number)
+        elif number != signal.SIGINT or not _in_foreground():  # the terminal tells all of us
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        try:
+            child = subprocess.Popen(list(command), env=environment, stdout=output)
+        except FileNotFoundError as error:
+            raise NotFound(f"farwrite run: there is no command {error.filename}") from error
+        except PermissionError as error:
+            raise PermissionDenied(f"farwrite run: {error.filename} is no program") from error
+        for number in early:
+            child.send_signal(number)
+        yield child
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _copy(source: IO[bytes], ended: threading.Event, lines: list[str]) -> None:
+    # Until everybody closed it, or the command has ended and what it wrote is read: something that
+    # it left running may hold its output open for ever.
+    rest = b""
+    with source:
+        while True:
+            last = ended.is_set()
+            if select.select([source], [], [], 0 if last else LOOK_SECONDS)[0]:
+                piece = os.read(source.fileno(), 2**16)
+                if not piece:
+                    break
+                with contextlib.suppress(BrokenPipeError):
+                    sys.stdout.buffer.write(piece)
+                    sys.stdout.buffer.flush()
+                *whole, rest = (rest + piece).split(b"\n")
+                lines += (line.decode(errors="replace") for line in whole)
+            elif last:
+                break
+    if rest:
+        lines.append(rest.decode(errors="replace"))

@@ -1,0 +1,158 @@
+"""What ``farwrite run`` says at the end: a table for people, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from farwrite.run.child import Run
+from farwrite.units import format_size
+
+_KINDS = ("inline", "alias", "serialized", "pull", "loopback")
+_COPIES = ("staged_tensors", "snapshot_tensors", "in_place_copies", "copy_on_write")
+_REASONS = {
+    "pulls_no_memory": "no room in registered memory or the peer's quota",
+    "pulls_device_memory": "tensor not in host memory",
+    "pulls_stock_peer": "peer without the plug-in, or out of its reach",
+    "staged_foreign_memory": "staged: allocated outside registered memory",
+    "staged_unaligned": "staged: slice the receiver could not use as it lies",
+    "arena_refusals": "allocations that fell back to malloc",
+    "dropped_dead_peer": "sent to a peer that had gone",
+}
+
+
+def counters(run: Run) -> Counter[str]:
+    """Add up the plug-in's counters over all processes."""
+    total: Counter[str] = Counter()
+    for process in run.processes:
+        total.update({k: v for k, v in process["stats"].items() if isinstance(v, int)})
+    return total
+
+
+def fallbacks(run: Run) -> list[str]:
+    """Say what did not go the best way, and why; nothing to say in a stock run."""
+    if run.transport == "grpc":
+        return []
+    if not run.processes:
+        return [
+            "no process imported TensorFlow where Farwrite could see it (python -S, -E and -I"
+            " skip the hook, and so does a program that sets PYTHONPATH anew)"
+        ]
+    found: Counter[str] = Counter()
+    for process in run.processes:
+        if not process["loaded"]:
+            found[f"plug-in not loaded: {process['reason'] or 'reason unknown'}"] += 1
+        allocator = process["description"].get("allocator", "unified")
+        if allocator != "unified":
+            found[f"allocation {allocator}: {process['description'].get('reason', '')}"] += 1
+        for link in process["stats"].get("links", []):
+            if link["transport"] == "grpc":
+                found[f"peer {link['peer']} by gRPC: {link['reason']}"] += 1
+    total = counters(run)
+    lines = [
+        f"{text} ({times} process{'' if times == 1 else 'es'})" for text, times in found.items()
+    ]
+    lines += [f"{total[name]:,} x {text}" for name, text in _REASONS.items() if total[name]]
+    return lines
+
+
+def first_difference(left: Sequence[str], right: Sequence[str]) -> dict[str, Any] | None:
+    """Return the number and both texts of the first line that differs; None if all are equal."""
+    for number, (mine, other) in enumerate(zip_longest(left, right), 1):
+        if mine != other:
+            return {"line": number, "grpc": mine, "farwrite": other}
+    return None
+
+
+def as_json(command: Sequence[str], runs: Sequence[Run]) -> dict[str, Any]:
+    """Lay out everything that is known."""
+    facts: dict[str, Any] = {"command": list(command), "runs": [_run_json(run) for run in runs]}
+    if len(runs) == 2 and runs[0].output is not None and runs[1].output is not None:
+        difference = first_difference(runs[0].output, runs[1].output)
+        facts["output"] = {"equal": difference is None, "first_difference": difference}
+        facts["speedup"] = runs[0].wall_seconds / runs[1].wall_seconds
+    return facts
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        "transport": run.transport,
+        "wall_seconds": round(run.wall_seconds, 3),
+        "exit_status": run.exit_status,
+        "socket_bytes_sent": _socket_bytes(run),
+        "peak_memory": _peak(run),
+        "counters": dict(counters(run)),
+        "fallbacks": fallbacks(run),
+        "processes": list(run.processes),
+    }
+
+
+def table(runs: Sequence[Run]) -> Iterator[str]:
+    """Lay the runs out for people, line by line: one column for each."""
+    yield ""
+    for name, cells in _rows(runs):
+        yield f"  {name:<34}" + "".join(f"{cell:>16}" for cell in cells)
+    for run in runs:
+        lines = fallbacks(run)
+        if run.transport == "farwrite":
+            yield ""
+            yield "  Fallbacks, and why" if lines else "  Fallbacks: none"
+        for line in lines:
+            yield f"    {line}"
+    if len(runs) == 2 and runs[0].output is not None and runs[1].output is not None:
+        yield ""
+        yield from _agreement(runs[0].output, runs[1].output)
+
+
+def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
+    totals = [counters(run) for run in runs]
+    # The plug-in counts, so of a stock run only what the kernel saw is known.
+    counted = [any(process["loaded"] for process in run.processes) for run in runs]
+
+    def row(name: str, *keys: str, size: bool = False) -> tuple[str, list[str]]:
+        sums = [sum(total[key] for key in keys) for total in totals]
+        shown = [format_size(value) if size else f"{value:,}" for value in sums]
+        return name, [text if known else "-" for text, known in zip(shown, counted, strict=True)]
+
+    yield "", ["stock gRPC" if run.transport == "grpc" else "Farwrite" for run in runs]
+    yield "wall time", [f"{run.wall_seconds:.2f} s" for run in runs]
+    yield "sent through sockets", [format_size(_socket_bytes(run)) for run in runs]
+    yield "largest process, peak memory", [format_size(_peak(run)) for run in runs]
+    yield "processes with TensorFlow", [str(len(run.processes)) for run in runs]
+    if not any(counted):
+        return
+    yield row("tensor bytes pushed", "bytes_pushed", size=True)
+    for kind in _KINDS:
+        yield row(f"  tensors pushed, {kind}", f"pushes_{kind}")
+    yield row("copies of tensors", "copies")
+    for name in _COPIES:
+        yield row(f"  {name.replace('_', ' ')}", name)
+    yield row("bytes copied", "bytes_copied", size=True)
+    yield row("left to gRPC: RecvTensor calls", "grpc_recv_tensor_calls")
+    yield row("  bytes", "grpc_recv_tensor_bytes", size=True)
+    yield row("left to gRPC: feeds", "grpc_feeds")
+    yield row("  bytes", "grpc_feed_bytes", size=True)
+    yield row("left to gRPC: fetches", "grpc_fetches")
+    yield row("left to gRPC: eager inputs", "grpc_eager_inputs")
+    yield row("  bytes", "grpc_eager_input_bytes", size=True)
+
+
+def _agreement(stock: Sequence[str], ours: Sequence[str]) -> Iterator[str]:
+    difference = first_difference(stock, ours)
+    if difference is None:
+        yield f"  The program's output: equal ({len(stock):,} lines)"
+        return
+    yield f"  The program's output: differs, first in line {difference['line']}"
+    for name in ("grpc", "farwrite"):
+        text = difference[name]
+        yield f"    {name:<9} {'(ended before)' if text is None else text}"
+
+
+def _socket_bytes(run: Run) -> int:
+    return sum(process["socket_bytes_sent"] for process in run.processes)
+
+
+def _peak(run: Run) -> int:
+    return max((process["peak_memory"] for process in run.processes), default=0)

@@ -1,0 +1,96 @@
+"""Farwrite in TensorFlow's distributed runtime: import it, and say ``protocol="grpc+farwrite"``.
+
+>>> import farwrite.tensorflow
+>>> server = tf.distribute.Server(cluster, "worker", 0, protocol=farwrite.tensorflow.PROTOCOL)
+
+Importing compiles the plug-in if this is its first use on this machine, and loads it. Import it
+before TensorFlow does anything: tensors can live in registered memory only if the plug-in was
+loaded before TensorFlow's first allocation, and are staged by a copy otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from farwrite.errors import FailedPrecondition
+from farwrite.plugin.build import ensure_built
+from farwrite.plugin.stats import Arena, Description, Link, Stats, parse_stats, prometheus_text
+from farwrite.run.meter import METER
+from farwrite.run.summary import writer
+
+tf: Any = importlib.import_module("tensorflow")
+
+__all__ = [
+    "PLUGIN",
+    "PROTOCOL",
+    "Arena",
+    "Description",
+    "Link",
+    "Stats",
+    "describe",
+    "prometheus",
+    "reset_stats",
+    "socket_bytes",
+    "stats",
+]
+
+PROTOCOL = "grpc+farwrite"
+"""The protocol of servers and clusters whose tensors move over Farwrite."""
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    tf.load_library(str(path))
+    library = ctypes.CDLL(str(path))  # the same one, already loaded
+    library.farwrite_tf_stats_json.restype = ctypes.c_char_p
+    library.farwrite_tf_describe_json.restype = ctypes.c_char_p
+    library.farwrite_tf_reset_stats.restype = None
+    error = json.loads(library.farwrite_tf_describe_json()).get("error", "")
+    if error:
+        raise FailedPrecondition(f"TensorFlow plug-in: {path} refuses to work here: {error}")
+    return library
+
+
+def stats() -> Stats:
+    """Return what the plug-in counted in this process."""
+    return parse_stats(_text(_library.farwrite_tf_stats_json))
+
+
+def prometheus() -> str:
+    """Return `stats` in the Prometheus text exposition format."""
+    return prometheus_text(stats())
+
+
+def describe() -> Description:
+    """Return versions, and which allocator is in use and why."""
+    told: dict[str, Any] = json.loads(_text(_library.farwrite_tf_describe_json))
+    return cast("Description", {"tensorflow_version": tf.__version__, **told})
+
+
+def reset_stats() -> None:
+    """Set the counters to zero; what is there now (`waiting_tensors`, `arena`, ...) stays."""
+    _library.farwrite_tf_reset_stats()
+
+
+def socket_bytes() -> int:
+    """Return the bytes this process sent and received over TCP; never less than before.
+
+    A socket that was closed counts with what the latest call saw of it.
+    """
+    return sum(METER.look())
+
+
+def _text(function: Callable[[], bytes]) -> str:
+    return function().decode()
+
+
+PLUGIN = ensure_built()
+"""The shared library that is loaded."""
+_library = _load(PLUGIN)
+
+if (_summary := writer()) is not None:
+    _summary.stats, _summary.describe = stats, describe
