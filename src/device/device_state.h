@@ -49,7 +49,10 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<std::shared_ptr<ChannelState>> accept(std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
   std::byte* allocate_raw(std::uint64_t bytes);
-  void free_raw(std::byte* memory) { arena_->free(memory); }
+  void free_raw(std::byte* memory) {
+    // A forked child has neither the memory nor the allocator's locks.
+    if (!fork_guard_.in_forked_child()) arena_->free(memory);
+  }
   bool contains(const void* pointer) const { return arena_->contains(pointer); }
   Status publish(std::string_view name, PublishedRegion published);
   Status unpublish(std::string_view name);

@@ -1,15 +1,14 @@
 #include "edge_facts.h"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
-#include <set>
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "tensorflow/core/common_runtime/optimization_registry.h"
-#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/graph.h"
 
@@ -34,7 +33,6 @@ class Known {
     EdgeFacts& known = edges_[edge];
     known.ref |= facts.ref;
     known.variable |= facts.variable;
-    known.in_place |= facts.in_place;
   }
   EdgeFacts find(const std::string& edge) const {
     const std::shared_lock<std::shared_mutex> lock(mutex_);
@@ -52,13 +50,116 @@ Known& known() {
   return *only;
 }
 
-// Ops that hand their input's buffer on, so that what is said of the input holds for the output.
-bool passes_through(const tf::Node& node) {
-  static const auto* const ops = new std::unordered_set<std::string>{
-      "Identity",      "IdentityN", "StopGradient", "PreventGradient", "Reshape",     "ExpandDims",
-      "Squeeze",       "Bitcast",   "Snapshot",     "CheckNumerics",   "EnsureShape", "_Retval",
-      "_DeviceRetval", "_Arg",      "_DeviceArg"};
-  return node.IsControlFlow() || ops->count(node.type_string()) != 0;
+// Ops whose output never is an input's buffer, if that buffer is a variable's: elementwise kernels
+// reuse only an input that nobody else holds. Every other op may hand its input on, whole or a
+// slice of it: a transposition that changes nothing, a sum over no axis, a function's call.
+bool makes_new_memory(const tf::Node& node) {
+  static const auto* const ops =
+      new std::unordered_set<std::string>{"Add",
+                                          "AddV2",
+                                          "Sub",
+                                          "Mul",
+                                          "Div",
+                                          "RealDiv",
+                                          "FloorDiv",
+                                          "Maximum",
+                                          "Minimum",
+                                          "Pow",
+                                          "SquaredDifference",
+                                          "BiasAdd",
+                                          "BiasAddGrad",
+                                          "MatMul",
+                                          "BatchMatMul",
+                                          "BatchMatMulV2",
+                                          "BatchMatMulV3",
+                                          "_FusedMatMul",
+                                          "SparseMatMul",
+                                          "Einsum",
+                                          "Conv2D",
+                                          "_FusedConv2D",
+                                          "Conv2DBackpropInput",
+                                          "Conv2DBackpropFilter",
+                                          "Conv3D",
+                                          "DepthwiseConv2dNative",
+                                          "MaxPool",
+                                          "AvgPool",
+                                          "LRN",
+                                          "Neg",
+                                          "Abs",
+                                          "Square",
+                                          "Sqrt",
+                                          "Rsqrt",
+                                          "Exp",
+                                          "Log",
+                                          "Log1p",
+                                          "Tanh",
+                                          "Sigmoid",
+                                          "Relu",
+                                          "Relu6",
+                                          "Elu",
+                                          "Selu",
+                                          "Softplus",
+                                          "Softmax",
+                                          "LogSoftmax",
+                                          "ReluGrad",
+                                          "TanhGrad",
+                                          "SigmoidGrad",
+                                          "Sin",
+                                          "Cos",
+                                          "Floor",
+                                          "Ceil",
+                                          "Round",
+                                          "Sign",
+                                          "Equal",
+                                          "NotEqual",
+                                          "Less",
+                                          "LessEqual",
+                                          "Greater",
+                                          "GreaterEqual",
+                                          "LogicalAnd",
+                                          "LogicalOr",
+                                          "LogicalNot",
+                                          "Gather",
+                                          "GatherV2",
+                                          "GatherNd",
+                                          "OneHot",
+                                          "Shape",
+                                          "Size",
+                                          "Rank",
+                                          "ArgMax",
+                                          "ArgMin",
+                                          "L2Loss",
+                                          "ZerosLike",
+                                          "OnesLike",
+                                          "Fill",
+                                          "Range",
+                                          "Const",
+                                          "Placeholder",
+                                          "RandomUniform",
+                                          "RandomStandardNormal",
+                                          "TruncatedNormal",
+                                          "ReadVariableOp",
+                                          "VarHandleOp",
+                                          "SoftmaxCrossEntropyWithLogits",
+                                          "SparseSoftmaxCrossEntropyWithLogits",
+                                          "_Recv",
+                                          "_HostRecv",
+                                          "IteratorGetNext",
+                                          "QueueDequeueV2",
+                                          "QueueDequeueManyV2"};
+  return ops->count(node.type_string()) != 0;
+}
+
+bool is_ref_variable(const tf::Node& node) {
+  return node.num_outputs() > 0 && tf::IsRefType(node.output_type(0));
+}
+
+// A function's argument is a plain tensor, also when it is called with a ref variable's memory. So
+// once this process has seen a ref variable, arguments may be one.
+std::atomic<bool> ref_variables_exist{false};
+
+bool is_argument(const tf::Node& node) {
+  return node.IsArg() || node.type_string() == "_DeviceArg";
 }
 
 bool is_variable_read(const tf::Node& node) {
@@ -66,47 +167,9 @@ bool is_variable_read(const tf::Node& node) {
   return op == "ReadVariableOp" || op == "_ReadVariablesOp" || node.IsVariable();
 }
 
-// Whether any op of the function, or of what it calls, writes in place.
-bool function_writes_in_place(const tf::FunctionLibraryDefinition& library, const std::string& name,
-                              std::set<std::string>* seen) {
-  if (!seen->insert(name).second) return false;
-  const tf::FunctionDef* const function = library.Find(name);
-  if (function == nullptr) return false;
-  for (const tf::NodeDef& node : function->node_def()) {
-    if (writes_in_place(node.op())) return true;
-    if (library.Find(node.op()) != nullptr && function_writes_in_place(library, node.op(), seen)) {
-      return true;
-    }
-    for (const auto& [attribute, value] : node.attr()) {
-      if (value.has_func() && function_writes_in_place(library, value.func().name(), seen)) {
-        return true;
-      }
-      for (const tf::NameAttrList& branch : value.list().func()) {
-        if (function_writes_in_place(library, branch.name(), seen)) return true;
-      }
-    }
-  }
-  return false;
-}
-
-bool node_writes_in_place(const tf::Node& node, const tf::FunctionLibraryDefinition* library) {
-  if (writes_in_place(node.type_string())) return true;
-  if (library == nullptr) return false;
-  std::set<std::string> seen;
-  if (function_writes_in_place(*library, node.type_string(), &seen)) return true;
-  for (const auto& [attribute, value] : node.attrs()) {
-    if (value.has_func() && function_writes_in_place(*library, value.func().name(), &seen)) {
-      return true;
-    }
-    for (const tf::NameAttrList& branch : value.list().func()) {
-      if (function_writes_in_place(*library, branch.name(), &seen)) return true;
-    }
-  }
-  return false;
-}
-
-// Follows the tensor from its producer back through the ops that pass it on.
-void look_back(const tf::Node& send, EdgeFacts* facts) {
+// Follows the tensor from its producer back, as far as its memory may come from.
+EdgeFacts look_back(const tf::Node& send) {
+  EdgeFacts facts;
   std::deque<const tf::Edge*> queue(send.in_edges().begin(), send.in_edges().end());
   std::unordered_set<const tf::Node*> seen;
   while (!queue.empty()) {
@@ -114,28 +177,14 @@ void look_back(const tf::Node& send, EdgeFacts* facts) {
     queue.pop_front();
     if (edge->IsControlEdge()) continue;
     const tf::Node& producer = *edge->src();
-    if (tf::IsRefType(producer.output_type(edge->src_output()))) facts->ref = true;
-    if (is_variable_read(producer)) facts->variable = true;
-    if (passes_through(producer) && seen.insert(&producer).second) {
+    if (tf::IsRefType(producer.output_type(edge->src_output()))) facts.ref = true;
+    if (is_argument(producer) && ref_variables_exist.load()) facts.ref = true;
+    if (is_variable_read(producer)) facts.variable = true;
+    if (!makes_new_memory(producer) && seen.insert(&producer).second) {
       for (const tf::Edge* const input : producer.in_edges()) queue.push_back(input);
     }
   }
-}
-
-// Follows it to every kernel that may get its buffer.
-bool may_be_written(const tf::Node& receive, const tf::FunctionLibraryDefinition* library) {
-  std::deque<const tf::Node*> queue{&receive};
-  std::unordered_set<const tf::Node*> seen;
-  while (!queue.empty()) {
-    const tf::Node* const node = queue.front();
-    queue.pop_front();
-    for (const tf::Edge* const edge : node->out_edges()) {
-      if (edge->IsControlEdge() || !seen.insert(edge->dst()).second) continue;
-      if (node_writes_in_place(*edge->dst(), library)) return true;
-      if (passes_through(*edge->dst())) queue.push_back(edge->dst());
-    }
-  }
-  return false;
+  return facts;
 }
 
 class EdgePass final : public tf::GraphOptimizationPass {
@@ -144,14 +193,14 @@ class EdgePass final : public tf::GraphOptimizationPass {
     if (options.partition_graphs == nullptr) return absl::OkStatus();
     for (const auto& [device, graph] : *options.partition_graphs) {
       for (const tf::Node* const node : graph->op_nodes()) {
-        if (!node->IsSend() && !node->IsRecv()) continue;
-        EdgeFacts facts;
-        if (node->IsSend()) {
-          look_back(*node, &facts);
-        } else {
-          facts.in_place = may_be_written(*node, options.flib_def);
-        }
-        if (!facts.ref && !facts.variable && !facts.in_place) continue;
+        if (is_ref_variable(*node)) ref_variables_exist.store(true);
+      }
+    }
+    for (const auto& [device, graph] : *options.partition_graphs) {
+      for (const tf::Node* const node : graph->op_nodes()) {
+        if (!node->IsSend()) continue;
+        const EdgeFacts facts = look_back(*node);
+        if (!facts.ref && !facts.variable) continue;
         std::string source, target, tensor;
         if (tf::GetNodeAttr(node->attrs(), "send_device", &source).ok() &&
             tf::GetNodeAttr(node->attrs(), "recv_device", &target).ok() &&
@@ -170,13 +219,6 @@ REGISTER_OPTIMIZATION(tf::OptimizationPassRegistry::POST_PARTITIONING, 1000, Edg
 
 EdgeFacts facts_of(const tf::RendezvousInterface::ParsedKey& key) {
   return known().find(edge_name(key.src_device, key.dst_device, key.edge_name));
-}
-
-bool writes_in_place(const std::string& op) {
-  static const auto* const ops = new std::unordered_set<std::string>{
-      "InplaceUpdate",  "InplaceAdd",         "InplaceSub",      "_ParallelConcatUpdate",
-      "ParallelConcat", "AliasInplaceUpdate", "AliasInplaceAdd", "AliasInplaceSub"};
-  return ops->count(op) != 0;
 }
 
 }  // namespace farwrite::plugin

@@ -1,8 +1,8 @@
 // Kernels for the ops that write into their first input whatever its reference count.
 //
-// TensorFlow's own would write into a peer's memory, which is mapped read-only, and die. These do the
-// same after a copy, if the input is a peer's. They win by their priority, so eager operations and
-// function bodies get them as well as graphs.
+// TensorFlow's own would write into a peer's memory, which is mapped read-only, and die. These do
+// the same after a copy, if the input is a peer's. They win by their priority, so eager operations
+// and function bodies get them as well as graphs.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -48,16 +48,15 @@ class InPlaceKernel final : public tf::OpKernel {
     const tf::Tensor& v = context->input(2);
     OP_REQUIRES(context, tf::TensorShapeUtils::IsVector(rows.shape()),
                 absl::InvalidArgumentError("i must be a vector. " + rows.shape().DebugString()));
-    OP_REQUIRES(context, x.dims() == v.dims() && x.dims() > 0,
-                absl::InvalidArgumentError("x and v must have the same rank, 1 or more: " +
-                                           x.shape().DebugString() + " vs. " +
-                                           v.shape().DebugString()));
+    OP_REQUIRES(
+        context, x.dims() == v.dims() && x.dims() > 0,
+        absl::InvalidArgumentError("x and v must have the same rank, 1 or more: " +
+                                   x.shape().DebugString() + " vs. " + v.shape().DebugString()));
     for (int axis = 1; axis < x.dims(); ++axis) {
-      OP_REQUIRES(context, x.dim_size(axis) == v.dim_size(axis),
-                  absl::InvalidArgumentError("x and v differ in dimension " +
-                                             std::to_string(axis) + ": " +
-                                             x.shape().DebugString() + " vs. " +
-                                             v.shape().DebugString()));
+      OP_REQUIRES(
+          context, x.dim_size(axis) == v.dim_size(axis),
+          absl::InvalidArgumentError("x and v differ in dimension " + std::to_string(axis) + ": " +
+                                     x.shape().DebugString() + " vs. " + v.shape().DebugString()));
     }
     OP_REQUIRES(context, rows.dim_size(0) == v.dim_size(0),
                 absl::InvalidArgumentError("i and v must have the same first dimension"));
@@ -90,19 +89,19 @@ class InPlaceKernel final : public tf::OpKernel {
   }
 };
 
-#define FARWRITE_IN_PLACE(name, kind, type)                                                  \
-  REGISTER_KERNEL_BUILDER(                                                                   \
-      Name(name).Device(tf::DEVICE_CPU).TypeConstraint<type>("T").Priority(kPriority),       \
+#define FARWRITE_IN_PLACE(name, kind, type)                                            \
+  REGISTER_KERNEL_BUILDER(                                                             \
+      Name(name).Device(tf::DEVICE_CPU).TypeConstraint<type>("T").Priority(kPriority), \
       InPlaceKernel<type, kind>)
-#define FARWRITE_ALL_IN_PLACE(type)                        \
+#define FARWRITE_ALL_IN_PLACE(type)                          \
   FARWRITE_IN_PLACE("InplaceUpdate", Change::kUpdate, type); \
   FARWRITE_IN_PLACE("InplaceAdd", Change::kAdd, type);       \
   FARWRITE_IN_PLACE("InplaceSub", Change::kSub, type)
 
+using ::Eigen::half;
 using ::tensorflow::bfloat16;
 using ::tensorflow::complex128;
 using ::tensorflow::complex64;
-using ::Eigen::half;
 TF_CALL_NUMBER_TYPES(FARWRITE_ALL_IN_PLACE);
 FARWRITE_IN_PLACE("InplaceUpdate", Change::kUpdate, bool);
 

@@ -1,5 +1,7 @@
 #include "mailbox.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "stats.h"
@@ -8,10 +10,23 @@ namespace farwrite::plugin {
 namespace {
 
 // In each of the shards. A push that comes later than this many steps after its own ended would
-// wait for its sender's kStepGone instead.
-constexpr std::size_t kMaxTombstones = 1024;
+// stay until its sender ends.
+constexpr std::size_t kMaxTombstones = 2048;
 
 }  // namespace
+
+void Tombstones::add(const StepId& step, std::uint64_t sender) {
+  const Stone stone{step, sender};
+  if (!stones_.insert(stone).second) return;
+  oldest_first_.push_back(stone);
+  if (oldest_first_.size() <= kMaxTombstones) return;
+  stones_.erase(oldest_first_.front());
+  oldest_first_.pop_front();
+}
+
+bool Tombstones::contains(const StepId& step, std::uint64_t sender) const {
+  return stones_.count({step, 0}) != 0 || stones_.count({step, sender}) != 0;
+}
 
 void Mailbox::prune(Shard& shard, const StepId& step, Places::iterator place) {
   if (!place->second.arrivals.empty() || !place->second.waiters.empty()) return;
@@ -22,9 +37,10 @@ void Mailbox::prune(Shard& shard, const StepId& step, Places::iterator place) {
 
 void Mailbox::deliver(const StepId& step, std::string_view key, Arrival arrival) {
   Shard& shard = this->shard(step);
-  Arrival dropped;  // a lease ends after the lock
+  Arrival dropped;                 // a lease ends after the lock,
+  std::shared_ptr<Waiter> waiter;  // and so does a waiter, whose end takes other locks
   const std::lock_guard<std::mutex> lock(shard.mutex);
-  if (shard.tombstones.count(step) != 0) {
+  if (shard.tombstones.contains(step, arrival.sender)) {
     count(stats().dropped_gone_step);
     dropped = std::move(arrival);
     return;
@@ -32,19 +48,18 @@ void Mailbox::deliver(const StepId& step, std::string_view key, Arrival arrival)
   Places& places = shard.steps[step];
   const auto place = places.try_emplace(std::string(key)).first;
   std::deque<Waiting>& waiters = place->second.waiters;
-  while (!waiters.empty() && waiters.front().waiter->given_up()) waiters.pop_front();
-  if (waiters.empty()) {
+  const auto waiting = std::find_if(waiters.begin(), waiters.end(), [](const Waiting& entry) {
+    return !entry.waiter->given_up();  // who has given up forgets itself
+  });
+  if (waiting == waiters.end()) {
     place->second.arrivals.push_back(std::move(arrival));
     return;
   }
-  const std::shared_ptr<Waiter> waiter = std::move(waiters.front().waiter);
-  waiters.pop_front();
+  waiter = std::move(waiting->waiter);
+  waiters.erase(waiting);
   prune(shard, step, place);
-  if (waiter->deliver(std::move(arrival))) {
-    count(stats().received);
-  } else {
-    count(stats().dropped_gone_step);
-  }
+  waiter->deliver(std::move(arrival));
+  count(stats().received);
 }
 
 void Mailbox::wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
@@ -62,10 +77,9 @@ void Mailbox::wait(const StepId& step, std::string_view key, std::shared_ptr<Wai
   Arrival arrival = std::move(arrivals.front());
   arrivals.pop_front();
   prune(shard, step, place);
-  if (waiter->deliver(std::move(arrival))) {
-    count(stats().received);
-    count(stats().received_early);
-  }
+  waiter->deliver(std::move(arrival));
+  count(stats().received);
+  count(stats().received_early);
 }
 
 void Mailbox::forget(const StepId& step, std::string_view key, const Waiter* waiter) {
@@ -88,6 +102,7 @@ void Mailbox::sender_dropped(const StepId& step, std::uint64_t sender) {
   Shard& shard = this->shard(step);
   std::vector<Arrival> dropped;  // leases end after the lock
   const std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.tombstones.add(step, sender);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
   Places& places = found->second;
@@ -112,13 +127,7 @@ void Mailbox::step_ended(const StepId& step) {
   Shard& shard = this->shard(step);
   Places dropped;  // leases end after the lock
   const std::lock_guard<std::mutex> lock(shard.mutex);
-  if (shard.tombstones.insert(step).second) {
-    shard.oldest_first.push_back(step);
-    if (shard.oldest_first.size() > kMaxTombstones) {
-      shard.tombstones.erase(shard.oldest_first.front());
-      shard.oldest_first.pop_front();
-    }
-  }
+  shard.tombstones.add(step, 0);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
   // Waiters end by TensorFlow's own abort of their step.
@@ -134,7 +143,8 @@ void Mailbox::step_ended(const StepId& step) {
   if (found->second.empty()) shard.steps.erase(found);
 }
 
-void Mailbox::peer_failed(const void* peer, const absl::Status& status) {
+void Mailbox::peer_ended(const void* peer, const absl::Status& status) {
+  std::vector<Arrival> dropped;  // leases end after the locks
   for (Shard& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard.mutex);
     for (auto& [step, places] : shard.steps) {
@@ -142,9 +152,15 @@ void Mailbox::peer_failed(const void* peer, const absl::Status& status) {
         for (const Waiting& waiting : place.waiters) {
           if (waiting.peer == peer) waiting.waiter->fail(status);  // forgets itself, later
         }
+        const auto gone =
+            std::stable_partition(place.arrivals.begin(), place.arrivals.end(),
+                                  [peer](const Arrival& arrival) { return arrival.peer != peer; });
+        std::move(gone, place.arrivals.end(), std::back_inserter(dropped));
+        place.arrivals.erase(gone, place.arrivals.end());
       }
     }
   }
+  count(stats().dropped_dead_peer, dropped.size());
 }
 
 std::uint64_t Mailbox::waiting_tensors() const {

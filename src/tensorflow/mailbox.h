@@ -27,8 +27,9 @@ namespace farwrite::plugin {
 struct Arrival {
   PushKind kind = PushKind::kInline;
   bool dead = false;
-  std::uint64_t sender = 0;   // server incarnation
-  tensorflow::Tensor tensor;  // inline, loopback
+  std::uint64_t sender = 0;    // server incarnation
+  const void* peer = nullptr;  // whose end drops it; compared only
+  tensorflow::Tensor tensor;   // inline, loopback
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;
@@ -36,13 +37,12 @@ struct Arrival {
   View lent;               // kAlias, kSerializedLent
 };
 
-// Somebody who waits for one arrival. Both calls come at most once between them, under a lock of
-// the mailbox: they only hand over.
+// Somebody who waits for one arrival. Called under a lock of the mailbox: it only hands over.
 class Waiter {
  public:
   virtual ~Waiter() = default;
-  // False if the waiter has given up: the arrival is dropped.
-  virtual bool deliver(Arrival arrival) = 0;
+  // At most once. If the waiter gives up in this moment, the arrival is dropped.
+  virtual void deliver(Arrival arrival) = 0;
   virtual void fail(const absl::Status& status) = 0;
   virtual bool given_up() const = 0;
 };
@@ -62,6 +62,30 @@ struct StepIdHash {
   }
 };
 
+// The last steps that ended, or that one sender has ended: bounded, the oldest is forgotten first.
+class Tombstones {
+ public:
+  // Sender 0: the step is over for everybody.
+  void add(const StepId& step, std::uint64_t sender);
+  bool contains(const StepId& step, std::uint64_t sender) const;
+
+ private:
+  struct Stone {
+    StepId step;
+    std::uint64_t sender = 0;
+    bool operator==(const Stone& other) const {
+      return step == other.step && sender == other.sender;
+    }
+  };
+  struct StoneHash {
+    std::size_t operator()(const Stone& stone) const {
+      return StepIdHash()(stone.step) ^ std::hash<std::uint64_t>()(stone.sender);
+    }
+  };
+  std::unordered_set<Stone, StoneHash> stones_;
+  std::deque<Stone> oldest_first_;
+};
+
 // Thread-safe.
 class Mailbox {
  public:
@@ -73,12 +97,12 @@ class Mailbox {
   // After it, the mailbox does not know the waiter.
   void forget(const StepId& step, std::string_view key, const Waiter* waiter);
 
-  // The sender has cleaned the step up: what it sent and nobody took goes.
+  // The sender has cleaned the step up: what it sent and nobody took goes, and what still comes.
   void sender_dropped(const StepId& step, std::uint64_t sender);
   // This side has: everything goes, and what still comes is dropped by a tombstone.
   void step_ended(const StepId& step);
-  // Ends every wait for this peer.
-  void peer_failed(const void* peer, const absl::Status& status);
+  // Ends every wait for this peer, and drops what it sent.
+  void peer_ended(const void* peer, const absl::Status& status);
 
   std::uint64_t waiting_tensors() const;
 
@@ -95,9 +119,7 @@ class Mailbox {
   struct Shard {
     mutable std::mutex mutex;
     std::unordered_map<StepId, Places, StepIdHash> steps;
-    // The last steps that ended here: a ring, so that they are bounded.
-    std::unordered_set<StepId, StepIdHash> tombstones;
-    std::deque<StepId> oldest_first;
+    Tombstones tombstones;
   };
 
   Shard& shard(const StepId& step) { return shards_[StepIdHash()(step) % shards_.size()]; }

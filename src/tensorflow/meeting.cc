@@ -20,6 +20,7 @@ void write(const Introduction& introduction, google::protobuf::Any* any) {
   record.number(introduction.server);
   record.raw({reinterpret_cast<const char*>(process.uuid), sizeof(process.uuid)});
   record.number(process.epoch);
+  record.text(introduction.task);
   record.text(process.endpoint);
   record.text(introduction.refusal);
   any->set_type_url(kTypeUrl);
@@ -39,6 +40,7 @@ absl::Status read(const google::protobuf::Any& any, Introduction* introduction) 
   const std::string_view uuid = record.raw(sizeof(introduction->process.uuid));
   if (record.ok()) std::memcpy(introduction->process.uuid, uuid.data(), uuid.size());
   introduction->process.epoch = record.number<std::uint64_t>();
+  introduction->task = std::string(record.text());
   const std::string_view endpoint = record.text();
   introduction->refusal = std::string(record.text());
   if (!record.ok() || endpoint.size() >= sizeof(introduction->process.endpoint)) {

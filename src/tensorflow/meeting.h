@@ -15,6 +15,7 @@
 namespace farwrite::plugin {
 
 struct Introduction {
+  std::string task;          // "/job:worker/replica:0/task:1"
   std::uint64_t server = 0;  // incarnation of the server's first device
   fw_identity process{};
   std::string refusal;  // why there will be no channel; empty otherwise

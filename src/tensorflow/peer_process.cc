@@ -19,12 +19,22 @@ constexpr std::int64_t kAwaitTimeout = 15'000'000;  // us
 constexpr std::uint64_t kForever = UINT64_MAX;
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;
 
+void give_back(std::unique_ptr<Lent> lent) {
+  if (lent->staging != nullptr) fw_device_deallocate(lent->device, lent->staging);
+}
+
 // Runs on a thread of the channel, or of the device: it must not block.
 void returned(void* context) {
-  const std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
+  std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
   count(stats().leases_returned);
   if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
-  if (lent->staging != nullptr) fw_device_deallocate(lent->device, lent->staging);
+  give_back(std::move(lent));
+}
+
+std::string endpoint_of(const fw_channel* channel) {
+  fw_identity identity{};
+  fw_channel_peer(channel, &identity);
+  return identity.endpoint;
 }
 
 }  // namespace
@@ -36,32 +46,57 @@ ProcessId ProcessId::of(const fw_identity& identity) {
   return id;
 }
 
-PeerProcess::~PeerProcess() {
-  // Anybody may have held the last reference, a callback of the channel, too.
-  tsl::Env::Default()->SchedClosure([channel = channel_] {
+PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
+    : id_(id),
+      endpoint_(endpoint_of(channel)),
+      fabric_(fw_channel_fabric(channel)),
+      max_message_bytes_(fw_channel_max_message_bytes(channel)),
+      channel_(channel) {}
+
+void PeerProcess::close() {
+  fw_channel* channel = nullptr;
+  {
+    const std::unique_lock<std::shared_mutex> lock(mutex_);
+    std::swap(channel, channel_);
+  }
+  if (channel == nullptr) return;
+  tsl::Env::Default()->SchedClosure([channel] {
     const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
     if (closed != nullptr) VLOG(1) << "Farwrite: " << message_of(closed);
   });
 }
 
-std::string PeerProcess::endpoint() const {
-  fw_identity identity{};
-  fw_channel_peer(channel_, &identity);
-  return identity.endpoint;
+absl::Status PeerProcess::check(const std::string& message) const {
+  if (channel_ == nullptr) return absl::UnavailableError("Farwrite: the peer has gone");
+  if (message.size() <= max_message_bytes_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "Farwrite: an edge's name is too long to push: " + std::to_string(message.size()) + " of " +
+      std::to_string(max_message_bytes_) + " bytes; shorten the names of the graph's nodes");
 }
 
-FwStatus PeerProcess::send(const std::string& message) {
-  return FwStatus(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
+absl::Status PeerProcess::send(const std::string& message) {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const absl::Status checked = check(message);
+  if (!checked.ok()) return checked;
+  const FwStatus status(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
+  return status == nullptr ? absl::OkStatus() : absl::UnavailableError(message_of(status));
 }
 
-FwStatus PeerProcess::lend(const std::string& message, const void* memory, std::uint64_t bytes,
-                           std::unique_ptr<Lent> lent) {
+absl::Status PeerProcess::lend(const std::string& message, const void* memory, std::uint64_t bytes,
+                               std::unique_ptr<Lent> lent) {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const absl::Status checked = check(message);
+  if (!checked.ok()) {
+    give_back(std::move(lent));
+    return checked;
+  }
   count(stats().leases_out);
   Lent* const context = lent.release();
-  FwStatus status(fw_channel_lend(channel_, message.data(), message.size(), memory, bytes,
-                                  &returned, context, 0, 0));
-  if (status != nullptr) returned(context);
-  return status;
+  const FwStatus status(fw_channel_lend(channel_, message.data(), message.size(), memory, bytes,
+                                        &returned, context, 0, 0));
+  if (status == nullptr) return absl::OkStatus();
+  returned(context);
+  return absl::ResourceExhaustedError(message_of(status));
 }
 
 Peers::Peers(fw_device* device, Mailbox* mailbox) : device_(device), mailbox_(mailbox) {
@@ -77,31 +112,27 @@ void Peers::reach(const fw_identity& peer, Reached reached) {
     return;
   }
   Reach known;
+  std::uint64_t attempt = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry& entry = entries_[id];
     entry.endpoint = peer.endpoint;
     if (!entry.settled) {
       entry.waiting.push_back(std::move(reached));
-      if (entry.connecting) return;
-      entry.connecting = true;
+      if (entry.attempt != 0) return;
+      attempt = entry.attempt = ++attempts_;
     } else {
       known = entry.reach;
     }
   }
-  if (known.process != nullptr || !known.refusal.empty()) {
+  if (attempt == 0) {
     reached(known);
-    return;
-  }
-  if (connects_to(id)) {
+  } else if (connects_to(id)) {
     tsl::Env::Default()->SchedClosure([this, peer] { connect(peer); });
-    return;
+  } else {
+    tsl::Env::Default()->SchedClosureAfter(kAwaitTimeout,
+                                           [this, id, attempt] { give_up(id, attempt); });
   }
-  tsl::Env::Default()->SchedClosureAfter(kAwaitTimeout, [this, id] {
-    Reach late;
-    late.refusal = "the peer did not connect in time";
-    settle(id, std::move(late));
-  });
 }
 
 void Peers::connect(const fw_identity& peer) {
@@ -129,7 +160,6 @@ void Peers::refused_by(const ProcessId& peer, const std::string& reason) {
   settle(peer, std::move(refused));
 }
 
-// The first answer stands: what was decided is not undone while both processes live.
 void Peers::settle(const ProcessId& id, Reach reach) {
   std::vector<Reached> waiting;
   {
@@ -140,10 +170,25 @@ void Peers::settle(const ProcessId& id, Reach reach) {
     entry.reach = reach;
     waiting.swap(entry.waiting);
   }
-  if (reach.process == nullptr) {
-    LOG(WARNING) << "Farwrite: no channel to a peer, its tensors go by gRPC: " << reach.refusal;
-  }
+  LOG(WARNING) << "Farwrite: no channel to a peer, its tensors go by gRPC: " << reach.refusal;
   for (const Reached& reached : waiting) reached(reach);
+}
+
+void Peers::give_up(const ProcessId& id, std::uint64_t attempt) {
+  std::vector<Reached> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found == entries_.end() || found->second.settled || found->second.attempt != attempt) {
+      return;
+    }
+    waiting.swap(found->second.waiting);
+    entries_.erase(found);  // the next tensor tries again
+  }
+  Reach unclear;
+  unclear.unclear = true;
+  unclear.refusal = "the peer said that it connects, and did not";
+  for (const Reached& reached : waiting) reached(unclear);
 }
 
 void Peers::accept_loop() {
@@ -160,23 +205,31 @@ void Peers::accept_loop() {
   }
 }
 
+// A channel that is there outweighs whatever was decided before: the peer pushes on it.
 void Peers::serve(const ProcessId& id, fw_channel* channel) {
   const auto process = std::make_shared<PeerProcess>(id, channel);
   // The callbacks' reference: on_end() drops it.
   auto* const context = new std::shared_ptr<PeerProcess>(process);
   Reach reach;
   reach.process = process;
-  // Before the first callback, so that on_end() finds what it ends.
-  settle(id, reach);
-  const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
-  if (status != nullptr) {
-    on_end(context, 0, message_of(status).c_str());
+  std::vector<Reached> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[id];
+    entry.settled = true;
+    entry.attempt = 0;
+    entry.reach = reach;
+    if (entry.endpoint.empty()) entry.endpoint = process->endpoint();
+    waiting.swap(entry.waiting);
   }
+  // Known before the first callback, so that on_end() finds what it ends.
+  const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
+  if (status != nullptr) on_end(context, 0, message_of(status).c_str());
+  for (const Reached& reached : waiting) reached(reach);
 }
 
 void Peers::on_notification(void* context, const fw_notification* notification) {
-  (void)context;
-  receive(*notification);
+  receive(*notification, static_cast<std::shared_ptr<PeerProcess>*>(context)->get());
 }
 
 void Peers::on_end(void* context, int good_order, const char* reason) {
@@ -184,6 +237,7 @@ void Peers::on_end(void* context, int good_order, const char* reason) {
       static_cast<std::shared_ptr<PeerProcess>*>(context));
   const std::shared_ptr<PeerProcess>& process = *owned;
   process->ended_.store(true);
+  process->close();
   Runtime* const runtime = Runtime::current();
   if (runtime == nullptr) return;
   Peers& peers = runtime->peers();
@@ -198,7 +252,7 @@ void Peers::on_end(void* context, int good_order, const char* reason) {
   std::string what = "Farwrite: the peer at " + process->endpoint();
   what += good_order != 0 ? " has closed its device: " : " is gone: ";
   what += reason;
-  runtime->mailbox().peer_failed(process.get(), absl::UnavailableError(what));
+  runtime->mailbox().peer_ended(process.get(), absl::UnavailableError(what));
 }
 
 std::string Peers::links_json() const {

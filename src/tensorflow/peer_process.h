@@ -11,9 +11,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "farwrite/c_api.h"
 #include "mailbox.h"
 #include "status_bridge.h"
@@ -42,38 +44,48 @@ struct Lent {
   bool variable = false;        // the producer reads a variable
 };
 
+// Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
+// peer does, not with the last reference.
 class PeerProcess {
  public:
-  PeerProcess(ProcessId id, fw_channel* channel) : id_(id), channel_(channel) {}
-  // Closes the channel; not on a thread of the channel.
-  ~PeerProcess();
+  PeerProcess(ProcessId id, fw_channel* channel);
+  ~PeerProcess() { close(); }
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
   const ProcessId& id() const { return id_; }
-  std::string endpoint() const;
-  std::string fabric() const { return fw_channel_fabric(channel_); }
+  const std::string& endpoint() const { return endpoint_; }
+  const std::string& fabric() const { return fabric_; }
   bool ended() const { return ended_.load(); }
-  std::uint64_t max_message_bytes() const { return fw_channel_max_message_bytes(channel_); }
 
-  FwStatus send(const std::string& message);
+  // Both fail without harm once the peer has ended; see ended().
+  absl::Status send(const std::string& message);
   // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
-  FwStatus lend(const std::string& message, const void* memory, std::uint64_t bytes,
-                std::unique_ptr<Lent> lent);
+  absl::Status lend(const std::string& message, const void* memory, std::uint64_t bytes,
+                    std::unique_ptr<Lent> lent);
+  // Closes the channel, soon and on another thread: callbacks of the channel may call this.
+  void close();
 
  private:
   friend class Peers;
+  absl::Status check(const std::string& message) const;
+
   const ProcessId id_;
-  fw_channel* const channel_;
+  const std::string endpoint_;
+  const std::string fabric_;
+  const std::uint64_t max_message_bytes_;
   std::atomic<bool> ended_{false};
+  std::shared_mutex mutex_;
+  fw_channel* channel_;  // under mutex_; null once it is closed
 };
 
 // What came of reaching a process: a channel, or why there is none and never will be while both
-// processes live. Both sides come to the same answer.
+// processes live: the connecting side's word, which the other side takes over.
 struct Reach {
   std::shared_ptr<PeerProcess> process;  // null without a channel, and for this process itself
   bool loopback = false;
-  std::string refusal;  // why not
+  bool unclear = false;  // nobody decided in time: an error, and try again later
+  std::string refusal;   // why not
 };
 
 // Thread-safe.
@@ -101,13 +113,16 @@ class Peers {
   struct Entry {
     Reach reach;
     bool settled = false;
-    bool connecting = false;
+    std::uint64_t attempt = 0;  // 0: none under way
     std::string endpoint;
     std::vector<Reached> waiting;
   };
 
   void connect(const fw_identity& peer);
+  // The first answer stands.
   void settle(const ProcessId& id, Reach reach);
+  // Nobody has answered the attempt of this number.
+  void give_up(const ProcessId& id, std::uint64_t attempt);
   void serve(const ProcessId& id, fw_channel* channel);
   static void on_notification(void* context, const fw_notification* notification);
   static void on_end(void* context, int good_order, const char* reason);
@@ -116,6 +131,7 @@ class Peers {
   Mailbox* const mailbox_;
   fw_identity own_{};
   mutable std::mutex mutex_;
+  std::uint64_t attempts_ = 0;
   std::map<ProcessId, Entry> entries_;
 };
 

@@ -1,5 +1,6 @@
 #include "push.h"
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -36,7 +37,17 @@ class Push {
     message_.key = {outgoing.key.FullKey().data(), outgoing.key.FullKey().size()};
   }
 
-  Pushed run(const std::function<void()>& keep) {
+  absl::Status run(const std::function<void()>& keep) {
+    const absl::Status status = pushed(keep);
+    if (status.ok()) return status;
+    if (message_.kind != PushKind::kPull) keep();
+    count(stats().dropped_dead_peer);
+    const PeerProcess* const process = route_.reach().process.get();
+    return process != nullptr && process->ended() ? absl::OkStatus() : status;
+  }
+
+ private:
+  absl::Status pushed(const std::function<void()>& keep) {
     const tf::Tensor& tensor = outgoing_.tensor;
     if (outgoing_.dead) {
       count(stats().pushes_dead);
@@ -46,7 +57,7 @@ class Push {
       count(stats().pulls_device_memory);
       return pull(keep);
     }
-    if (route_.reach().loopback) return loopback();
+    if (loopback()) return hand_over();
     if (!tf::DataTypeCanUseMemcpy(tensor.dtype())) return serialized(keep);
 
     message_.shape = tensor.shape();
@@ -57,65 +68,57 @@ class Push {
     }
     const EdgeFacts facts = facts_of(outgoing_.key);
     message_.kind = PushKind::kAlias;
-    if (facts.ref) {
-      count(stats().snapshot_tensors);
-      return staged(data, message_.tensor_bytes, keep);
+    if (facts.ref) return staged(data, message_.tensor_bytes, stats().snapshot_tensors, keep);
+    if (fw_device_contains(runtime_.device(), data) == 0) {
+      return staged(data, message_.tensor_bytes, stats().staged_foreign_memory, keep);
     }
-    const bool registered = fw_device_contains(runtime_.device(), data) != 0;
-    if (!registered || !aligned(data)) {
-      count(stats().staged_tensors);
-      count(registered ? stats().staged_unaligned : stats().staged_foreign_memory);
-      return staged(data, message_.tensor_bytes, keep);
+    if (!aligned(data)) {
+      return staged(data, message_.tensor_bytes, stats().staged_unaligned, keep);
     }
     auto lent = std::make_unique<Lent>();
     lent->tensor = tensor;
     lent->variable = facts.variable;
-    const Pushed pushed = lend(data, message_.tensor_bytes, std::move(lent), keep);
-    if (pushed == Pushed::kYes) {
-      count(stats().pushes_alias);
-      count(stats().zero_copy_tensors);
-    }
-    return pushed;
+    return lend(data, message_.tensor_bytes, std::move(lent), stats().zero_copy_tensors, keep);
   }
 
- private:
-  // To another server of this process: the tensor itself, which is never written while shared.
-  Pushed loopback() {
-    Arrival arrival;
+  bool loopback() const { return route_.reach().loopback; }
+
+  absl::Status deliver(Arrival arrival) {
     arrival.sender = outgoing_.sender;
-    arrival.tensor = outgoing_.tensor;
-    if (facts_of(outgoing_.key).ref) {
+    runtime_.mailbox().deliver({message_.receiver, message_.step}, message_.key,
+                               std::move(arrival));
+    return absl::OkStatus();
+  }
+
+  // To another server of this process: the tensor itself, which is never written while shared.
+  absl::Status hand_over() {
+    const tf::Tensor& tensor = outgoing_.tensor;
+    Arrival arrival;
+    arrival.tensor = tensor;
+    if (facts_of(outgoing_.key).ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
       count(stats().snapshot_tensors);
       count(stats().copies);
-      arrival.tensor =
-          tf::Tensor(tf::cpu_allocator(), outgoing_.tensor.dtype(), outgoing_.tensor.shape());
-      if (outgoing_.tensor.TotalBytes() > 0) {
-        std::memcpy(arrival.tensor.data(), outgoing_.tensor.data(), outgoing_.tensor.TotalBytes());
+      arrival.tensor = tf::Tensor(tf::cpu_allocator(), tensor.dtype(), tensor.shape());
+      if (tensor.TotalBytes() > 0) {
+        std::memcpy(arrival.tensor.data(), tensor.data(), tensor.TotalBytes());
       }
     }
     count(stats().pushes_loopback);
-    runtime_.mailbox().deliver({message_.receiver, message_.step}, message_.key,
-                               std::move(arrival));
-    return Pushed::kYes;
+    return deliver(std::move(arrival));
   }
 
-  Pushed small(std::string_view payload) {
+  absl::Status small(std::string_view payload) {
     message_.kind = PushKind::kInline;
     message_.payload = payload;
     count(stats().pushes_inline);
     count(stats().bytes_pushed, payload.size());
-    if (route_.reach().loopback) {
-      Arrival arrival;  // a dead tensor
-      arrival.dead = true;
-      arrival.sender = outgoing_.sender;
-      runtime_.mailbox().deliver({message_.receiver, message_.step}, message_.key,
-                                 std::move(arrival));
-      return Pushed::kYes;
-    }
-    return sent(route_.reach().process->send(encode(message_)));
+    if (!loopback()) return route_.reach().process->send(encode(message_));
+    Arrival dead;
+    dead.dead = true;
+    return deliver(std::move(dead));
   }
 
-  Pushed serialized(const std::function<void()>& keep) {
+  absl::Status serialized(const std::function<void()>& keep) {
     tf::TensorProto proto;
     outgoing_.tensor.AsProtoTensorContent(&proto);
     std::string bytes;
@@ -123,20 +126,21 @@ class Push {
       count(stats().pulls_no_memory);
       return pull(keep);
     }
+    message_.tensor_bytes = bytes.size();
+    if (bytes.size() > ArenaAllocator::kThreshold) {
+      message_.kind = PushKind::kSerializedLent;
+      return staged(bytes.data(), bytes.size(), stats().pushes_serialized, keep);
+    }
+    message_.kind = PushKind::kSerialized;
+    message_.payload = bytes;
     count(stats().pushes_serialized);
     count(stats().bytes_pushed, bytes.size());
-    message_.tensor_bytes = bytes.size();
-    if (bytes.size() <= ArenaAllocator::kThreshold) {
-      message_.kind = PushKind::kSerialized;
-      message_.payload = bytes;
-      return sent(route_.reach().process->send(encode(message_)));
-    }
-    message_.kind = PushKind::kSerializedLent;
-    return staged(bytes.data(), bytes.size(), keep);
+    return route_.reach().process->send(encode(message_));
   }
 
-  // Copies into registered memory and lends the copy.
-  Pushed staged(const char* data, std::uint64_t bytes, const std::function<void()>& keep) {
+  // Copies into registered memory and lends the copy. `reason` counts why.
+  absl::Status staged(const char* data, std::uint64_t bytes, std::atomic<std::uint64_t>& reason,
+                      const std::function<void()>& keep) {
     auto lent = std::make_unique<Lent>();
     lent->device = runtime_.device();
     lent->staging = fw_device_allocate(lent->device, bytes);
@@ -148,52 +152,38 @@ class Push {
     count(stats().copies);
     count(stats().bytes_copied, bytes);
     const void* const staging = lent->staging;
-    const Pushed pushed = lend(staging, bytes, std::move(lent), keep);
-    if (pushed == Pushed::kYes && message_.kind == PushKind::kAlias) count(stats().pushes_alias);
-    return pushed;
+    return lend(staging, bytes, std::move(lent), reason, keep);
   }
 
-  Pushed lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent,
-              const std::function<void()>& keep) {
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent,
+                    std::atomic<std::uint64_t>& how, const std::function<void()>& keep) {
     PeerProcess& process = *route_.reach().process;
-    const FwStatus status = process.lend(encode(message_), data, bytes, std::move(lent));
-    if (status == nullptr) {
-      if (message_.kind == PushKind::kAlias) count(stats().bytes_pushed, bytes);
-      return Pushed::kYes;
+    const absl::Status status = process.lend(encode(message_), data, bytes, std::move(lent));
+    if (status.ok()) {
+      count(how);
+      if (message_.kind == PushKind::kAlias) count(stats().pushes_alias);
+      count(stats().bytes_pushed, bytes);
+      return status;
     }
-    if (process.ended()) return gone(status);
-    // The peer holds all that it may, or the ring's memory has run out: it asks, later.
-    VLOG(1) << "Farwrite: " << message_of(status);
-    count(stats().pulls_no_memory);
-    return pull(keep);
+    // Over what one peer may hold: it asks, later.
+    if (absl::IsResourceExhausted(status) && !process.ended()) {
+      VLOG(1) << "Farwrite: " << status.message();
+      count(stats().pulls_no_memory);
+      return pull(keep);
+    }
+    return status;
   }
 
-  Pushed pull(const std::function<void()>& keep) {
+  absl::Status pull(const std::function<void()>& keep) {
     message_.kind = PushKind::kPull;
     message_.payload = {};
+    message_.shape = tf::TensorShape();
     count(stats().pushes_pull);
     keep();
-    if (route_.reach().loopback) {
-      Arrival arrival;
-      arrival.kind = PushKind::kPull;
-      arrival.sender = outgoing_.sender;
-      runtime_.mailbox().deliver({message_.receiver, message_.step}, message_.key,
-                                 std::move(arrival));
-      return Pushed::kPull;
-    }
-    (void)sent(route_.reach().process->send(encode(message_)));
-    return Pushed::kPull;
-  }
-
-  Pushed sent(const FwStatus& status) { return status == nullptr ? Pushed::kYes : gone(status); }
-
-  // As stock: the tensor of a step whose receiver died stays here, and the step is aborted.
-  Pushed gone(const FwStatus& status) {
-    count(stats().dropped_dead_peer);
-    if (!route_.reach().process->ended()) {
-      LOG(WARNING) << "Farwrite: a push failed: " << message_of(status);
-    }
-    return Pushed::kYes;
+    if (!loopback()) return route_.reach().process->send(encode(message_));
+    Arrival asked;
+    asked.kind = PushKind::kPull;
+    return deliver(std::move(asked));
   }
 
   Runtime& runtime_;
@@ -204,8 +194,8 @@ class Push {
 
 }  // namespace
 
-Pushed push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
-            const std::function<void()>& keep) {
+absl::Status push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
+                  const std::function<void()>& keep) {
   return Push(runtime, route, outgoing).run(keep);
 }
 
@@ -220,8 +210,8 @@ void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step)
     Runtime::current()->mailbox().sender_dropped({message.receiver, step}, sender);
     return;
   }
-  const FwStatus status = route.reach().process->send(encode(message));
-  if (status != nullptr) VLOG(1) << "Farwrite: " << message_of(status);
+  const absl::Status status = route.reach().process->send(encode(message));
+  if (!status.ok()) VLOG(1) << "Farwrite: " << status.message();
 }
 
 }  // namespace farwrite::plugin

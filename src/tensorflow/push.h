@@ -23,15 +23,12 @@ struct Outgoing {
   bool host_memory = true;  // the tensor's bytes are where this CPU reads them
 };
 
-enum class Pushed {
-  kYes,   // the receiver has it, or is gone
-  kPull,  // the receiver was told to ask for it: keep it where RecvTensor finds it
-};
-
-// `route` is resolved to kPush. Never blocks; copies at most the tensor. Before it returns kPull
-// the receiver may ask already: `keep` is called in between.
-Pushed push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
-            const std::function<void()>& keep);
+// Pushes, or tells the receiver to ask by RPC; never blocks, and copies at most the tensor. `route`
+// is resolved to kPush. `keep` puts the tensor where RecvTensor finds it: called before the
+// receiver is told to ask, and when the push fails, as stock leaves it for a receiver that has
+// gone. An error means that a live receiver will wait in vain: end the step.
+absl::Status push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
+                  const std::function<void()>& keep);
 
 // Tells the receiver that this server has cleaned the step up.
 void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step);

@@ -71,7 +71,7 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data) {
 
 }  // namespace
 
-void receive(const fw_notification& notification) {
+void receive(const fw_notification& notification, const PeerProcess* peer) {
   View lent(notification.lent);
   PushMessage message;
   const std::string_view bytes(static_cast<const char*>(notification.message),
@@ -92,6 +92,7 @@ void receive(const fw_notification& notification) {
   arrival.kind = message.kind;
   arrival.dead = message.dead;
   arrival.sender = message.sender;
+  arrival.peer = peer;
   arrival.dtype = message.dtype;
   arrival.shape = message.shape;
   arrival.tensor_bytes = message.tensor_bytes;
@@ -111,9 +112,8 @@ bool ready(const Arrival& arrival) {
 
 bool is_lent(const tf::Tensor& tensor) {
   const tf::TensorBuffer* const buffer = tf::DMAHelper::buffer(&tensor);
-  return buffer != nullptr &&
-         dynamic_cast<const LentBuffer*>(
-             const_cast<tf::TensorBuffer*>(buffer)->root_buffer()) != nullptr;
+  return buffer != nullptr && dynamic_cast<const LentBuffer*>(
+                                  const_cast<tf::TensorBuffer*>(buffer)->root_buffer()) != nullptr;
 }
 
 absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
@@ -127,7 +127,8 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
       const absl::Status mapped = map(arrival.lent, arrival.tensor_bytes, &data);
       if (!mapped.ok()) return mapped;
       if (reinterpret_cast<std::uintptr_t>(data) % tf::Allocator::kAllocatorAlignment != 0) {
-        return absl::InternalError("Farwrite: a peer lent a tensor that starts at no multiple of 64");
+        return absl::InternalError(
+            "Farwrite: a peer lent a tensor that starts at no multiple of 64");
       }
       auto* const buffer = new LentBuffer(std::move(arrival.lent), data, arrival.tensor_bytes);
       *tensor = tf::Tensor(arrival.dtype, arrival.shape, buffer);

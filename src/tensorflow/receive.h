@@ -8,9 +8,11 @@
 
 namespace farwrite::plugin {
 
+class PeerProcess;
+
 // Takes what a peer pushed into the mailbox. On a thread of the channel: it copies inline bytes and
 // does nothing else that takes time.
-void receive(const fw_notification& notification);
+void receive(const fw_notification& notification, const PeerProcess* peer);
 
 // Makes the tensor of an arrival other than kPull and kStepGone: inline ones are there already,
 // lent ones become a tensor over the sender's memory, read-only, whose end returns the lease.

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "edge_facts.h"
 #include "receive.h"
 #include "runtime.h"
 #include "stats.h"
+#include "tensorflow/core/platform/env.h"
 
 namespace farwrite::plugin {
 
@@ -25,6 +25,9 @@ absl::Status ReceiveCall::status() const {
 
 void ReceiveCall::begin(const std::shared_ptr<Route>& route) {
   rendezvous_->RegisterCall(this, args_);  // an aborted step settles the call in here
+  // RegisterCall looks for an abort before it adds the call; one in between finds no call.
+  const absl::Status aborted = rendezvous_->aborted();
+  if (!aborted.ok()) fail(aborted);
   route->when_resolved(
       [self = shared_from_this()](const Route& resolved) { self->route_resolved(resolved); });
 }
@@ -51,19 +54,35 @@ void ReceiveCall::route_resolved(const Route& route) {
   }
 }
 
-bool ReceiveCall::deliver(Arrival arrival) {
-  if (settled_.exchange(true)) return false;
-  arrival_ = std::move(arrival);
-  rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
-  return true;
+void ReceiveCall::deliver(Arrival arrival) {
+  if (ready(arrival)) {
+    settle(absl::OkStatus(), std::move(arrival));
+    return;
+  }
+  // The first view of a segment waits for the peer, which may be silent: on a thread of its own,
+  // and the call can be aborted meanwhile.
+  const auto waiting = std::make_shared<Arrival>(std::move(arrival));
+  tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    const FwStatus mapped(fw_view_map(waiting->lent.get(), &data, &bytes));
+    self->settle(mapped == nullptr
+                     ? absl::OkStatus()
+                     : absl::UnavailableError("Farwrite: cannot see a tensor that a peer lent: " +
+                                              message_of(mapped)),
+                 std::move(*waiting));
+  });
 }
 
-void ReceiveCall::fail(const absl::Status& status) {
+void ReceiveCall::fail(const absl::Status& status) { settle(status, Arrival()); }
+
+void ReceiveCall::settle(absl::Status status, Arrival arrival) {
   if (settled_.exchange(true)) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    status_ = status;
+    status_ = std::move(status);
   }
+  arrival_ = std::move(arrival);
   rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
 }
 
@@ -83,10 +102,7 @@ void ReceiveCall::finish() {
   }
   tf::Tensor tensor;
   const bool dead = arrival_.dead;
-  if (status.ok()) {
-    const bool copy = facts_of(key_).in_place;
-    status = materialize(std::move(arrival_), copy, &tensor);
-  }
+  if (status.ok()) status = materialize(std::move(arrival_), &tensor);
   done(status, Args(), args_, tensor, dead);
 }
 

@@ -32,12 +32,13 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   absl::Status status() const override;
 
   // Waiter.
-  bool deliver(Arrival arrival) override;
+  void deliver(Arrival arrival) override;
   void fail(const absl::Status& status) override;
   bool given_up() const override { return settled_.load(); }
 
  private:
   void route_resolved(const Route& route);
+  void settle(absl::Status status, Arrival arrival);
   void finish();
 
   const tsl::core::RefCountPtr<Rendezvous> rendezvous_;

@@ -14,12 +14,14 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
-Rendezvous::Rendezvous(RendezvousMgr* manager, const tf::WorkerEnv* env, std::int64_t step_id)
-    : tf::BaseRemoteRendezvous(env, step_id), manager_(manager) {
-  manager_->add(step_id, this);
-}
+namespace {
 
-Rendezvous::~Rendezvous() { manager_->remove(step_id_, this); }
+constexpr std::size_t kStepsRemembered = 4096;
+
+}  // namespace
+
+Rendezvous::Rendezvous(RendezvousMgr* manager, const tf::WorkerEnv* env, std::int64_t step_id)
+    : tf::BaseRemoteRendezvous(env, step_id), manager_(manager) {}
 
 std::shared_ptr<Route> Rendezvous::route_to(const tf::DeviceNameUtils::ParsedName& device,
                                             absl::Status* status) {
@@ -48,10 +50,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   if (!status.ok()) return status;
   const std::shared_ptr<Route> route = route_to(key.dst, &status);
   if (route == nullptr) return status;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    pushed_to_.insert(route);
-  }
+  manager_->will_push(step_id_, route);
   auto outgoing = std::make_shared<Outgoing>();
   outgoing->step = step_id_;
   outgoing->sender = manager_->server();
@@ -59,25 +58,22 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   outgoing->tensor = value;
   outgoing->dead = is_dead;
   outgoing->host_memory = key.src.type == "CPU" && key.dst.type == "CPU";
+  if (args.device_context != nullptr) args.device_context->Ref();
   route->when_resolved(
       [self = tsl::core::GetNewRef(this).release(), outgoing, args](const Route& resolved) {
         const tsl::core::RefCountPtr<Rendezvous> owned(self);
+        const tsl::core::RefCountPtr<tf::DeviceContext> context(args.device_context);
         const auto keep = [&] {
           // An aborted step keeps nothing, and its receiver is aborted, too.
+          if (!owned->aborted().ok()) return;
           (void)owned->keep(outgoing->key, args, outgoing->tensor, outgoing->dead);
         };
-        switch (resolved.outcome()) {
-          case Route::State::kPush:
-            (void)push(owned->manager_->runtime(), resolved, *outgoing, keep);
-            break;
-          case Route::State::kStock:
-            keep();
-            break;
-          case Route::State::kFailed:
-          case Route::State::kMeeting:
-            owned->StartAbort(resolved.failure());
-            break;
+        if (resolved.outcome() != Route::State::kPush) {
+          keep();  // where stock leaves it, for a receiver that asks, or never will
+          return;
         }
+        const absl::Status pushed = push(owned->manager_->runtime(), resolved, *outgoing, keep);
+        if (!pushed.ok()) owned->StartAbort(pushed);
       });
   return absl::OkStatus();
 }
@@ -124,22 +120,6 @@ void Rendezvous::StartAbort(const absl::Status& status) {
   if (stock != nullptr) stock->StartAbort(status);
 }
 
-void Rendezvous::step_ended() {
-  std::set<std::shared_ptr<Route>> routes;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_) return;
-    ended_ = true;
-    if (aborted_.ok()) aborted_ = absl::AbortedError("Farwrite: the step has ended");
-    routes.swap(pushed_to_);
-  }
-  for (const std::shared_ptr<Route>& route : routes) {
-    route->when_resolved([server = manager_->server(), step = step_id_](const Route& resolved) {
-      push_step_gone(resolved, server, step);
-    });
-  }
-}
-
 RendezvousMgr::RendezvousMgr(const tf::WorkerEnv* env, Runtime* runtime)
     : tf::RpcRendezvousMgr(env), env_(env), runtime_(runtime) {}
 
@@ -148,8 +128,10 @@ std::uint64_t RendezvousMgr::server() { return routes().server(); }
 // Not in the constructor: the server makes its devices later.
 Routes& RendezvousMgr::routes() {
   std::call_once(routes_made_, [this] {
-    const std::uint64_t server = env_->device_mgr->HostCPU()->attributes().incarnation();
-    routes_ = std::make_unique<Routes>(runtime_, server);
+    const tf::Device& host = *env_->device_mgr->HostCPU();
+    std::string task;
+    (void)tf::DeviceNameUtils::GetTaskName(host.parsed_name(), &task);
+    routes_ = std::make_unique<Routes>(runtime_, task, host.attributes().incarnation());
   });
   return *routes_;
 }
@@ -163,15 +145,16 @@ tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::make_stock(std::
   return tf::RpcRendezvousMgr::Create(step_id, env_);
 }
 
-void RendezvousMgr::add(std::int64_t step_id, Rendezvous* rendezvous) {
+void RendezvousMgr::will_push(std::int64_t step_id, const std::shared_ptr<Route>& route) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  steps_[step_id] = rendezvous;
-}
-
-void RendezvousMgr::remove(std::int64_t step_id, const Rendezvous* rendezvous) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = steps_.find(step_id);
-  if (found != steps_.end() && found->second == rendezvous) steps_.erase(found);
+  const auto [step, is_new] = pushed_to_.try_emplace(step_id);
+  step->second.insert(route);
+  if (!is_new) return;
+  oldest_first_.push_back(step_id);
+  if (oldest_first_.size() > kStepsRemembered) {
+    pushed_to_.erase(oldest_first_.front());
+    oldest_first_.pop_front();
+  }
 }
 
 void RendezvousMgr::RecvLocalAsync(std::int64_t step_id, const tf::Rendezvous::ParsedKey& key,
@@ -188,14 +171,23 @@ void RendezvousMgr::RecvLocalAsync(std::int64_t step_id, const tf::Rendezvous::P
 }
 
 void RendezvousMgr::Cleanup(std::int64_t step_id) {
+  // First, so that nothing of the step is pushed behind the word that it is over.
+  tf::RpcRendezvousMgr::Cleanup(step_id);
+  std::set<std::shared_ptr<Route>> routes;
   {
-    // Under the lock, which its destructor takes first, the rendezvous is whole.
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = steps_.find(step_id);
-    if (found != steps_.end()) found->second->step_ended();
+    const auto found = pushed_to_.find(step_id);
+    if (found != pushed_to_.end()) {
+      routes.swap(found->second);
+      pushed_to_.erase(found);
+    }
+  }
+  for (const std::shared_ptr<Route>& route : routes) {
+    route->when_resolved([server = server(), step_id](const Route& resolved) {
+      push_step_gone(resolved, server, step_id);
+    });
   }
   runtime_->mailbox().step_ended({server(), step_id});
-  tf::RpcRendezvousMgr::Cleanup(step_id);
 }
 
 }  // namespace farwrite::plugin

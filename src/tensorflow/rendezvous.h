@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,11 +32,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
                     const tensorflow::Tensor& value, bool is_dead) override;
   void StartAbort(const absl::Status& status) override;
 
-  // The step is over on this task: tells those it pushed to.
-  void step_ended();
-
  protected:
-  ~Rendezvous() override;
   void RecvFromRemoteAsync(const ParsedKey& key, const tensorflow::RendezvousInterface::Args& args,
                            DoneCallback done) override;
 
@@ -54,8 +51,6 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   RendezvousMgr* const manager_;
   std::mutex mutex_;
   absl::Status aborted_;
-  std::set<std::shared_ptr<Route>> pushed_to_;
-  bool ended_ = false;
   tsl::core::RefCountPtr<tensorflow::BaseRemoteRendezvous> stock_;  // made when first needed
 };
 
@@ -80,15 +75,19 @@ class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {
 
  private:
   friend class Rendezvous;
-  void add(std::int64_t step_id, Rendezvous* rendezvous);
-  void remove(std::int64_t step_id, const Rendezvous* rendezvous);
+
+  // Notes that the step pushes on the route.
+  void will_push(std::int64_t step_id, const std::shared_ptr<Route>& route);
 
   const tensorflow::WorkerEnv* const env_;
   Runtime* const runtime_;
   std::once_flag routes_made_;
   std::unique_ptr<Routes> routes_;
   std::mutex mutex_;
-  std::unordered_map<std::int64_t, Rendezvous*> steps_;  // until their end; not owned
+  // Whom the last steps pushed to, until they are cleaned up here. A step that another task began
+  // always is; the ones this task began never are, so the oldest are forgotten.
+  std::unordered_map<std::int64_t, std::set<std::shared_ptr<Route>>> pushed_to_;
+  std::deque<std::int64_t> oldest_first_;
 };
 
 }  // namespace farwrite::plugin

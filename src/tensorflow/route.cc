@@ -29,16 +29,20 @@ struct Call {
   tf::RecvBufResponse response;
 };
 
-bool may_come_yet(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+// What a worker without the plug-in answers: that no device of its has incarnation 0, or that it
+// cannot do this at all. Anything else may be a passing failure, and whoever takes that for a stock
+// worker asks it for tensors that it pushes.
+bool is_stock_answer(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+         absl::IsUnimplemented(status) || absl::IsNotFound(status);
 }
 
 }  // namespace
 
-bool Route::stale() const {
-  const State state = this->state();
-  if (state == State::kFailed) return true;
-  return state == State::kPush && reach_.process != nullptr && reach_.process->ended();
+bool Route::stale() const { return state() == State::kFailed || outdated_.load() || lost(); }
+
+bool Route::lost() const {
+  return state() == State::kPush && reach_.process != nullptr && reach_.process->ended();
 }
 
 void Route::when_resolved(Resolved resolved) {
@@ -72,6 +76,7 @@ void Route::resolve(State state) {
 std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task) {
   Cache cache = session->GetSharedWorkerCache();
   std::shared_ptr<Route> route;
+  int attempts = kAttempts;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto key = std::make_pair(static_cast<const void*>(cache.get()), task);
@@ -80,17 +85,29 @@ std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::strin
         !found->second.route->stale()) {
       return found->second.route;
     }
+    // Whoever was there and has gone is not waited for: stock's RPC would fail at once.
+    if (found != routes_.end() && found->second.route->lost()) attempts = 1;
     for (auto at = routes_.begin(); at != routes_.end();) {
       at = at->second.cache.expired() ? routes_.erase(at) : std::next(at);
     }
     route = std::shared_ptr<Route>(new Route(task));
     routes_[key] = {cache, route};
   }
-  meet(route, std::move(cache), 1);
+  meet(route, std::move(cache), attempts);
   return route;
 }
 
-void Routes::meet(std::shared_ptr<Route> route, Cache cache, int attempt) {
+void Routes::introduced(const std::string& task) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, known] : routes_) {
+    if (key.second == task && known.route->state() == Route::State::kStock &&
+        known.route->server() == 0) {
+      known.route->outdated_.store(true);
+    }
+  }
+}
+
+void Routes::meet(std::shared_ptr<Route> route, Cache cache, int attempts) {
   const auto call = std::make_shared<Call>();
   call->worker = cache->GetOrCreateWorker(route->task());
   if (call->worker == nullptr) {
@@ -101,26 +118,27 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, int attempt) {
   call->cache = std::move(cache);
   call->options.SetTimeout(kMeetTimeout);
   Introduction own;
+  own.task = task_;
   own.server = server_;
   own.process = runtime_->peers().own();
   write_request(own, &call->request);
   call->worker->RecvBufAsync(
       &call->options, &call->request, &call->response,
-      [this, call, route = std::move(route), attempt](const absl::Status& status) {
+      [this, call, route = std::move(route), attempts](const absl::Status& status) {
         call->cache->ReleaseWorker(route->task(), call->worker);
         // Not here: the caller may hold locks, or this be a thread of gRPC's.
-        runtime_->schedule([this, call, route, status, attempt] {
-          met(route, call->cache, status, call->response, attempt);
+        runtime_->schedule([this, call, route, status, attempts] {
+          met(route, call->cache, status, call->response, attempts);
         });
       });
 }
 
 void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache,
-                 const absl::Status& status, const tf::RecvBufResponse& response, int attempt) {
-  if (may_come_yet(status)) {
-    if (attempt < kAttempts) {
+                 const absl::Status& status, const tf::RecvBufResponse& response, int attempts) {
+  if (!status.ok() && !is_stock_answer(status)) {
+    if (attempts > 1) {
       tf::Env::Default()->SchedClosureAfter(
-          kBetweenAttempts, [this, route, cache, attempt] { meet(route, cache, attempt + 1); });
+          kBetweenAttempts, [this, route, cache, attempts] { meet(route, cache, attempts - 1); });
       return;
     }
     route->failure_ = absl::Status(status.code(), "Farwrite: cannot meet " + route->task() + ": " +
@@ -142,6 +160,11 @@ void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache,
   runtime_->peers().reach(peer.process, [route, peer](const Reach& reach) {
     route->server_ = peer.server;
     route->reach_ = reach;
+    if (reach.unclear) {
+      route->failure_ = absl::UnavailableError("Farwrite: " + route->task() + ": " + reach.refusal);
+      route->resolve(Route::State::kFailed);
+      return;
+    }
     const bool push = reach.loopback || reach.process != nullptr;
     route->resolve(push ? Route::State::kPush : Route::State::kStock);
   });

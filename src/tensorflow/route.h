@@ -35,8 +35,10 @@ class Route {
   std::uint64_t server() const { return server_; }
   const Reach& reach() const { return reach_; }
   const absl::Status& failure() const { return failure_; }
-  // A channel that has ended, or a failed meeting: meet again.
+  // Meet again: the channel has ended, the meeting failed, or a stock peer has become another.
   bool stale() const;
+  // Whether a channel was there and its peer has gone.
+  bool lost() const;
 
   // Calls `resolved` once, at once if the route is resolved. In order. The callee asks outcome().
   void when_resolved(Resolved resolved);
@@ -48,6 +50,7 @@ class Route {
 
   const std::string task_;
   State outcome_ = State::kMeeting;
+  std::atomic<bool> outdated_{false};
   std::atomic<State> state_{State::kMeeting};
   std::uint64_t server_ = 0;
   Reach reach_;
@@ -59,11 +62,15 @@ class Route {
 // The routes of one server. Thread-safe.
 class Routes {
  public:
-  Routes(Runtime* runtime, std::uint64_t server) : runtime_(runtime), server_(server) {}
+  // `task` and `server` are this side's own.
+  Routes(Runtime* runtime, std::string task, std::uint64_t server)
+      : runtime_(runtime), task_(std::move(task)), server_(server) {}
 
   // The route to `task` by the cluster that `session` knows; starts the meeting at first.
   std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task);
   std::uint64_t server() const { return server_; }
+  // A worker of this name has introduced itself: what was stock no longer is.
+  void introduced(const std::string& task);
 
  private:
   using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
@@ -72,11 +79,13 @@ class Routes {
     std::shared_ptr<Route> route;
   };
 
-  void meet(std::shared_ptr<Route> route, Cache cache, int attempt);
+  // `attempts`: how often a peer that does not answer yet is asked.
+  void meet(std::shared_ptr<Route> route, Cache cache, int attempts);
   void met(const std::shared_ptr<Route>& route, const Cache& cache, const absl::Status& status,
-           const tensorflow::RecvBufResponse& response, int attempt);
+           const tensorflow::RecvBufResponse& response, int attempts);
 
   Runtime* const runtime_;
+  const std::string task_;
   const std::uint64_t server_;
   std::mutex mutex_;
   // By worker cache, since two sessions may mean different clusters by the same task name.

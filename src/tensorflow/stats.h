@@ -17,11 +17,10 @@ namespace farwrite::plugin {
   X(pushes_pull)              /* "ask me by RPC" */                                            \
   X(pushes_loopback)          /* to another server in this process */                          \
   X(zero_copy_tensors)        /* lent from where the kernel wrote them */                      \
-  X(staged_tensors)           /* copied into registered memory by the sender */                \
-  X(staged_foreign_memory)    /* of these, allocated outside registered memory */              \
-  X(staged_unaligned)         /* of these, a slice the receiver could not use as it lies */    \
+  X(staged_foreign_memory)    /* copied: allocated outside registered memory */                \
+  X(staged_unaligned)         /* copied: a slice the receiver could not use as it lies */      \
   X(snapshot_tensors)         /* of a ref variable, which may change while it is looked at */  \
-  X(in_place_copies)          /* made by the receiver for a kernel that writes its input */    \
+  X(in_place_copies)          /* made for a kernel that writes into its input */    \
   X(copies)                   /* of tensor bytes, staging, snapshots and in-place together */  \
   X(bytes_pushed)             /* tensor bytes that crossed tasks by push */                    \
   X(bytes_copied)             /* of these, bytes that were copied once more than inline */     \
@@ -32,7 +31,7 @@ namespace farwrite::plugin {
   X(pulls_device_memory)      /* reason: not in host memory */                                 \
   X(pulls_stock_peer)         /* reason: the peer has no plug-in, or cannot be reached by it */ \
   X(dropped_gone_step)        /* arrived after their step had ended */                         \
-  X(dropped_dead_peer)        /* sent to a peer that had gone */                               \
+  X(dropped_dead_peer)        /* sent to a peer that had gone, or by it */                               \
   X(leases_out)               /* leases given with a push */                                   \
   X(leases_returned)          /* and given back, or ended by the peer's death */               \
   X(copy_on_write)            /* variables replaced while a peer looked at them */             \

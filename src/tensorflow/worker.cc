@@ -23,8 +23,11 @@ void Worker::RecvBufAsync(tf::CallOptions* options, const tf::RecvBufRequest* re
     done(read);
     return;
   }
+  Routes& routes = static_cast<RendezvousMgr*>(env_->rendezvous_mgr)->routes();
+  // Before the answer, after which the peer expects pushes.
+  routes.introduced(peer.task);
   Introduction own;
-  own.server = static_cast<RendezvousMgr*>(env_->rendezvous_mgr)->server();
+  own.server = routes.server();
   own.process = runtime_->peers().own();
   if (!runtime_->peers().connects_to(ProcessId::of(peer.process))) {
     write_response(own, response);

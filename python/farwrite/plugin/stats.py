@@ -42,7 +42,6 @@ class Stats(TypedDict):
     pushes_pull: int
     pushes_loopback: int
     zero_copy_tensors: int
-    staged_tensors: int
     staged_foreign_memory: int
     staged_unaligned: int
     snapshot_tensors: int

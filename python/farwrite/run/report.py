@@ -11,7 +11,13 @@ from farwrite.run.child import Run
 from farwrite.units import format_size
 
 _KINDS = ("inline", "alias", "serialized", "pull", "loopback")
-_COPIES = ("staged_tensors", "snapshot_tensors", "in_place_copies", "copy_on_write")
+_COPIES = (
+    "staged_foreign_memory",
+    "staged_unaligned",
+    "snapshot_tensors",
+    "in_place_copies",
+    "copy_on_write",
+)
 _REASONS = {
     "pulls_no_memory": "no room in registered memory or the peer's quota",
     "pulls_device_memory": "tensor not in host memory",

@@ -94,6 +94,14 @@ def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) 
     assert set(results[STOCK]["errors"]) == {"deadline", "kernel", "closed"}
 
 
+def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Path) -> None:
+    with cluster(tmp_path, JOBS) as made:
+        result = made.run("many_receives.py", "6000", seconds=60)
+        assert result == {"error": "DeadlineExceededError", "after": -1.0}
+        for task in made.tasks.values():
+            eventually(lambda task=task: balanced(task.stats()))
+
+
 def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path) -> None:
     with cluster(tmp_path, JOBS) as made:
         client = made.start_program("soak.py", "2000", "8000")

@@ -128,8 +128,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def affordable(sizes: Sequence[int], transports: Sequence[str], available: int) -> list[int]:
     """Leave out the sizes for which `available` bytes do not suffice."""
-    tensors = sum(MEMORY_PER_SIZE[key] for key in transports)
-    return [size for size in sizes if size * tensors <= max(available - SPARE_BYTES, 0)]
+
+    def needed(size: int) -> float:
+        taking_part = (key for key in transports if key != "grpc" or size < GRPC_LIMIT)
+        return size * sum(MEMORY_PER_SIZE[key] for key in taking_part)
+
+    return [size for size in sizes if needed(size) <= max(available - SPARE_BYTES, 0)]
 
 
 def _write(path: Path, text: str) -> None:

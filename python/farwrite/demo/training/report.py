@@ -110,7 +110,9 @@ def _cards(facts: Facts) -> list[tuple[str, str]]:
         other = _other(facts, run["model"])
         if other is not None:
             share = other["socket_bytes_per_step"] / other["tensor_bytes_per_step"]
-            found.append((f"{share:.2%}", "socket bytes over Farwrite, of tensor bytes"))
+            found.append(
+                (f"{100 * share:.2g} %", "of the tensor bytes go through sockets, Farwrite")
+            )
             found.append((counted(other["copies_per_step"]), "copies a step over Farwrite"))
     if facts["ps_peak_rss_ratio"] is not None:
         found.append((f"{facts['ps_peak_rss_ratio']:.2f}x", "parameter server's peak memory"))

@@ -4,6 +4,7 @@ import numpy as np
 from client import ADDRESSES, PROTOCOL, answer, digest, tf
 
 CASES = {}
+LOCAL = "/job:chief/replica:0/task:0/device:CPU:0"
 A, B = "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
 
 
@@ -80,6 +81,29 @@ def eager_copies():
         results.append(local + 1)
     results.append(made + 1)
     return results
+
+
+@case
+def in_place_kernels_on_what_came_from_a_task():
+    """No graph pass sees an eager operation, or what a function's caller does with its result."""
+    with tf.device(A):
+        made = tf.ones([64, 512])
+
+    @tf.function
+    def fetch():
+        with tf.device(A):
+            drawn = tf.random.stateless_uniform([64, 512], [7, 8])
+        with tf.device(LOCAL):
+            return tf.identity(drawn)
+
+    with tf.device(LOCAL):
+        copied = tf.identity(made)
+        results = [
+            tf.raw_ops.InplaceAdd(x=copied, i=[0, -1], v=tf.ones([2, 512])),
+            tf.raw_ops.InplaceUpdate(x=fetch(), i=[3], v=tf.zeros([1, 512])),
+            tf.raw_ops.InplaceSub(x=fetch(), i=[5], v=tf.ones([1, 512])),
+        ]
+    return [*results, made + 0]
 
 
 @case
@@ -161,7 +185,8 @@ def main():
     if PROTOCOL != "grpc":
         import farwrite.tensorflow
 
-        plugin = {"grpc_recv_tensor_calls": dict(farwrite.tensorflow.stats())["grpc_recv_tensor_calls"]}
+        counters = dict(farwrite.tensorflow.stats())
+        plugin = {name: counters[name] for name in ("grpc_recv_tensor_calls", "in_place_copies")}
     answer({"digests": digests, **plugin})
 
 

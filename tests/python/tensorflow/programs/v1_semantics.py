@@ -2,6 +2,7 @@
 
 import numpy as np
 from client import answer, digest, target, tf
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
 v1 = tf.compat.v1
 A, B = "/job:ps/task:0", "/job:worker/task:0"
@@ -47,9 +48,12 @@ def plain_dtypes():
                 results.append(tf.identity(sent))
     with session() as running:
         values = running.run(results)
-    return [np.asarray(value).view(np.uint8 if value.size else value.dtype)
-            if value.ndim and value.dtype.itemsize and "bfloat16" in str(value.dtype) else value
-            for value in values]
+    return [
+        np.asarray(value).view(np.uint8 if value.size else value.dtype)
+        if value.ndim and value.dtype.itemsize and "bfloat16" in str(value.dtype)
+        else value
+        for value in values
+    ]
 
 
 @case
@@ -93,7 +97,9 @@ def unaligned_slices():
 def ref_variable_is_a_snapshot():
     """What was read stays as it was read, whatever the variable becomes."""
     with tf.device(A):
-        variable = v1.get_variable("ref", initializer=np.zeros(50_000, np.float32), use_resource=False)
+        variable = v1.get_variable(
+            "ref", initializer=np.zeros(50_000, np.float32), use_resource=False
+        )
     with tf.device(B):
         seen = tf.identity(variable)
         with tf.device(A), tf.control_dependencies([v1.assign_add(variable, tf.ones([50_000])).op]):
@@ -109,9 +115,53 @@ def ref_variable_is_a_snapshot():
 
 
 @case
+def ref_variable_through_ops_that_pass_it_on():
+    """Each of these may hand on the variable's own memory; what the worker keeps must not change."""
+    with tf.device(A):
+        variable = v1.get_variable(
+            "p", initializer=np.zeros([64, 512], np.float32), use_resource=False
+        )
+        passed = {
+            "transpose": tf.raw_ops.Transpose(x=variable, perm=[0, 1]),
+            "tile": tf.tile(variable, [1, 1]),
+            "split": tf.split(variable, 2, 0)[1],
+            "slice": tf.slice(variable, [0, 0], [32, 512]),
+            "strided": variable[0:32],
+            "add_n": tf.raw_ops.AddN(inputs=[variable]),
+            "sum": tf.raw_ops.Sum(input=variable, axis=tf.zeros([0], tf.int32)),
+            "cast": tf.raw_ops.Cast(x=variable, DstT=tf.float32),
+            "identity": tf.identity(variable),
+        }
+        change = v1.assign_add(variable, tf.ones([64, 512])).op
+    keep, look = [], []
+    with tf.device(B):
+        for name, value in sorted(passed.items()):
+            kept = v1.get_variable(
+                f"kept_{name}",
+                shape=value.shape,
+                initializer=v1.zeros_initializer(),
+                use_resource=True,
+            )
+            keep.append(kept.assign(value, read_value=False))
+            look.append(tf.reduce_max(kept.read_value()))
+    rewriting = config_pb2.GraphOptions(
+        rewrite_options=rewriter_config_pb2.RewriterConfig(disable_meta_optimizer=True)
+    )
+    config = v1.ConfigProto(graph_options=rewriting)
+    with v1.Session(target("worker"), config=config) as running:
+        running.run(v1.global_variables_initializer())
+        running.run(keep)
+        for _ in range(3):
+            running.run(change)
+        return running.run(look)
+
+
+@case
 def resource_variable():
     with tf.device(A):
-        variable = v1.get_variable("res", initializer=np.zeros(50_000, np.float32), use_resource=True)
+        variable = v1.get_variable(
+            "res", initializer=np.zeros(50_000, np.float32), use_resource=True
+        )
     with tf.device(B):
         gradient = variable.read_value() * 0.5 + 1
         update = variable.assign_add(gradient)
@@ -129,12 +179,16 @@ def assigned_from_a_peer():
         sent = ramp(40_000) + 1
     with tf.device(B):
         resource = v1.get_variable("r", initializer=np.zeros(40_000, np.float32), use_resource=True)
-        reference = v1.get_variable("f", initializer=np.zeros(40_000, np.float32), use_resource=False)
+        reference = v1.get_variable(
+            "f", initializer=np.zeros(40_000, np.float32), use_resource=False
+        )
         assign = [resource.assign(sent).op, v1.assign(reference, sent).op]
-        change = [resource.assign_add(tf.ones([40_000])).op,
-                  v1.assign_add(reference, tf.ones([40_000])).op,
-                  v1.scatter_add(reference, [1, 2], [5.0, 6.0]).op,
-                  resource.scatter_add(tf.IndexedSlices(tf.constant([7.0]), tf.constant([3]))).op]
+        change = [
+            resource.assign_add(tf.ones([40_000])).op,
+            v1.assign_add(reference, tf.ones([40_000])).op,
+            v1.scatter_add(reference, [1, 2], [5.0, 6.0]).op,
+            resource.scatter_add(tf.IndexedSlices(tf.constant([7.0]), tf.constant([3]))).op,
+        ]
     with session() as running:
         running.run(v1.global_variables_initializer())
         running.run(assign)
@@ -153,7 +207,9 @@ def in_place_kernels():
             other = sent * 3.0
         with tf.device(B):
             update = tf.raw_ops.InplaceUpdate(x=tf.identity(sent), i=[1], v=tf.zeros([1, count]))
-            add = tf.raw_ops.InplaceAdd(x=tf.reshape(other, [2, count]), i=[0], v=tf.ones([1, count]))
+            add = tf.raw_ops.InplaceAdd(
+                x=tf.reshape(other, [2, count]), i=[0], v=tf.ones([1, count])
+            )
             results += [update, add]
     with session() as running:
         return running.run(results)
@@ -238,8 +294,10 @@ def feeds_and_fetches():
     with tf.device(B):
         result = doubled + 1
     with session() as running:
-        return [running.run([result, doubled], {fed: np.arange(n, dtype=np.float32)})
-                for n in (0, 3, 30_000)]
+        return [
+            running.run([result, doubled], {fed: np.arange(n, dtype=np.float32)})
+            for n in (0, 3, 30_000)
+        ]
 
 
 @case
@@ -252,7 +310,10 @@ def partial_run():
         r2 = r1 * b
     with session() as running:
         handle = running.partial_run_setup([r1, r2], [a, b])
-        return [running.partial_run(handle, r1, {a: 2.0}), running.partial_run(handle, r2, {b: 5.0})]
+        return [
+            running.partial_run(handle, r1, {a: 2.0}),
+            running.partial_run(handle, r2, {b: 5.0}),
+        ]
 
 
 @case
