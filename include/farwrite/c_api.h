@@ -6,8 +6,7 @@
  *   - Handles are thread-safe and owned by the caller, who closes or releases each once.
  *   - Callbacks run on a thread of the device, one at a time for one lane, and must not block.
  *   - Strings are UTF-8. Times are nanoseconds, sizes bytes. */
-#ifndef FARWRITE_C_API_H_
-#define FARWRITE_C_API_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ FW_API void fw_view_release(fw_view* view);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FARWRITE_C_API_H_ */

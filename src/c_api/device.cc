@@ -10,7 +10,6 @@ using farwrite::Device;
 using farwrite::DeviceOptions;
 using farwrite::Result;
 using farwrite::Status;
-using farwrite::StatusCode;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
 

@@ -15,7 +15,7 @@ class ChannelState::Intake final : public fabric::EventSink {
   void on_notification(Notification notification) override {
     channel_.inbox_.on_notification(std::move(notification));
   }
-  void on_record(Notification record) override { channel_.take_lend(std::move(record)); }
+  void on_record(Notification&& record) override { channel_.take_lend(std::move(record)); }
 
  private:
   ChannelState& channel_;
@@ -28,7 +28,7 @@ class ChannelState::ReturnIntake final : public fabric::EventSink {
   void on_notification(Notification notification) override {
     channel_.take_returns(notification);  // which finds that it is none
   }
-  void on_record(Notification record) override { channel_.take_returns(record); }
+  void on_record(Notification&& record) override { channel_.take_returns(record); }
 
  private:
   ChannelState& channel_;

@@ -80,7 +80,7 @@ class EventSink {
   virtual void on_notification(Notification notification) = 0;
   // What the peer's device layer posted as a kRecord, in lane order with the notifications. Not for
   // users; a sink without a device layer has no use for it.
-  virtual void on_record(Notification /*record*/) {}
+  virtual void on_record(Notification&& /*record*/) {}
 };
 
 // How a link tells the layer above about its peer. Called at most once, from any thread.

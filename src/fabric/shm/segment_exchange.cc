@@ -38,7 +38,7 @@ SegmentExchange::~SegmentExchange() { loop_.remove_fd(socket_.get()); }
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint32_t segment_id,
                                                                        core::Deadline deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (imports_.size() >= kMaxSegments && imports_.count(segment_id) == 0) {
+  if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
     return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
                          "the peer has named too many segments", "restart the peer");
   }

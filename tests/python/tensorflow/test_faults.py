@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
 
 JOBS = {"ps": 1, "worker": 1}

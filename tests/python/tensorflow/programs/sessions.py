@@ -1,4 +1,4 @@
-"""Sessions that end badly: deadlines, cancelled steps, failing kernels, closing and opening again."""
+"""Sessions that end badly: deadlines, cancelled steps, failing kernels, closing while it runs."""
 
 import threading
 import time

@@ -5,6 +5,7 @@ fails, it says with what, opens a session anew and goes on, until COUNT steps wo
 failure.
 """
 
+import contextlib
 import time
 
 import numpy as np
@@ -57,10 +58,8 @@ def main():
             since_failure += 1
         except tf.errors.OpError as error:
             failures.append([type(error).__name__, error.message[:300]])
-            try:
+            with contextlib.suppress(tf.errors.OpError):
                 session.close()
-            except tf.errors.OpError:
-                pass
             session = open_session(init)
             since_failure = 0
         if done == 5:

@@ -11,7 +11,7 @@ def load(protocol):
     if os.environ.get("FARWRITE_TEST_LATE"):
         tf.constant(1.0)
     if protocol != "grpc":
-        import farwrite.tensorflow
+        import farwrite.tensorflow  # noqa: F401
     return tf
 
 

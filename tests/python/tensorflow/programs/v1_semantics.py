@@ -37,7 +37,10 @@ def sizes():
 
 @case
 def plain_dtypes():
-    names = "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128"
+    names = (
+        "float16 float32 float64 bfloat16 int8 int16 int32 int64"
+        " uint8 uint16 uint32 uint64 bool complex64 complex128"
+    )
     results = []
     for name in names.split():
         for shape in ([], [0, 3], [2, 1, 2, 1, 2, 1, 2, 700], [20_000]):
@@ -116,7 +119,7 @@ def ref_variable_is_a_snapshot():
 
 @case
 def ref_variable_through_ops_that_pass_it_on():
-    """Each of these may hand on the variable's own memory; what the worker keeps must not change."""
+    """Each may hand on the variable's own memory; what the worker keeps must not change."""
     with tf.device(A):
         variable = v1.get_variable(
             "p", initializer=np.zeros([64, 512], np.float32), use_resource=False
