@@ -18,7 +18,7 @@ from farwrite.cluster.transport import FARWRITE, GRPC, require
 from farwrite.demo.bars import Bar
 from farwrite.demo.training.cluster import train_all
 from farwrite.demo.training.plan import JOBS, LARGE, PROOFS, SMALL, SYNCHRONOUS_JOBS, Job
-from farwrite.demo.training.report import HEADERS, LEGEND, report, rows, sentences
+from farwrite.demo.training.report import HEADERS, LEGEND, picture, report, rows, sentences
 from farwrite.demo.training.results import Facts, results
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def _write(facts: Facts, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(facts, indent=1) + "\n")
     (folder / "report.html").write_text(report(facts), encoding="utf-8")
+    (folder / "report.svg").write_text(picture(facts), encoding="utf-8")
     print(f"\nwritten: {folder / 'report.html'}, {folder / 'results.json'}")
 
 

@@ -7,7 +7,16 @@ from typing import Any
 
 from farwrite.demo.training.results import Facts
 from farwrite.report import page
-from farwrite.report.chart import Bar, Look, Series, bars, distribution, lines
+from farwrite.report.chart import (
+    Bar,
+    Look,
+    Series,
+    bars,
+    beside,
+    distribution,
+    lines,
+    standalone,
+)
 from farwrite.units import format_size
 
 NAMES = {"grpc": "gRPC (stock)", "farwrite": "Farwrite"}
@@ -91,6 +100,13 @@ def report(facts: Facts) -> str:
     parts += [page.heading("How it was measured"), page.bullets(facts["notes"])]
     parts.append(page.paragraph(_machine(facts), quiet=True))
     return page.page("Training over gRPC and over Farwrite", parts)
+
+
+def picture(facts: Facts) -> str:
+    """Draw the first model's loss and step times as one SVG file."""
+    first = facts["runs"][0]["model"]
+    charts = _charts([run for run in facts["runs"] if run["model"] == first])
+    return standalone(beside(charts[:2]))
 
 
 def _introduction(facts: Facts) -> str:
