@@ -27,9 +27,9 @@ install: $(VENV)/.installed ## Build the wheel and install it with the tools int
 
 # The race needs no TensorFlow, so it runs while that is fetched.
 demo: install ## Race four ways to hand an array over, then train with gRPC and with Farwrite
-	@trap 'kill %1 2>/dev/null' EXIT; \
-	$(MAKE) --no-print-directory $(VENV)/.tensorflow & \
-	$(VENV)/bin/farwrite demo && wait %1 && $(VENV)/bin/farwrite demo training
+	@$(MAKE) -s $(VENV)/.tensorflow & fetching=$$!; \
+	trap 'kill $$fetching 2>/dev/null; wait' EXIT; \
+	$(VENV)/bin/farwrite demo && wait $$fetching && $(VENV)/bin/farwrite demo training
 
 bench: install ## Measure every size between two processes, into out/bench/p2p.json
 	@mkdir -p out/bench

@@ -82,6 +82,8 @@ FW_API void* fw_device_allocate(fw_device* device, uint64_t bytes);
 FW_API void fw_device_deallocate(fw_device* device, void* memory);
 /* Whether `memory` lies in this device's send memory. Lock-free. */
 FW_API int fw_device_contains(const fw_device* device, const void* memory);
+/* memcpy by this machine's fastest kernel; large copies leave the caches as they are. */
+FW_API void fw_copy(void* destination, const void* source, uint64_t bytes);
 FW_API void fw_device_memory(const fw_device* device, fw_memory_stats* stats);
 
 /* --- Channel. */

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "c_api/handles.h"
+#include "memory/copy.h"
 
 namespace {
 
@@ -113,4 +114,8 @@ int fw_device_contains(const fw_device* device, const void* memory) {
 void fw_device_memory(const fw_device* device, fw_memory_stats* stats) {
   const farwrite::MemoryStats send = device->device.stats().send;
   *stats = {send.limit, send.reserved, send.used, send.peak_used, send.segments};
+}
+
+void fw_copy(void* destination, const void* source, uint64_t bytes) {
+  farwrite::memory::copy_bytes(destination, source, bytes);
 }

@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t kConnectTimeout = 10'000'000'000;  // ns
 // Longer than the above: the peer's attempt ends first, with a reason.
 constexpr std::int64_t kAwaitTimeout = 15'000'000;  // us
+constexpr std::int64_t kLater = 500'000;            // us
 constexpr std::uint64_t kForever = UINT64_MAX;
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;
 
@@ -74,10 +75,40 @@ absl::Status PeerProcess::check(const std::string& message) const {
       std::to_string(max_message_bytes_) + " bytes; shorten the names of the graph's nodes");
 }
 
+void PeerProcess::send_later(std::string message) {
+  {
+    const std::lock_guard<std::mutex> lock(waiting_mutex_);
+    waiting_.push_back(std::move(message));
+    if (waits_.exchange(true)) return;
+  }
+  tsl::Env::Default()->SchedClosureAfter(kLater, [weak = weak_from_this()] {
+    const std::shared_ptr<PeerProcess> self = weak.lock();
+    if (self == nullptr) return;
+    const std::shared_lock<std::shared_mutex> lock(self->mutex_);
+    self->send_what_waits();
+  });
+}
+
+// Under mutex_. Before a message that the caller is about to send, on the same lane.
+void PeerProcess::send_what_waits() {
+  if (channel_ == nullptr || !waits_.load(std::memory_order_relaxed)) return;
+  std::vector<std::string> messages;
+  {
+    const std::lock_guard<std::mutex> lock(waiting_mutex_);
+    messages.swap(waiting_);
+    waits_.store(false);
+  }
+  for (const std::string& message : messages) {
+    const FwStatus status(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
+    if (status != nullptr) VLOG(1) << "Farwrite: " << message_of(status);
+  }
+}
+
 absl::Status PeerProcess::send(const std::string& message) {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
   const absl::Status checked = check(message);
   if (!checked.ok()) return checked;
+  send_what_waits();
   const FwStatus status(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
   return status == nullptr ? absl::OkStatus() : absl::UnavailableError(message_of(status));
 }
@@ -90,6 +121,7 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
     give_back(std::move(lent));
     return checked;
   }
+  send_what_waits();
   count(stats().leases_out);
   Lent* const context = lent.release();
   const FwStatus status(fw_channel_lend(channel_, message.data(), message.size(), memory, bytes,

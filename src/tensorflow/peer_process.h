@@ -46,7 +46,7 @@ struct Lent {
 
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
 // peer does, not with the last reference.
-class PeerProcess {
+class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
  public:
   PeerProcess(ProcessId id, fw_channel* channel);
   ~PeerProcess() { close(); }
@@ -63,12 +63,16 @@ class PeerProcess {
   // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
   absl::Status lend(const std::string& message, const void* memory, std::uint64_t bytes,
                     std::unique_ptr<Lent> lent);
+  // The same for what nobody waits for: it goes before the next message, or in half a second, so
+  // that it wakes the peer for nothing of its own.
+  void send_later(std::string message);
   // Closes the channel, soon and on another thread: callbacks of the channel may call this.
   void close();
 
  private:
   friend class Peers;
   absl::Status check(const std::string& message) const;
+  void send_what_waits();
 
   const ProcessId id_;
   const std::string endpoint_;
@@ -77,6 +81,9 @@ class PeerProcess {
   std::atomic<bool> ended_{false};
   std::shared_mutex mutex_;
   fw_channel* channel_;  // under mutex_; null once it is closed
+  std::atomic<bool> waits_{false};
+  std::mutex waiting_mutex_;
+  std::vector<std::string> waiting_;
 };
 
 // What came of reaching a process: a channel, or why there is none and never will be while both

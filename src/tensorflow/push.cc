@@ -148,7 +148,7 @@ class Push {
       count(stats().pulls_no_memory);
       return pull(keep);
     }
-    std::memcpy(lent->staging, data, bytes);
+    fw_copy(lent->staging, data, bytes);
     count(stats().copies);
     count(stats().bytes_copied, bytes);
     const void* const staging = lent->staging;
@@ -210,8 +210,7 @@ void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step)
     Runtime::current()->mailbox().sender_dropped({message.receiver, step}, sender);
     return;
   }
-  const absl::Status status = route.reach().process->send(encode(message));
-  if (!status.ok()) VLOG(1) << "Farwrite: " << status.message();
+  route.reach().process->send_later(encode(message));
 }
 
 }  // namespace farwrite::plugin

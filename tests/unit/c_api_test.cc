@@ -135,6 +135,16 @@ TEST_F(CAbi, TellsWhoIsWho) {
   EXPECT_NE(std::string(fw_version()), "");
 }
 
+TEST_F(CAbi, CopiesBytesOfAnySize) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{3} << 20) + 5}) {
+    std::string source(bytes, 'x');
+    source.back() = 'y';
+    std::string copy(bytes + 1, '-');
+    fw_copy(copy.data(), source.data(), bytes);
+    EXPECT_EQ(copy, source + "-");
+  }
+}
+
 TEST_F(CAbi, AllocatesSendMemoryWithinItsLimit) {
   void* const memory = fw_device_allocate(near_.device, 1000);
   ASSERT_NE(memory, nullptr);
