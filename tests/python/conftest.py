@@ -6,6 +6,7 @@ import contextlib
 import gc
 import multiprocessing.resource_tracker
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,10 @@ import pytest
 
 import farwrite as fw
 from processes import PeerProcess
+
+# A run in the background of a script may have been started with SIGINT ignored, and would hand that
+# on to the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # multiprocessing keeps this helper process for the life of the session: not a leak.
 multiprocessing.resource_tracker.ensure_running()
