@@ -110,6 +110,11 @@ bool ready(const Arrival& arrival) {
   return arrival.lent == nullptr || fw_view_ready(arrival.lent.get()) != 0;
 }
 
+absl::Status wait_until_ready(const Arrival& arrival) {
+  const void* data = nullptr;
+  return map(arrival.lent, arrival.tensor_bytes, &data);
+}
+
 bool is_lent(const tf::Tensor& tensor) {
   const tf::TensorBuffer* const buffer = tf::DMAHelper::buffer(&tensor);
   return buffer != nullptr && dynamic_cast<const LentBuffer*>(

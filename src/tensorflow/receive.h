@@ -20,6 +20,8 @@ void receive(const fw_notification& notification, const PeerProcess* peer);
 absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
 // Whether materialize() answers at once.
 bool ready(const Arrival& arrival);
+// Waits for the peer until the arrival is ready.
+absl::Status wait_until_ready(const Arrival& arrival);
 // Whether the tensor's bytes are a peer's.
 bool is_lent(const tensorflow::Tensor& tensor);
 

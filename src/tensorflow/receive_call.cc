@@ -63,14 +63,8 @@ void ReceiveCall::deliver(Arrival arrival) {
   // and the call can be aborted meanwhile.
   const auto waiting = std::make_shared<Arrival>(std::move(arrival));
   tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
-    const void* data = nullptr;
-    std::uint64_t bytes = 0;
-    const FwStatus mapped(fw_view_map(waiting->lent.get(), &data, &bytes));
-    self->settle(mapped == nullptr
-                     ? absl::OkStatus()
-                     : absl::UnavailableError("Farwrite: cannot see a tensor that a peer lent: " +
-                                              message_of(mapped)),
-                 std::move(*waiting));
+    absl::Status status = wait_until_ready(*waiting);
+    self->settle(std::move(status), std::move(*waiting));
   });
 }
 

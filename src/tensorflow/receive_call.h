@@ -46,7 +46,6 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   const Args args_;
   Done done_;
   std::atomic<bool> settled_{false};
-  bool pull_ = false;
   Arrival arrival_;
   mutable std::mutex mutex_;
   absl::Status status_;

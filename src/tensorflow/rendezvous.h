@@ -6,12 +6,10 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_map>
-#include <vector>
 
 #include "route.h"
 #include "tensorflow/core/distributed_runtime/base_rendezvous_mgr.h"

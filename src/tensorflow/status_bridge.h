@@ -1,10 +1,9 @@
-// Farwrite's statuses as TensorFlow's.
+// Owners of what the C ABI hands out: statuses and views.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "farwrite/c_api.h"
 
 namespace farwrite::plugin {

@@ -101,3 +101,12 @@ class PeerProcess:
     ) -> None:
         with contextlib.suppress(ValueError):  # ended by the test
             self.end()
+
+
+def group_lives(group: int) -> bool:
+    """Tell whether any process of the process group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -21,6 +21,7 @@ from farwrite.demo.bars import WIDTH, Bar, drawing
 from farwrite.demo.checksum import checksum, fill, stamp
 from farwrite.demo.command import affordable
 from farwrite.demo.ways import WAYS
+from processes import group_lives
 
 DEMO = [sys.executable, "-m", "farwrite", "demo"]
 
@@ -72,17 +73,9 @@ def test_an_interrupted_demo_leaves_nothing_behind() -> None:
         finally:
             process.kill()
     give_up = time.monotonic() + 10
-    while _group_lives(process.pid) or set(os.listdir("/dev/shm")) - before:
+    while group_lives(process.pid) or set(os.listdir("/dev/shm")) - before:
         assert time.monotonic() < give_up, "the second process or its memory is left"
         time.sleep(0.05)
-
-
-def _group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_wrong_checksum_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

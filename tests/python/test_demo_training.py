@@ -25,6 +25,7 @@ from farwrite.demo.training.plan import BATCH, LARGE, SMALL
 from farwrite.demo.training.results import percentile, speedups
 from farwrite.report.axis import Axis, around
 from farwrite.sockets import socket_bytes
+from processes import group_lives
 
 TRAINING = [sys.executable, "-m", "farwrite", "demo", "training"]
 RUN_KEYS = {
@@ -128,17 +129,9 @@ def test_an_interrupted_training_leaves_nothing_behind(ending: int, tmp_path: Pa
         finally:
             process.kill()
     give_up = time.monotonic() + 10
-    while _group_lives(process.pid):
+    while group_lives(process.pid):
         assert time.monotonic() < give_up, "a task is left"
         time.sleep(0.05)
-
-
-def _group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_task_that_fails_is_reported_with_what_it_said(tmp_path: Path) -> None:
