@@ -40,6 +40,9 @@ struct Notification {
   RemoteRegion lent = {};          // valid() if it came from lend: leased already
 };
 
+// The longest head of a write.
+inline constexpr std::uint64_t kMaxHeadBytes = 512;
+
 enum class Direction : std::uint8_t { kToRemote, kFromRemote };
 
 enum class PeerState : std::uint8_t {
@@ -94,6 +97,10 @@ class FARWRITE_API Channel {
                   std::uint32_t lane = 0);
   Completion write_with_notify(ByteView source, const RemoteRegion& target, std::uint64_t offset,
                                std::uint32_t tag, std::uint32_t lane = 0);
+  // One write of two pieces: `head` (at most kMaxHeadBytes, free again when the call returns) lands
+  // at `offset`, `source` right behind it.
+  Completion write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
+                               std::uint64_t offset, std::uint32_t tag, std::uint32_t lane = 0);
   Completion flush();
 
   // A view of the peer's bytes without a copy. kUnsupported where the fabric cannot map them. The

@@ -26,13 +26,16 @@ std::string_view name_of(const fabric::Operation& operation) {
       return "flush";
     case fabric::OperationKind::kRecord:
       return "lend";
+    case fabric::OperationKind::kEnd:
+      return "close the channel";
   }
   return "post";
 }
 
 std::uint64_t bytes_of(const fabric::Operation& operation) {
-  return operation.kind == fabric::OperationKind::kRead ? operation.destination.size
-                                                        : operation.source.size;
+  return operation.kind == fabric::OperationKind::kRead
+             ? operation.destination.size
+             : operation.head.size + operation.source.size;
 }
 
 Status past_the_end(std::string_view operation, const std::string& peer, std::uint64_t offset,
@@ -117,6 +120,11 @@ Status ChannelState::check(const RemoteRegionState* remote,
                                            : "the region was opened through another channel",
                          "use a region from this channel's lookup() or open()");
   }
+  if (operation.head.size > kMaxHeadBytes) [[unlikely]] {
+    return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
+                         "the head has " + std::to_string(operation.head.size) + " bytes",
+                         "put at most " + std::to_string(kMaxHeadBytes) + " there");
+  }
   const bool writes = operation.kind == fabric::OperationKind::kWrite;
   const RegionDescriptor& descriptor = remote->descriptor();
   if (writes != (descriptor.access == Access::kWrite)) [[unlikely]] {
@@ -138,7 +146,7 @@ void ChannelState::count(const fabric::Operation& operation) {
   switch (operation.kind) {
     case fabric::OperationKind::kWrite:
       writes_.add();
-      bytes_written_.add(operation.source.size);
+      bytes_written_.add(bytes_of(operation));
       if (operation.notify) notifications_sent_.add();
       break;
     case fabric::OperationKind::kRead:
@@ -153,6 +161,7 @@ void ChannelState::count(const fabric::Operation& operation) {
       break;
     case fabric::OperationKind::kFlush:
     case fabric::OperationKind::kRecord:
+    case fabric::OperationKind::kEnd:
       break;
   }
 }

@@ -63,6 +63,17 @@ Completion Channel::write_with_notify(ByteView source, const RemoteRegion& targe
   return state_->post(target.state_.get(), std::move(write));
 }
 
+Completion Channel::write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
+                                      std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
+  fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
+  write.head = head;
+  write.source = source;
+  write.offset = offset;
+  write.notify = true;
+  write.tag = tag;
+  return state_->post(target.state_.get(), std::move(write));
+}
+
 Completion Channel::flush() {
   return state_->post(nullptr, operation(fabric::OperationKind::kFlush, 0));
 }

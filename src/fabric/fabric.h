@@ -1,6 +1,6 @@
 // Fabric: a way to move bytes. The one interface that shm, tcp, verbs and simulated implement.
 //
-// A Fabric belongs to a device; a Link belongs to a channel and is the fabric's half of it. Twelve
+// A Fabric belongs to a device; a Link belongs to a channel and is the fabric's half of it. Thirteen
 // methods in all. Nothing here knows names, leases, tensors or processes' identities: the device
 // layer above has done the handshake and proved the token before attach() is called.
 //
@@ -68,6 +68,7 @@ struct Operation {
   std::uint32_t lane = 0;
   std::uint32_t tag = 0;
   std::uint64_t offset = 0;
+  ByteView head;  // of a write: lands at `offset`, and `source` right behind it; post() copies it
   ByteView source;
   MutableByteView destination;
   std::shared_ptr<RemoteWindow> window;
@@ -77,6 +78,9 @@ struct Operation {
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  // Whether it takes more. A fabric that has to keep reading whatever its user does hands nothing
+  // over while this is false, keeps it, and lets its peer send no more than it can keep.
+  virtual bool has_room() const { return true; }
   virtual void on_notification(Notification notification) = 0;
   // What the peer's device layer posted as a kRecord, in lane order with the notifications. Not for
   // users; a sink without a device layer has no use for it.
@@ -93,11 +97,12 @@ class LinkObserver {
   virtual void on_link_error(const Status& reason) = 0;
 };
 
-// What a sleeper needs: the descriptor that becomes readable when the lane has news, and whether
-// it has news already (then do not sleep).
+// What a sleeper needs: the descriptor that tells when the lane has news, and whether it has news
+// already (then do not sleep).
 struct Doorbell {
-  int fd = -1;  // owned by the link
+  int fd = -1;  // owned by the link; -1: nothing to wait for
   bool ready = false;
+  short events = 1;  // POLLIN, and what else the link waits for, as poll(2) has them
 };
 
 // What one poll of a lane did.
@@ -145,6 +150,10 @@ class Link {
   // rings. Several threads may sleep on one lane; whoever arms must look at the lane when told so.
   virtual Doorbell arm(std::uint32_t lane) = 0;
 
+  // The layer above knows that the peer has gone. When it returns, nothing of the peer lands or is
+  // read any more; what had arrived is still handed over, and then the lanes are drained.
+  virtual void cut() {}
+
   virtual LinkCounters counters() const = 0;
 };
 
@@ -155,6 +164,7 @@ struct AttachRequest {
   std::array<std::byte, 32> secret{};  // binds the fabric's connection to the handshake
   std::string peer_name;               // "127.0.0.1:7777", for error sentences
   std::string peer_address;            // the accepting side's Fabric::address(), when connecting
+  std::string peer_host;               // the peer's numeric address, as the handshake sees it
   std::uint32_t lanes = 1;
   core::Deadline deadline = core::Deadline::never();
   // Asked now and then while the accepting side waits for its peer; true ends the wait at once.

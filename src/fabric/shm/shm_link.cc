@@ -176,6 +176,9 @@ Completion ShmLink::post(const Operation& operation) {
     case OperationKind::kFlush:
       // Every write was remote_visible when its post() returned.
       return Completion(Status());
+    case OperationKind::kEnd:
+      // What is in the ring stays there.
+      return Completion(Status());
   }
   return Completion(error(StatusCode::kInternal, "post", "unknown operation", "report this"));
 }
@@ -189,8 +192,9 @@ Completion ShmLink::write(const Operation& operation) {
                               "the region was closed by its owner",
                               "ask the peer for another region"));
     }
-    memory::copy_bytes(window.writable + operation.offset, operation.source.data,
-                       operation.source.size);
+    std::byte* const target = window.writable + operation.offset;
+    if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
+    memory::copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
   }
   copies_.add();
   if (!operation.notify) return Completion(Status());

@@ -87,11 +87,14 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
         "a message of " + std::to_string(operation.source.size) + " bytes is too long",
         "send at most " + std::to_string(kSimulatedMaxMessageBytes) + " bytes, or write them"));
   }
+  // Nothing leaves the wire before its end.
+  if (operation.kind == OperationKind::kEnd) return Completion(Status());
   auto transfer = std::make_shared<Transfer>();
   transfer->id = ++last_transfer_;
   transfer->from = side;
   transfer->operation = operation;
   transfer->completion = std::make_shared<core::CompletionState>();
+  if (operation.head.size > 0) join_head(*transfer);
   self.live.emplace(transfer->id, transfer);
   if (transfer->notifies()) {
     transfer->sequence = self.lanes[operation.lane]->next_sequence();
@@ -99,7 +102,7 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
   }
   switch (operation.kind) {
     case OperationKind::kWrite:
-      send_chunks(transfer, operation.source.size);
+      send_chunks(transfer, transfer->operation.source.size);
       break;
     case OperationKind::kRead:
       send_chunks(transfer, operation.destination.size);
@@ -112,6 +115,7 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
       send(PacketKind::kFlush, transfer);
       break;
     case OperationKind::kNotify:
+    case OperationKind::kEnd:
       break;
   }
   // The card has room for all we can post, but the poller may sleep.
@@ -147,9 +151,18 @@ void Connection::send(PacketKind kind, const std::shared_ptr<Transfer>& transfer
   wire_.push_back(Packet{kind, transfer, 0, 0});
 }
 
+// The head is the card's own copy; the pieces behind it are fetched with it.
+void Connection::join_head(Transfer& transfer) {
+  const ByteView head = transfer.operation.head;
+  ByteView& source = transfer.operation.source;
+  transfer.fetched.assign(head.data, head.data + head.size);
+  transfer.fetched.insert(transfer.fetched.end(), source.data, source.data + source.size);
+  source = ByteView(transfer.fetched.data(), transfer.fetched.size());
+}
+
 void Connection::fetch(Transfer& transfer) {
   ByteView& source = transfer.operation.source;
-  if (source.size == 0) return;
+  if (source.size == 0 || source.data == transfer.fetched.data()) return;
   if (options_.lowering == Lowering::kUnfetchedSource &&
       transfer.operation.kind == OperationKind::kWrite) {
     return;

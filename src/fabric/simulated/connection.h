@@ -97,6 +97,7 @@ class Connection {
 
   void send_chunks(const std::shared_ptr<Transfer>& transfer, std::uint64_t length);
   void send(PacketKind kind, const std::shared_ptr<Transfer>& transfer);
+  void join_head(Transfer& transfer);
   void fetch(Transfer& transfer);
   void step(Outcomes& outcomes);
   bool lose_or_double(const Packet& packet);

@@ -37,6 +37,8 @@ inline std::string_view name_of(const Operation& operation) {
       return "flush";
     case OperationKind::kRecord:
       return "tell";
+    case OperationKind::kEnd:
+      return "end";
   }
   return "operation";
 }
