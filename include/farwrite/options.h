@@ -13,7 +13,7 @@ namespace farwrite {
 // A way to move bytes. The numbers are part of the wire protocol: never renumber.
 enum class FabricKind : std::uint8_t {
   kShm = 1,        // shared memory, peers on this host
-  kTcp = 2,        // reserved: not built yet
+  kTcp = 2,        // TCP, peers anywhere
   kVerbs = 3,      // reserved: not built yet
   kSimulated = 4,  // in-process adversary, for tests
 };
@@ -37,7 +37,7 @@ struct DeviceOptions {
 
   // Fabrics this device may use, best first. One entry forces it: connecting to a peer that cannot
   // use it is an error that says why, never a silent fallback.
-  std::vector<FabricKind> fabrics = {FabricKind::kShm};
+  std::vector<FabricKind> fabrics = {FabricKind::kShm, FabricKind::kTcp};
 
   // Poller threads, each the owner of one completion queue (paper section 3.1).
   std::uint32_t pollers = 1;
@@ -67,6 +67,13 @@ struct DeviceOptions {
   std::chrono::nanoseconds detection_time = std::chrono::seconds(5);
   // Bound on one connection's handshake, from either side.
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(5);
+
+  // Where the tcp fabric listens, on listen.host; 0 picks a free port. For firewalls.
+  std::uint16_t data_port = 0;
+  // A connection over which the network brings no acknowledgement for this long is given up, and
+  // the peer behind it counts as dead: its host or the way there has gone. A stopped process does
+  // not: its host still answers.
+  std::chrono::nanoseconds host_timeout = std::chrono::seconds(60);
 
   // Shared secret. When set, both sides must prove it before any memory is exposed.
   std::string token;

@@ -45,7 +45,7 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
       break;
     case FrameType::kRelease:
       malformed =
-          serve<ReleaseMessage>(body, [&](const auto& message) { leases_.release(message.lease); });
+          serve<ReleaseMessage>(body, [&](const auto& message) { take_return(message.lease); });
       break;
     case FrameType::kPing:
       send(FrameType::kPong);

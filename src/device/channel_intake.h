@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "core/trace.h"
 #include "device/channel_state.h"
 
 namespace farwrite::device {
@@ -12,13 +13,29 @@ class ChannelState::Intake final : public fabric::EventSink {
  public:
   explicit Intake(ChannelState& channel) : channel_(channel) {}
 
+  bool has_room() const override { return channel_.has_room(); }
   void on_notification(Notification notification) override {
+    trace(notification);
     channel_.inbox_.on_notification(std::move(notification));
   }
-  void on_record(Notification&& record) override { channel_.take_lend(std::move(record)); }
+  void on_record(Notification&& record) override {
+    trace(record);
+    channel_.take_lend(std::move(record));
+  }
 
  private:
+  void trace(const Notification& arrived) const {
+    core::trace_instant("notification received", to_string(channel_.peer_.fabric),
+                        channel_.peer_name_, arrived.message.size(), arrived.lane, arrived.tag);
+  }
+
   ChannelState& channel_;
+};
+
+// For a closed channel, whose lanes are served until the peer knows: what comes is nobody's.
+class ChannelState::Discard final : public fabric::EventSink {
+ public:
+  void on_notification(Notification /*notification*/) override {}
 };
 
 class ChannelState::ReturnIntake final : public fabric::EventSink {

@@ -36,12 +36,27 @@ class ChannelState::Lane final : public PolledLane {
   }
 
   bool wants_poller() const override {
-    if (pending_.load()) return true;
+    if (pending_.load() || unsent_.load()) return true;
     const std::shared_ptr<ChannelState> channel = channel_.lock();
     if (channel == nullptr) return false;
-    return return_lane_ || channel->inbox_.has_handler() ||
-           !channel->capabilities_.cpu_free_target || (!drained_.load() && channel->peer_over());
+    if (return_lane_ || channel->inbox_.has_handler()) return true;
+    if (!drained_.load() && channel->peer_over()) return true;
+    // Where the target's CPU makes the progress, somebody always has to; a user's thread that waits
+    // does it by itself, and two would wake each other up.
+    return !channel->capabilities_.cpu_free_target && !channel->inbox_.is_driven();
   }
+
+  bool look_again() override {
+    const std::shared_ptr<ChannelState> channel = channel_.lock();
+    if (channel == nullptr || channel->capabilities_.cpu_free_target) return false;
+    const std::uint64_t drives = channel->inbox_.drives();
+    // The same wait as a moment ago: it may be a long one, and says when it is over.
+    if (drives == seen_drives_ && channel->inbox_.call_at_end_of_drive()) return false;
+    seen_drives_ = drives;
+    return true;
+  }
+
+  bool worth_spinning() const override { return !return_lane_; }
 
   fabric::Progress serve() override {
     const std::shared_ptr<ChannelState> channel = channel_.lock();
@@ -53,13 +68,18 @@ class ChannelState::Lane final : public PolledLane {
     // A user's thread may be taking the last ones: it says so itself, or we look again.
     if (over && !return_lane_ && !is_drained(progress)) progress.pending = true;
     if (progress.pending) pending_.store(true);
+    unsent_.store(progress.unsent);
     return progress;
   }
 
   fabric::Doorbell arm() override {
     const std::shared_ptr<ChannelState> channel = channel_.lock();
     const std::shared_ptr<fabric::Link> link = channel == nullptr ? nullptr : channel->link();
-    return link == nullptr ? fabric::Doorbell{} : link->arm(index_);
+    if (link == nullptr) return fabric::Doorbell{};
+    fabric::Doorbell doorbell = link->arm(index_);
+    // What waits for room in the inbox is the user's to make room for.
+    if (!return_lane_ && !channel->has_room()) doorbell.ready = false;
+    return doorbell;
   }
 
  private:
@@ -68,7 +88,9 @@ class ChannelState::Lane final : public PolledLane {
   const bool return_lane_;
   Poller& poller_;
   std::atomic<bool> pending_{false};
+  std::atomic<bool> unsent_{false};
   std::atomic<bool> drained_{false};  // since the peer has gone
+  std::uint64_t seen_drives_ = 0;     // poller's thread only
 };
 
 }  // namespace farwrite::device

@@ -2,18 +2,21 @@
 #include <string>
 #include <utility>
 
+#include "core/trace.h"
 #include "device/channel_inside.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
 #include "device/channel_records.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
+#include "device/operation_trace.h"
 
 namespace farwrite::device {
 
 Completion ChannelState::lend(ByteView message, ByteView memory, std::function<void()> returned,
                               std::uint32_t tag, std::uint32_t lane) {
   constexpr std::string_view kOperation = "lend";
+  const std::uint64_t posted = core::trace_clock();
   const core::Gate::Pass pass(gate_);
   fabric::Operation operation;
   operation.kind = fabric::OperationKind::kRecord;
@@ -47,6 +50,10 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
     return leases_.withdraw(lend.lease) ? completion : Completion(Status());
   }
   (message.size > 0 ? messages_sent_ : notifications_sent_).add();
+  if (posted != 0) [[unlikely]] {
+    trace_operation({kOperation, posted, memory.size, lane, tag}, peer_name_, peer_.fabric,
+                    completion);
+  }
   return completion;
 }
 
@@ -91,7 +98,12 @@ void ChannelState::take_returns(const Notification& record) {
     peer_is(PeerState::kClosed, returns.status());
     return;
   }
-  for (const std::uint64_t lease : returns->leases) leases_.release(lease);
+  for (const std::uint64_t lease : returns->leases) take_return(lease);
+}
+
+void ChannelState::take_return(std::uint64_t lease) {
+  core::trace_instant("lease returned", to_string(peer_.fabric), peer_name_);
+  leases_.release(lease);
 }
 
 void ChannelState::release_remote(std::uint64_t lease) {

@@ -2,9 +2,11 @@
 #include "device/channel_state.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/log.h"
+#include "core/trace.h"
 #include "device/channel_inside.h"
 #include "device/channel_lane.h"
 #include "device/device_state.h"
@@ -16,6 +18,10 @@ std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
+// What a trace says when a peer's state changes, by PeerState.
+constexpr std::array<std::string_view, 4> kPeerEvents = {"peer alive", "peer silent", "peer closed",
+                                                         "peer dead"};
+
 bool is_over(PeerState state) { return state == PeerState::kClosed || state == PeerState::kDead; }
 
 }  // namespace
@@ -23,7 +29,9 @@ bool is_over(PeerState state) { return state == PeerState::kClosed || state == P
 thread_local const ChannelState::Inside* ChannelState::Inside::innermost = nullptr;
 
 ChannelState::ChannelState(std::shared_ptr<DeviceState> device)
-    : device_(std::move(device)), leases_(device_->options().send_limit_per_peer) {}
+    : device_(std::move(device)),
+      number_(device_->next_channel_number()),
+      leases_(device_->options().send_limit_per_peer) {}
 
 ChannelState::~ChannelState() {
   if (device_->fork_guard().in_forked_child()) {
@@ -60,6 +68,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
     lanes_.push_back(std::make_shared<Lane>(*this, lane, device_->next_poller()));
   }
   for (const auto& lane : lanes_) lane->poller().add(lane);
+  if (!capabilities_.has_immediate) lower_notified_writes();
   live_.store(true);
   if (peer_over()) drain_lanes();  // it may have gone before the lanes were there
   return control_->start();
@@ -98,7 +107,9 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   inbox_.wake_all();
   end_requests();
   gate_.wait_until_empty();
-  leave_pollers(/*return_lane_too=*/false);  // leases still come back
+  end_lanes();
+  // Leases still come back, and where our CPU makes the progress, what was posted still goes out.
+  if (capabilities_.cpu_free_target) leave_pollers(/*return_lane_too=*/false);
   abandon_pending(unusable("close the channel"));
   // Inside the handler it cannot be dropped; then it goes with the channel.
   (void)inbox_.set_handler(nullptr);
@@ -128,6 +139,18 @@ Status ChannelState::wait_until_closed(core::Deadline deadline) {
     state_changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
   }
   return close_status_;
+}
+
+void ChannelState::end_lanes() {
+  const core::Gate::Pass pass(link_gate_);
+  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
+  if (link == nullptr || peer_over()) return;
+  fabric::Operation end;
+  end.kind = fabric::OperationKind::kEnd;
+  for (end.lane = 0; end.lane < peer_.lanes; ++end.lane) {
+    // Pending or not, it goes behind what was posted before, or the peer has gone.
+    if (!link->post(end).done()) lanes_[end.lane]->expect_progress();
+  }
 }
 
 void ChannelState::leave_pollers(bool return_lane_too) {
@@ -211,6 +234,10 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
     peer_state_.store(state);
   }
   if (state == PeerState::kSilent) silences_.add();
+  if (named_.load()) {
+    core::trace_instant(kPeerEvents[static_cast<std::size_t>(state)], to_string(peer_.fabric),
+                        peer_name_);
+  }
   core::log(is_over(state) ? core::LogLevel::kInfo : core::LogLevel::kWarning,
             (named_.load() ? peer_name_ : "a new peer") + " is " + std::string(to_string(state)) +
                 (reason.ok() ? "" : ": " + reason.message()));
@@ -224,6 +251,11 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
 void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
   peer_gone_.store(true);
+  {
+    const core::Gate::Pass pass(link_gate_);
+    // No read of memory whose leases end now.
+    if (const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr) link->cut();
+  }
   leases_.close();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {

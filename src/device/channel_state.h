@@ -34,6 +34,7 @@
 #include "fabric/fabric.h"
 #include "farwrite/channel.h"
 #include "memory/arena.h"
+#include "transfer/lowering.h"
 
 namespace farwrite::device {
 
@@ -71,6 +72,12 @@ class ChannelState final : public fabric::LinkObserver,
                   std::uint32_t tag, std::uint32_t lane);
   void release_remote(std::uint64_t lease);
 
+  // For the transfer layer. What it keeps with the channel, made at the first call; it must hold
+  // nothing of the channel.
+  std::shared_ptr<void> kept(const std::function<std::shared_ptr<void>()>& make);
+  const fabric::Capabilities& capabilities() const { return capabilities_; }
+  std::uint64_t registrations() const;
+
   // Memory and names (channel_memory.cc).
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
   Status publish(std::string_view name, PublishedRegion published);
@@ -89,6 +96,7 @@ class ChannelState final : public fabric::LinkObserver,
   // Whether this thread runs one of the channel's callbacks, or is in a call of it.
   bool entered_by_this_thread() const;
   PeerState peer_state() const { return peer_state_.load(); }
+  std::uint64_t number() const { return number_; }
   ChannelStats stats() const;
   memory::ArenaStats landing_stats() const;
 
@@ -111,6 +119,7 @@ class ChannelState final : public fabric::LinkObserver,
   class Inside;
   class Intake;
   class ReturnIntake;
+  class Discard;
   struct PendingRequest {
     bool answered = false;
     ReplyMessage reply;
@@ -128,20 +137,27 @@ class ChannelState final : public fabric::LinkObserver,
   // LaneDriver.
   void poll_lanes() override;
   bool arm_lanes(std::vector<pollfd>& doorbells) override;
+  void drive_ended() override;
   Status ended() const override;
 
   Status unusable(std::string_view operation) const;
   Status check(const RemoteRegionState* remote, const fabric::Operation& operation) const;
+  // A peer that closed in good order keeps what we hold leases on, and lets us read it.
+  bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   void count(const fabric::Operation& operation);
   std::shared_ptr<fabric::Link> link() const;
   // In the gate. Sees to it that what is pending goes on.
   Completion start_operation(const fabric::Operation& operation);
+  Completion post_to_link(const fabric::Operation& operation);
+  // Notified writes, where the fabric has no immediate.
+  void lower_notified_writes();
   Status reach(RemoteRegionState& remote, std::string_view operation);
   fabric::Progress serve_lane(std::uint32_t lane);
   fabric::Progress serve_returns();
   void track(const std::shared_ptr<core::CompletionState>& pending);
   void abandon_pending(const Status& reason);
   void leave_pollers(bool return_lane_too);
+  void end_lanes();
   void tick_quarantine();
   void expire_parked_lookups();
   Status revoke_all(core::Deadline deadline);
@@ -150,6 +166,7 @@ class ChannelState final : public fabric::LinkObserver,
   // channel_lease.cc.
   void take_lend(Notification record);
   void take_returns(const Notification& record);
+  void take_return(std::uint64_t lease);
   // Tells the peer of dropped leases until none is left; for who was first to add one.
   void tell_returns();
   Completion post_returns(const ReturnRecord& returns);
@@ -157,6 +174,8 @@ class ChannelState final : public fabric::LinkObserver,
 
   // channel_end.cc.
   bool peer_over() const;
+  // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
+  bool has_room() const { return inbox_.has_room() || peer_over(); }
   void drain_lanes();
   void lane_drained();
   void tell_end_if_due();
@@ -191,6 +210,7 @@ class ChannelState final : public fabric::LinkObserver,
   void release_landing();
 
   const std::shared_ptr<DeviceState> device_;
+  const std::uint64_t number_;
   // Fixed once named_: the link may report its peer's death before.
   std::atomic<bool> named_{false};
   std::string peer_name_;
@@ -200,9 +220,12 @@ class ChannelState final : public fabric::LinkObserver,
   // Data plane. raw_link_ is valid inside gate_; link_ outlives that for the slow paths.
   core::Gate gate_;
   fabric::Link* raw_link_ = nullptr;
+  std::shared_ptr<transfer::NotifiedWrites> lowered_;  // null if the link does it itself
   core::Gate link_gate_;  // slow calls into the link; finish() waits for them
   mutable std::mutex link_mutex_;
   std::shared_ptr<fabric::Link> link_;
+  std::mutex kept_mutex_;
+  std::shared_ptr<void> kept_;
   NotificationInbox inbox_;
   bool has_records_ = false;                  // wire version 2: lends, and a return lane
   std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane

@@ -3,11 +3,13 @@
 #include <string>
 #include <utility>
 
+#include "core/trace.h"
 #include "device/channel_inside.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
+#include "device/operation_trace.h"
 
 namespace farwrite::device {
 namespace {
@@ -49,11 +51,13 @@ Status past_the_end(std::string_view operation, const std::string& peer, std::ui
 }  // namespace
 
 Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation operation) {
+  const std::uint64_t posted = core::trace_clock();
   const core::Gate::Pass pass(gate_);
   if (Status bad = check(remote, operation); !bad.ok()) [[unlikely]] {
     return Completion(std::move(bad));
   }
-  if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) [[unlikely]] {
+  const bool over = peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed;
+  if (!pass || (over && !may_still_read(remote, operation))) [[unlikely]] {
     return Completion(unusable(name_of(operation)));
   }
   if (remote != nullptr) {
@@ -69,15 +73,56 @@ Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation opera
   if (completion.done() && !completion.wait().ok()) [[unlikely]]
     return completion;
   count(operation);
+  if (posted != 0) [[unlikely]] {
+    trace_operation(
+        {name_of(operation), posted, bytes_of(operation), operation.lane, operation.tag},
+        peer_name_, peer_.fabric, completion);
+  }
   return completion;
 }
 
+bool ChannelState::may_still_read(const RemoteRegionState* remote,
+                                  const fabric::Operation& operation) const {
+  if (operation.kind != fabric::OperationKind::kRead || !remote->leased()) return false;
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  return peer_state_.load() == PeerState::kClosed && good_order_ && !peer_gone_.load();
+}
+
 Completion ChannelState::start_operation(const fabric::Operation& operation) {
+  return lowered_ == nullptr ? post_to_link(operation) : lowered_->post(operation);
+}
+
+void ChannelState::lower_notified_writes() {
+  // Called back with no call of the channel under way, perhaps after its end.
+  const auto post = [weak = weak_from_this()](const fabric::Operation& operation) {
+    const std::shared_ptr<ChannelState> self = weak.lock();
+    if (self == nullptr) return Completion(Status(StatusCode::kCancelled, "the channel is gone"));
+    const core::Gate::Pass pass(self->gate_);
+    if (!pass) return Completion(self->unusable(name_of(operation)));
+    const Inside inside(self.get());
+    return self->post_to_link(operation);
+  };
+  lowered_ = std::make_shared<transfer::NotifiedWrites>(
+      static_cast<std::uint32_t>(lanes_.size()), post);
+}
+
+std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  if (kept_ == nullptr) kept_ = make();
+  return kept_;
+}
+
+std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
+
+Completion ChannelState::post_to_link(const fabric::Operation& operation) {
   Completion completion = raw_link_->post(operation);
   if (completion.done()) return completion;
   track(completion.state());
   // The peer may have gone since the caller looked, and what was pending then been abandoned.
-  if (peer_state_.load() >= PeerState::kClosed) abandon_pending(unusable(name_of(operation)));
+  // A read that is allowed now ends with its lane.
+  if (peer_state_.load() >= PeerState::kClosed && operation.kind != fabric::OperationKind::kRead) {
+    abandon_pending(unusable(name_of(operation)));
+  }
   lanes_[operation.lane]->expect_progress();
   return completion;
 }
@@ -281,7 +326,7 @@ bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
   for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
     const fabric::Doorbell doorbell = raw_link_->arm(lane);
     if (doorbell.ready) quiet = false;
-    if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, POLLIN, 0});
+    if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
   }
   return quiet;
 }
@@ -299,8 +344,16 @@ fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   if (link == nullptr) return {};
   const Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
+  if (closing_.load()) {
+    Discard discard;
+    return link->poll(lane, discard);
+  }
   Intake intake(*this);
   return link->poll(lane, intake);
+}
+
+void ChannelState::drive_ended() {
+  for (const auto& lane : lanes_) lane->poller().kick();
 }
 
 }  // namespace farwrite::device

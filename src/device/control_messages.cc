@@ -1,6 +1,7 @@
 #include "device/control_messages.h"
 
 #include "core/wire.h"
+#include "core/status_wire.h"
 #include "device/hello.h"
 
 namespace farwrite::device {
@@ -55,7 +56,7 @@ Result<OpenMessage> OpenMessage::from_bytes(ByteView bytes) {
 std::vector<std::byte> ReplyMessage::to_bytes() const {
   core::WireWriter writer;
   writer.u64(request);
-  write_blob(writer, status_to_bytes(status));
+  write_blob(writer, core::status_to_bytes(status));
   if (status.ok()) {
     write_blob(writer, descriptor.to_bytes());
     writer.u64(lease);
@@ -69,7 +70,7 @@ Result<ReplyMessage> ReplyMessage::from_bytes(ByteView bytes) {
   ReplyMessage message;
   message.request = reader.u64();
   const ByteView status = reader.blob(kMaxStatusBytes);
-  if (reader.ok()) FARWRITE_RETURN_IF_ERROR(status_from_bytes(status, message.status));
+  if (reader.ok()) FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(status, message.status));
   if (message.status.ok()) {
     const ByteView descriptor = reader.blob(RegionDescriptor::kMaxBytes);
     message.lease = reader.u64();

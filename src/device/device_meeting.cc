@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/trace.h"
 #include "device/device_state.h"
 
 namespace farwrite::device {
@@ -27,7 +28,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
   const core::Gate::Pass pass(gate_);
   while (true) {
     FARWRITE_RETURN_IF_ERROR(usable("connect"));
-    auto socket = connect_tcp(peer, deadline);
+    auto socket = core::connect_tcp(peer, deadline);
     if (!socket.ok()) {
       const bool nobody_yet = socket.status().code() == StatusCode::kUnavailable;
       if (!nobody_yet || deadline.remaining() < kRetryConnect) return socket.status();
@@ -50,6 +51,8 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
                                                            core::UniqueFd socket) {
   const std::string choice = peer_name + ": " + std::string(to_string(introduction.peer.fabric)) +
                              " (" + introduction.peer.fabric_reason + ")";
+  core::set_keepalive(socket.get(), options_.host_timeout);
+  core::set_send_timeout(socket.get(), options_.host_timeout);
   const Status started = channel->start(std::move(introduction), peer_name, std::move(socket));
   Status refusal = started;
   if (started.ok()) {
@@ -107,7 +110,7 @@ void DeviceState::on_incoming() {
               "a connection was dropped: no file descriptor left; raise ulimit -n");
     return;
   }
-  set_no_delay(socket.get());
+  core::set_no_delay(socket.get());
   const std::lock_guard<std::mutex> lock(mutex_);
   reap_meetings_locked();
   if (closing_) return;
@@ -193,11 +196,13 @@ void DeviceState::reap_meetings_locked() {
 void DeviceState::forget(ChannelState& channel) {
   const core::Gate::Pass pass(forget_gate_);
   std::shared_ptr<ChannelState> forgotten;
+  const ChannelStats last = channel.stats();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = std::find_if(channels_.begin(), channels_.end(),
                                     [&](const auto& entry) { return entry.get() == &channel; });
     if (found == channels_.end()) return;
+    remember_locked(channel.peer().fabric, last);
     forgotten = std::move(*found);
     channels_.erase(found);
     if (!pass || closing_) {
@@ -275,6 +280,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
     close_status_ = status;
   }
   changed_.notify_all();
+  core::write_trace_or_warn();
   return status;
 }
 

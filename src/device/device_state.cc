@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/trace.h"
 #include "device/identity.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fabric/simulated/simulated_fabric.h"
+#include "fabric/tcp/tcp_fabric.h"
 
 namespace farwrite::device {
 namespace {
@@ -33,6 +35,9 @@ Status check_options(const DeviceOptions& options) {
   if (options.detection_time < std::chrono::milliseconds(10)) {
     return bad("the detection time is under 10 ms", "use at least 10 ms; 5 s is the default");
   }
+  if (options.host_timeout < std::chrono::seconds(1)) {
+    return bad("the host timeout is under 1 s", "use at least 1 s; 60 s is the default");
+  }
   return Status();
 }
 
@@ -52,6 +57,7 @@ memory::HugePages to_memory(HugePages pages) {
 
 Result<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& options) {
   FARWRITE_RETURN_IF_ERROR(check_options(options));
+  core::start_trace_from_environment();
   std::shared_ptr<DeviceState> device(new DeviceState(options));
   const Status started = device->start();
   if (started.ok()) return device;
@@ -88,7 +94,7 @@ std::shared_ptr<DeviceState> DeviceState::user_handle() {
 }
 
 Status DeviceState::start() {
-  auto listener = listen_tcp(options_.listen);
+  auto listener = core::listen_tcp(options_.listen);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   auto loop = core::EventLoop::start("farwrite-control");
@@ -122,6 +128,13 @@ Status DeviceState::make_fabrics() {
       auto fabric = fabric::shm::ShmFabric::create(*loop_);
       if (!fabric.ok()) return fabric.status();
       fabrics_.push_back(*std::move(fabric));
+    } else if (kind == FabricKind::kTcp) {
+      fabric::tcp::TcpOptions tcp;
+      tcp.listen = {options_.listen.host, options_.data_port};
+      tcp.host_timeout = options_.host_timeout;
+      auto fabric = fabric::tcp::TcpFabric::create(*loop_, tcp);
+      if (!fabric.ok()) return fabric.status();
+      fabrics_.push_back(*std::move(fabric));
     } else if (kind == FabricKind::kSimulated) {
       if (options_.simulated_network == nullptr) {
         return Status::error(StatusCode::kInvalidArgument, {"open a device"},
@@ -132,7 +145,7 @@ Status DeviceState::make_fabrics() {
     } else {
       return Status::error(StatusCode::kUnsupported, {"open a device"},
                            "this build has no fabric " + std::string(to_string(kind)),
-                           "use shm; `farwrite info` lists what there is");
+                           "use shm or tcp; `farwrite info` lists what there is");
     }
   }
   return Status();

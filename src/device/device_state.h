@@ -19,10 +19,11 @@
 #include "core/spare_fd.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
+#include "device/metrics.h"
 #include "device/name_table.h"
 #include "device/poller.h"
 #include "device/region_state.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 #include "fabric/fabric.h"
 #include "farwrite/device.h"
 #include "memory/arena.h"
@@ -57,6 +58,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status publish(std::string_view name, PublishedRegion published);
   Status unpublish(std::string_view name);
   DeviceStats stats() const;
+  std::string metrics_text() const;
   Status close(std::chrono::nanoseconds timeout);
 
   const Endpoint& endpoint() const { return identity_.endpoint; }
@@ -73,6 +75,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const fabric::Capabilities& capabilities(FabricKind kind) const;
   // Lanes spread over the pollers round-robin.
   Poller& next_poller();
+  // Tells channels apart in metrics.
+  std::uint64_t next_channel_number() { return next_channel_.fetch_add(1); }
   // Where `memory` lies for a peer on `fabric`: the key of its one segment, and the offset in it.
   Status find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                        std::uint64_t& offset);
@@ -110,6 +114,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void tick();
   std::vector<std::shared_ptr<ChannelState>> channels() const;
   Status usable(std::string_view operation) const;
+  void remember_locked(FabricKind fabric, const ChannelStats& last);
 
   const DeviceOptions options_;
   const core::ForkGuard fork_guard_;
@@ -121,13 +126,14 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
 
   LocalIdentity identity_;
-  Listener listener_;
+  core::Listener listener_;
   core::SpareFd spare_fd_;
   std::unique_ptr<core::EventLoop> loop_;
   core::EventLoop::TimerId timer_ = 0;
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::atomic<std::uint32_t> next_poller_{0};
+  std::atomic<std::uint64_t> next_channel_{1};
   std::vector<pthread_t> own_threads_;  // fixed once open
   NameTable names_;
 
@@ -140,6 +146,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::vector<std::shared_ptr<ChannelState>> finished_;
   core::Gate forget_gate_;
   std::vector<std::string> choices_;
+  std::vector<GoneChannels> gone_;
   std::atomic<bool> closing_{false};  // set under mutex_
   bool closed_ = false;
   Status close_status_;

@@ -188,6 +188,7 @@ Status Device::publish(std::string_view name, const MemoryRegion& region,
 
 Status Device::unpublish(std::string_view name) { return state_->unpublish(name); }
 DeviceStats Device::stats() const { return state_->stats(); }
+std::string Device::metrics_text() const { return state_->metrics_text(); }
 Status Device::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
 
 }  // namespace farwrite

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/wire.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 
 namespace farwrite::device {
 namespace {
@@ -27,12 +27,12 @@ std::vector<std::byte> encode_frame(FrameType type, ByteView body) {
 Status send_frame(int socket, FrameType type, ByteView body, core::Deadline deadline,
                   std::string_view operation) {
   const std::vector<std::byte> frame = encode_frame(type, body);
-  return send_all(socket, {frame.data(), frame.size()}, deadline, operation);
+  return core::send_all(socket, {frame.data(), frame.size()}, deadline, operation);
 }
 
 Result<Frame> receive_frame(int socket, core::Deadline deadline, std::string_view operation) {
   std::byte header[kFrameHeaderBytes];
-  FARWRITE_RETURN_IF_ERROR(receive_all(socket, {header, sizeof(header)}, deadline, operation));
+  FARWRITE_RETURN_IF_ERROR(core::receive_all(socket, {header, sizeof(header)}, deadline, operation));
   core::WireReader reader({header, sizeof(header)});
   const std::uint32_t body_bytes = reader.u32();
   Frame frame;
@@ -40,7 +40,7 @@ Result<Frame> receive_frame(int socket, core::Deadline deadline, std::string_vie
   if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, operation);
   frame.body.resize(body_bytes);
   FARWRITE_RETURN_IF_ERROR(
-      receive_all(socket, {frame.body.data(), frame.body.size()}, deadline, operation));
+      core::receive_all(socket, {frame.body.data(), frame.body.size()}, deadline, operation));
   return frame;
 }
 

@@ -6,7 +6,8 @@
 
 #include "device/frame.h"
 #include "device/hello.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
+#include "core/status_wire.h"
 
 namespace farwrite::device {
 namespace {
@@ -24,7 +25,7 @@ Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
   if (frame->type == type) return frame;
   if (frame->type == FrameType::kRefuse) {
     Status refusal;
-    FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(frame->body), refusal));
+    FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(frame->body), refusal));
     return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                   "connect to " + peer_name + ": refused by the peer: " + refusal.message());
   }
@@ -36,7 +37,7 @@ Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
 // Tells the peer why before giving up, as far as it still listens; `reason` comes back.
 Status refuse(int socket, core::Deadline deadline, const Status& reason) {
   // The error that counts is `reason`; a peer that is gone does not need to hear it.
-  (void)send_frame(socket, FrameType::kRefuse, view(status_to_bytes(reason)), deadline, kOperation);
+  (void)send_frame(socket, FrameType::kRefuse, view(core::status_to_bytes(reason)), deadline, kOperation);
   return reason;
 }
 
@@ -137,7 +138,7 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
     }
     if (next->type == FrameType::kRefuse) {
       Status refusal;
-      FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(next->body), refusal));
+      FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(next->body), refusal));
       return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                     "connect to " + peer_name + ": refused by the peer: " + refusal.message());
     }
@@ -159,16 +160,17 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
                                     peer_name, deadline, observer);
       request.connecting = true;
       request.peer_address = attempt->address;
+      request.peer_host = core::peer_host(socket);
       auto link = fabric->attach(request);
       result = link.ok() ? Status() : link.status();
       if (link.ok()) introduction.link = *std::move(link);
     }
     FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kFabricResult,
-                                        view(status_to_bytes(result)), deadline, kOperation));
+                                        view(core::status_to_bytes(result)), deadline, kOperation));
     auto theirs = expect(socket, FrameType::kFabricResult, deadline, peer_name);
     if (!theirs.ok()) return theirs.status();
     Status their_result;
-    FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(theirs->body), their_result));
+    FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(theirs->body), their_result));
     if (!their_result.ok()) introduction.link.reset();
   }
 }
@@ -214,15 +216,15 @@ Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
     auto request = attach_request(transcript, introduction.peer, introduction.wire_version,
                                   peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
-    request.abandoned = [socket] { return has_input(socket); };
+    request.abandoned = [socket] { return core::has_input(socket); };
     auto link = fabric->attach(request);
     auto result = expect(socket, FrameType::kFabricResult, deadline, peer_name);
     if (!result.ok()) return result.status();
     Status their_result;
-    FARWRITE_RETURN_IF_ERROR(status_from_bytes(view(result->body), their_result));
+    FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(result->body), their_result));
     const Status our_result = link.ok() ? Status() : link.status();
     FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kFabricResult,
-                                        view(status_to_bytes(our_result)), deadline, kOperation));
+                                        view(core::status_to_bytes(our_result)), deadline, kOperation));
     if (our_result.ok() && their_result.ok()) {
       const bool only = theirs->fabrics.size() == 1 || self.fabrics.size() == 1;
       std::string reason =

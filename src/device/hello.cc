@@ -11,7 +11,6 @@ constexpr std::uint32_t kMagic = 0x54525746;  // "FWRT"
 constexpr std::size_t kMaxHostBytes = 255;
 constexpr std::size_t kMaxFabrics = 16;
 constexpr std::size_t kMaxAddressBytes = 1024;
-constexpr std::size_t kMaxMessageBytes = 4096;
 constexpr std::string_view kOperation = "read a handshake";
 
 void write_hello(core::WireWriter& writer, const Hello& hello) {
@@ -124,26 +123,6 @@ Result<TryFabric> TryFabric::from_bytes(ByteView bytes) {
   message.address = reader.string(kMaxAddressBytes);
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
   return message;
-}
-
-std::vector<std::byte> status_to_bytes(const Status& status) {
-  core::WireWriter writer;
-  writer.u8(static_cast<std::uint8_t>(status.code()));
-  writer.string(std::string_view(status.message()).substr(0, kMaxMessageBytes));
-  return writer.take();
-}
-
-Status status_from_bytes(ByteView bytes, Status& status) {
-  core::WireReader reader(bytes);
-  const std::uint8_t code = reader.u8();
-  std::string message = reader.string(kMaxMessageBytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
-  if (code > static_cast<std::uint8_t>(StatusCode::kInternal)) {
-    return Status::error(StatusCode::kProtocolError, {kOperation}, "an unknown status code",
-                         "run the same Farwrite release on both sides");
-  }
-  status = code == 0 ? Status() : Status(static_cast<StatusCode>(code), std::move(message));
-  return Status();
 }
 
 Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersions& theirs) {

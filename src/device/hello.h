@@ -47,11 +47,6 @@ struct TryFabric {
   static Result<TryFabric> from_bytes(ByteView bytes);
 };
 
-// A Status on the wire: FABRIC_RESULT and REFUSE.
-std::vector<std::byte> status_to_bytes(const Status& status);
-// Decodes into `status`; what it returns tells whether the bytes were well-formed.
-Status status_from_bytes(ByteView bytes, Status& status);
-
 // The version both sides speak; kVersionMismatch names both ranges.
 Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersions& theirs);
 

@@ -20,7 +20,38 @@ thread_local const NotificationInbox* delivering_inbox = nullptr;
 // Bounds one sleep, so that a waiter looks around even if a wake-up were lost.
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(1);
 
+// A user's thread that took a notification comes back for the next one within this time, mostly.
+constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
 }  // namespace
+
+NotificationInbox::Drive::Drive(NotificationInbox& inbox, LaneDriver& driver)
+    : inbox_(inbox), driver_(driver) {
+  inbox_.drives_.fetch_add(1);
+  inbox_.drivers_.fetch_add(1);
+}
+
+NotificationInbox::Drive::~Drive() {
+  inbox_.left_ns_.store(now_ns());
+  if (inbox_.drivers_.fetch_sub(1) == 1 && inbox_.call_at_end_.exchange(false)) {
+    driver_.drive_ended();
+  }
+}
+
+bool NotificationInbox::is_driven() const {
+  return drivers_.load() > 0 || now_ns() - left_ns_.load() < kComesBack.count();
+}
+
+bool NotificationInbox::call_at_end_of_drive() {
+  call_at_end_.store(true);
+  if (drivers_.load() > 0) return true;
+  call_at_end_.store(false);
+  return false;
+}
 
 Status NotificationInbox::open() {
   wake_ = core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -90,6 +121,7 @@ void NotificationInbox::drop_queued() {
 
 Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline deadline,
                                              std::chrono::nanoseconds spin) {
+  const Drive drive(*this, driver);
   bool last_look = false;
   while (true) {
     // Reading the clock takes as long as a poll or two: not at all for a waiter that does not spin.

@@ -31,6 +31,8 @@ class LaneDriver {
   virtual bool arm_lanes(std::vector<pollfd>& doorbells) = 0;
   // Why nothing will come any more; ok while something may.
   virtual Status ended() const = 0;
+  // Nobody polls the lanes any more, and call_at_end_of_drive() asked to be told.
+  virtual void drive_ended() {}
 };
 
 // Thread-safe.
@@ -58,6 +60,16 @@ class NotificationInbox final : public fabric::EventSink {
   Status set_handler(std::function<void(Notification)> handler);
   bool has_handler() const { return has_handler_.load(std::memory_order_relaxed); }
 
+  // Whether another notification may be queued: a sender has to wait for a user who takes none.
+  bool has_room() const { return has_handler() || queued_.load() < kMaxQueued; }
+
+  // Whether a user's thread polls the lanes, or did so until a moment ago.
+  bool is_driven() const;
+  // Counts the waits.
+  std::uint64_t drives() const { return drives_.load(); }
+  // Has LaneDriver::drive_ended() called when nobody waits any more; false if nobody does now.
+  bool call_at_end_of_drive();
+
   std::optional<Notification> try_take();
   // What nobody will take any more: it may hold the peer's memory.
   void drop_queued();
@@ -71,6 +83,21 @@ class NotificationInbox final : public fabric::EventSink {
   std::uint64_t messages() const { return messages_.value(); }
 
  private:
+  static constexpr std::size_t kMaxQueued = 256;
+
+  // For as long as a thread waits.
+  class Drive {
+   public:
+    Drive(NotificationInbox& inbox, LaneDriver& driver);
+    ~Drive();
+    Drive(const Drive&) = delete;
+    Drive& operator=(const Drive&) = delete;
+
+   private:
+    NotificationInbox& inbox_;
+    LaneDriver& driver_;
+  };
+
   void block(LaneDriver& driver, std::chrono::nanoseconds longest);
   void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
   void ring_sleeper();
@@ -87,6 +114,10 @@ class NotificationInbox final : public fabric::EventSink {
 
   std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock
   std::atomic<std::size_t> blocked_{0};
+  std::atomic<std::uint32_t> drivers_{0};
+  std::atomic<std::uint64_t> drives_{0};
+  std::atomic<std::int64_t> left_ns_{0};  // when the last driver left
+  std::atomic<bool> call_at_end_{false};
   std::atomic<bool> sleeping_{false};
   core::UniqueFd wake_;  // an eventfd, for what no doorbell announces
 

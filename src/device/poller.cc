@@ -17,6 +17,10 @@ namespace {
 // Work that no doorbell announces (a full ring) is retried with growing pauses between these.
 constexpr std::chrono::nanoseconds kShortestPause = std::chrono::microseconds(20);
 constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
+// A lane that a user's thread polled just now may be left alone a moment later.
+constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(1);
+// Bounds one sleep, so that a wake-up that were lost would be a delay and no hang.
+constexpr std::chrono::seconds kLongestSleep(1);
 
 }  // namespace
 
@@ -80,18 +84,22 @@ void Poller::run() {
       lanes = lanes_;
       in_round_ = true;
     }
-    bool pending = false;
     removed_in_round_.clear();
-    const bool busy = serve_all(lanes, pending);
-    const bool spinning = !busy && !pending && !lanes.empty() && budget.spin();
+    const Round round = serve_all(lanes);
+    const bool spinning = !round.busy && !round.pending && round.spins && budget.spin();
     std::vector<pollfd> doorbells{{wake_.get(), POLLIN, 0}};
-    bool asleep = !busy && !spinning;
-    if (asleep && !pending) {
+    bool asleep = !round.busy && !spinning;
+    bool look_again = false;
+    if (asleep && !round.pending) {
       for (const auto& lane : lanes) {
-        if (was_removed(*lane) || !lane->wants_poller()) continue;
+        if (was_removed(*lane)) continue;
+        if (!lane->wants_poller()) {
+          look_again = lane->look_again() || look_again;
+          continue;
+        }
         const fabric::Doorbell doorbell = lane->arm();
         if (doorbell.ready) asleep = false;
-        if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, POLLIN, 0});
+        if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
       }
     }
     lanes.clear();
@@ -101,19 +109,23 @@ void Poller::run() {
       ++rounds_;
     }
     round_over_.notify_all();
-    if (busy) budget = core::SpinBudget(spin_);
-    if (!asleep) continue;
-
-    pause_ = pending ? std::clamp(pause_ * 2, kShortestPause, kLongestPause)
-                     : std::chrono::nanoseconds(0);
-    const timespec timeout{0, static_cast<long>(pause_.count())};
-    ::ppoll(doorbells.data(), doorbells.size(), pending ? &timeout : nullptr, nullptr);
-    if ((doorbells.front().revents & POLLIN) != 0) {
-      std::uint64_t kicks = 0;
-      [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &kicks, sizeof(kicks));
-    }
-    if (!pending) budget = core::SpinBudget(spin_);
+    if (round.busy) budget = core::SpinBudget(spin_);
+    if (asleep && sleep(doorbells, round.pending, look_again)) budget = core::SpinBudget(spin_);
   }
+}
+
+bool Poller::sleep(std::vector<pollfd>& doorbells, bool pending, bool look_again) {
+  pause_ = pending ? std::clamp(pause_ * 2, kShortestPause, kLongestPause)
+                   : std::chrono::nanoseconds(0);
+  timespec timeout{kLongestSleep.count(), 0};
+  if (pending) timeout = {0, static_cast<long>(pause_.count())};
+  if (look_again) timeout = {0, kLookAgain.count()};
+  const int rang = ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
+  if ((doorbells.front().revents & POLLIN) != 0) {
+    std::uint64_t kicks = 0;
+    [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &kicks, sizeof(kicks));
+  }
+  return rang > 0;
 }
 
 bool Poller::was_removed(const PolledLane& lane) const {
@@ -121,16 +133,17 @@ bool Poller::was_removed(const PolledLane& lane) const {
          removed_in_round_.end();
 }
 
-bool Poller::serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes, bool& pending) {
-  bool busy = false;
+Poller::Round Poller::serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes) {
+  Round round;
   for (const auto& lane : lanes) {
     if (was_removed(*lane) || !lane->wants_poller()) continue;
     const fabric::Progress progress = lane->serve();
-    busy = busy || progress.delivered > 0;
-    pending = pending || progress.pending;
+    round.busy = round.busy || progress.delivered > 0;
+    round.pending = round.pending || progress.pending;
+    round.spins = round.spins || lane->worth_spinning();
   }
-  if (busy) pause_ = std::chrono::nanoseconds(0);
-  return busy;
+  if (round.busy) pause_ = std::chrono::nanoseconds(0);
+  return round;
 }
 
 }  // namespace farwrite::device

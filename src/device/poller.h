@@ -5,6 +5,8 @@
 // for notifications himself is left alone, so that a wake-up goes straight to him.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -26,6 +28,10 @@ class PolledLane {
  public:
   virtual ~PolledLane() = default;
   virtual bool wants_poller() const = 0;
+  // Of a lane that does not want one: whether to ask again in a moment. False: somebody kicks.
+  virtual bool look_again() { return false; }
+  // Whether somebody waits for what the lane brings, so that polling for a while pays.
+  virtual bool worth_spinning() const { return true; }
   virtual fabric::Progress serve() = 0;
   virtual fabric::Doorbell arm() = 0;
 };
@@ -52,8 +58,15 @@ class Poller {
   Poller(std::chrono::nanoseconds spin, core::UniqueFd wake);
   void run();
   bool was_removed(const PolledLane& lane) const;
-  // One round over the lanes; true if any of them delivered something.
-  bool serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes, bool& pending);
+  // What one round over the lanes found.
+  struct Round {
+    bool busy = false;     // something was delivered
+    bool pending = false;  // work is left that no doorbell announces
+    bool spins = false;    // a lane is worth polling for a while
+  };
+  Round serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes);
+  // Sleeps until a doorbell rings; how long depends on what was left. True if one rang.
+  bool sleep(std::vector<pollfd>& doorbells, bool pending, bool look_again);
 
   const std::chrono::nanoseconds spin_;
   const core::ForkGuard fork_guard_;

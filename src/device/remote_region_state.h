@@ -33,6 +33,8 @@ class RemoteRegionState {
   const ChannelState* channel() const { return channel_.get(); }
   const RegionDescriptor& descriptor() const { return descriptor_; }
   const std::string& description() const { return description_; }
+  // Whether its owner keeps the memory for us.
+  bool leased() const { return lease_ != 0; }
 
   // Imports the window unless that is done; may ask the peer, so not on the loop's thread. The
   // caller holds the channel's gate.

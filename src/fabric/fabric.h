@@ -56,6 +56,7 @@ enum class OperationKind : std::uint8_t {
   kMessage,  // delivers `source` with `tag`
   kFlush,    // done when every write of this link posted before is remote_visible
   kRecord,   // hands `source` with `tag` to the peer's device layer, as a kMessage is delivered
+  kEnd,      // nothing of ours follows on this lane; what went before still arrives
 };
 
 // A record may be longer than the longest message by this much: it can carry one.
@@ -108,6 +109,7 @@ struct Doorbell {
 // What one poll of a lane did.
 struct Progress {
   std::size_t delivered = 0;  // notifications and records handed to the sink
+  bool unsent = false;        // something waits until the doorbell's descriptor takes more
   bool pending = false;       // work is left that no doorbell will announce: poll again soon
   bool drained = false;       // this poll has looked, and nothing is left to hand over
 };
@@ -150,8 +152,8 @@ class Link {
   // rings. Several threads may sleep on one lane; whoever arms must look at the lane when told so.
   virtual Doorbell arm(std::uint32_t lane) = 0;
 
-  // The layer above knows that the peer has gone. When it returns, nothing of the peer lands or is
-  // read any more; what had arrived is still handed over, and then the lanes are drained.
+  // The layer above knows that the peer has gone. When it returns, the peer can read nothing here
+  // any more; what had arrived still lands and is handed over, and then the lanes are drained.
   virtual void cut() {}
 
   virtual LinkCounters counters() const = 0;

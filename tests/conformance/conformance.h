@@ -97,6 +97,8 @@ bool eventually(const std::function<bool()>& condition);
       EveryFabric, fixture,                                                             \
       ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kShm, 1, 1},        \
                         ::farwrite::Variant{::farwrite::FabricKind::kShm, 4, 2},        \
+                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 1, 1},        \
+                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2},        \
                         ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 1, 1},  \
                         ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 4, 2}), \
       ::farwrite::variant_name)

@@ -8,7 +8,7 @@
 #include "core/event_loop.h"
 #include "device/channel_records.h"
 #include "device/handshake.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
@@ -41,7 +41,7 @@ int forger(const Arguments& arguments) {
   self.fabrics = {fabric.get()};
   if (what == "version 1") self.versions = {1, 1};
   const core::Deadline deadline = core::Deadline::after(kPatience);
-  const core::UniqueFd socket = *device::connect_tcp(target, deadline);
+  const core::UniqueFd socket = *core::connect_tcp(target, deadline);
   NoObserver observer;
   auto introduction =
       device::introduce_connecting(socket.get(), self, target.to_string(), deadline, &observer);

@@ -10,7 +10,8 @@
 #include "core/sha256.h"
 #include "device/frame.h"
 #include "device/hello.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
+#include "core/status_wire.h"
 #include "fault/fixture.h"
 
 namespace farwrite::fault {
@@ -41,7 +42,7 @@ class Handshake : public FaultTest {
     options.handshake_timeout = kHandshake;
     return options;
   }
-  core::UniqueFd dial() { return *device::connect_tcp(device_.endpoint(), soon()); }
+  core::UniqueFd dial() { return *core::connect_tcp(device_.endpoint(), soon()); }
   // True once the device has ended the connection.
   static bool sees_the_end(const core::UniqueFd& socket) {
     const core::Deadline deadline = soon();
@@ -79,7 +80,7 @@ class Handshake : public FaultTest {
 TEST_F(Handshake, RefusesGarbageAndHangsUp) {
   core::UniqueFd junk = dial();
   const std::string garbage(4096, 'x');
-  ASSERT_TRUE(device::send_all(junk.get(), {garbage.data(), garbage.size()}, soon(), "test").ok());
+  ASSERT_TRUE(core::send_all(junk.get(), {garbage.data(), garbage.size()}, soon(), "test").ok());
   EXPECT_TRUE(refuses(1));
   EXPECT_TRUE(sees_the_end(junk)) << "the device keeps a connection that it refused";
   expect_usable();
@@ -95,7 +96,7 @@ TEST_F(Handshake, TellsAStrangerThatItIsNoHello) {
   ASSERT_TRUE(answer.ok()) << answer.status().to_string();
   ASSERT_EQ(answer->type, FrameType::kRefuse);
   Status refusal;
-  ASSERT_TRUE(device::status_from_bytes(view(answer->body), refusal).ok());
+  ASSERT_TRUE(core::status_from_bytes(view(answer->body), refusal).ok());
   expect_error(refusal, StatusCode::kProtocolError, {"does not speak Farwrite's protocol", "port"});
   EXPECT_TRUE(refuses(1));
   expect_usable();
@@ -106,7 +107,7 @@ TEST_F(Handshake, RefusesAHelloThatStopsHalfWay) {
   std::vector<std::byte> frame =
       device::encode_frame(FrameType::kHello, view(some_hello().to_bytes()));
   frame.resize(frame.size() / 2);
-  ASSERT_TRUE(device::send_all(junk.get(), view(frame), soon(), "test").ok());
+  ASSERT_TRUE(core::send_all(junk.get(), view(frame), soon(), "test").ok());
   EXPECT_TRUE(refuses(1));
   EXPECT_TRUE(sees_the_end(junk)) << "the device keeps a connection that it refused";
   expect_usable();
@@ -115,7 +116,7 @@ TEST_F(Handshake, RefusesAHelloThatStopsHalfWay) {
 TEST_F(Handshake, RefusesOversizedMessages) {
   core::UniqueFd junk = dial();
   const unsigned char header[] = {0xff, 0xff, 0xff, 0xff, 1, 0};
-  ASSERT_TRUE(device::send_all(junk.get(), {header, sizeof(header)}, soon(), "test").ok());
+  ASSERT_TRUE(core::send_all(junk.get(), {header, sizeof(header)}, soon(), "test").ok());
   EXPECT_TRUE(refuses(1));
   EXPECT_TRUE(sees_the_end(junk)) << "the device keeps a connection that it refused";
   expect_usable();
@@ -143,7 +144,7 @@ TEST_F(Handshake, RefusesAPeerThatLeavesAtAnyStep) {
       if (step >= 3) {
         const Status failed(StatusCode::kUnavailable, "no shared memory today");
         ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kFabricResult,
-                                       view(device::status_to_bytes(failed)), soon(), "test")
+                                       view(core::status_to_bytes(failed)), soon(), "test")
                         .ok());
       }
     }
@@ -168,14 +169,14 @@ TEST_F(Handshake, TellsAPeerWhyNoFabricWorked) {
   ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type, FrameType::kTryFabric);
   const Status failed(StatusCode::kUnavailable, "no shared memory today");
   ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kFabricResult,
-                                 view(device::status_to_bytes(failed)), soon(), "test")
+                                 view(core::status_to_bytes(failed)), soon(), "test")
                   .ok());
   ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type,
             FrameType::kFabricResult);
   const auto last = device::receive_frame(peer.get(), soon(), "test").value();
   ASSERT_EQ(last.type, FrameType::kRefuse);
   Status refusal;
-  ASSERT_TRUE(device::status_from_bytes(view(last.body), refusal).ok());
+  ASSERT_TRUE(core::status_from_bytes(view(last.body), refusal).ok());
   expect_error(refusal, StatusCode::kUnavailable, {"no shared memory today", "shm", "fabric"});
 }
 
@@ -233,7 +234,7 @@ TEST_F(Token, IsRefusedWhenOnlyTheConnectingSideHasOne) {
 class Impostor {
  public:
   explicit Impostor(std::function<void(int socket)> answer)
-      : listener_(*device::listen_tcp({"127.0.0.1", 0})), thread_([this, answer] {
+      : listener_(*core::listen_tcp({"127.0.0.1", 0})), thread_([this, answer] {
           while (!stopping_.load()) {
             core::UniqueFd socket(::accept(listener_.socket.get(), nullptr, nullptr));
             if (socket.valid()) {
@@ -250,7 +251,7 @@ class Impostor {
   const Endpoint& endpoint() const { return listener_.endpoint; }
 
  private:
-  device::Listener listener_;
+  core::Listener listener_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
@@ -273,7 +274,7 @@ TEST_F(WrongListener, ThatTalksAnotherProtocolIsNamed) {
   Impostor impostor([](int socket) {
     (void)device::receive_frame(socket, soon(), "test");
     const std::string text = "HTTP/1.1 400 Bad Request\r\n\r\n";
-    (void)device::send_all(socket, {text.data(), text.size()}, soon(), "test");
+    (void)core::send_all(socket, {text.data(), text.size()}, soon(), "test");
     (void)device::receive_frame(socket, core::Deadline::after(kHandshake), "test");
   });
   expect_refused(impostor, StatusCode::kProtocolError, {"connect", "Farwrite device"});

@@ -11,7 +11,7 @@
 #include "device/control_messages.h"
 #include "device/frame.h"
 #include "device/handshake.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
@@ -41,7 +41,7 @@ int rule_breaker(const Arguments& arguments) {
   self.epoch = 7;
   self.endpoint.port = 7;
   self.fabrics = {fabric.get()};
-  const core::UniqueFd socket = *device::connect_tcp(target, soon());
+  const core::UniqueFd socket = *core::connect_tcp(target, soon());
   NoObserver observer;
   auto introduction =
       device::introduce_connecting(socket.get(), self, target.to_string(), soon(), &observer);
@@ -86,7 +86,7 @@ int rule_breaker(const Arguments& arguments) {
       add(FrameType::kLookup, lookup.to_bytes());
     }
   }
-  FARWRITE_REQUIRE_OK(device::send_all(socket.get(), {bytes.data(), bytes.size()}, soon(), "test"));
+  FARWRITE_REQUIRE_OK(core::send_all(socket.get(), {bytes.data(), bytes.size()}, soon(), "test"));
   if (what == "lookups and death") ::raise(SIGKILL);
   say("sent");
   hear_the_end();

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 
 namespace farwrite::device {
 namespace {
@@ -126,10 +126,10 @@ TEST_F(Connection, ReportsThePeersEndOnce) {
 TEST_F(Connection, ReportsABrokenProtocolOnce) {
   ASSERT_TRUE(connection_->start().ok());
   const unsigned char junk[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-  ASSERT_TRUE(send_all(peer_.get(), {junk, sizeof(junk)}, later(), "test").ok());
+  ASSERT_TRUE(core::send_all(peer_.get(), {junk, sizeof(junk)}, later(), "test").ok());
   ASSERT_TRUE(eventually([&] { return ends() == 1; }));
   EXPECT_EQ(ends_[0].code(), StatusCode::kProtocolError);
-  (void)send_all(peer_.get(), {junk, sizeof(junk)}, later(), "test");
+  (void)core::send_all(peer_.get(), {junk, sizeof(junk)}, later(), "test");
   let_the_loop_run();
   EXPECT_EQ(ends(), 1u);
   EXPECT_EQ(frames(), 0u);
@@ -153,7 +153,7 @@ TEST_F(Connection, ClosedInsideACallbackDeliversNothingMore) {
     const std::vector<std::byte> frame = encode_frame(FrameType::kPing, {});
     bytes.insert(bytes.end(), frame.begin(), frame.end());
   }
-  ASSERT_TRUE(send_all(peer_.get(), {bytes.data(), bytes.size()}, later(), "test").ok());
+  ASSERT_TRUE(core::send_all(peer_.get(), {bytes.data(), bytes.size()}, later(), "test").ok());
   ASSERT_TRUE(connection_->start().ok());
   ASSERT_TRUE(eventually([&] { return frames() >= 1; }));
   let_the_loop_run();

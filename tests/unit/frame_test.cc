@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/unique_fd.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 #include "unit/damage.h"
 
 namespace farwrite::device {
@@ -95,7 +95,7 @@ TEST_F(FrameOnASocket, ThatIsCutOffIsAnErrorAtEveryLength) {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     core::UniqueFd sender(pair[0]);
     const core::UniqueFd receiver(pair[1]);
-    ASSERT_TRUE(send_all(sender.get(), {frame.data(), length}, later_, "test").ok());
+    ASSERT_TRUE(core::send_all(sender.get(), {frame.data(), length}, later_, "test").ok());
     sender.reset();
     EXPECT_EQ(receive_frame(receiver.get(), later_, "test").status().code(),
               StatusCode::kUnavailable);
@@ -104,7 +104,7 @@ TEST_F(FrameOnASocket, ThatIsCutOffIsAnErrorAtEveryLength) {
 
 TEST_F(FrameOnASocket, ThatIsOversizedIsRefusedWithoutItsBody) {
   const unsigned char header[] = {0xff, 0xff, 0xff, 0xff, 1, 0};
-  ASSERT_TRUE(send_all(left_.get(), {header, sizeof(header)}, later_, "test").ok());
+  ASSERT_TRUE(core::send_all(left_.get(), {header, sizeof(header)}, later_, "test").ok());
   EXPECT_EQ(receive_frame(right_.get(), later_, "test").status().code(),
             StatusCode::kProtocolError);
 }

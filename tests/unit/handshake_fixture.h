@@ -15,7 +15,8 @@
 #include "device/frame.h"
 #include "device/handshake.h"
 #include "device/hello.h"
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
+#include "core/status_wire.h"
 #include "unit/damage.h"
 
 namespace farwrite::device {
@@ -130,7 +131,7 @@ class Handshake : public ::testing::Test {
     const Frame frame = receive();
     EXPECT_EQ(frame.type, FrameType::kRefuse);
     Status status;
-    EXPECT_TRUE(status_from_bytes(view_of(frame.body), status).ok());
+    EXPECT_TRUE(core::status_from_bytes(view_of(frame.body), status).ok());
     return status;
   }
 

@@ -1,3 +1,4 @@
+#include "core/status_wire.h"
 #include "device/hello.h"
 
 #include <gtest/gtest.h>
@@ -91,23 +92,23 @@ TEST(StatusOnTheWire, SurvivesIt) {
   const Status sent(StatusCode::kPeerRestarted, "why; what to do");
   const auto decode = [](ByteView bytes) {
     Status ignored;
-    return status_from_bytes(bytes, ignored);
+    return core::status_from_bytes(bytes, ignored);
   };
-  const std::vector<std::byte> bytes = status_to_bytes(sent);
+  const std::vector<std::byte> bytes = core::status_to_bytes(sent);
   expect_truncations_refused(bytes, decode);
   survive_noise(bytes, decode);
   Status read;
-  ASSERT_TRUE(status_from_bytes(view_of(bytes), read).ok());
+  ASSERT_TRUE(core::status_from_bytes(view_of(bytes), read).ok());
   EXPECT_EQ(read.code(), sent.code());
   EXPECT_EQ(read.message(), sent.message());
-  ASSERT_TRUE(status_from_bytes(view_of(status_to_bytes(Status())), read).ok());
+  ASSERT_TRUE(core::status_from_bytes(view_of(core::status_to_bytes(Status())), read).ok());
   EXPECT_TRUE(read.ok());
   std::vector<std::byte> unknown = bytes;
   unknown[0] = std::byte{200};
-  EXPECT_EQ(status_from_bytes(view_of(unknown), read).code(), StatusCode::kProtocolError);
+  EXPECT_EQ(core::status_from_bytes(view_of(unknown), read).code(), StatusCode::kProtocolError);
   ASSERT_TRUE(
-      status_from_bytes(
-          view_of(status_to_bytes(Status(StatusCode::kInternal, std::string(100000, 'x')))), read)
+      core::status_from_bytes(
+          view_of(core::status_to_bytes(Status(StatusCode::kInternal, std::string(100000, 'x')))), read)
           .ok());
   EXPECT_EQ(read.code(), StatusCode::kInternal);
 }

@@ -1,4 +1,4 @@
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -15,15 +15,15 @@ struct Connection {
   core::UniqueFd connecting, accepted;
 };
 
-Connection connect_to(const Listener& listener) {
+Connection connect_to(const core::Listener& listener) {
   Connection connection;
-  connection.connecting = *connect_tcp(listener.endpoint, later());
+  connection.connecting = *core::connect_tcp(listener.endpoint, later());
   connection.accepted = core::UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, 0));
   return connection;
 }
 
 TEST(TcpSocket, ListensOnAFreePortAndTellsWhich) {
-  auto listener = listen_tcp({"127.0.0.1", 0});
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
   ASSERT_TRUE(listener.ok()) << listener.status().to_string();
   EXPECT_NE(listener->endpoint.port, 0);
   EXPECT_EQ(listener->endpoint.host, "127.0.0.1");
@@ -31,56 +31,56 @@ TEST(TcpSocket, ListensOnAFreePortAndTellsWhich) {
 }
 
 TEST(TcpSocket, SaysThatAPortIsTaken) {
-  auto listener = listen_tcp({"127.0.0.1", 0});
-  const Status status = listen_tcp(listener->endpoint).status();
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
+  const Status status = core::listen_tcp(listener->endpoint).status();
   EXPECT_EQ(status.code(), StatusCode::kAlreadyExists);
   EXPECT_NE(status.message().find(listener->endpoint.to_string()), std::string::npos);
   EXPECT_NE(status.message().find("another port"), std::string::npos);
 }
 
 TEST(TcpSocket, RefusesAHostThatIsNotHere) {
-  EXPECT_EQ(listen_tcp({"no such host", 0}).status().code(), StatusCode::kInvalidArgument);
-  const Status elsewhere = listen_tcp({"192.0.2.1", 0}).status();
+  EXPECT_EQ(core::listen_tcp({"no such host", 0}).status().code(), StatusCode::kInvalidArgument);
+  const Status elsewhere = core::listen_tcp({"192.0.2.1", 0}).status();
   EXPECT_FALSE(elsewhere.ok());
   EXPECT_NE(elsewhere.message().find("this host"), std::string::npos) << elsewhere.message();
 }
 
 TEST(TcpSocket, SaysThatNobodyListens) {
-  Endpoint gone = listen_tcp({"127.0.0.1", 0}).value().endpoint;
-  const Status status = connect_tcp(gone, later()).status();
+  Endpoint gone = core::listen_tcp({"127.0.0.1", 0}).value().endpoint;
+  const Status status = core::connect_tcp(gone, later()).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_NE(status.message().find(gone.to_string()), std::string::npos);
   EXPECT_NE(status.message().find("start the peer first"), std::string::npos);
 }
 
 TEST(TcpSocket, MovesMoreThanItsBuffersHold) {
-  auto listener = listen_tcp({"127.0.0.1", 0});
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
   Connection connection = connect_to(*listener);
   std::string sent(8 << 20, '\0');
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 31 >> 3);
   std::thread sender([&] {
     EXPECT_TRUE(
-        send_all(connection.connecting.get(), {sent.data(), sent.size()}, later(), "t").ok());
+        core::send_all(connection.connecting.get(), {sent.data(), sent.size()}, later(), "t").ok());
   });
   std::string received(sent.size(), '\0');
   EXPECT_TRUE(
-      receive_all(connection.accepted.get(), {received.data(), received.size()}, later(), "t")
+      core::receive_all(connection.accepted.get(), {received.data(), received.size()}, later(), "t")
           .ok());
   sender.join();
   EXPECT_EQ(received, sent);
 }
 
 TEST(TcpSocket, ReportsThePeersEnd) {
-  auto listener = listen_tcp({"127.0.0.1", 0});
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
   Connection connection = connect_to(*listener);
-  EXPECT_FALSE(has_input(connection.connecting.get()));
+  EXPECT_FALSE(core::has_input(connection.connecting.get()));
   connection.accepted.reset();
   char byte = 0;
   const Status status =
-      receive_all(connection.connecting.get(), {&byte, 1}, later(), "read a reply");
+      core::receive_all(connection.connecting.get(), {&byte, 1}, later(), "read a reply");
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_NE(status.message().find("read a reply"), std::string::npos);
-  EXPECT_TRUE(has_input(connection.connecting.get()));
+  EXPECT_TRUE(core::has_input(connection.connecting.get()));
 }
 
 }  // namespace

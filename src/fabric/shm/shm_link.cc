@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/trace.h"
 #include "memory/copy.h"
 
 namespace farwrite::fabric::shm {
@@ -240,6 +241,7 @@ Completion ShmLink::push(Lane& lane, RecordKind kind, std::uint32_t tag, ByteVie
   lane.backlog_bytes += payload.size;
   lane.has_backlog.store(true);
   backlogged_.add();
+  core::trace_instant("backlogged", "shm", peer_name_, payload.size, 0, tag);
   return Completion(std::move(completion));
 }
 

@@ -7,6 +7,12 @@
 #include <utility>
 
 namespace farwrite::fabric {
+namespace {
+
+// What a CPU stores and loads whole.
+constexpr std::uint64_t kWordBytes = 8;
+
+}  // namespace
 
 Connection::Connection(const SimulatedOptions& options, std::uint64_t id, Trace& trace)
     : options_(options),
@@ -87,6 +93,11 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
         "a message of " + std::to_string(operation.source.size) + " bytes is too long",
         "send at most " + std::to_string(kSimulatedMaxMessageBytes) + " bytes, or write them"));
   }
+  if (operation.kind == OperationKind::kWrite && operation.notify && !options_.has_immediate) {
+    return Completion(Status::error(StatusCode::kUnsupported, where(side, "write"),
+                                    "this fabric's writes carry no notification",
+                                    "flush, and notify then"));
+  }
   // Nothing leaves the wire before its end.
   if (operation.kind == OperationKind::kEnd) return Completion(Status());
   auto transfer = std::make_shared<Transfer>();
@@ -138,9 +149,12 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
 void Connection::send_chunks(const std::shared_ptr<Transfer>& transfer, std::uint64_t length) {
   std::uint64_t offset = 0;
   do {  // once for an empty write, too: the target checks its key
-    const std::uint64_t chunk =
+    std::uint64_t chunk =
         std::min(length - offset,
                  random_.length_between(options_.min_chunk_bytes, options_.max_chunk_bytes));
+    if (options_.whole_message_order && length - offset - chunk < kWordBytes) {
+      chunk = length - offset;
+    }
     wire_.push_back(Packet{PacketKind::kChunk, transfer, offset, chunk});
     ++transfer->chunks_left;
     offset += chunk;

@@ -100,6 +100,7 @@ class Connection {
   void join_head(Transfer& transfer);
   void fetch(Transfer& transfer);
   void step(Outcomes& outcomes);
+  std::size_t first_chunk_of_same(std::size_t chosen) const;
   bool lose_or_double(const Packet& packet);
   void deliver(const Packet& packet, Outcomes& outcomes);
   void land(const Packet& packet, Outcomes& outcomes);

@@ -1,11 +1,28 @@
 // What the wire does with a packet, and what a delivery means for its transfer.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "fabric/simulated/connection.h"
 
 namespace farwrite::fabric {
+namespace {
+
+// The last word is released, so that who sees it sees everything before it.
+void copy_in_order(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  std::uint64_t word = 0;
+  const bool has_word = bytes >= sizeof(word) &&
+                        reinterpret_cast<std::uintptr_t>(to + bytes) % sizeof(word) == 0;
+  const std::uint64_t before = has_word ? bytes - sizeof(word) : bytes;
+  std::memcpy(to, from, before);
+  if (!has_word) return;
+  std::memcpy(&word, from + before, sizeof(word));
+  std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(to + before))
+      .store(word, std::memory_order_release);
+}
+
+}  // namespace
 
 bool Connection::deliverable() const {
   return paired() && !wire_.empty() && !sides_[0].host->partitioned && !sides_[1].host->partitioned;
@@ -16,13 +33,24 @@ void Connection::run(Outcomes& outcomes) {
 }
 
 void Connection::step(Outcomes& outcomes) {
-  const std::size_t chosen = random_.below(wire_.size());
+  std::size_t chosen = random_.below(wire_.size());
   if (random_.chance(std::min(options_.delay, 0.9))) return;
+  if (options_.whole_message_order) chosen = first_chunk_of_same(chosen);
   std::swap(wire_[chosen], wire_.back());
   const Packet packet = std::move(wire_.back());
   wire_.pop_back();
   if (packet.kind == PacketKind::kNotification && lose_or_double(packet)) return;
   deliver(packet, outcomes);
+}
+
+std::size_t Connection::first_chunk_of_same(std::size_t chosen) const {
+  if (wire_[chosen].kind != PacketKind::kChunk) return chosen;
+  for (std::size_t i = 0; i < wire_.size(); ++i) {
+    const bool same =
+        wire_[i].kind == PacketKind::kChunk && wire_[i].transfer == wire_[chosen].transfer;
+    if (same && wire_[i].offset < wire_[chosen].offset) chosen = i;
+  }
+  return chosen;
 }
 
 bool Connection::lose_or_double(const Packet& packet) {
@@ -88,7 +116,11 @@ Status Connection::copy_chunk(const Packet& packet) {
   if (packet.length == 0) return Status();
   const std::byte* from = writes ? operation.source.data + packet.offset : reach.value().data;
   std::byte* to = writes ? reach.value().data : operation.destination.data + packet.offset;
-  std::memcpy(to, from, packet.length);
+  if (writes && options_.whole_message_order) {
+    copy_in_order(to, from, packet.length);
+  } else {
+    std::memcpy(to, from, packet.length);
+  }
   return Status();
 }
 

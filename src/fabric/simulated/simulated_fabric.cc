@@ -13,6 +13,8 @@ SimulatedFabric::SimulatedFabric(SimulatedNetwork& network)
     : world_(network.world()), host_(world_->add_host()) {
   capabilities_.max_write_bytes = std::numeric_limits<std::uint64_t>::max();
   capabilities_.max_message_bytes = kSimulatedMaxMessageBytes;
+  capabilities_.has_immediate = world_->options().has_immediate;
+  capabilities_.whole_message_order = world_->options().whole_message_order;
   capabilities_.maps_peer_memory = true;
 }
 

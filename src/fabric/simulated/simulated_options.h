@@ -36,6 +36,10 @@ struct SimulatedOptions {
   // A write is local_complete before its bytes land, as with a card that has fetched them.
   double early_completion = 0.5;
 
+  // What the fabric says it can do. Without an immediate, a write that notifies is refused.
+  bool has_immediate = true;
+  bool whole_message_order = false;  // the chunks of one write land in order, the last word whole
+
   std::uint32_t deliveries_per_poll = 16;  // packets that one poll() moves at most
 };
 

@@ -1,4 +1,4 @@
-#include "device/tcp_socket.h"
+#include "core/tcp_socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -6,12 +6,15 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <limits>
 #include <cstring>
 #include <memory>
 #include <string>
 
-namespace farwrite::device {
+namespace farwrite::core {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
@@ -32,7 +35,7 @@ Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_
   return AddressList(found, &::freeaddrinfo);
 }
 
-Status wait_for(int socket, short events, core::Deadline deadline, std::string_view operation) {
+Status wait_for(int socket, short events, Deadline deadline, std::string_view operation) {
   while (true) {
     pollfd entry{socket, events, 0};
     const int ready = ::poll(&entry, 1, deadline.poll_timeout_ms());
@@ -76,7 +79,7 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
   const addrinfo& address = **addresses;
   Listener listener;
   listener.socket =
-      core::UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int one = 1;
   if (!listener.socket.valid() ||
       ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
@@ -100,13 +103,13 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
   return listener;
 }
 
-Result<core::UniqueFd> connect_tcp(const Endpoint& endpoint, core::Deadline deadline) {
+Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
   constexpr std::string_view kOperation = "connect";
   auto addresses = resolve(endpoint, /*passive=*/false, kOperation);
   if (!addresses.ok()) return addresses.status();
   int last_error = 0;
   for (const addrinfo* address = addresses->get(); address != nullptr; address = address->ai_next) {
-    core::UniqueFd socket(
+    UniqueFd socket(
         ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) {
       last_error = errno;
@@ -129,7 +132,7 @@ Result<core::UniqueFd> connect_tcp(const Endpoint& endpoint, core::Deadline dead
                               "start the peer first, and check its address and port");
 }
 
-Status send_all(int socket, ByteView bytes, core::Deadline deadline, std::string_view operation) {
+Status send_all(int socket, ByteView bytes, Deadline deadline, std::string_view operation) {
   std::size_t done = 0;
   while (done < bytes.size) {
     const ssize_t count =
@@ -145,7 +148,7 @@ Status send_all(int socket, ByteView bytes, core::Deadline deadline, std::string
   return Status();
 }
 
-Status receive_all(int socket, MutableByteView bytes, core::Deadline deadline,
+Status receive_all(int socket, MutableByteView bytes, Deadline deadline,
                    std::string_view operation) {
   std::size_t done = 0;
   while (done < bytes.size) {
@@ -173,4 +176,35 @@ void set_no_delay(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-}  // namespace farwrite::device
+std::string peer_host(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  std::array<char, NI_MAXHOST> host{};
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+      ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host.data(), host.size(),
+                    nullptr, 0, NI_NUMERICHOST) != 0) {
+    return {};
+  }
+  return host.data();
+}
+
+void set_keepalive(int socket, std::chrono::nanoseconds timeout) {
+  constexpr int kProbes = 5;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
+  const int idle = static_cast<int>(std::clamp<std::int64_t>(seconds / 2, 1, 32767));
+  const int interval = static_cast<int>(std::clamp<std::int64_t>(seconds / 2 / kProbes, 1, 32767));
+  const int one = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
+}
+
+void set_send_timeout(int socket, std::chrono::nanoseconds timeout) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
+  const auto bounded =
+      static_cast<unsigned>(std::clamp<std::int64_t>(milliseconds, 1, std::numeric_limits<int>::max()));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &bounded, sizeof(bounded));
+}
+
+}  // namespace farwrite::core

@@ -1,0 +1,47 @@
+// TCP sockets: how to listen and connect, blocking calls with deadlines, and options.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "core/deadline.h"
+#include "core/unique_fd.h"
+#include "farwrite/bytes.h"
+#include "farwrite/endpoint.h"
+#include "farwrite/status.h"
+
+namespace farwrite::core {
+
+struct Listener {
+  UniqueFd socket;  // non-blocking
+  Endpoint endpoint;      // with the port that was picked
+};
+
+// kAlreadyExists if the port is taken, kInvalidArgument if the host does not resolve to this one.
+Result<Listener> listen_tcp(const Endpoint& endpoint);
+
+// A connected, non-blocking socket without Nagle's delay. kUnavailable if nobody listens there.
+Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline);
+
+// Sends or receives all of `bytes`. kUnavailable when the peer is gone, kDeadlineExceeded.
+Status send_all(int socket, ByteView bytes, Deadline deadline, std::string_view operation);
+Status receive_all(int socket, MutableByteView bytes, Deadline deadline,
+                   std::string_view operation);
+
+// Whether bytes, or the end of the connection, are waiting.
+bool has_input(int socket);
+
+// The numeric address of the other end: "192.0.2.1", "fe80::1%eth0". Empty if it is not connected.
+std::string peer_host(int socket);
+
+void set_no_delay(int socket);
+// Ends a connection over which nothing was sent, and whose other end answers no probe, after about
+// `timeout`.
+void set_keepalive(int socket, std::chrono::nanoseconds timeout);
+// Ends a connection when what was sent stays unacknowledged for `timeout`. A stopped process'
+// kernel acknowledges for it, as long as there is room.
+void set_send_timeout(int socket, std::chrono::nanoseconds timeout);
+
+}  // namespace farwrite::core

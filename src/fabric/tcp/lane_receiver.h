@@ -1,0 +1,85 @@
+// LaneReceiver: cuts one lane's connection into frames, and receives payloads straight into place.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/byte_stream.h"
+#include "core/counter.h"
+#include "fabric/tcp/frame.h"
+#include "farwrite/bytes.h"
+#include "farwrite/status.h"
+
+namespace farwrite::fabric::tcp {
+
+// Where a payload goes.
+struct Destination {
+  std::byte* data = nullptr;  // null: nowhere; the bytes are received and thrown away
+  std::uint64_t key = 0;      // the grant it lands under, 0 for none
+  std::shared_ptr<const void> owner = {};  // keeps `data` valid
+};
+
+// What frames mean. Called by the one thread that polls the lane.
+class FrameHandler {
+ public:
+  virtual ~FrameHandler() = default;
+  // The header of a kWrite or kReadReply is there, its payload is not. Called with the receiver's
+  // lock held, so that a grant cannot go between the look and the landing.
+  virtual Destination begin(const FrameHeader& header) = 0;
+  // The whole frame is there. `body`: the payload of the other types. An error ends the link.
+  virtual Status finish(const FrameHeader& header, std::vector<std::byte>&& body) = 0;
+};
+
+// look() by one thread at a time; forget() and copies() by any.
+class LaneReceiver {
+ public:
+  explicit LaneReceiver(core::ByteStream& stream) : stream_(stream) {}
+
+  struct Look {
+    bool more = false;   // stopped for others' sake, or more is at hand than the descriptor shows
+    bool ended = false;  // the connection is over, and everything that came is handled
+    int error = 0;       // why: an errno, or 0 for an end in good order
+    Status broken;       // the peer broke the protocol
+  };
+  // Receives and handles what is there, up to a bound. Never blocks.
+  Look look(FrameHandler& handler);
+
+  // When it returns, no byte lands under this grant any more.
+  void forget(std::uint64_t key);
+
+  // Payload bytes that came with the header before them, and had to be copied: at most kStageBytes
+  // a frame. Counted per frame.
+  std::uint64_t copies() const { return copies_.value(); }
+
+ private:
+  static constexpr std::size_t kStageBytes = 8192;
+
+  // Handles what is staged; false when the peer broke the protocol.
+  Status handle_staged(FrameHandler& handler);
+  Status begin_frame(FrameHandler& handler);
+  void place(const std::byte* data, std::size_t size);
+  core::ByteStream::Moved receive(std::size_t& offered);
+
+  core::ByteStream& stream_;
+  std::array<std::byte, kStageBytes> stage_;
+  std::size_t staged_ = 0;    // bytes in stage_
+  std::size_t consumed_ = 0;  // of those, handled
+
+  bool in_frame_ = false;
+  FrameHeader header_;
+  bool collects_ = false;    // into body_
+  std::uint64_t total_ = 0;  // payload bytes of the frame
+  std::uint64_t done_ = 0;   // of those, received
+  std::vector<std::byte> body_;
+  std::uint64_t frames_ = 0;
+
+  std::mutex landing_;
+  Destination destination_;  // under landing_
+  core::Counter copies_;
+};
+
+}  // namespace farwrite::fabric::tcp

@@ -1,0 +1,224 @@
+#include "fabric/tcp/lane_sender.h"
+
+#include <algorithm>
+
+namespace farwrite::fabric::tcp {
+namespace {
+
+// A sender that is this far ahead of its receiver is told so instead of eating memory.
+constexpr std::size_t kMaxHeldBack = 1 << 16;
+constexpr std::uint64_t kMaxHeldBackBytes = std::uint64_t{64} << 20;
+constexpr std::size_t kPiecesPerCall = 64;
+
+iovec piece(const std::byte* data, std::size_t size) {
+  return {const_cast<std::byte*>(data), size};
+}
+
+void append(std::vector<std::byte>& bytes, ByteView more) {
+  if (more.size > 0) bytes.insert(bytes.end(), more.data, more.data + more.size);
+}
+
+}  // namespace
+
+LaneSender::LaneSender(core::ByteStream& stream, std::string peer_name)
+    : stream_(stream), peer_name_(std::move(peer_name)) {}
+
+Status LaneSender::broken(int error) const {
+  return Status::system_error(StatusCode::kPeerDead, {"send", peer_name_, "tcp"},
+                              "the connection broke", error,
+                              "restart the peer and connect again");
+}
+
+Completion LaneSender::send(const OutgoingFrame& frame, bool copy_payload) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return send_locked(frame, copy_payload);
+}
+
+Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload) {
+  if (!ended_.ok()) return Completion(ended_);
+  const HeaderBytes header = frame.header.to_bytes();
+  std::size_t sent = 0;
+  if (queue_.empty()) {
+    const std::array<iovec, 3> pieces = {piece(header.data(), header.size()),
+                                         piece(frame.head.data, frame.head.size),
+                                         piece(frame.payload.data, frame.payload.size)};
+    const core::ByteStream::Moved moved = stream_.send(pieces.data(), pieces.size());
+    // The receiving half finds out what ended the connection and tells everybody.
+    if (moved.state == core::ByteStream::State::kEnded) return Completion(broken(moved.error));
+    sent = moved.bytes;
+    if (sent == header.size() + frame.head.size + frame.payload.size) return Completion(Status());
+  }
+  Queued queued;
+  queued.own.reserve(header.size() + frame.head.size + (copy_payload ? frame.payload.size : 0));
+  append(queued.own, {header.data(), header.size()});
+  append(queued.own, frame.head);
+  if (copy_payload) {
+    append(queued.own, frame.payload);
+  } else {
+    queued.payload = frame.payload;
+    queued.owner = frame.owner;
+  }
+  queued.sent = sent;
+  queued.completion = std::make_shared<core::CompletionState>();
+  Completion completion(queued.completion);
+  queue_.push_back(std::move(queued));
+  queued_.store(queue_.size());
+  return completion;
+}
+
+bool LaneSender::take_credit_locked(const FrameHeader& header) {
+  if (!held_back_.empty() || cost(header) > credit_) return false;
+  credit_ -= cost(header);
+  return true;
+}
+
+Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView head, ByteView payload,
+                                    std::shared_ptr<core::CompletionState> completion) {
+  if (held_back_.size() >= kMaxHeldBack ||
+      held_back_bytes_ + head.size + payload.size > kMaxHeldBackBytes) {
+    return Status::error(StatusCode::kResourceExhausted, {"notify", peer_name_, "tcp"},
+                         std::to_string(held_back_.size()) +
+                             " notifications wait for the peer to take earlier ones",
+                         "let the peer take its notifications, or send fewer at once");
+  }
+  HeldBack held;
+  held.header = header;
+  append(held.payload, head);
+  append(held.payload, payload);
+  held.completion = std::move(completion);
+  held_back_bytes_ += held.payload.size();
+  held_back_.push_back(std::move(held));
+  backlogged_.add();
+  return Status();
+}
+
+Completion LaneSender::notify(const OutgoingFrame& frame) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!ended_.ok()) return Completion(ended_);
+  if (take_credit_locked(frame.header)) return send_locked(frame, /*copy_payload=*/true);
+  auto completion = std::make_shared<core::CompletionState>();
+  Status held = hold_back_locked(frame.header, frame.head, frame.payload, completion);
+  return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
+}
+
+Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!ended_.ok()) return Completion(ended_);
+  if (take_credit_locked(frame.header)) return send_locked(frame, /*copy_payload=*/false);
+  // The bytes need no credit; the notification comes behind them when there is some.
+  FrameHeader notification;
+  notification.type = FrameType::kNotify;
+  notification.tag = frame.header.tag;
+  if (Status held = hold_back_locked(notification, {}, {}, nullptr); !held.ok()) {
+    return Completion(std::move(held));
+  }
+  OutgoingFrame write = frame;
+  write.header.flags = 0;
+  return send_locked(write, /*copy_payload=*/false);
+}
+
+bool LaneSender::add_credit(std::uint64_t bytes) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (bytes > kCreditWindow - credit_) return false;
+    credit_ += bytes;
+    release_locked();
+    flush_locked(finished);
+  }
+  tell(finished);
+  return true;
+}
+
+// Moves what there is credit for behind the queue.
+void LaneSender::release_locked() {
+  while (!held_back_.empty() && cost(held_back_.front().header) <= credit_) {
+    HeldBack& held = held_back_.front();
+    credit_ -= cost(held.header);
+    held_back_bytes_ -= held.payload.size();
+    Queued queued;
+    const HeaderBytes header = held.header.to_bytes();
+    queued.own.reserve(header.size() + held.payload.size());
+    append(queued.own, {header.data(), header.size()});
+    append(queued.own, {held.payload.data(), held.payload.size()});
+    queued.completion = std::move(held.completion);
+    queue_.push_back(std::move(queued));
+    held_back_.pop_front();
+  }
+  queued_.store(queue_.size());
+}
+
+void LaneSender::flush() {
+  if (queued_.load() == 0) return;
+  Finished finished;
+  {
+    // Somebody else who sends right now takes the queue along.
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    flush_locked(finished);
+  }
+  tell(finished);
+}
+
+void LaneSender::flush_locked(Finished& finished) {
+  while (!queue_.empty()) {
+    std::array<iovec, kPiecesPerCall> pieces;
+    std::size_t count = 0;
+    std::size_t offered = 0;
+    for (auto queued = queue_.begin(); queued != queue_.end() && count + 2 <= pieces.size();
+         ++queued) {
+      const std::size_t own_sent = std::min(queued->sent, queued->own.size());
+      const std::size_t payload_sent = queued->sent - own_sent;
+      pieces[count++] = piece(queued->own.data() + own_sent, queued->own.size() - own_sent);
+      pieces[count++] =
+          piece(queued->payload.data + payload_sent, queued->payload.size - payload_sent);
+      offered += queued->own.size() + queued->payload.size - queued->sent;
+    }
+    const core::ByteStream::Moved moved = stream_.send(pieces.data(), count);
+    if (moved.state == core::ByteStream::State::kEnded) {
+      end_locked(broken(moved.error), finished);
+      return;
+    }
+    std::size_t left = moved.bytes;
+    while (!queue_.empty()) {
+      Queued& queued = queue_.front();
+      const std::size_t unsent = queued.own.size() + queued.payload.size - queued.sent;
+      if (unsent > left) {
+        queued.sent += left;
+        break;
+      }
+      left -= unsent;
+      finished.emplace_back(std::move(queued.completion), Status());
+      queue_.pop_front();
+      if (left == 0) break;
+    }
+    if (moved.bytes < offered) break;  // the kernel has no room for more
+  }
+  queued_.store(queue_.size());
+}
+
+void LaneSender::tell(Finished& finished) {
+  for (auto& [completion, status] : finished) {
+    if (completion != nullptr) completion->finish(std::move(status));
+  }
+}
+
+void LaneSender::end_locked(const Status& reason, Finished& finished) {
+  if (ended_.ok()) ended_ = reason;
+  for (Queued& queued : queue_) finished.emplace_back(std::move(queued.completion), ended_);
+  for (HeldBack& held : held_back_) finished.emplace_back(std::move(held.completion), ended_);
+  queue_.clear();
+  held_back_.clear();
+  queued_.store(0);
+}
+
+void LaneSender::end(const Status& reason) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    end_locked(reason, finished);
+  }
+  tell(finished);
+}
+
+}  // namespace farwrite::fabric::tcp

@@ -1,0 +1,101 @@
+// LaneSender: what one side has to say on one lane's connection, in order.
+//
+// The calling thread hands frames to the kernel itself; what the kernel does not take at once is
+// queued, and whoever polls the lane goes on with it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/byte_stream.h"
+#include "core/completion_state.h"
+#include "core/counter.h"
+#include "fabric/tcp/frame.h"
+#include "farwrite/bytes.h"
+#include "farwrite/completion.h"
+
+namespace farwrite::fabric::tcp {
+
+// What a frame consists of. The header and `head` are copied where they have to be kept.
+struct OutgoingFrame {
+  FrameHeader header;
+  ByteView head;     // first part of the payload, of whoever calls
+  ByteView payload;  // the rest: stays valid until the frame is out
+  std::shared_ptr<const void> owner = {};  // keeps `payload` valid
+};
+
+// Thread-safe. Completions are finished without the lock.
+class LaneSender {
+ public:
+  LaneSender(core::ByteStream& stream, std::string peer_name);
+
+  // The completion is done when the kernel has every byte. `copy_payload`: keep a copy of what is
+  // not sent at once, because the caller's bytes are only valid now.
+  Completion send(const OutgoingFrame& frame, bool copy_payload = false);
+  // What a receiver's user has to take out: held back when the peer's credit is used up. `head` and
+  // `payload` are copied then. kResourceExhausted when too many wait.
+  Completion notify(const OutgoingFrame& frame);
+  // A write, and a notification behind it. The frame's header says so.
+  Completion write_and_notify(const OutgoingFrame& frame);
+  // The peer has room for more. False if it says more than there ever was.
+  bool add_credit(std::uint64_t bytes);
+
+  // Sends from the queue what the kernel takes now.
+  void flush();
+  bool has_queue() const { return queued_.load() > 0; }
+  std::size_t queued() const { return queued_.load(); }
+  std::uint64_t backlogged() const { return backlogged_.value(); }
+
+  // The connection is over: everything that waits ends with `reason`, now and later.
+  void end(const Status& reason);
+
+ private:
+  struct Queued {
+    std::vector<std::byte> own;  // header and whatever was copied
+    ByteView payload;
+    std::size_t sent = 0;  // of own and payload together
+    std::shared_ptr<const void> owner;
+    std::shared_ptr<core::CompletionState> completion;
+  };
+  // A notification, message or record that waits for credit.
+  struct HeldBack {
+    FrameHeader header;
+    std::vector<std::byte> payload;
+    std::shared_ptr<core::CompletionState> completion;
+  };
+  using Finished = std::vector<std::pair<std::shared_ptr<core::CompletionState>, Status>>;
+
+  static std::uint64_t cost(const FrameHeader& header) {
+    return kNotificationCost + (header.type == FrameType::kWrite ? 0 : header.length);
+  }
+  bool take_credit_locked(const FrameHeader& header);
+  Status hold_back_locked(const FrameHeader& header, ByteView head, ByteView payload,
+                          std::shared_ptr<core::CompletionState> completion);
+  Completion send_locked(const OutgoingFrame& frame, bool copy_payload);
+  void release_locked();
+  void flush_locked(Finished& finished);
+  static void tell(Finished& finished);
+  void end_locked(const Status& reason, Finished& finished);
+  Status broken(int error) const;
+
+  core::ByteStream& stream_;
+  const std::string peer_name_;
+  std::mutex mutex_;
+  std::deque<Queued> queue_;
+  std::atomic<std::size_t> queued_{0};
+  std::uint64_t credit_ = kCreditWindow;
+  std::deque<HeldBack> held_back_;
+  std::uint64_t held_back_bytes_ = 0;
+  Status ended_;
+  core::Counter backlogged_;
+};
+
+}  // namespace farwrite::fabric::tcp

@@ -1,0 +1,375 @@
+#include "fabric/tcp/tcp_lane.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <string>
+#include <utility>
+
+#include "core/status_wire.h"
+#include "fabric/tcp/tcp_link.h"
+#include "fabric/tcp/tcp_window.h"
+
+namespace farwrite::fabric::tcp {
+namespace {
+
+// Credit is given back in pieces of this many bytes.
+constexpr std::uint64_t kCreditPiece = kCreditWindow / 4;
+// Answers that wait for a peer that does not read them; an honest one has fewer under way.
+constexpr std::size_t kMaxQueuedAnswers = 1 << 16;
+
+}  // namespace
+
+void FlushState::answered(const Status& status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (first_failure.ok()) first_failure = status;
+    if (--unanswered > 0) return;
+  }
+  completion->finish(first_failure);
+}
+
+TcpLane::TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteStream> stream,
+                 core::UniqueFd contended)
+    : link_(link),
+      index_(index),
+      stream_(std::move(stream)),
+      sender_(*stream_, link.peer_name_),
+      receiver_(*stream_),
+      contended_bell_(std::move(contended)) {}
+
+Completion TcpLane::write(const Operation& operation) {
+  const auto& window = static_cast<const TcpWindow&>(*operation.window);
+  OutgoingFrame frame;
+  frame.header.type = FrameType::kWrite;
+  frame.header.tag = operation.tag;
+  frame.header.key = window.key;
+  frame.header.offset = window.base + operation.offset;
+  frame.header.length = operation.head.size + operation.source.size;
+  frame.head = operation.head;
+  frame.payload = operation.source;
+  written_.store(true);
+  if (!operation.notify) return sender_.send(frame);
+  frame.header.flags = kNotifyFlag;
+  return sender_.write_and_notify(frame);
+}
+
+Completion TcpLane::notify(FrameType type, const Operation& operation) {
+  OutgoingFrame frame;
+  frame.header.type = type;
+  frame.header.tag = operation.tag;
+  frame.header.length = operation.source.size;
+  frame.payload = operation.source;
+  return sender_.notify(frame);
+}
+
+Completion TcpLane::read(const Operation& operation) {
+  const auto& window = static_cast<const TcpWindow&>(*operation.window);
+  OutgoingFrame frame;
+  frame.header.type = FrameType::kRead;
+  frame.header.key = window.key;
+  frame.header.offset = window.base + operation.offset;
+  frame.header.length = operation.destination.size;
+  PendingRead read;
+  read.destination = operation.destination;
+  read.completion = std::make_shared<core::CompletionState>();
+  Completion completion(read.completion);
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    if (!ended_.ok()) return Completion(ended_);
+    frame.header.request = ++last_request_;
+    if (reads_.size() >= kMaxReadsUnderWay) {
+      waiting_reads_.push_back({frame.header, std::move(read)});
+      return completion;
+    }
+    reads_.emplace(frame.header.request, std::move(read));
+  }
+  // A failure to send is the connection's end, of which the read will hear.
+  (void)sender_.send(frame);
+  return completion;
+}
+
+Completion TcpLane::end_lane() {
+  OutgoingFrame frame;
+  frame.header.type = FrameType::kEnd;
+  return sender_.notify(frame);
+}
+
+void TcpLane::flush(const std::shared_ptr<FlushState>& flush) {
+  OutgoingFrame frame;
+  frame.header.type = FrameType::kFlush;
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    if (!ended_.ok()) {
+      const std::lock_guard<std::mutex> flush_lock(flush->mutex);
+      if (flush->first_failure.ok()) flush->first_failure = ended_;
+      return;
+    }
+    // An earlier flush that is not answered yet has writes before it, too.
+    if (!written_.exchange(false) && flushes_.empty()) return;
+    frame.header.request = ++last_request_;
+    flushes_.emplace(frame.header.request, flush);
+    const std::lock_guard<std::mutex> flush_lock(flush->mutex);
+    ++flush->unanswered;
+  }
+  (void)sender_.send(frame);
+}
+
+Progress TcpLane::poll(EventSink& sink) {
+  Progress progress;
+  if (polling_.test_and_set(std::memory_order_acquire)) return progress;
+  sender_.flush();
+  hand_over(sink, progress);
+  if (!over_.load()) {
+    look();
+    hand_over(sink, progress);
+    sender_.flush();
+  }
+  progress.unsent = sender_.has_queue() && !over_.load();
+  progress.drained = (over_.load() || end_seen_) && arrivals_.empty();
+  has_arrivals_.store(!arrivals_.empty());
+  polling_.clear();
+  // Who came meanwhile and went to sleep does not know what we left.
+  if (contended_.exchange(false)) (void)::eventfd_write(contended_bell_.get(), 1);
+  return progress;
+}
+
+void TcpLane::look() {
+  const LaneReceiver::Look look = receiver_.look(*this);
+  more_.store(look.more);
+  if (!look.ended && look.broken.ok()) return;
+  over_.store(true);
+  more_.store(false);
+  Status reason = look.broken;
+  if (reason.ok()) {
+    reason = look.error == 0
+                 ? link_.error(StatusCode::kPeerDead, "use the channel",
+                               "the peer's process ended, or its host closed the connection",
+                               "restart the peer and connect again")
+                 : Status::system_error(StatusCode::kPeerDead,
+                                        {"use the channel", link_.peer_name_, "tcp"},
+                                        "the connection broke", look.error,
+                                        "see whether the peer and the network are up");
+  }
+  end(reason);
+  link_.lane_ended(reason, look.broken.ok());
+}
+
+void TcpLane::hand_over(EventSink& sink, Progress& progress) {
+  while (!arrivals_.empty() && sink.has_room()) {
+    Arrival arrival = std::move(arrivals_.front());
+    arrivals_.pop_front();
+    owed_credit_ += arrival.cost;
+    ++progress.delivered;
+    if (arrival.is_record) {
+      sink.on_record(std::move(arrival.notification));
+    } else {
+      sink.on_notification(std::move(arrival.notification));
+    }
+  }
+  if (owed_credit_ < kCreditPiece || over_.load()) return;
+  OutgoingFrame credit;
+  credit.header.type = FrameType::kCredit;
+  credit.header.length = std::exchange(owed_credit_, 0);
+  (void)sender_.send(credit);
+}
+
+Doorbell TcpLane::arm() {
+  Doorbell doorbell;
+  if (polling_.test()) {
+    // The descriptor is readable as long as the other thread has not taken everything.
+    if (!contended_.exchange(true)) {
+      eventfd_t rings = 0;
+      (void)::eventfd_read(contended_bell_.get(), &rings);
+    }
+    doorbell.fd = contended_bell_.get();
+    // If it has left by now, it may not have seen us.
+    doorbell.ready = !polling_.test();
+    return doorbell;
+  }
+  doorbell.ready = more_.load() || has_arrivals_.load();
+  if (over_.load()) return doorbell;  // a descriptor at its end is always readable
+  doorbell.fd = stream_->fd();
+  doorbell.events = static_cast<short>(POLLIN | (sender_.has_queue() ? POLLOUT : 0));
+  return doorbell;
+}
+
+Destination TcpLane::begin(const FrameHeader& header) {
+  if (header.type == FrameType::kReadReply) {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    const auto found = reads_.find(header.request);
+    if (found == reads_.end() || found->second.destination.size != header.length) return {};
+    found->second.answering = true;
+    return {found->second.destination.data, 0, nullptr};
+  }
+  auto destination = link_.reach_write(header);
+  landing_refused_ = destination.status();
+  return destination.ok() ? *std::move(destination) : Destination();
+}
+
+Status TcpLane::finish(const FrameHeader& header, std::vector<std::byte>&& body) {
+  switch (header.type) {
+    case FrameType::kWrite:
+      if (!landing_refused_.ok()) {
+        if (refused_.ok()) refused_ = landing_refused_;
+        return Status();
+      }
+      if (header.flags == kNotifyFlag) arrive(header, {});
+      return Status();
+    case FrameType::kNotify:
+    case FrameType::kMessage:
+    case FrameType::kRecord:
+      arrive(header, std::move(body));
+      return Status();
+    case FrameType::kRead:
+      return serve_read(header);
+    case FrameType::kReadReply:
+      return take_read_reply(header);
+    case FrameType::kRefused:
+      return take_refusal(header, body);
+    case FrameType::kFlush:
+      answer_flush(header);
+      return sender_.queued() < kMaxQueuedAnswers
+                 ? Status()
+                 : protocol_error("it asks and does not read the answers");
+    case FrameType::kFlushed:
+      return take_flushed(header, body);
+    case FrameType::kCredit:
+      return sender_.add_credit(header.length)
+                 ? Status()
+                 : protocol_error("it gives back more credit than it was sent");
+    case FrameType::kEnd:
+      end_seen_ = true;
+      owed_credit_ += kNotificationCost;
+      return Status();
+  }
+  return protocol_error("an unknown frame");
+}
+
+void TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& message) {
+  Arrival arrival;
+  arrival.notification.tag = header.tag;
+  arrival.notification.lane = index_;
+  arrival.cost = kNotificationCost + message.size();
+  arrival.notification.message = std::move(message);
+  arrival.is_record = header.type == FrameType::kRecord;
+  arrivals_.push_back(std::move(arrival));
+}
+
+Status TcpLane::serve_read(const FrameHeader& header) {
+  if (sender_.queued() >= kMaxReadsUnderWay + kMaxQueuedAnswers) {
+    return protocol_error("it reads and does not take the answers");
+  }
+  OutgoingFrame reply;
+  reply.header.request = header.request;
+  auto source = link_.reach_read(header);
+  if (!source.ok()) {
+    const std::vector<std::byte> status = core::status_to_bytes(source.status());
+    reply.header.type = FrameType::kRefused;
+    reply.header.length = status.size();
+    reply.payload = {status.data(), status.size()};
+    (void)sender_.send(reply, /*copy_payload=*/true);
+    return Status();
+  }
+  reply.header.type = FrameType::kReadReply;
+  reply.header.length = header.length;
+  reply.payload = {source->data, header.length};
+  reply.owner = std::move(source->owner);
+  (void)sender_.send(reply);
+  return Status();
+}
+
+std::shared_ptr<core::CompletionState> TcpLane::take_pending(std::uint64_t request) {
+  OutgoingFrame next;
+  std::shared_ptr<core::CompletionState> completion;
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    const auto found = reads_.find(request);
+    if (found == reads_.end()) return nullptr;
+    completion = std::move(found->second.completion);
+    reads_.erase(found);
+    if (waiting_reads_.empty()) return completion;
+    next.header = waiting_reads_.front().header;
+    reads_.emplace(next.header.request, std::move(waiting_reads_.front().read));
+    waiting_reads_.pop_front();
+  }
+  (void)sender_.send(next);
+  return completion;
+}
+
+Status TcpLane::take_read_reply(const FrameHeader& header) {
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    const auto found = reads_.find(header.request);
+    if (found == reads_.end() || found->second.destination.size != header.length) {
+      return protocol_error("it answers a read that was not asked for");
+    }
+  }
+  take_pending(header.request)->finish(Status());
+  return Status();
+}
+
+Status TcpLane::take_refusal(const FrameHeader& header, const std::vector<std::byte>& body) {
+  Status refusal;
+  FARWRITE_RETURN_IF_ERROR(core::status_from_bytes({body.data(), body.size()}, refusal));
+  const std::shared_ptr<core::CompletionState> completion = take_pending(header.request);
+  if (refusal.ok() || completion == nullptr) {
+    return protocol_error("it refuses a read that was not asked for");
+  }
+  completion->finish(
+      Status(refusal.code(), link_.peer_name_ + " refused a read: " + refusal.message()));
+  return Status();
+}
+
+void TcpLane::answer_flush(const FrameHeader& header) {
+  OutgoingFrame answer;
+  answer.header.type = FrameType::kFlushed;
+  answer.header.request = header.request;
+  std::vector<std::byte> status;
+  if (!refused_.ok()) status = core::status_to_bytes(std::exchange(refused_, Status()));
+  answer.header.length = status.size();
+  answer.payload = {status.data(), status.size()};
+  (void)sender_.send(answer, /*copy_payload=*/true);
+}
+
+Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::byte>& body) {
+  Status refusal;
+  if (!body.empty()) {
+    FARWRITE_RETURN_IF_ERROR(core::status_from_bytes({body.data(), body.size()}, refusal));
+    refusal = Status(refusal.code(), link_.peer_name_ + " refused a write: " + refusal.message());
+  }
+  std::shared_ptr<FlushState> flush;
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    const auto found = flushes_.find(header.request);
+    if (found == flushes_.end()) return protocol_error("it answers a flush it was not asked for");
+    flush = std::move(found->second);
+    flushes_.erase(found);
+  }
+  flush->answered(refusal);
+  return Status();
+}
+
+void TcpLane::end(const Status& reason) {
+  std::map<std::uint64_t, PendingRead> reads;
+  std::deque<WaitingRead> waiting;
+  std::map<std::uint64_t, std::shared_ptr<FlushState>> flushes;
+  {
+    const std::lock_guard<std::mutex> lock(requests_mutex_);
+    if (ended_.ok()) ended_ = reason;
+    reads.swap(reads_);
+    waiting.swap(waiting_reads_);
+    flushes.swap(flushes_);
+  }
+  sender_.end(reason);
+  for (auto& [request, read] : reads) read.completion->finish(reason);
+  for (WaitingRead& entry : waiting) entry.read.completion->finish(reason);
+  for (auto& [request, flush] : flushes) flush->answered(reason);
+}
+
+Status TcpLane::protocol_error(std::string_view cause) const {
+  return link_.error(StatusCode::kProtocolError, "read from the peer", cause,
+                     "run Farwrite releases at most one wire version apart");
+}
+
+}  // namespace farwrite::fabric::tcp

@@ -1,0 +1,118 @@
+// TcpLane: one lane of a TcpLink: what its frames mean, and what waits for an answer on it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/byte_stream.h"
+#include "core/unique_fd.h"
+#include "fabric/fabric.h"
+#include "fabric/tcp/lane_receiver.h"
+#include "fabric/tcp/lane_sender.h"
+
+namespace farwrite::fabric::tcp {
+
+class TcpLink;
+
+// A flush of the whole link: over when every lane it asked has answered.
+struct FlushState {
+  std::mutex mutex;
+  std::size_t unanswered = 0;
+  Status first_failure;
+  std::shared_ptr<core::CompletionState> completion = std::make_shared<core::CompletionState>();
+
+  void answered(const Status& status);
+};
+
+// Thread-safe but for what says otherwise.
+class TcpLane final : private FrameHandler {
+ public:
+  // `contended` is an eventfd.
+  TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteStream> stream,
+          core::UniqueFd contended);
+
+  LaneSender& sender() { return sender_; }
+  LaneReceiver& receiver() { return receiver_; }
+  Completion write(const Operation& operation);
+  Completion read(const Operation& operation);
+  Completion notify(FrameType type, const Operation& operation);
+  // Nothing that asks for anything follows. Behind what is held back.
+  Completion end_lane();
+  // Joins `flush` unless no write of this lane is unanswered.
+  void flush(const std::shared_ptr<FlushState>& flush);
+
+  Progress poll(EventSink& sink);
+  Doorbell arm();
+  void shutdown() const { stream_->shutdown(); }
+  // Ends whatever waits for an answer. Not while the lane is polled.
+  void end(const Status& reason);
+
+ private:
+  // A notification that came, and its price.
+  struct Arrival {
+    Notification notification;
+    bool is_record = false;
+    std::uint64_t cost = 0;
+  };
+  struct PendingRead {
+    MutableByteView destination;
+    std::shared_ptr<core::CompletionState> completion;
+    bool answering = false;  // its bytes are on their way into the destination
+  };
+  struct WaitingRead {
+    FrameHeader header;
+    PendingRead read;
+  };
+
+  // FrameHandler, on the polling thread.
+  Destination begin(const FrameHeader& header) override;
+  Status finish(const FrameHeader& header, std::vector<std::byte>&& body) override;
+
+  Status serve_read(const FrameHeader& header);
+  Status take_read_reply(const FrameHeader& header);
+  Status take_refusal(const FrameHeader& header, const std::vector<std::byte>& body);
+  Status take_flushed(const FrameHeader& header, const std::vector<std::byte>& body);
+  void answer_flush(const FrameHeader& header);
+  void arrive(const FrameHeader& header, std::vector<std::byte>&& message);
+  void hand_over(EventSink& sink, Progress& progress);
+  void look();
+  // The read that `request` names is over; starts one that waited for its place.
+  std::shared_ptr<core::CompletionState> take_pending(std::uint64_t request);
+  Status protocol_error(std::string_view cause) const;
+
+  TcpLink& link_;
+  const std::uint32_t index_;
+  const std::unique_ptr<core::ByteStream> stream_;
+  LaneSender sender_;
+  LaneReceiver receiver_;
+
+  std::mutex requests_mutex_;
+  std::uint64_t last_request_ = 0;
+  std::map<std::uint64_t, PendingRead> reads_;
+  std::deque<WaitingRead> waiting_reads_;
+  std::map<std::uint64_t, std::shared_ptr<FlushState>> flushes_;
+  Status ended_;  // under requests_mutex_
+  std::atomic<bool> written_{false};  // since the last flush was asked
+
+  // Held by the one thread that polls; guards what follows.
+  std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
+  std::deque<Arrival> arrivals_;
+  std::uint64_t owed_credit_ = 0;
+  Status refused_;  // the first write we refused since the last flush
+  Status landing_refused_;
+  bool end_seen_ = false;
+
+  // For arm(): what the last poll left.
+  std::atomic<bool> over_{false};      // the connection
+  std::atomic<bool> more_{false};      // news that the descriptor does not show
+  std::atomic<bool> has_arrivals_{false};
+  std::atomic<bool> contended_{false};  // somebody came while another thread polled
+  const core::UniqueFd contended_bell_;
+};
+
+}  // namespace farwrite::fabric::tcp

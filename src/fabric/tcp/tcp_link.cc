@@ -1,0 +1,197 @@
+#include "fabric/tcp/tcp_link.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "fabric/tcp/tcp_lane.h"
+#include "fabric/tcp/tcp_window.h"
+
+namespace farwrite::fabric::tcp {
+namespace {
+
+// Written so that no sum can wrap around: offset and length come from the peer.
+bool inside(std::uint64_t offset, std::uint64_t length, std::uint64_t begin, std::uint64_t bytes) {
+  return offset >= begin && offset - begin <= bytes && length <= bytes - (offset - begin);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TcpLink>> TcpLink::create(
+    std::vector<std::unique_ptr<core::ByteStream>> streams, const AttachRequest& request,
+    std::shared_ptr<const ExportTable> exports) {
+  std::unique_ptr<TcpLink> link(new TcpLink(request, std::move(exports)));
+  std::uint32_t index = 0;
+  for (auto& stream : streams) {
+    core::UniqueFd contended(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!contended.valid()) {
+      return Status::system_error(StatusCode::kResourceExhausted, {"connect", request.peer_name},
+                                  "no descriptor for a lane", errno,
+                                  "raise the limit of open files (ulimit -n)");
+    }
+    link->lanes_.push_back(
+        std::make_unique<TcpLane>(*link, index++, std::move(stream), std::move(contended)));
+  }
+  return link;
+}
+
+TcpLink::TcpLink(const AttachRequest& request, std::shared_ptr<const ExportTable> exports)
+    : peer_name_(request.peer_name), observer_(request.observer), exports_(std::move(exports)) {}
+
+TcpLink::~TcpLink() {
+  for (const auto& lane : lanes_) lane->shutdown();
+  const Status reason = error(StatusCode::kCancelled, "finish an operation",
+                              "the channel was closed", "keep it open until its operations end");
+  for (const auto& lane : lanes_) lane->end(reason);
+}
+
+Status TcpLink::error(StatusCode code, std::string_view operation, std::string_view cause,
+                      std::string_view remedy) const {
+  return Status::error(code, {operation, peer_name_, "tcp"}, cause, remedy);
+}
+
+Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& segment,
+                                     std::uint64_t offset, std::uint64_t length,
+                                     std::uint64_t /*region_id*/) {
+  if (!inside(offset, length, 0, segment->bytes())) {
+    return error(StatusCode::kOutOfRange, "grant", "the bytes leave their landing segment",
+                 "stay inside the segment");
+  }
+  const std::lock_guard<std::mutex> lock(grants_mutex_);
+  const std::uint64_t key = kGrantBit | ++last_grant_;
+  grants_.emplace(key, Grant{segment, offset, length});
+  return key;
+}
+
+Status TcpLink::revoke(std::uint64_t key, core::Deadline /*deadline*/) {
+  {
+    const std::lock_guard<std::mutex> lock(grants_mutex_);
+    if (grants_.erase(key) == 0) {
+      return error(StatusCode::kNotFound, "revoke",
+                   "this link has granted no key " + std::to_string(key),
+                   "revoke a key once, on the link that granted it");
+    }
+  }
+  // What is landing right now goes nowhere from here on.
+  for (const auto& lane : lanes_) lane->receiver().forget(key);
+  return Status();
+}
+
+Result<std::shared_ptr<RemoteWindow>> TcpLink::import(const RegionDescriptor& descriptor,
+                                                      core::Deadline /*deadline*/) {
+  const auto key =
+      std::find_if(descriptor.keys.begin(), descriptor.keys.end(),
+                   [](const FabricKey& entry) { return entry.fabric == FabricKind::kTcp; });
+  if (key == descriptor.keys.end()) {
+    return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for tcp",
+                 "ask its owner for one made while tcp was in use");
+  }
+  auto window = std::make_shared<TcpWindow>();
+  window->length = descriptor.length;
+  window->key = key->key;
+  window->base = descriptor.offset;
+  return std::shared_ptr<RemoteWindow>(std::move(window));
+}
+
+Result<Destination> TcpLink::reach_write(const FrameHeader& header) const {
+  const std::lock_guard<std::mutex> lock(grants_mutex_);
+  const auto found = grants_.find(header.key);
+  if (found == grants_.end()) {
+    if ((header.key & kGrantBit) == 0) {
+      return error(StatusCode::kPermissionDenied, "write", "the peer's memory is read-only",
+                   "write to memory that the peer allocated for this channel");
+    }
+    const bool once = (header.key & ~kGrantBit) <= last_grant_;
+    return error(once ? StatusCode::kFailedPrecondition : StatusCode::kNotFound, "write",
+                 once ? "the region was closed by its owner" : "the peer has no such region",
+                 "ask the peer for another region");
+  }
+  const Grant& grant = found->second;
+  if (!inside(header.offset, header.length, grant.offset, grant.length)) {
+    return error(StatusCode::kOutOfRange, "write", "the bytes leave the region",
+                 "stay inside the region");
+  }
+  return Destination{grant.segment->base() + header.offset, header.key, grant.segment};
+}
+
+Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
+  if (cut_.load()) {
+    return error(StatusCode::kUnavailable, "read", "the channel is over", "connect again");
+  }
+  if ((header.key & kGrantBit) != 0) {
+    return error(StatusCode::kPermissionDenied, "read", "the peer's region is for writing only",
+                 "the peer makes readable memory with Device::allocate()");
+  }
+  std::shared_ptr<memory::Segment> segment = exports_->find(header.key);
+  if (segment == nullptr) {
+    return error(StatusCode::kNotFound, "read", "the peer has no such memory",
+                 "use a descriptor that the peer made in this start");
+  }
+  if (!inside(header.offset, header.length, 0, segment->bytes())) {
+    return error(StatusCode::kOutOfRange, "read", "the bytes leave the peer's memory",
+                 "stay inside the region");
+  }
+  std::byte* const data = segment->base() + header.offset;
+  return Destination{data, 0, std::move(segment)};
+}
+
+Completion TcpLink::post(const Operation& operation) {
+  TcpLane& lane = *lanes_[operation.lane];
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return lane.write(operation);
+    case OperationKind::kRead:
+      return lane.read(operation);
+    case OperationKind::kNotify:
+      return lane.notify(FrameType::kNotify, operation);
+    case OperationKind::kMessage:
+      return lane.notify(FrameType::kMessage, operation);
+    case OperationKind::kRecord:
+      return lane.notify(FrameType::kRecord, operation);
+    case OperationKind::kFlush:
+      return flush();
+    case OperationKind::kEnd:
+      return lane.end_lane();
+  }
+  return Completion(error(StatusCode::kInternal, "post", "unknown operation", "report this"));
+}
+
+Completion TcpLink::flush() {
+  auto flush = std::make_shared<FlushState>();
+  flush->unanswered = 1;  // ours, until every lane has been asked
+  for (const auto& lane : lanes_) lane->flush(flush);
+  flush->answered(Status());
+  return Completion(flush->completion);
+}
+
+Progress TcpLink::poll(std::uint32_t lane, EventSink& sink) { return lanes_[lane]->poll(sink); }
+
+Doorbell TcpLink::arm(std::uint32_t lane) { return lanes_[lane]->arm(); }
+
+void TcpLink::cut() {
+  cut_.store(true);
+  for (const auto& lane : lanes_) lane->shutdown();
+}
+
+void TcpLink::lane_ended(const Status& reason, bool dead) {
+  if (!dead) cut();
+  if (reported_.exchange(true) || observer_ == nullptr) return;
+  if (dead) {
+    observer_->on_peer_dead(reason);
+  } else {
+    observer_->on_link_error(reason);
+  }
+}
+
+LinkCounters TcpLink::counters() const {
+  LinkCounters counters;
+  for (const auto& lane : lanes_) {
+    counters.copies += lane->receiver().copies();
+    counters.backlogged += lane->sender().backlogged();
+  }
+  return counters;
+}
+
+}  // namespace farwrite::fabric::tcp

@@ -1,0 +1,76 @@
+// TcpLink: the tcp fabric's half of a channel: one connection for each lane.
+//
+// A write is a frame: the posting thread hands it to the kernel from where the bytes lie, and
+// whoever polls the lane at the target checks key and bounds and receives it straight into place. A
+// lane is a byte stream, so what is behind a frame comes after it: a notification behind its write,
+// the answer to a flush behind all writes of the lane.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/byte_stream.h"
+#include "core/unique_fd.h"
+#include "fabric/fabric.h"
+#include "fabric/tcp/export_table.h"
+#include "fabric/tcp/lane_receiver.h"
+#include "fabric/tcp/lane_sender.h"
+
+namespace farwrite::fabric::tcp {
+
+class TcpLane;
+
+class TcpLink final : public Link {
+ public:
+  // One stream for each of request.lanes; the observer outlives the link.
+  static Result<std::unique_ptr<TcpLink>> create(
+      std::vector<std::unique_ptr<core::ByteStream>> streams, const AttachRequest& request,
+      std::shared_ptr<const ExportTable> exports);
+  ~TcpLink() override;
+
+  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
+                              std::uint64_t length, std::uint64_t region_id) override;
+  Status revoke(std::uint64_t key, core::Deadline deadline) override;
+  Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
+                                               core::Deadline deadline) override;
+  Completion post(const Operation& operation) override;
+  Progress poll(std::uint32_t lane, EventSink& sink) override;
+  Doorbell arm(std::uint32_t lane) override;
+  void cut() override;
+  LinkCounters counters() const override;
+
+ private:
+  friend class TcpLane;
+  // A key that the peer may write under.
+  struct Grant {
+    std::shared_ptr<memory::Segment> segment;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+  };
+
+  TcpLink(const AttachRequest& request, std::shared_ptr<const ExportTable> exports);
+
+  Completion flush();
+  // What a peer's write or read touches, or why it may not.
+  Result<Destination> reach_write(const FrameHeader& header) const;
+  Result<Destination> reach_read(const FrameHeader& header) const;
+  void lane_ended(const Status& reason, bool dead);
+  Status error(StatusCode code, std::string_view operation, std::string_view cause,
+               std::string_view remedy) const;
+
+  const std::string peer_name_;
+  LinkObserver* const observer_;
+  const std::shared_ptr<const ExportTable> exports_;
+  mutable std::mutex grants_mutex_;
+  std::map<std::uint64_t, Grant> grants_;
+  std::uint64_t last_grant_ = 0;
+  std::atomic<bool> cut_{false};
+  std::atomic<bool> reported_{false};  // the observer has been told of the end
+  std::vector<std::unique_ptr<TcpLane>> lanes_;
+};
+
+}  // namespace farwrite::fabric::tcp

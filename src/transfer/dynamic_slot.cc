@@ -1,0 +1,151 @@
+#include "transfer/dynamic_slot.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/wire.h"
+#include "transfer/checksum.h"
+#include "transfer/records.h"
+
+namespace farwrite::transfer {
+
+std::vector<std::byte> OfferRecord::encode() const {
+  core::WireWriter writer;
+  writer.u32(edge);
+  writer.u32(round);
+  writer.u64(sequence);
+  writer.u64(epoch);
+  writer.u64(bytes);
+  write_spec(writer, spec);
+  writer.u64(checksum(writer.view()));
+  return writer.take();
+}
+
+Result<OfferRecord> OfferRecord::decode(ByteView record) {
+  core::WireReader reader(record);
+  OfferRecord offer;
+  offer.edge = reader.u32();
+  offer.round = reader.u32();
+  offer.sequence = reader.u64();
+  offer.epoch = reader.u64();
+  offer.bytes = reader.u64();
+  offer.spec = read_spec(reader);
+  if (offer.spec.dims.size() > kMaxDimensions) return malformed_record("a rank is too large");
+  const std::size_t covered = reader.position();
+  const std::uint64_t sum = reader.u64();
+  FARWRITE_RETURN_IF_ERROR(reader.finish("read a transfer record"));
+  if (sum != checksum({record.data, covered})) {
+    return malformed_record("the checksum of an offer is wrong");
+  }
+  Result<std::uint64_t> size = offer.spec.bytes();
+  if (!size.ok() || *size != offer.bytes) {
+    return malformed_record("an offer of other bytes than its shape has");
+  }
+  return offer;
+}
+
+OfferVerdict judge_offer(const OfferRecord& offer, const SlotTerms& terms, std::uint32_t round,
+                         std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes) {
+  if (offer.epoch != epoch) return OfferVerdict::kStale;
+  if (offer.bytes > 0 ? lent_bytes != offer.bytes : lent_bytes.value_or(0) != 0) {
+    return OfferVerdict::kMalformed;
+  }
+  if (terms.kind == EdgeKind::kStatic && offer.spec != terms.spec) return OfferVerdict::kMalformed;
+  if (terms.kind == EdgeKind::kBounded &&
+      (offer.spec.dtype != terms.spec.dtype || offer.spec.item_bytes != terms.spec.item_bytes ||
+       offer.bytes > terms.capacity)) {
+    return OfferVerdict::kMalformed;
+  }
+  if (offer.round > round) return OfferVerdict::kMalformed;
+  return offer.round == round ? OfferVerdict::kWelcome : OfferVerdict::kStale;
+}
+
+DynamicSlot::~DynamicSlot() {
+  if (reading_.has_value()) keep_until_settled(*reading_, std::move(memory_.owner));
+}
+
+DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator) {
+  const std::lock_guard<std::mutex> lock(starting_);
+  if (std::exchange(started_, true) || offer_.bytes == 0) return Start::kOver;
+  if (copy) return start_read(channel, allocator);
+  Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes);
+  if (alias.status().code() == StatusCode::kUnsupported) return start_read(channel, allocator);
+  if (alias.ok()) {
+    alias_ = *std::move(alias);
+  } else {
+    failure_ = alias.status();
+  }
+  return Start::kOver;
+}
+
+DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& allocator) {
+  Result<TensorMemory> memory =
+      allocator ? allocator(offer_.spec, offer_.bytes) : allocate_on_heap(offer_.bytes);
+  if (!memory.ok() || memory->data == nullptr) {
+    failure_ = memory.ok() ? Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
+                                           "the allocator gave no memory", "free some")
+                           : memory.status();
+    return Start::kOver;
+  }
+  memory_ = *std::move(memory);
+  reading_ = channel.read({memory_.data, offer_.bytes}, lent_);
+  return Start::kReading;
+}
+
+Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
+  auto received = std::make_shared<Received>();
+  if (reading_.has_value()) {
+    Status read = reading_->wait(timeout);
+    if (read.code() == StatusCode::kDeadlineExceeded) return read;
+    if (!read.ok()) return read;
+    reading_.reset();
+    received->arrival = Arrival::kRead;
+    received->data = memory_.data;
+    received->memory = std::move(memory_.owner);
+  } else {
+    if (!failure_.ok()) return failure_;
+    received->arrival = Arrival::kAliased;
+    received->data = offer_.bytes == 0 ? nowhere() : alias_.data();
+    received->alias = std::move(alias_);
+  }
+  lent_ = RemoteRegion();  // a read tensor needs the lease no longer; an alias holds it itself
+  received->bytes = offer_.bytes;
+  received->sequence = offer_.sequence;
+  received->spec = std::move(offer_.spec);
+  return ReceivedTensor(std::move(received));
+}
+
+void keep_until_settled(const Completion& completion, std::shared_ptr<void> memory) {
+  if (memory == nullptr) return;
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::pair<Completion, std::shared_ptr<void>>>();
+  std::vector<std::shared_ptr<void>> free;  // goes after the lock
+  const std::lock_guard<std::mutex> lock(mutex);
+  kept->emplace_back(completion, std::move(memory));
+  std::erase_if(*kept, [&](auto& entry) {
+    if (!entry.first.settled()) return false;
+    free.push_back(std::move(entry.second));
+    return true;
+  });
+}
+
+Result<TensorMemory> allocate_on_heap(std::uint64_t bytes) {
+  constexpr std::align_val_t kAlignment{64};
+  void* const memory = ::operator new(bytes, kAlignment, std::nothrow);
+  if (memory == nullptr) {
+    return Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
+                         "no memory for " + std::to_string(bytes) + " bytes",
+                         "drop tensors that are no longer needed");
+  }
+  return TensorMemory{static_cast<std::byte*>(memory), std::shared_ptr<void>(memory, [](void* old) {
+                        ::operator delete(old, kAlignment);
+                      })};
+}
+
+const std::byte* nowhere() {
+  alignas(64) static const std::byte kNothing[64]{};
+  return kNothing;
+}
+
+}  // namespace farwrite::transfer

@@ -1,0 +1,82 @@
+// DynamicSlot: a tensor of which nothing was known before, on its way from offer to view (paper
+// section 3.3, dynamic tensors): a metadata record, memory, a read, a release.
+//
+// The sender lends the bytes with the record, so no address travels in it: what the receiver may
+// look at is the lease that came along. Also how static and bounded edges send without a free slot.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "farwrite/channel.h"
+#include "farwrite/tensor.h"
+#include "transfer/received.h"
+#include "transfer/static_slot.h"
+
+namespace farwrite::transfer {
+
+// The metadata record, kOffer.
+//    0 u32 edge   4 u32 round   8 u64 sequence   16 u64 device epoch   24 u64 bytes
+//   32 spec: u32 item bytes, string dtype, u8 rank, u64 dims    then u64 checksum of all before it
+struct OfferRecord {
+  std::uint32_t edge = 0;
+  std::uint32_t round = 0;  // the receiver's, as the sender knew it
+  std::uint64_t sequence = 0;
+  std::uint64_t epoch = 0;  // of the sender's device
+  std::uint64_t bytes = 0;
+  TensorSpec spec;
+
+  std::vector<std::byte> encode() const;
+  // Checks the spec against `bytes`, too.
+  static Result<OfferRecord> decode(ByteView bytes);
+};
+
+// Why an offer is not for a receiver, or that it is.
+enum class OfferVerdict : std::uint8_t {
+  kWelcome,
+  kStale,      // made before the receiver aborted, or by an earlier start of the device
+  kMalformed,  // does not fit the edge's terms, or its lease
+};
+// `lent_bytes`: of the lease that came along; nothing if there was none.
+OfferVerdict judge_offer(const OfferRecord& offer, const SlotTerms& terms, std::uint32_t round,
+                         std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes);
+
+// The receiver's half: a welcome offer, until it is a tensor. start() is thread-safe; finish() is for
+// the one whose turn it is.
+class DynamicSlot {
+ public:
+  using Allocator = std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)>;
+
+  DynamicSlot(OfferRecord offer, RemoteRegion lent)
+      : offer_(std::move(offer)), lent_(std::move(lent)) {}
+  ~DynamicSlot();
+  DynamicSlot(const DynamicSlot&) = delete;
+  DynamicSlot& operator=(const DynamicSlot&) = delete;
+
+  enum class Start : std::uint8_t {
+    kReading,  // this call has allocated and started to read
+    kOver,     // there is nothing to read, or it was started before
+  };
+  // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment.
+  Start start(Channel& channel, bool copy, const Allocator& allocator);
+  // The tensor, once, after start(). kDeadlineExceeded: call again. Any other error is the tensor's.
+  Result<ReceivedTensor> finish(std::chrono::nanoseconds timeout);
+
+ private:
+  Start start_read(Channel& channel, const Allocator& allocator);
+
+  OfferRecord offer_;
+  RemoteRegion lent_;
+  std::mutex starting_;  // a reader ahead and the one whose turn it is
+  bool started_ = false;
+  Status failure_;
+  Alias alias_;
+  TensorMemory memory_;
+  std::optional<Completion> reading_;
+};
+
+}  // namespace farwrite::transfer

@@ -1,0 +1,205 @@
+#include "transfer/lowering.h"
+
+#include <utility>
+
+namespace farwrite {
+
+std::string_view to_string(NotificationLowering lowering) {
+  switch (lowering) {
+    case NotificationLowering::kImmediate:
+      return "immediate";
+    case NotificationLowering::kFlushAndMessage:
+      return "flush and message";
+    case NotificationLowering::kTailFlag:
+      return "tail flag";
+  }
+  return "unknown lowering";
+}
+
+namespace transfer {
+namespace {
+
+using fabric::Operation;
+using fabric::OperationKind;
+
+// Calls `next` with the outcome of `completion`, now or later.
+void after(const Completion& completion, std::function<void(const Status&)> next) {
+  if (completion.state() == nullptr) return next(completion.wait());
+  completion.on_done(std::move(next));
+}
+
+}  // namespace
+
+Result<LoweringChoice> choose_lowering(const fabric::Capabilities& capabilities,
+                                       std::optional<NotificationLowering> forced) {
+  constexpr ErrorContext kWhere{"choose how writes notify"};
+  const NotificationLowering lowering = forced.value_or(
+      capabilities.has_immediate ? NotificationLowering::kImmediate
+                                 : NotificationLowering::kFlushAndMessage);
+  switch (lowering) {
+    case NotificationLowering::kImmediate:
+      if (!capabilities.has_immediate) {
+        return Status::error(StatusCode::kUnsupported, kWhere,
+                             "this fabric's writes carry no notification",
+                             "leave the choice to the channel");
+      }
+      return LoweringChoice{lowering, "a notification rides on the write itself"};
+    case NotificationLowering::kFlushAndMessage:
+      return LoweringChoice{lowering, forced.has_value()
+                                          ? "forced: a flush, then a notification of its own"
+                                          : "this fabric's writes carry no notification, so a "
+                                            "flush and a notification follow"};
+    case NotificationLowering::kTailFlag:
+      if (!capabilities.whole_message_order) {
+        return Status::error(StatusCode::kUnsupported, kWhere,
+                             "this fabric does not promise that the end of a write is seen last",
+                             "leave the choice to the channel");
+      }
+      return LoweringChoice{lowering, "forced: the fabric shows the end of a write last"};
+  }
+  return Status::error(StatusCode::kInvalidArgument, kWhere, "there is no such lowering",
+                       "use one of NotificationLowering");
+}
+
+NotifiedWrites::NotifiedWrites(std::uint32_t lanes, Post post) : post_(std::move(post)) {
+  for (std::uint32_t i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>());
+}
+
+NotifiedWrites::~NotifiedWrites() { settle(/*link_gone=*/true); }
+
+Completion NotifiedWrites::post(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return operation.notify ? post_notified_write(operation) : post_(operation);
+    case OperationKind::kRead:
+      return post_(operation);
+    case OperationKind::kFlush:
+      return post_flush(operation);
+    default:
+      return post_in_turn(operation);
+  }
+}
+
+Completion NotifiedWrites::post_notified_write(const Operation& notified) {
+  Lane& lane = *lanes_[notified.lane];
+  const auto held = std::make_shared<Held>();
+  held->operation.kind = OperationKind::kNotify;
+  held->operation.lane = notified.lane;
+  held->operation.tag = notified.tag;
+  held->completion = std::make_shared<core::CompletionState>();
+  {
+    const std::lock_guard<std::mutex> lock(lane.mutex);
+    lane.held.push_back(held);  // its place in the lane's order
+  }
+  Operation write = notified;
+  write.notify = false;
+  const Completion written = post_(write);
+  if (written.done() && !written.wait().ok()) {
+    flushed(notified.lane, held, written.wait());
+    return Completion(held->completion);
+  }
+  Operation flush;
+  flush.kind = OperationKind::kFlush;
+  flush.lane = notified.lane;
+  after(post_(flush), [self = shared_from_this(), lane_number = notified.lane, held,
+                       written](const Status& outcome) {
+    // A flush that is over has seen the write to its end.
+    Status status = outcome;
+    if (status.ok() && written.done()) status = written.wait();
+    if (!outcome.ok()) {
+      const std::lock_guard<std::mutex> lock(self->lost_mutex_);
+      if (self->lost_write_.ok()) self->lost_write_ = outcome;
+    }
+    if (!status.ok() && !written.settled()) self->keep_unsettled(written, held->completion, status);
+    self->flushed(lane_number, held, status);
+  });
+  return Completion(held->completion);
+}
+
+void NotifiedWrites::keep_unsettled(const Completion& written,
+                                    const std::shared_ptr<core::CompletionState>& completion,
+                                    const Status& reason) {
+  completion->abandon(reason);
+  const std::lock_guard<std::mutex> lock(lost_mutex_);
+  unsettled_.emplace_back(written, completion);
+}
+
+void NotifiedWrites::settle(bool link_gone) {
+  std::vector<std::shared_ptr<core::CompletionState>> settled;
+  {
+    const std::lock_guard<std::mutex> lock(lost_mutex_);
+    std::erase_if(unsettled_, [&](const auto& entry) {
+      if (!link_gone && !entry.first.settled()) return false;
+      settled.push_back(entry.second);
+      return true;
+    });
+  }
+  for (const auto& completion : settled) completion->finish(Status());  // the outcome is there
+}
+
+void NotifiedWrites::flushed(std::uint32_t lane_number, const std::shared_ptr<Held>& held,
+                             const Status& outcome) {
+  Lane& lane = *lanes_[lane_number];
+  {
+    const std::lock_guard<std::mutex> lock(lane.mutex);
+    held->ready = true;
+    // Nobody may be told of a write that did not land.
+    if (!outcome.ok()) std::erase(lane.held, held);
+  }
+  if (!outcome.ok() && !held->completion->done()) held->completion->finish(outcome);
+  settle(/*link_gone=*/false);
+  post_ready(lane_number);
+}
+
+Completion NotifiedWrites::post_in_turn(const Operation& operation) {
+  Lane& lane = *lanes_[operation.lane];
+  {
+    const std::lock_guard<std::mutex> lock(lane.mutex);
+    if (!lane.held.empty() || lane.posting) {
+      const auto held = std::make_shared<Held>();
+      held->operation = operation;
+      const ByteView source = operation.source;
+      if (source.size > 0) held->message.assign(source.data, source.data + source.size);
+      held->operation.source = {held->message.data(), held->message.size()};
+      held->completion = std::make_shared<core::CompletionState>();
+      held->ready = true;
+      lane.held.push_back(held);
+      return Completion(held->completion);
+    }
+  }
+  return post_(operation);
+}
+
+void NotifiedWrites::post_ready(std::uint32_t lane_number) {
+  Lane& lane = *lanes_[lane_number];
+  std::unique_lock<std::mutex> lock(lane.mutex);
+  if (lane.posting) return;  // it looks again when it is done with the present one
+  lane.posting = true;
+  while (!lane.held.empty() && lane.held.front()->ready) {
+    const std::shared_ptr<Held> next = std::move(lane.held.front());
+    lane.held.pop_front();
+    lock.unlock();
+    after(post_(next->operation),
+          [next](const Status& outcome) { next->completion->finish(outcome); });
+    lock.lock();
+  }
+  lane.posting = false;
+}
+
+Completion NotifiedWrites::post_flush(const Operation& operation) {
+  const Completion flush = post_(operation);
+  const auto completion = std::make_shared<core::CompletionState>();
+  after(flush, [self = shared_from_this(), completion](const Status& outcome) {
+    Status lost = self->take_lost_write();
+    completion->finish(outcome.ok() ? std::move(lost) : outcome);
+  });
+  return Completion(completion);
+}
+
+Status NotifiedWrites::take_lost_write() {
+  const std::lock_guard<std::mutex> lock(lost_mutex_);
+  return std::exchange(lost_write_, Status());
+}
+
+}  // namespace transfer
+}  // namespace farwrite

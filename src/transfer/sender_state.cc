@@ -1,0 +1,271 @@
+#include "transfer/sender_state.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/completion_state.h"
+#include "memory/copy.h"
+#include "transfer/dynamic_slot.h"
+#include "transfer/received.h"
+#include "transfer/slot_head.h"
+#include "transfer/tail_flag.h"
+
+namespace farwrite::transfer {
+namespace {
+
+constexpr std::string_view kOpen = "open a tensor sender";
+constexpr std::string_view kSend = "send a tensor";
+
+Status unfit(const std::string& cause, std::string_view remedy) {
+  return Status::error(StatusCode::kInvalidArgument, {kSend}, cause, remedy);
+}
+
+bool failed(const Completion& completion) { return completion.done() && !completion.wait().ok(); }
+
+}  // namespace
+
+Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, const Channel& channel,
+                                                       std::string_view name,
+                                                       std::chrono::nanoseconds timeout) {
+  if (!channel.valid() || !device.valid()) {
+    return Status::error(StatusCode::kInvalidArgument, {kOpen},
+                         "the device or channel handle is empty", "use open ones");
+  }
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  std::shared_ptr<SenderState> self(new SenderState(device, channel, name));
+  FARWRITE_RETURN_IF_ERROR(self->fork_guard_.check(kOpen));
+  FARWRITE_RETURN_IF_ERROR(self->claim(deadline));
+  FARWRITE_RETURN_IF_ERROR(self->open_slots(deadline));
+  return self;
+}
+
+SenderState::SenderState(const Device& device, const Channel& channel, std::string_view name)
+    : device_(device),
+      channel_(channel),
+      port_(Port::of(channel)),
+      name_(name),
+      registrations_before_(Port::registrations_of(channel)) {}
+
+SenderState::~SenderState() {
+  if (!fork_guard_.in_forked_child()) (void)close();
+}
+
+Status SenderState::claim(core::Deadline deadline) {
+  port_->drain(channel_);
+  bool taken = false;
+  const Status waited = port_->wait(
+      channel_,
+      [&] {
+        const std::shared_ptr<PeerEdge> edge = port_->find_edge(name_);
+        if (edge == nullptr) return false;
+        taken = std::exchange(edge->claimed, true);
+        if (!taken) edge_ = edge;
+        return true;
+      },
+      deadline);
+  if (waited.code() == StatusCode::kDeadlineExceeded) {
+    return Status::error(StatusCode::kDeadlineExceeded, {kOpen, channel_.peer().endpoint.to_string()},
+                         "the peer has opened no receiver named \"" + name_ + "\" in time",
+                         "wait longer, or see whether both sides use the same name");
+  }
+  FARWRITE_RETURN_IF_ERROR(waited);
+  if (!taken) return Status();
+  return Status::error(StatusCode::kAlreadyExists, {kOpen},
+                       "\"" + name_ + "\" has, or had, a sender on this channel",
+                       "let the receiver open the edge again, or use another name");
+}
+
+Status SenderState::open_slots(core::Deadline deadline) {
+  for (const SlotsRecord::Entry& entry : edge_->slots) {
+    Result<RemoteRegion> region = channel_.open(entry.descriptor, deadline.remaining());
+    if (!region.ok()) return region.status();
+    requests_.add();
+    slots_.emplace(entry.credit.slot, *std::move(region));
+  }
+  return Status();
+}
+
+Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kSend));
+  Result<std::uint64_t> size = spec.bytes();
+  if (!size.ok()) return size.status();
+  if (*size != bytes.size) {
+    return unfit("the shape has " + std::to_string(*size) + " bytes and " +
+                     std::to_string(bytes.size) + " were given",
+                 "give the bytes of the whole tensor");
+  }
+  const EdgeRecord& edge = edge_->record;
+  if (edge.kind == EdgeKind::kStatic && spec != edge.spec) {
+    return unfit("dtype or shape are not those of the static edge \"" + name_ + "\"",
+                 "send what the receiver has announced, or open a bounded or dynamic edge");
+  }
+  if (edge.kind != EdgeKind::kBounded) return Status();
+  if (spec.dtype != edge.spec.dtype || spec.item_bytes != edge.spec.item_bytes) {
+    return unfit("the dtype is not that of the bounded edge \"" + name_ + "\"",
+                 "send what the receiver has announced, or open a dynamic edge");
+  }
+  if (bytes.size > edge.max_bytes) {
+    return unfit(std::to_string(bytes.size) + " bytes are more than the " +
+                     std::to_string(edge.max_bytes) + " of the bounded edge \"" + name_ + "\"",
+                 "let the receiver open it with a larger max_bytes");
+  }
+  return Status();
+}
+
+// Under the port's mutex.
+Status SenderState::over() const {
+  if (edge_->closed) {
+    return Status::error(StatusCode::kUnavailable, {kSend},
+                         "the receiver of \"" + name_ + "\" has closed", "open the edge again");
+  }
+  return port_->ended();
+}
+
+Completion SenderState::send(const TensorSpec& spec, ByteView bytes) {
+  if (Status bad = check(spec, bytes); !bad.ok()) return Completion(std::move(bad));
+  const std::lock_guard<std::mutex> sending(sending_);
+  if (closed_) {
+    return Completion(Status::error(StatusCode::kFailedPrecondition, {kSend},
+                                    "the sender is closed", "open it again"));
+  }
+  port_->drain(channel_);
+  std::optional<SlotCredits::Credit> credit;
+  std::uint32_t round = 0;
+  {
+    const std::lock_guard<std::mutex> lock(port_->mutex());
+    if (Status end = over(); !end.ok()) return Completion(std::move(end));
+    credit = edge_->credits.take();
+    round = edge_->round;
+  }
+  ++last_sequence_;
+  Completion sent = credit.has_value() ? push(*credit, spec, bytes) : offer(round, spec, bytes);
+  if (!failed(sent)) return sent;
+  --last_sequence_;
+  port_->drain(channel_);
+  const std::lock_guard<std::mutex> lock(port_->mutex());
+  if (credit.has_value()) edge_->credits.put_back(*credit);
+  // The receiver may have closed while we wrote: that is what the caller should hear.
+  if (Status end = over(); !end.ok()) return Completion(std::move(end));
+  return sent;
+}
+
+Completion SenderState::push(const SlotCredits::Credit& credit, const TensorSpec& spec,
+                             ByteView bytes) {
+  SlotHead head;
+  head.edge = edge_->record.edge;
+  head.generation = credit.generation;
+  head.sequence = last_sequence_;
+  head.bytes = bytes.size;
+  head.dims = spec.dims;
+  const std::array<std::byte, kSlotHeadBytes> encoded = head.encode();
+  const ByteView head_bytes{encoded.data(), encoded.size()};
+  const RemoteRegion& slot = slots_.at(credit.slot);
+  Completion sent = edge_->record.tail_flag
+                        ? write_with_tail_flag(slot, head_bytes, bytes, credit.generation)
+                        : channel_.write_with_notify(head_bytes, bytes, slot, 0,
+                                                     kLandingTag | credit.slot, edge_->record.lane);
+  if (!failed(sent)) pushed_.add();
+  return sent;
+}
+
+// One write must hold it all, so the tensor is copied once more.
+Completion SenderState::write_with_tail_flag(const RemoteRegion& slot, ByteView head,
+                                             ByteView bytes, std::uint64_t generation) {
+  const std::uint64_t flag_at = tail_flag_offset(bytes.size);
+  const auto whole = std::make_shared<std::vector<std::byte>>(flag_at + kTailFlagBytes);
+  std::memcpy(whole->data(), head.data, head.size);
+  memory::copy_bytes(whole->data() + head.size, bytes.data, bytes.size);
+  const std::uint64_t flag = tail_flag_value(generation);
+  std::memcpy(whole->data() + flag_at, &flag, sizeof(flag));
+  staged_.add();
+  allocations_.add();
+  Completion written =
+      channel_.write({whole->data(), whole->size()}, slot, 0, edge_->record.lane);
+  keep_until_settled(written, whole);
+  return written;
+}
+
+Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes) {
+  OfferRecord record;
+  record.edge = edge_->record.edge;
+  record.round = round;
+  record.sequence = last_sequence_;
+  record.epoch = device_.epoch();
+  record.bytes = bytes.size;
+  record.spec = spec;
+  const std::vector<std::byte> encoded = record.encode();
+  Completion sent = bytes.size == 0
+                        ? say(channel_, RecordType::kOffer, encoded, edge_->record.lane)
+                        : lend(encoded, bytes);
+  if (failed(sent)) return sent;
+  offered_.add();
+  if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
+  return sent;
+}
+
+Completion SenderState::lend(const std::vector<std::byte>& record, ByteView bytes) {
+  const ByteView message{record.data(), record.size()};
+  const std::uint32_t tag = tag_of(RecordType::kOffer);
+  const std::uint32_t lane = edge_->record.lane;
+  if (device_.contains(bytes.data) && device_.contains(bytes.data + bytes.size - 1)) {
+    const auto returned = std::make_shared<core::CompletionState>();
+    Completion lent = channel_.lend(
+        message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
+    return failed(lent) ? lent : Completion(returned);
+  }
+  Device device = device_;  // its memory outlives the sender
+  std::byte* const staged = device.allocate_raw(bytes.size);
+  if (staged == nullptr) {
+    return Completion(Status::error(
+        StatusCode::kResourceExhausted, {kSend},
+        "no slot is free, and there is no send memory for a copy of " +
+            std::to_string(bytes.size) + " bytes",
+        "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
+  }
+  memory::copy_bytes(staged, bytes.data, bytes.size);
+  const Completion lent = channel_.lend(
+      message, {staged, bytes.size}, [device, staged]() mutable { device.free_raw(staged); }, tag,
+      lane);
+  if (failed(lent)) {
+    device.free_raw(staged);
+    return lent;
+  }
+  staged_.add();
+  allocations_.add();
+  return Completion(Status());  // the source was copied
+}
+
+TensorStats SenderState::stats() const {
+  TensorStats stats;
+  stats.registrations = Port::registrations_of(channel_) - registrations_before_;
+  stats.pushed = pushed_.value();
+  stats.offered = offered_.value();
+  stats.offers_no_slot = offers_no_slot_.value();
+  stats.staged = staged_.value();
+  stats.allocations = allocations_.value();
+  stats.requests = requests_.value();
+  const std::lock_guard<std::mutex> lock(port_->mutex());
+  stats.grants = edge_->credits.grants();
+  stats.slots_granted = edge_->credits.available();
+  return stats;
+}
+
+Status SenderState::close() {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor sender"));
+  const std::lock_guard<std::mutex> sending(sending_);
+  if (std::exchange(closed_, true) || edge_ == nullptr) return Status();
+  {
+    const std::lock_guard<std::mutex> lock(port_->mutex());
+    if (edge_->closed) return Status();
+  }
+  const Completion said =
+      say(channel_, RecordType::kClosed, ClosedRecord{edge_->record.edge, false}.encode(),
+          edge_->record.lane);
+  // A channel that is over has told the receiver.
+  if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();
+  return Status();
+}
+
+}  // namespace farwrite::transfer
