@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-asan test-tsan lint format bench clean
+.PHONY: help install plugin demo test test-asan test-tsan fuzz lint format bench clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -79,6 +79,10 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
 test test-asan test-tsan: .cache/.googletest
+
+# Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
+fuzz: $(VENV)/.tools ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
+	@tools/run_fuzzers.sh
 
 lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: clang-format)

@@ -1,0 +1,162 @@
+// What the two ends of an edge tell each other: records in messages, and the heads of slots.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/wire.h"
+#include "target.h"
+#include "transfer/checksum.h"
+#include "transfer/dynamic_slot.h"
+#include "transfer/records.h"
+#include "transfer/slot_head.h"
+
+namespace farwrite::fuzz {
+namespace {
+
+using transfer::ClosedRecord;
+using transfer::CreditsRecord;
+using transfer::EdgeRecord;
+using transfer::OfferRecord;
+using transfer::SlotHead;
+using transfer::SlotsRecord;
+
+enum Kind : std::uint8_t { kEdge, kSlots, kCredits, kOffer, kClosed, kHead, kKinds };
+
+// Records say encode() and decode() where expect_round_trip() asks for bytes.
+template <typename Record>
+struct Message {
+  Record record;
+
+  Bytes to_bytes() const { return record.encode(); }
+  static Result<Message> from_bytes(ByteView bytes) {
+    auto record = Record::decode(bytes);
+    if (!record.ok()) return record.status();
+    return Message{*std::move(record)};
+  }
+};
+
+// A checksum keeps mistakes out, not adversaries: put the right one in.
+void put_checksum(Bytes& bytes, std::size_t at) {
+  if (bytes.size() < at + sizeof(std::uint64_t)) return;
+  core::WireWriter writer;
+  writer.u64(transfer::checksum({bytes.data(), at}));
+  std::copy(writer.buffer().begin(), writer.buffer().end(),
+            bytes.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void run_edge(ByteView bytes) {
+  expect_round_trip<Message<EdgeRecord>>(bytes);
+  auto edge = EdgeRecord::decode(bytes);
+  if (!edge.ok()) return;
+  require(edge->slots <= kMaxSlots, "the slots of an edge are bounded");
+  require(!edge->name.empty() && edge->name.size() <= kMaxNameBytes, "an edge has a bounded name");
+  require(edge->spec.bytes().ok(), "the size of its tensors is a number");
+}
+
+void run_slots(ByteView bytes) {
+  auto slots = SlotsRecord::decode(bytes);
+  if (!slots.ok()) return require_refusal(slots.status());
+  require(!slots->entries.empty() && slots->entries.size() <= kMaxSlots, "slots are bounded");
+  for (const SlotsRecord::Entry& entry : slots->entries) {
+    require(entry.credit.slot <= transfer::kMaxSlotNumber, "a slot's number fits a tag");
+  }
+  const auto encoded = SlotsRecord::encode(slots->edge, slots->entries, UINT64_MAX);
+  require(encoded.size() == 1 && encoded[0].size() <= bytes.size, "one record stays one");
+  auto again = SlotsRecord::decode(view_of(encoded[0]));
+  require(again.ok() && again->entries.size() == slots->entries.size(), "no slot is lost");
+  require(SlotsRecord::encode(again->edge, again->entries, UINT64_MAX) == encoded,
+          "decoding what we encoded changes nothing");
+}
+
+void run_offer(Bytes bytes) {
+  if (bytes.size() >= sizeof(std::uint64_t)) {
+    put_checksum(bytes, bytes.size() - sizeof(std::uint64_t));
+  }
+  expect_round_trip<Message<OfferRecord>>(view_of(bytes));
+  auto offer = OfferRecord::decode(view_of(bytes));
+  if (!offer.ok()) return;
+  auto size = offer->spec.bytes();
+  require(size.ok() && size.value() == offer->bytes, "an offer has the bytes of its shape");
+}
+
+void run_head(Bytes bytes) {
+  bytes.resize(transfer::kSlotHeadBytes);
+  put_checksum(bytes, 40 + 8 * kMaxDimensions);
+  std::array<std::byte, transfer::kSlotHeadBytes> head{};
+  std::copy(bytes.begin(), bytes.end(), head.begin());
+  auto decoded = SlotHead::decode(head);
+  if (!decoded.ok()) return require_refusal(decoded.status());
+  require(decoded->dims.size() <= kMaxDimensions, "a rank is bounded");
+  auto again = SlotHead::decode(decoded->encode());
+  require(again.ok() && again->encode() == decoded->encode(), "a head survives");
+}
+
+void run(ByteView input) {
+  Script script(input);
+  const std::uint8_t kind = script.u8() % kKinds;
+  const ByteView bytes = script.rest();
+  if (kind == kEdge) return run_edge(bytes);
+  if (kind == kSlots) return run_slots(bytes);
+  if (kind == kCredits) return expect_round_trip<Message<CreditsRecord>>(bytes);
+  if (kind == kOffer) return run_offer(Bytes(bytes.data, bytes.data + bytes.size));
+  if (kind == kClosed) return expect_round_trip<Message<ClosedRecord>>(bytes);
+  run_head(Bytes(bytes.data, bytes.data + bytes.size));
+}
+
+Bytes seed(Kind kind, const Bytes& bytes) {
+  return concatenated({{static_cast<std::byte>(kind)}, bytes});
+}
+
+TensorSpec matrix() {
+  TensorSpec spec;
+  spec.dtype = "<f4";
+  spec.item_bytes = 4;
+  spec.dims = {2, 3};
+  return spec;
+}
+
+EdgeRecord edge(EdgeKind kind) {
+  EdgeRecord record;
+  record.edge = 1;
+  record.kind = kind;
+  record.slots = kind == EdgeKind::kDynamic ? 0 : 2;
+  record.max_bytes = kind == EdgeKind::kDynamic ? 0 : 24;
+  record.name = "gradients";
+  record.spec = matrix();
+  return record;
+}
+
+Seeds seeds() {
+  RegionDescriptor region;
+  region.length = 280;
+  region.access = Access::kWrite;
+  region.keys = {{FabricKind::kShm, 3}};
+  const std::vector<SlotsRecord::Entry> entries{{{0, 1}, region}, {{1, 1}, region}};
+  CreditsRecord credits;
+  credits.edge = 1;
+  credits.credits = {{0, 2}, {1, 2}};
+  OfferRecord offer;
+  offer.edge = 1;
+  offer.sequence = 5;
+  offer.bytes = 24;
+  offer.spec = matrix();
+  SlotHead head;
+  head.edge = 1;
+  head.generation = 2;
+  head.bytes = 24;
+  head.dims = {2, 3};
+  const auto head_bytes = head.encode();
+  return {{"edge-static", seed(kEdge, edge(EdgeKind::kStatic).encode())},
+          {"edge-bounded", seed(kEdge, edge(EdgeKind::kBounded).encode())},
+          {"edge-dynamic", seed(kEdge, edge(EdgeKind::kDynamic).encode())},
+          {"slots", seed(kSlots, SlotsRecord::encode(1, entries, UINT64_MAX).at(0))},
+          {"credits", seed(kCredits, credits.encode())},
+          {"offer", seed(kOffer, offer.encode())},
+          {"closed", seed(kClosed, ClosedRecord{1, true}.encode())},
+          {"head", seed(kHead, Bytes(head_bytes.begin(), head_bytes.end()))}};
+}
+
+[[maybe_unused]] const bool kAdded = add_target({"transfer_records", run, seeds});
+
+}  // namespace
+}  // namespace farwrite::fuzz
