@@ -54,6 +54,7 @@ typedef struct fw_device_options {
   uint64_t spin_ns;
   uint32_t pollers;
   uint32_t lanes;
+  uint32_t data_port; /* of the tcp fabric, for firewalls */
 } fw_device_options;
 
 typedef struct fw_identity {
@@ -85,6 +86,10 @@ FW_API int fw_device_contains(const fw_device* device, const void* memory);
 /* memcpy by this machine's fastest kernel; large copies leave the caches as they are. */
 FW_API void fw_copy(void* destination, const void* source, uint64_t bytes);
 FW_API void fw_device_memory(const fw_device* device, fw_memory_stats* stats);
+/* The device's and its channels' counters, in the Prometheus text exposition format. Writes what
+ * fits into `capacity` bytes with a terminating zero, and returns the length of the whole without
+ * it: call again with room for more if it is not below `capacity`. */
+FW_API uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capacity);
 
 /* --- Channel. */
 typedef struct fw_notification {
@@ -102,6 +107,9 @@ typedef void (*fw_returned)(void* context);
 
 FW_API void fw_channel_peer(const fw_channel* channel, fw_identity* identity);
 FW_API const char* fw_channel_fabric(const fw_channel* channel); /* "shm" */
+/* Why this fabric: one sentence, valid as long as the handle. */
+FW_API const char* fw_channel_fabric_reason(const fw_channel* channel);
+FW_API uint32_t fw_channel_lanes(const fw_channel* channel); /* the smaller of both sides' */
 FW_API uint64_t fw_channel_max_message_bytes(const fw_channel* channel);
 /* Delivers every notification from now on, those that wait already first. `on_end`, if not NULL,
  * is called once, after the last notification; at once if the peer has gone already. */
@@ -124,8 +132,19 @@ FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
 
 /* --- View: memory that a peer lent. May outlive the channel, the device's handle and the peer. */
 
+FW_API uint64_t fw_view_bytes(const fw_view* view);
 /* Whether fw_view_map() answers at once. */
 FW_API int fw_view_ready(const fw_view* view);
+/* Whether fw_view_map() can show the bytes at all: the fabric maps the peer's memory. If it cannot,
+ * read them. */
+FW_API int fw_view_maps(const fw_view* view);
+typedef void (*fw_read_done)(void* context, const char* error);
+/* Fetches all bytes of the view into `destination` on `lane`. `done` is called once, from any thread,
+ * maybe before this returns, with NULL for success or with why it failed, a text valid during the
+ * callback. Until then neither the view may be released nor the destination freed: also not when
+ * the peer has gone. It must not block. */
+FW_API void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_read_done done,
+                         void* context);
 /* The bytes, read-only, no copy. The first view of a segment may wait for the peer, so not from a
  * handler. kUnsupported where the fabric cannot map. */
 FW_API fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes);

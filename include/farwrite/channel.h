@@ -31,6 +31,9 @@ namespace farwrite {
 namespace device {
 class ChannelState;
 }
+namespace transfer {
+class Port;
+}
 
 // What a peer raised here: a tag after its bytes, or a short message with a tag.
 struct Notification {
@@ -42,6 +45,17 @@ struct Notification {
 
 // The longest head of a write.
 inline constexpr std::uint64_t kMaxHeadBytes = 512;
+
+// How the notification of a write is made of what a fabric has. The numbers are part of the wire
+// protocol: never renumber.
+enum class NotificationLowering : std::uint8_t {
+  kImmediate = 1,        // it rides on the write itself
+  kFlushAndMessage = 2,  // the write, a flush, then a notification of its own
+  kTailFlag = 3,         // the write's last word, which the receiver polls; for slots only
+};
+
+// "tail flag"
+FARWRITE_API std::string_view to_string(NotificationLowering lowering);
 
 enum class Direction : std::uint8_t { kToRemote, kFromRemote };
 
@@ -119,6 +133,8 @@ class FARWRITE_API Channel {
   // A message of at most max_message_bytes(), for addresses and other small things.
   Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
   std::uint64_t max_message_bytes() const;
+  // Whether alias() works: the fabric maps the peer's memory. If not, read().
+  bool maps_peer_memory() const;
 
   // A message, and with it a lease on `memory`, which lies wholly in one segment of this device's
   // send memory (Device::contains): the peer finds it in Notification::lent and looks at it without
@@ -176,6 +192,7 @@ class FARWRITE_API Channel {
 
  private:
   friend class Device;
+  friend class transfer::Port;
   std::shared_ptr<device::ChannelState> state_;
 };
 

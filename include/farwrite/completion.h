@@ -46,6 +46,9 @@ class FARWRITE_API Completion {
   // ends the operation. It must not block.
   void on_done(std::function<void(const Status&)> callback) const;
 
+  // The same once it is settled: memory that was passed in is the caller's again.
+  void on_settled(std::function<void(const Status&)> callback) const;
+
   // For the layers below; null for an operation that ended in the call that posted it.
   const std::shared_ptr<core::CompletionState>& state() const { return state_; }
 

@@ -80,6 +80,9 @@ class FARWRITE_API Device {
   Status unpublish(std::string_view name);
 
   DeviceStats stats() const;
+  // The same, and those of every channel, in the Prometheus text exposition format, version 0.0.4;
+  // docs/observability.md lists the names. Empty in a forked child.
+  std::string metrics_text() const;
 
   // Closes every channel, then the device. kPeerSilent if a peer did not settle in `timeout`; all
   // is released nevertheless, except memory that peer may still touch, which stays quarantined

@@ -10,3 +10,4 @@
 #include "farwrite/region.h"
 #include "farwrite/slot.h"
 #include "farwrite/status.h"
+#include "farwrite/tensor.h"

@@ -11,6 +11,7 @@
 
 #include "bench/memory_bench.h"
 #include "bench/peer.h"
+#include "bench/raw_tcp.h"
 #include "bench/stamps.h"
 #include "python/errors.h"
 
@@ -87,6 +88,7 @@ void bind_p2p(nb::module_& m) {
   m.attr("BENCH_ONE_WAY_BYTES") = kOneWayBytes;
   m.attr("BENCH_MAX_ONE_WAY_SAMPLES") = kMaxOneWaySamples;
   m.attr("BENCH_MAX_LANES") = kMaxLanes;
+  m.attr("BENCH_SOCKET_TUNING") = std::string(kSocketTuning);
   m.def("bench_stage_bytes", &Stage::bytes_for, "pool_bytes"_a,
         "Bytes of memfd that a stage with a pool of `pool_bytes` needs.");
   m.def(

@@ -14,6 +14,7 @@
 #include "bench/peer.h"
 #include "bench/phase.h"
 #include "bench/raw_limits.h"
+#include "bench/raw_tcp.h"
 
 namespace farwrite::bench {
 
@@ -100,7 +101,10 @@ Result<Outcome> run_loop(Peer& peer, const Phase& phase, const Loop& loop) {
     FARWRITE_RETURN_IF_ERROR(loop(path, map, outcome));
     return stage.meet();
   };
-  if (phase.limit) {
+  if (phase.limit && !peer.raw_sockets().empty()) {
+    RawTcpPath path(peer.options().role, stage, phase, map, peer.raw_sockets());
+    FARWRITE_RETURN_IF_ERROR(run(path));
+  } else if (phase.limit) {
     auto kernel = find_kernel(phase.kernel);
     if (!kernel.ok()) return kernel.status();
     RawPath path(peer.options().role, stage, phase, map, kernel.value());

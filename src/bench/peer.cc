@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "bench/raw_tcp.h"
 #include "bench/stamps.h"
 #include "memory/copy.h"
 
@@ -77,6 +78,12 @@ Result<FirstUse> Peer::prepare(const Endpoint& peer) {
   channel_ = std::move(channel).value();
   // Before the clock runs: the choice of the kernel is a start-up cost of its own (H8).
   memory::probe_copy_kernels();
+
+  if (options_.fabric == FabricKind::kTcp) {
+    auto sockets = connect_lanes(options_.role, *stage_, options_.lanes);
+    if (!sockets.ok()) return sockets.status();
+    raw_sockets_ = std::move(sockets).value();
+  }
 
   FirstUse first;
   Clock::time_point start = Clock::now();

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/phase.h"
 #include "bench/stage.h"
+#include "core/unique_fd.h"
 #include "farwrite/farwrite.h"
 
 namespace farwrite::bench {
@@ -66,6 +68,8 @@ class Peer {
   // The other side's regions.
   const RemoteRegion& remote_pool() const { return remote_pool_; }
   const RemoteRegion& remote_echo() const { return remote_echo_; }
+  // Connections for the raw loops, one a lane; none unless the fabric is tcp.
+  const std::vector<core::UniqueFd>& raw_sockets() const { return raw_sockets_; }
 
  private:
   explicit Peer(const PeerOptions& options) : options_(options) {}
@@ -82,6 +86,7 @@ class Peer {
   Channel channel_;
   MemoryRegion pool_, side_, echo_;
   RemoteRegion remote_pool_, remote_echo_;
+  std::vector<core::UniqueFd> raw_sockets_;
 };
 
 // The loops of either side (p2p_sender.cc, p2p_receiver.cc).

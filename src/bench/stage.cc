@@ -25,6 +25,7 @@ constexpr ErrorContext kWhere{.operation = "bench p2p", .peer = {}, .fabric = {}
 struct Stage::Control {
   alignas(128) std::atomic<std::uint32_t> arrivals;
   alignas(128) std::atomic<std::uint32_t> given_up;
+  std::atomic<std::uint32_t> raw_port;
   std::array<RawLine, kMaxLanes> to_receiver;
   std::array<RawLine, kMaxLanes> to_sender;
   std::array<std::int64_t, kMaxOneWaySamples> began;
@@ -100,6 +101,8 @@ RawLine& Stage::to_receiver(std::uint32_t lane) const { return control_->to_rece
 RawLine& Stage::to_sender(std::uint32_t lane) const { return control_->to_sender[lane]; }
 
 std::int64_t& Stage::began(std::size_t sample) const { return control_->began[sample]; }
+
+std::atomic<std::uint32_t>& Stage::raw_port() const { return control_->raw_port; }
 
 std::byte* Stage::echo() const { return control_->echo.data(); }
 

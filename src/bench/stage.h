@@ -46,6 +46,8 @@ class Stage {
   RawLine& to_sender(std::uint32_t lane) const;
   // Where the sender notes when it began transfer `sample`, CLOCK_MONOTONIC nanoseconds.
   std::int64_t& began(std::size_t sample) const;
+  // Where the receiver listens for the raw loops' connections.
+  std::atomic<std::uint32_t>& raw_port() const;
   std::byte* echo() const;  // kEchoBytes that the receiver writes
   std::byte* pool() const { return pool_; }
   std::uint64_t pool_bytes() const { return pool_bytes_; }

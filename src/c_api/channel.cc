@@ -29,6 +29,12 @@ const char* fw_channel_fabric(const fw_channel* channel) {
   return farwrite::to_string(channel->channel.peer().fabric).data();  // a literal
 }
 
+const char* fw_channel_fabric_reason(const fw_channel* channel) {
+  return channel->channel.peer().fabric_reason.c_str();
+}
+
+uint32_t fw_channel_lanes(const fw_channel* channel) { return channel->channel.peer().lanes; }
+
 uint64_t fw_channel_max_message_bytes(const fw_channel* channel) {
   return channel->channel.max_message_bytes();
 }
@@ -85,6 +91,8 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   return to_c(status);
 }
 
+uint64_t fw_view_bytes(const fw_view* view) { return view->region.size(); }
+
 int fw_view_ready(const fw_view* view) { return view->region.reached() ? 1 : 0; }
 
 fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes) {
@@ -93,6 +101,17 @@ fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes) {
   *data = alias->data();
   *bytes = alias->size();
   return nullptr;
+}
+
+int fw_view_maps(const fw_view* view) { return view->channel.maps_peer_memory() ? 1 : 0; }
+
+void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_read_done done,
+                  void* context) {
+  const Completion read =
+      view->channel.read({destination, view->region.size()}, view->region, 0, lane);
+  read.on_settled([=](const Status& status) {
+    done(context, status.ok() ? nullptr : status.message().c_str());
+  });
 }
 
 void fw_view_release(fw_view* view) { delete view; }

@@ -53,6 +53,7 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   if (c.spin_ns != 0) options.spin = to_duration(c.spin_ns);
   take_if_given(c.pollers, options.pollers);
   take_if_given(c.lanes, options.lanes);
+  take_if_given(c.data_port, options.data_port);
   return options;
 }
 
@@ -114,6 +115,12 @@ int fw_device_contains(const fw_device* device, const void* memory) {
 void fw_device_memory(const fw_device* device, fw_memory_stats* stats) {
   const farwrite::MemoryStats send = device->device.stats().send;
   *stats = {send.limit, send.reserved, send.used, send.peak_used, send.segments};
+}
+
+uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capacity) {
+  const std::string text = device->device.metrics_text();
+  if (capacity > 0) buffer[text.copy(buffer, capacity - 1)] = '\0';
+  return text.size();
 }
 
 void fw_copy(void* destination, const void* source, uint64_t bytes) {

@@ -11,7 +11,14 @@ namespace core {
 void CompletionState::finish(Status status) {
   std::unique_lock<std::mutex> lock(mutex_);
   settled_ = true;
-  if (!done_) decide(std::move(lock), std::move(status));
+  const std::vector<std::function<void(const Status&)>> callbacks =
+      std::exchange(settled_callbacks_, {});
+  if (done_) {
+    lock.unlock();
+  } else {
+    decide(std::move(lock), std::move(status));
+  }
+  for (const auto& callback : callbacks) callback(status_);
 }
 
 void CompletionState::abandon(Status reason) {
@@ -68,6 +75,17 @@ void CompletionState::on_done(std::function<void(const Status&)> callback) {
   callback(status_);
 }
 
+void CompletionState::on_settled(std::function<void(const Status&)> callback) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!settled_) {
+      settled_callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(status_);
+}
+
 }  // namespace core
 
 bool Completion::done() const { return state_ == nullptr || state_->done(); }
@@ -89,6 +107,14 @@ void Completion::on_done(std::function<void(const Status&)> callback) const {
     callback(status_);
   } else {
     state_->on_done(std::move(callback));
+  }
+}
+
+void Completion::on_settled(std::function<void(const Status&)> callback) const {
+  if (state_ == nullptr) {
+    callback(status_);
+  } else {
+    state_->on_settled(std::move(callback));
   }
 }
 

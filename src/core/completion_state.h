@@ -25,6 +25,7 @@ class CompletionState {
   bool settled() const;
   Status wait(std::chrono::nanoseconds timeout) const;
   void on_done(std::function<void(const Status&)> callback);
+  void on_settled(std::function<void(const Status&)> callback);
 
  private:
   void decide(std::unique_lock<std::mutex> lock, Status status);
@@ -36,6 +37,7 @@ class CompletionState {
   bool settled_ = false;
   Status status_;
   std::vector<std::function<void(const Status&)>> callbacks_;
+  std::vector<std::function<void(const Status&)>> settled_callbacks_;
 };
 
 }  // namespace farwrite::core

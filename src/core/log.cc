@@ -112,6 +112,22 @@ void set_log_level(LogLevel level) {
   threshold.store(static_cast<int>(level), std::memory_order_relaxed);
 }
 
+Status set_log_level_by_name(std::string_view name) {
+  const std::optional<LogLevel> level = parse_level(name);
+  if (!level) {
+    return Status::error(StatusCode::kInvalidArgument, {"set the log level"},
+                         "\"" + std::string(name) + "\" is no log level",
+                         "use error, warning, info, debug or off");
+  }
+  set_log_level(*level);
+  return Status();
+}
+
+std::string_view log_level_name() {
+  (void)log_enabled(LogLevel::kError);  // reads FARWRITE_LOG if nobody has
+  return to_string(static_cast<LogLevel>(threshold.load(std::memory_order_relaxed)));
+}
+
 void set_log_sink(Sink sink) {
   auto* installed = new InstalledSink{std::move(sink), newest_sink.load(std::memory_order_relaxed)};
   while (!newest_sink.compare_exchange_weak(installed->older, installed, std::memory_order_release,

@@ -8,6 +8,9 @@
 #include <functional>
 #include <string_view>
 
+#include "farwrite/export.h"
+#include "farwrite/status.h"
+
 namespace farwrite::core {
 
 // kOff is a threshold only: nothing is logged at that level.
@@ -22,10 +25,14 @@ bool log_enabled(LogLevel level);
 // Writes one line, without a trailing newline in `text`; control characters become spaces, since
 // part of the text may come from a peer. Thread-safe, takes no lock, keeps errno, and works in a
 // forked child.
-void log(LogLevel level, std::string_view text);
+FARWRITE_API void log(LogLevel level, std::string_view text);
 
 // Overrides FARWRITE_LOG.
 void set_log_level(LogLevel level);
+// The same by the level's name; kInvalidArgument if it is none.
+FARWRITE_API Status set_log_level_by_name(std::string_view name);
+// The name of the level in force.
+FARWRITE_API std::string_view log_level_name();
 
 // Sends lines to `sink` instead of stderr; nullptr restores stderr. The sink is called by whichever
 // thread logs, by several at once, and may still be running in another thread when it has been

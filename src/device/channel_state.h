@@ -65,6 +65,7 @@ class ChannelState final : public fabric::LinkObserver,
   Result<std::optional<Notification>> try_notification();
   Status on_notification(std::function<void(Notification)> handler);
   std::uint64_t max_message_bytes() const;
+  bool maps_peer_memory() const { return capabilities_.maps_peer_memory; }
   Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
 
   // Leases without a round trip (channel_lease.cc).

@@ -74,6 +74,8 @@ Completion Channel::write_with_notify(ByteView head, ByteView source, const Remo
   return state_->post(target.state_.get(), std::move(write));
 }
 
+bool Channel::maps_peer_memory() const { return state_->maps_peer_memory(); }
+
 Completion Channel::flush() {
   return state_->post(nullptr, operation(fabric::OperationKind::kFlush, 0));
 }

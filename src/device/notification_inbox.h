@@ -61,7 +61,7 @@ class NotificationInbox final : public fabric::EventSink {
   bool has_handler() const { return has_handler_.load(std::memory_order_relaxed); }
 
   // Whether another notification may be queued: a sender has to wait for a user who takes none.
-  bool has_room() const { return has_handler() || queued_.load() < kMaxQueued; }
+  bool has_room() const override { return has_handler() || queued_.load() < kMaxQueued; }
 
   // Whether a user's thread polls the lanes, or did so until a moment ago.
   bool is_driven() const;

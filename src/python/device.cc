@@ -109,6 +109,8 @@ void bind_device(nb::module_& module) {
       .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("unpublish", &unpublish, nb::arg("name"))
       .def("stats", &stats)
+      .def("metrics",
+           [](const Owner& device) { return without_gil([&] { return device->metrics_text(); }); })
       .def("close", &close, nb::arg("timeout").none());
 }
 

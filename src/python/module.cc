@@ -16,7 +16,9 @@ NB_MODULE(_farwrite, module) {
   bind_region(module);
   bind_channel(module);
   bind_device(module);
+  bind_tensor(module);
   bind_info(module);
+  bind_observability(module);
   bind_bench(module);
   module.def("close_gate", &close_gate,
              "Keep Farwrite's threads out of Python from now on. For atexit.");

@@ -39,6 +39,28 @@ void set_huge_pages(DeviceOptions& options, const std::string& name) {
   }
 }
 
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::vector<std::string> fabrics(const DeviceOptions& options) {
+  std::vector<std::string> names;
+  for (const FabricKind kind : options.fabrics) names.emplace_back(to_string(kind));
+  return names;
+}
+
+std::string huge_pages(const DeviceOptions& options) {
+  switch (options.huge_pages) {
+    case HugePages::kOff:
+      return "off";
+    case HugePages::kTransparent:
+      return "transparent";
+    case HugePages::kExplicit:
+      return "explicit";
+  }
+  return {};
+}
+
 }  // namespace
 
 void bind_options(nb::module_& module) {
@@ -71,6 +93,24 @@ void bind_options(nb::module_& module) {
             options.handshake_timeout = to_timeout(seconds, "handshake_timeout");
           },
           nb::arg("seconds"))
+      .def_prop_ro("listen",
+                   [](const DeviceOptions& options) { return options.listen.to_string(); })
+      .def_prop_ro("fabrics", &fabrics)
+      .def_prop_ro("huge_pages", &huge_pages)
+      .def_prop_ro("spin", [](const DeviceOptions& options) { return seconds(options.spin); })
+      .def_prop_ro("detection_time",
+                   [](const DeviceOptions& options) { return seconds(options.detection_time); })
+      .def_prop_ro("handshake_timeout",
+                   [](const DeviceOptions& options) { return seconds(options.handshake_timeout); })
+      .def(
+          "set_host_timeout",
+          [](DeviceOptions& options, double seconds) {
+            options.host_timeout = to_timeout(seconds, "host_timeout");
+          },
+          nb::arg("seconds"))
+      .def_prop_ro("host_timeout",
+                   [](const DeviceOptions& options) { return seconds(options.host_timeout); })
+      .def_rw("data_port", &DeviceOptions::data_port)
       .def_rw("pollers", &DeviceOptions::pollers)
       .def_rw("lanes", &DeviceOptions::lanes)
       .def_rw("send_limit", &DeviceOptions::send_limit)

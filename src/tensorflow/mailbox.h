@@ -33,8 +33,9 @@ struct Arrival {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;
-  std::string serialized;  // kSerialized
-  View lent;               // kAlias, kSerializedLent
+  std::string serialized;       // kSerialized
+  View lent;                    // kAlias, kSerializedLent
+  std::uint32_t read_lane = 0;  // for fetching what is lent
 };
 
 // Somebody who waits for one arrival. Called under a lock of the mailbox: it only hands over.

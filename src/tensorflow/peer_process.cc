@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "own_address.h"
 #include "push_message.h"
 #include "receive.h"
 #include "runtime.h"
@@ -51,6 +52,8 @@ PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
     : id_(id),
       endpoint_(endpoint_of(channel)),
       fabric_(fw_channel_fabric(channel)),
+      fabric_reason_(fw_channel_fabric_reason(channel)),
+      lanes_(fw_channel_lanes(channel)),
       max_message_bytes_(fw_channel_max_message_bytes(channel)),
       channel_(channel) {}
 
@@ -131,8 +134,23 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
   return absl::ResourceExhaustedError(message_of(status));
 }
 
-Peers::Peers(fw_device* device, Mailbox* mailbox) : device_(device), mailbox_(mailbox) {
+Peers::Peers(fw_device* device, Mailbox* mailbox, const std::string& own_host)
+    : device_(device), mailbox_(mailbox) {
   fw_device_identity(device, &own_);
+  const std::string told = advertised(own_.endpoint, own_host);
+  if (told.size() < sizeof(own_.endpoint)) std::strcpy(own_.endpoint, told.c_str());
+}
+
+bool Peers::connects_to(const fw_identity& peer) const {
+  const bool own_is_hidden = is_loopback(own_.endpoint);
+  if (own_is_hidden != is_loopback(peer.endpoint)) return own_is_hidden;
+  return ProcessId::of(own_) < ProcessId::of(peer);
+}
+
+bool Peers::connected(const ProcessId& peer) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(peer);
+  return found != entries_.end() && found->second.reach.process != nullptr;
 }
 
 void Peers::reach(const fw_identity& peer, Reached reached) {
@@ -159,7 +177,7 @@ void Peers::reach(const fw_identity& peer, Reached reached) {
   }
   if (attempt == 0) {
     reached(known);
-  } else if (connects_to(id)) {
+  } else if (connects_to(peer)) {
     tsl::Env::Default()->SchedClosure([this, peer] { connect(peer); });
   } else {
     tsl::Env::Default()->SchedClosureAfter(kAwaitTimeout,
@@ -254,6 +272,8 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
     if (entry.endpoint.empty()) entry.endpoint = process->endpoint();
     waiting.swap(entry.waiting);
   }
+  LOG(INFO) << "Farwrite: tensors to and from the peer at " << process->endpoint() << " go by "
+            << process->fabric() << ": " << process->fabric_reason();
   // Known before the first callback, so that on_end() finds what it ends.
   const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
   if (status != nullptr) on_end(context, 0, message_of(status).c_str());
@@ -297,7 +317,8 @@ std::string Peers::links_json() const {
     text += ",\"transport\":\"";
     text += open ? "farwrite" : entry.settled ? "grpc" : "pending";
     text += "\",\"fabric\":" + json_quoted(open ? entry.reach.process->fabric() : "");
-    text += ",\"reason\":" + json_quoted(entry.reach.refusal) + "}";
+    text += ",\"reason\":" +
+            json_quoted(open ? entry.reach.process->fabric_reason() : entry.reach.refusal) + "}";
   }
   return text + "]";
 }

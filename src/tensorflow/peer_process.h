@@ -1,7 +1,8 @@
 // PeerProcess: another process with the plug-in, and the one channel to it. Peers: all of them.
 //
-// Who connects: of two processes the one with the lower device uuid, so that both end up with one
-// channel between them. Both need it for both directions.
+// Who connects: of two processes the one that the other cannot reach, since it listens for its own
+// host alone; else the one with the lower device uuid. Both know both endpoints, so both end up
+// with the one channel between them, which they need for both directions.
 #pragma once
 
 #include <array>
@@ -56,6 +57,10 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const ProcessId& id() const { return id_; }
   const std::string& endpoint() const { return endpoint_; }
   const std::string& fabric() const { return fabric_; }
+  const std::string& fabric_reason() const { return fabric_reason_; }
+  // The lane to fetch on: the last one. Pushes go on the first, so that where there are two, a
+  // small push never waits behind a large tensor's bytes.
+  std::uint32_t read_lane() const { return lanes_ - 1; }
   bool ended() const { return ended_.load(); }
 
   // Both fail without harm once the peer has ended; see ended().
@@ -77,6 +82,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const ProcessId id_;
   const std::string endpoint_;
   const std::string fabric_;
+  const std::string fabric_reason_;
+  const std::uint32_t lanes_;
   const std::uint64_t max_message_bytes_;
   std::atomic<bool> ended_{false};
   std::shared_mutex mutex_;
@@ -100,11 +107,14 @@ class Peers {
  public:
   using Reached = std::function<void(const Reach&)>;
 
-  Peers(fw_device* device, Mailbox* mailbox);
+  // Tells peers `own_host` if the device listens on every address.
+  Peers(fw_device* device, Mailbox* mailbox, const std::string& own_host);
 
   const fw_identity& own() const { return own_; }
   // Whether this side is the one to connect to `peer`.
-  bool connects_to(const ProcessId& peer) const { return ProcessId::of(own_) < peer; }
+  bool connects_to(const fw_identity& peer) const;
+  // Whether there is a channel to `peer` now.
+  bool connected(const ProcessId& peer) const;
 
   // Calls `reached` once, maybe at once, maybe on another thread. Where the peer is the one to
   // connect, it waits for that.

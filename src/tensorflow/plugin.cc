@@ -1,9 +1,11 @@
 // What Python calls: the plug-in's own small C interface.
+#include <cstdint>
 #include <string>
 
 #include "abi.h"
 #include "arena_allocator.h"
 #include "farwrite/c_api.h"
+#include "fetch.h"
 #include "receive.h"
 #include "runtime.h"
 #include "stats.h"
@@ -38,10 +40,25 @@ std::string stats_json() {
   text += ",\"waiting_tensors\":";
   text += std::to_string(runtime == nullptr ? 0 : runtime->mailbox().waiting_tensors());
   text += ",\"held_views\":" + std::to_string(held_views());
+  text += ",\"fetches\":" + std::to_string(fetches());
   text += ",\"arena\":" + memory_json();
   text += ",\"links\":";
   text += runtime == nullptr ? "[]" : runtime->peers().links_json();
   return text + "}";
+}
+
+// Empty before the first server.
+std::string device_metrics() {
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return {};
+  std::string text;
+  std::uint64_t length = fw_device_metrics(runtime->device(), nullptr, 0);
+  while (length >= text.size()) {  // it may grow between the calls
+    text.resize(length + 1024);
+    length = fw_device_metrics(runtime->device(), text.data(), text.size());
+  }
+  text.resize(length);
+  return text;
 }
 
 std::string describe_json() {
@@ -64,6 +81,13 @@ extern "C" FW_API const char* farwrite_tf_stats_json(void) {
 extern "C" FW_API const char* farwrite_tf_describe_json(void) {
   static thread_local std::string text;
   text = farwrite::plugin::describe_json();
+  return text.c_str();
+}
+
+// Prometheus text of the plug-in's device, valid until this thread's next call.
+extern "C" FW_API const char* farwrite_tf_device_metrics(void) {
+  static thread_local std::string text;
+  text = farwrite::plugin::device_metrics();
   return text.c_str();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "peer_process.h"
 #include "push_message.h"
 #include "runtime.h"
 #include "stats.h"
@@ -62,14 +63,16 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data) {
     return absl::UnavailableError("Farwrite: cannot see a tensor that a peer lent: " +
                                   message_of(status));
   }
-  if (bytes != expected) {
-    return absl::InternalError("Farwrite: a peer lent " + std::to_string(bytes) +
-                               " bytes for a tensor of " + std::to_string(expected));
-  }
-  return absl::OkStatus();
+  return check_lent_bytes(bytes, expected);
 }
 
 }  // namespace
+
+absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected) {
+  if (lent == expected) return absl::OkStatus();
+  return absl::InternalError("Farwrite: a peer lent " + std::to_string(lent) +
+                             " bytes for a tensor of " + std::to_string(expected));
+}
 
 void receive(const fw_notification& notification, const PeerProcess* peer) {
   View lent(notification.lent);
@@ -93,6 +96,7 @@ void receive(const fw_notification& notification, const PeerProcess* peer) {
   arrival.dead = message.dead;
   arrival.sender = message.sender;
   arrival.peer = peer;
+  arrival.read_lane = peer->read_lane();
   arrival.dtype = message.dtype;
   arrival.shape = message.shape;
   arrival.tensor_bytes = message.tensor_bytes;

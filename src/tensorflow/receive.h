@@ -14,14 +14,17 @@ class PeerProcess;
 // does nothing else that takes time.
 void receive(const fw_notification& notification, const PeerProcess* peer);
 
-// Makes the tensor of an arrival other than kPull and kStepGone: inline ones are there already,
-// lent ones become a tensor over the sender's memory, read-only, whose end returns the lease.
+// Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there
+// already, lent ones become a tensor over the sender's memory, read-only, whose end returns the
+// lease.
 // Waits for the peer if the arrival is not ready.
 absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
 // Whether materialize() answers at once.
 bool ready(const Arrival& arrival);
 // Waits for the peer until the arrival is ready.
 absl::Status wait_until_ready(const Arrival& arrival);
+// kInternal unless a peer lent as many bytes as it announced.
+absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected);
 // Whether the tensor's bytes are a peer's.
 bool is_lent(const tensorflow::Tensor& tensor);
 

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "fetch.h"
 #include "receive.h"
 #include "runtime.h"
 #include "stats.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace farwrite::plugin {
@@ -54,7 +57,24 @@ void ReceiveCall::route_resolved(const Route& route) {
   }
 }
 
+tf::Allocator* ReceiveCall::allocator() const {
+  tf::Device* device = nullptr;
+  const absl::Status found =
+      rendezvous_->session()->device_mgr()->LookupDevice(key_.dst_device, &device);
+  return found.ok() ? device->GetAllocator(args_.alloc_attrs) : tf::cpu_allocator();
+}
+
 void ReceiveCall::deliver(Arrival arrival) {
+  if (must_fetch(arrival)) {
+    const auto lent = std::make_shared<Arrival>(std::move(arrival));
+    rendezvous_->manager_->runtime().schedule([self = shared_from_this(), lent] {
+      if (self->given_up()) return;
+      fetch(std::move(*lent), self->allocator(), [self](absl::Status status, Arrival fetched) {
+        self->settle(std::move(status), std::move(fetched));
+      });
+    });
+    return;
+  }
   if (ready(arrival)) {
     settle(absl::OkStatus(), std::move(arrival));
     return;

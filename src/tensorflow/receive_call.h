@@ -38,6 +38,8 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
 
  private:
   void route_resolved(const Route& route);
+  // The receiving device's allocator for this tensor.
+  tensorflow::Allocator* allocator() const;
   void settle(absl::Status status, Arrival arrival);
   void finish();
 

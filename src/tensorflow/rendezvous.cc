@@ -68,6 +68,10 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
           if (!owned->aborted().ok()) return;
           (void)owned->keep(outgoing->key, args, outgoing->tensor, outgoing->dead);
         };
+        if (resolved.refused()) {
+          owned->StartAbort(resolved.failure());
+          return;
+        }
         if (resolved.outcome() != Route::State::kPush) {
           keep();  // where stock leaves it, for a receiver that asks, or never will
           return;

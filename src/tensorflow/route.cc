@@ -97,10 +97,11 @@ std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::strin
   return route;
 }
 
-void Routes::introduced(const std::string& task) {
+void Routes::introduced(const Introduction& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  introductions_[peer.task] = peer;
   for (const auto& [key, known] : routes_) {
-    if (key.second == task && known.route->state() == Route::State::kStock &&
+    if (key.second == peer.task && known.route->state() == Route::State::kStock &&
         known.route->server() == 0) {
       known.route->outdated_.store(true);
     }
@@ -136,6 +137,7 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, int attempts) {
 void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache,
                  const absl::Status& status, const tf::RecvBufResponse& response, int attempts) {
   if (!status.ok() && !is_stock_answer(status)) {
+    if (reach_introduced(route)) return;
     if (attempts > 1) {
       tf::Env::Default()->SchedClosureAfter(
           kBetweenAttempts, [this, route, cache, attempts] { meet(route, cache, attempts - 1); });
@@ -157,16 +159,37 @@ void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache,
   }
   const ProcessId id = ProcessId::of(peer.process);
   if (!peer.refusal.empty()) runtime_->peers().refused_by(id, peer.refusal);
-  runtime_->peers().reach(peer.process, [route, peer](const Reach& reach) {
+  reach(route, peer);
+}
+
+bool Routes::reach_introduced(const std::shared_ptr<Route>& route) {
+  Introduction peer;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = introductions_.find(route->task());
+    if (found == introductions_.end()) return false;
+    peer = found->second;
+  }
+  if (!runtime_->peers().connected(ProcessId::of(peer.process))) return false;
+  reach(route, peer);
+  return true;
+}
+
+void Routes::reach(const std::shared_ptr<Route>& route, const Introduction& peer) {
+  const bool forced = runtime_->fabric_is_forced();
+  runtime_->peers().reach(peer.process, [route, peer, forced](const Reach& reach) {
     route->server_ = peer.server;
     route->reach_ = reach;
-    if (reach.unclear) {
-      route->failure_ = absl::UnavailableError("Farwrite: " + route->task() + ": " + reach.refusal);
-      route->resolve(Route::State::kFailed);
+    const bool push = reach.loopback || reach.process != nullptr;
+    if (push || !(reach.unclear || forced)) {
+      route->resolve(push ? Route::State::kPush : Route::State::kStock);
       return;
     }
-    const bool push = reach.loopback || reach.process != nullptr;
-    route->resolve(push ? Route::State::kPush : Route::State::kStock);
+    std::string why = "Farwrite: " + route->task() + ": ";
+    if (!reach.unclear) why += "FARWRITE_FABRIC allows no other way than a fabric that fails: ";
+    route->failure_ = absl::UnavailableError(why + reach.refusal);
+    route->refused_ = !reach.unclear;
+    route->resolve(Route::State::kFailed);
   });
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "meeting.h"
 #include "peer_process.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 #include "tensorflow/core/distributed_runtime/worker_session.h"
@@ -35,6 +36,8 @@ class Route {
   std::uint64_t server() const { return server_; }
   const Reach& reach() const { return reach_; }
   const absl::Status& failure() const { return failure_; }
+  // Of a failed route: nothing may travel another way.
+  bool refused() const { return refused_; }
   // Meet again: the channel has ended, the meeting failed, or a stock peer has become another.
   bool stale() const;
   // Whether a channel was there and its peer has gone.
@@ -55,6 +58,7 @@ class Route {
   std::uint64_t server_ = 0;
   Reach reach_;
   absl::Status failure_;
+  bool refused_ = false;
   std::mutex mutex_;
   std::vector<Resolved> waiting_;
 };
@@ -69,8 +73,8 @@ class Routes {
   // The route to `task` by the cluster that `session` knows; starts the meeting at first.
   std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task);
   std::uint64_t server() const { return server_; }
-  // A worker of this name has introduced itself: what was stock no longer is.
-  void introduced(const std::string& task);
+  // A worker has introduced itself: what was stock no longer is.
+  void introduced(const Introduction& peer);
 
  private:
   using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
@@ -83,6 +87,11 @@ class Routes {
   void meet(std::shared_ptr<Route> route, Cache cache, int attempts);
   void met(const std::shared_ptr<Route>& route, const Cache& cache, const absl::Status& status,
            const tensorflow::RecvBufResponse& response, int attempts);
+  // Resolves the route of a task that cannot be called by its address in the cluster, like that of
+  // a client on another host which calls itself localhost, but that has introduced itself and has a
+  // channel to us. False if there is none.
+  bool reach_introduced(const std::shared_ptr<Route>& route);
+  void reach(const std::shared_ptr<Route>& route, const Introduction& peer);
 
   Runtime* const runtime_;
   const std::string task_;
@@ -90,6 +99,7 @@ class Routes {
   std::mutex mutex_;
   // By worker cache, since two sessions may mean different clusters by the same task name.
   std::map<std::pair<const void*, std::string>, Known> routes_;
+  std::map<std::string, Introduction> introductions_;  // the last of each task
 };
 
 }  // namespace farwrite::plugin

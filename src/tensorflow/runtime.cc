@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "arena_allocator.h"
+#include "own_address.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -50,12 +52,52 @@ absl::Status read_bytes(const char* name, std::uint64_t* bytes) {
                                     " is no number of bytes; say 512M or 8G");
 }
 
+bool names_one_fabric(const char* fabrics) {
+  return fabrics != nullptr && std::strchr(fabrics, ',') == nullptr;
+}
+
+// FARWRITE_DATA_PORT; 0 if it is not set.
+absl::Status read_port(std::uint32_t* port) {
+  const char* const text = environment("FARWRITE_DATA_PORT");
+  if (text == nullptr) return absl::OkStatus();
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text, &end, 10);
+  *port = static_cast<std::uint32_t>(value);
+  if (end != text && *end == '\0' && value <= UINT16_MAX) return absl::OkStatus();
+  return absl::InvalidArgumentError(std::string("Farwrite: FARWRITE_DATA_PORT=") + text +
+                                    " is no port");
+}
+
+absl::Status open_device(fw_device_options& options, const std::string& own_host,
+                         fw_device** device) {
+  const std::string own = join_host_port(own_host, "0");
+  const char* const said = environment("FARWRITE_LISTEN");
+  options.listen = said != nullptr ? said : own.c_str();
+  FwStatus opened(fw_device_open(&options, device));
+  // The task's address may be a service's, or a router's, that leads to this host.
+  if (opened != nullptr && said == nullptr && !is_loopback(own)) {
+    const std::string why = message_of(opened);
+    options.listen = nullptr;
+    opened.reset(fw_device_open(&options, device));
+    if (opened == nullptr) {
+      LOG(WARNING) << "Farwrite: cannot listen on the task's own address, so tensors to and from"
+                   << " other hosts go by gRPC; set FARWRITE_LISTEN to an address of this host: "
+                   << why;
+    }
+  }
+  if (opened == nullptr) return absl::OkStatus();
+  return absl::UnavailableError("Farwrite: cannot open a device: " + message_of(opened));
+}
+
 }  // namespace
 
-Runtime::Runtime(fw_device* device)
-    : device_(device), peers_(std::make_unique<Peers>(device, &mailbox_)), queue_(kThreads) {}
+Runtime::Runtime(fw_device* device, const std::string& own_host)
+    : device_(device),
+      fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRIC"))),
+      peers_(std::make_unique<Peers>(device, &mailbox_, own_host)),
+      queue_(kThreads) {}
 
-absl::Status Runtime::open(Runtime** runtime) {
+absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   static std::mutex* const mutex = new std::mutex;
   const std::lock_guard<std::mutex> lock(*mutex);
   if ((*runtime = current()) != nullptr) return absl::OkStatus();
@@ -64,18 +106,18 @@ absl::Status Runtime::open(Runtime** runtime) {
   options.struct_size = sizeof(options);
   options.fabrics = environment("FARWRITE_FABRIC");
   options.token = environment("FARWRITE_TOKEN");
-  options.listen = environment("FARWRITE_LISTEN");
+  // Large tensors that are read from another host must not hold up small pushes.
+  options.lanes = 2;
   // A poller that spins takes the core from the kernels it delivers to: a chain of 20 small tensors
   // between two processes took 1.2 times as long on 2 cores with the default of 20 us.
   options.spin_ns = 1;
-  const absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
+  absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
+  if (read.ok()) read = read_port(&options.data_port);
   if (!read.ok()) return read;
   fw_device* device = nullptr;
-  const FwStatus opened(fw_device_open(&options, &device));
-  if (opened != nullptr) {
-    return absl::UnavailableError("Farwrite: cannot open a device: " + message_of(opened));
-  }
-  *runtime = new Runtime(device);
+  const absl::Status opened = open_device(options, own_host, &device);
+  if (!opened.ok()) return opened;
+  *runtime = new Runtime(device, own_host);
   ArenaAllocator::use(device);
   std::thread([peers = (*runtime)->peers_.get()] { peers->accept_loop(); }).detach();
   the_process.store(getpid());

@@ -17,21 +17,25 @@ namespace farwrite::plugin {
 
 class Runtime {
  public:
-  // The runtime of this process, opening its device at first. A forked child gets one of its own.
-  static absl::Status open(Runtime** runtime);
+  // The runtime of this process, opening its device at first, on `own_host` if FARWRITE_LISTEN says
+  // nothing else. A forked child gets one of its own.
+  static absl::Status open(const std::string& own_host, Runtime** runtime);
   // Null before open().
   static Runtime* current();
 
   fw_device* device() const { return device_; }
   Peers& peers() { return *peers_; }
   Mailbox& mailbox() { return mailbox_; }
+  // Whether FARWRITE_FABRIC names the one fabric to use: peers that cannot are an error.
+  bool fabric_is_forced() const { return fabric_is_forced_; }
   // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
   void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
 
  private:
-  explicit Runtime(fw_device* device);
+  Runtime(fw_device* device, const std::string& own_host);
 
   fw_device* const device_;
+  const bool fabric_is_forced_;
   Mailbox mailbox_;
   std::unique_ptr<Peers> peers_;
   WorkQueue queue_;

@@ -4,6 +4,7 @@
 
 #include "abi.h"
 #include "grpc_tally.h"
+#include "own_address.h"
 #include "rendezvous.h"
 #include "runtime.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
@@ -46,7 +47,7 @@ class Factory final : public tf::ServerFactory {
   absl::Status NewServer(const tf::ServerDef& server_def, const Options& options,
                          std::unique_ptr<tf::ServerInterface>* out_server) override {
     Runtime* runtime = nullptr;
-    absl::Status status = Runtime::open(&runtime);
+    absl::Status status = Runtime::open(own_host(server_def), &runtime);
     if (!status.ok()) return status;
     auto server = std::make_unique<Server>(server_def, tf::Env::Default());
     status = server->init(runtime, options.local_device_mgr);

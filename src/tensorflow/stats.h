@@ -26,6 +26,9 @@ namespace farwrite::plugin {
   X(bytes_copied)             /* of these, bytes that were copied once more than inline */     \
   X(received)                 /* tensors handed to their consumer */                           \
   X(received_early)           /* of these, those that were there before they were asked for */ \
+  X(offers_read)              /* lent by another host's task, and fetched */                   \
+  X(bytes_read)               /* of these */                                                   \
+  X(read_allocations)         /* made for what was fetched */                                  \
   X(pulls_received)           /* tensors asked for by RPC because the sender said so */        \
   X(pulls_no_memory)          /* reason: no room in registered memory or the peer's quota */   \
   X(pulls_device_memory)      /* reason: not in host memory */                                 \

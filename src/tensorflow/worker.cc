@@ -25,11 +25,11 @@ void Worker::RecvBufAsync(tf::CallOptions* options, const tf::RecvBufRequest* re
   }
   Routes& routes = static_cast<RendezvousMgr*>(env_->rendezvous_mgr)->routes();
   // Before the answer, after which the peer expects pushes.
-  routes.introduced(peer.task);
+  routes.introduced(peer);
   Introduction own;
   own.server = routes.server();
   own.process = runtime_->peers().own();
-  if (!runtime_->peers().connects_to(ProcessId::of(peer.process))) {
+  if (!runtime_->peers().connects_to(peer.process)) {
     write_response(own, response);
     done(absl::OkStatus());
     return;

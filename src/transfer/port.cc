@@ -264,7 +264,7 @@ Status Port::take_closed(ByteView message) {
   const auto found = receivers_.find(record->edge);
   if (found == receivers_.end()) return Status();  // both have closed it
   receiver = found->second.lock();
-  if (receiver != nullptr) receiver->sender_has_closed();
+  if (receiver != nullptr) receiver->sender_has_closed(record->sequence);
   return Status();
 }
 

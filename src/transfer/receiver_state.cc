@@ -36,7 +36,8 @@ ReceiverState::ReceiverState(const Channel& channel, std::string_view name,
       port_(Port::of(channel)),
       name_(name),
       options_(options),
-      registrations_before_(Port::registrations_of(channel)) {}
+      registrations_before_(Port::registrations_of(channel)),
+      arrived_(/*overtaking=*/options.lowering == NotificationLowering::kTailFlag) {}
 
 ReceiverState::~ReceiverState() {
   if (!fork_guard_.in_forked_child()) (void)close(std::chrono::seconds(1));
@@ -131,10 +132,20 @@ std::uint64_t* ReceiverState::flag_of(const Place& place) const {
   return tail_flag_at(place.region.data(), terms_.capacity);
 }
 
-bool ReceiverState::in_sequence(std::uint64_t sequence) {
-  if (sequence <= last_sequence_) return false;
-  last_sequence_ = sequence;
-  return true;
+void ReceiverState::sender_has_closed(std::uint64_t last_sequence) {
+  sender_closed_ = true;
+  closing_sequence_ = last_sequence;
+}
+
+// Tail flags may come behind the record that says so.
+bool ReceiverState::sender_has_ended() const {
+  const bool overtaken = options_.lowering == NotificationLowering::kTailFlag;
+  return sender_closed_ && (!overtaken || arrived_.last() >= closing_sequence_);
+}
+
+// It is known by its number that it will not come.
+void ReceiverState::drop_stale(std::uint64_t sequence) {
+  if (arrived_.expects(sequence)) arrived_.add(sequence, std::nullopt);
 }
 
 void ReceiverState::land(std::uint32_t index) {
@@ -142,16 +153,23 @@ void ReceiverState::land(std::uint32_t index) {
   StaticSlot::Landing landing = places_[index].slot.land(terms_);
   switch (landing.outcome) {
     case StaticSlot::Outcome::kLanded:
-      if (!in_sequence(landing.head.sequence)) {
-        ++malformed_offers_;
+      if (!arrived_.expects(landing.head.sequence)) {
+        ++dropped_unseen_;
         places_[index].slot.give_back();
         grant_again(index);
         break;
       }
-      queue_.push_back({index, std::move(landing.head), nullptr});
+      arrived_.add(landing.head.sequence, Item{index, landing.head, nullptr});
       break;
     case StaticSlot::Outcome::kStale:
+      drop_stale(landing.head.sequence);
+      grant_again(index);
+      break;
     case StaticSlot::Outcome::kMalformed:
+      // Without notifications only its number could have told which one is missing now.
+      if (options_.lowering == NotificationLowering::kTailFlag) {
+        broken_ = malformed_record("a tail flag behind a head that is none");
+      }
       grant_again(index);
       break;
     case StaticSlot::Outcome::kUnasked:
@@ -165,13 +183,16 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
   std::optional<std::uint64_t> lent_bytes;
   if (lent.valid()) lent_bytes = lent.size();
   OfferVerdict verdict = judge_offer(offer, terms_, round_, epoch, lent_bytes);
-  if (verdict == OfferVerdict::kWelcome && !in_sequence(offer.sequence)) {
+  if (verdict == OfferVerdict::kWelcome && !arrived_.expects(offer.sequence)) {
     verdict = OfferVerdict::kMalformed;
   }
-  if (verdict == OfferVerdict::kStale) ++stale_offers_;
-  if (verdict == OfferVerdict::kMalformed) ++malformed_offers_;
-  if (verdict != OfferVerdict::kWelcome) return;
-  queue_.push_back({0, {}, std::make_shared<DynamicSlot>(std::move(offer), lent)});
+  if (verdict == OfferVerdict::kStale && offer.epoch == epoch) drop_stale(offer.sequence);
+  if (verdict != OfferVerdict::kWelcome) {
+    ++dropped_offers_;
+    return;
+  }
+  const std::uint64_t sequence = offer.sequence;
+  arrived_.add(sequence, Item{0, {}, std::make_shared<DynamicSlot>(std::move(offer), lent)});
 }
 
 void ReceiverState::grant_again(std::uint32_t index) {
@@ -205,6 +226,26 @@ void ReceiverState::look_at_flags() {
   }
 }
 
+Status ReceiverState::wait_for(core::Deadline deadline, const std::function<void()>& take) {
+  const bool polled = options_.lowering == NotificationLowering::kTailFlag;
+  const auto arrived = [&] {
+    if (!unsaid_grants_.empty()) say_grants();
+    if (polled && !closed_) look_at_flags();
+    const bool over = closed_ || sender_has_ended() || !broken_.ok();
+    if (arrived_.ready().empty() && !over) return false;
+    take();
+    return true;
+  };
+  return port_->wait(channel_, arrived, deadline, polled);
+}
+
+Status ReceiverState::wait(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait for a tensor"));
+  Status waited = wait_for(core::Deadline::after(timeout), [] {});
+  // What else there is to tell, receive() tells.
+  return waited.code() == StatusCode::kDeadlineExceeded ? waited : Status();
+}
+
 Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "receive a tensor";
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));
@@ -212,22 +253,18 @@ Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) 
   if (timeout.count() <= 0) port_->drain(channel_);
   std::optional<Item> item;
   bool closed = false;
-  const bool polled = options_.lowering == NotificationLowering::kTailFlag;
-  const Status waited = port_->wait(
-      channel_,
-      [&] {
-        if (!unsaid_grants_.empty()) say_grants();
-        if (polled && !closed_) look_at_flags();
-        closed = closed_;
-        if (queue_.empty()) return closed_ || sender_closed_;
-        item = std::move(queue_.front());
-        queue_.pop_front();
-        if (item->offer == nullptr) places_[item->index].slot.view();
-        return true;
-      },
-      deadline, polled);
-  if (!waited.ok()) return waited;
+  Status broken;
+  FARWRITE_RETURN_IF_ERROR(wait_for(deadline, [&] {
+    closed = closed_;
+    broken = broken_;
+    std::deque<Item>& ready = arrived_.ready();
+    if (ready.empty()) return;
+    item = std::move(ready.front());
+    ready.pop_front();
+    if (item->offer == nullptr) places_[item->index].slot.view();
+  }));
   if (item.has_value()) return resolve(*std::move(item), deadline);
+  if (!broken.ok()) return broken;
   if (closed) {
     return Status::error(StatusCode::kCancelled, {kOperation}, "the receiver is closed",
                          "open it again");
@@ -257,7 +294,7 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   Result<ReceivedTensor> received = item.offer->finish(deadline.remaining());
   if (!received.ok() && received.status().code() == StatusCode::kDeadlineExceeded) {
     const std::lock_guard<std::mutex> lock(port_->mutex());
-    if (!closed_) queue_.push_front(std::move(item));
+    if (!closed_) arrived_.ready().push_front(std::move(item));
     return received;
   }
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
@@ -268,8 +305,9 @@ void ReceiverState::read_ahead() {
   std::vector<std::shared_ptr<DynamicSlot>> next;
   {
     const std::lock_guard<std::mutex> lock(port_->mutex());
-    for (std::size_t i = 0; i < std::min(queue_.size(), kReadAhead - 1); ++i) {
-      if (queue_[i].offer != nullptr) next.push_back(queue_[i].offer);
+    const std::deque<Item>& ready = arrived_.ready();
+    for (std::size_t i = 0; i < std::min(ready.size(), kReadAhead - 1); ++i) {
+      if (ready[i].offer != nullptr) next.push_back(ready[i].offer);
     }
   }
   for (const auto& offer : next) {
@@ -301,13 +339,13 @@ void ReceiverState::view_gone(std::uint32_t index) {
 
 Status ReceiverState::reset() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("reset a tensor receiver"));
-  std::deque<Item> dropped;  // offers give their leases back after the lock
+  std::vector<Item> dropped;  // offers give their leases back after the lock
   const std::lock_guard<std::mutex> lock(port_->mutex());
   if (closed_) {
     return Status::error(StatusCode::kFailedPrecondition, {"reset a tensor receiver"},
                          "the receiver is closed", "open it again");
   }
-  dropped.swap(queue_);
+  dropped = arrived_.drop();
   dropped_unseen_ += dropped.size();
   ++round_;
   say_grants();
@@ -345,8 +383,9 @@ TensorStats ReceiverState::stats() const {
   stats.allocations = allocations_ + read_allocations_.value();
   stats.registrations = registrations - registrations_before_;
   stats.requests = read_allocations_.value();
-  stats.dropped_stale = counts_.stale + stale_offers_;
-  stats.dropped_malformed = counts_.malformed + malformed_offers_;
+  stats.dropped_stale = counts_.stale;
+  stats.dropped_malformed = counts_.malformed;
+  stats.dropped_offers = dropped_offers_;
   stats.dropped_unseen = dropped_unseen_;
   stats.grants = counts_.grants;
   stats.revoked = counts_.revoked;
@@ -372,18 +411,18 @@ TensorStats ReceiverState::stats() const {
 Status ReceiverState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor receiver"));
   const core::Deadline deadline = core::Deadline::after(timeout);
-  std::deque<Item> dropped;  // offers give their leases back after the lock
+  std::vector<Item> dropped;  // offers give their leases back after the lock
   {
     const std::lock_guard<std::mutex> lock(port_->mutex());
     if (!std::exchange(closed_, true) && announced_) {
-      dropped.swap(queue_);
+      dropped = arrived_.drop();
       dropped_unseen_ += dropped.size();
       for (const Item& item : dropped) {
         if (item.offer == nullptr) places_[item.index].slot.give_back();
       }
       for (Place& place : places_) (void)place.slot.revoke();
       port_->remove_receiver(name_, terms_.edge, numbers_);
-      (void)say(channel_, RecordType::kClosed, ClosedRecord{terms_.edge, true}.encode(),
+      (void)say(channel_, RecordType::kClosed, ClosedRecord{terms_.edge, true, 0}.encode(),
                 options_.lane);
       port_->wake_all();
     }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "farwrite/tensor.h"
 #include "transfer/dynamic_slot.h"
 #include "transfer/port.h"
+#include "transfer/sequence.h"
 #include "transfer/static_slot.h"
 
 namespace farwrite::transfer {
@@ -26,6 +28,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   ~ReceiverState();
 
   Result<ReceivedTensor> receive(std::chrono::nanoseconds timeout);
+  Status wait(std::chrono::nanoseconds timeout);
   Result<std::optional<ReceivedTensor>> try_receive();
   Status reset();
   TensorStats stats() const;
@@ -34,7 +37,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   // From the port, under its mutex.
   void land(std::uint32_t index);
   void take_offer(OfferRecord offer, const RemoteRegion& lent, std::uint64_t epoch);
-  void sender_has_closed() { sender_closed_ = true; }
+  void sender_has_closed(std::uint64_t last_sequence);
 
  private:
   struct Place {
@@ -52,6 +55,8 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
 
   ReceiverState(const Channel& channel, std::string_view name, const ReceiverOptions& options);
   Status check() const;
+  // Until something has arrived, or nothing will: then `take` is called, under the port's mutex.
+  Status wait_for(core::Deadline deadline, const std::function<void()>& take);
   Status allocate_slots();
   Status announce();
   Result<ReceivedTensor> resolve(Item item, core::Deadline deadline);
@@ -60,7 +65,8 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   void read_ahead();
 
   // Under the port's mutex.
-  bool in_sequence(std::uint64_t sequence);
+  bool sender_has_ended() const;
+  void drop_stale(std::uint64_t sequence);
   void grant_again(std::uint32_t index);
   void say_grants();
   void look_at_flags();
@@ -78,14 +84,15 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   bool announced_ = false;
   bool closed_ = false;
   bool sender_closed_ = false;
+  std::uint64_t closing_sequence_ = 0;  // of the sender's last tensor, once it has closed
   std::uint32_t round_ = 0;
-  std::uint64_t last_sequence_ = 0;
+  Status broken_;  // why nothing in order can follow
   SlotCounts counts_;
   std::deque<Place> places_;  // never moves its elements
   std::vector<std::uint32_t> numbers_;
-  std::deque<Item> queue_;
+  Sequence<Item> arrived_;
   std::vector<SlotCredits::Credit> unsaid_grants_;
-  std::uint64_t stale_offers_ = 0, malformed_offers_ = 0, dropped_unseen_ = 0, offered_ = 0;
+  std::uint64_t dropped_offers_ = 0, dropped_unseen_ = 0, offered_ = 0;
   std::uint64_t allocations_ = 0;
 
   core::Counter aliased_, read_, read_allocations_;

@@ -169,6 +169,7 @@ std::vector<std::byte> ClosedRecord::encode() const {
   core::WireWriter writer;
   writer.u32(edge);
   writer.u32(by_receiver ? 1 : 0);
+  writer.u64(sequence);
   return writer.take();
 }
 
@@ -177,6 +178,7 @@ Result<ClosedRecord> ClosedRecord::decode(ByteView bytes) {
   ClosedRecord record;
   record.edge = reader.u32();
   const std::uint32_t by_receiver = reader.u32();
+  record.sequence = reader.u64();
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
   if (by_receiver > 1) return malformed_record("an edge closed by nobody");
   record.by_receiver = by_receiver == 1;

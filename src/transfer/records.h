@@ -83,6 +83,7 @@ struct CreditsRecord {
 struct ClosedRecord {
   std::uint32_t edge = 0;
   bool by_receiver = false;
+  std::uint64_t sequence = 0;  // by the sender: of its last tensor
 
   std::vector<std::byte> encode() const;
   static Result<ClosedRecord> decode(ByteView bytes);

@@ -237,7 +237,8 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
   return Completion(Status());  // the source was copied
 }
 
-TensorStats SenderState::stats() const {
+TensorStats SenderState::stats() {
+  port_->drain(channel_);  // credits that have come
   TensorStats stats;
   stats.registrations = Port::registrations_of(channel_) - registrations_before_;
   stats.pushed = pushed_.value();
@@ -261,7 +262,7 @@ Status SenderState::close() {
     if (edge_->closed) return Status();
   }
   const Completion said =
-      say(channel_, RecordType::kClosed, ClosedRecord{edge_->record.edge, false}.encode(),
+      say(channel_, RecordType::kClosed, ClosedRecord{edge_->record.edge, false, last_sequence_}.encode(),
           edge_->record.lane);
   // A channel that is over has told the receiver.
   if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();

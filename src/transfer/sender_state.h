@@ -28,7 +28,7 @@ class SenderState {
   EdgeKind kind() const { return edge_->record.kind; }
   const TensorSpec& announced() const { return edge_->record.spec; }
   Completion send(const TensorSpec& spec, ByteView bytes);
-  TensorStats stats() const;
+  TensorStats stats();
   Status close();
 
  private:

@@ -28,6 +28,7 @@ Result<ReceivedTensor> TensorReceiver::receive(std::chrono::nanoseconds timeout)
 Result<std::optional<ReceivedTensor>> TensorReceiver::try_receive() {
   return state_->try_receive();
 }
+Status TensorReceiver::wait(std::chrono::nanoseconds timeout) { return state_->wait(timeout); }
 Status TensorReceiver::reset() { return state_->reset(); }
 TensorStats TensorReceiver::stats() const { return state_->stats(); }
 Status TensorReceiver::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }

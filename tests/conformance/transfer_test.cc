@@ -213,6 +213,43 @@ TEST_P(ManyPeers, EightDevicesAllToAll) {
   for (Device& device : devices) EXPECT_EQ(device.stats().channels_open, kDevices - 1);
 }
 
+TEST_P(Transfers, AHeadAndItsSourceLandAsOneNotifiedWrite) {
+  constexpr std::uint64_t kOffset = 7;
+  land(kOffset + kMaxHeadBytes + kLargest);
+  for (const std::uint64_t head_bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{63},
+                                         std::uint64_t{256}, kMaxHeadBytes}) {
+    for (const std::uint64_t size : sizes()) {
+      SCOPED_TRACE(std::to_string(head_bytes) + " + " + std::to_string(size));
+      std::vector<std::byte> head = make_bytes(head_bytes, 6);
+      const std::vector<std::byte> source = make_bytes(size, 7);
+      std::memset(landing_.data(), 0, kOffset + head_bytes + std::min<std::uint64_t>(size, 100));
+      const Completion written = near_.write_with_notify(
+          {head.data(), head_bytes}, {source.data(), size}, target_, kOffset, 11, lanes() - 1);
+      std::fill(head.begin(), head.end(), std::byte{0});  // the caller's again
+      auto taken = far_.wait_notification(kHang);
+      ASSERT_OK(taken);
+      EXPECT_EQ(taken->tag, 11U);
+      ASSERT_TRUE(holds(landing_.data() + kOffset, head_bytes, 6));
+      ASSERT_TRUE(holds(landing_.data() + kOffset + head_bytes, size, 7));
+      ASSERT_EQ(landing_.data()[kOffset - 1], std::byte{0});
+      ASSERT_OK(wait_until_settled(written));
+    }
+  }
+}
+
+TEST_P(Transfers, AHeadThatIsTooLongOrLeavesTheRegionIsRefused) {
+  land(1000);
+  const std::vector<std::byte> bytes(1000);
+  const auto write = [&](std::uint64_t head, std::uint64_t source, std::uint64_t offset) {
+    return near_.write_with_notify({bytes.data(), head}, {bytes.data(), source}, target_, offset, 1)
+        .wait(kHang);
+  };
+  EXPECT_CODE(kInvalidArgument, write(kMaxHeadBytes + 1, 1, 0));
+  EXPECT_CODE(kOutOfRange, write(500, 501, 0));
+  EXPECT_CODE(kOutOfRange, write(1, 0, 1000));
+  EXPECT_OK(write(500, 500, 0));
+}
+
 FARWRITE_EVERY_FABRIC(Transfers);
 FARWRITE_EVERY_FABRIC(ManyPeers);
 

@@ -152,5 +152,21 @@ TEST(Completion, OutlivesWhoeverMadeIt) {
   EXPECT_EQ(completion.wait().code(), StatusCode::kPeerDead);
 }
 
+TEST(Completion, TellsWhenItIsSettledAndNotWhenTheWaitingEnds) {
+  auto state = std::make_shared<core::CompletionState>();
+  const Completion completion(state);
+  int settled = 0;
+  completion.on_settled([&](const Status& status) {
+    EXPECT_EQ(status.code(), StatusCode::kCancelled);
+    ++settled;
+  });
+  completion.cancel();
+  EXPECT_EQ(settled, 0);
+  state->finish(Status());
+  EXPECT_EQ(settled, 1);
+  completion.on_settled([&](const Status&) { ++settled; });
+  EXPECT_EQ(settled, 2);
+}
+
 }  // namespace
 }  // namespace farwrite

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farwrite import trace
 from farwrite.bench import memory, p2p
 from farwrite.bench.machine import busy_note, load, machine
 from farwrite.bench.plan import (
     DEFAULT_SIZES,
+    FABRIC_OPS,
     MEMORY_PER_POOL,
     MIB,
     OPS,
@@ -55,7 +57,11 @@ def _add_p2p(kinds: Subparsers) -> None:
         " (one row, sizes do not matter); alias: a notification, then a view of the sender's"
         " memory.",
     )
-    parser.add_argument("--fabric", default="shm", help="shm (default)")
+    parser.add_argument(
+        "--fabric",
+        default="shm",
+        help="shm (default): beside the machine's memory; tcp: beside plain sockets",
+    )
     parser.add_argument(
         "--sizes",
         type=_sizes,
@@ -86,6 +92,7 @@ def _add_p2p(kinds: Subparsers) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    trace.add_option(parser)
     parser.set_defaults(run=run_p2p)
 
 
@@ -112,7 +119,11 @@ def run_p2p(arguments: argparse.Namespace) -> int:
         sizes = tuple(size for size in sizes if size <= affordable // 2)
     plan = Plan(
         fabric=arguments.fabric,
-        ops=tuple(dict.fromkeys(op for ops in arguments.op or [OPS] for op in ops)),
+        ops=tuple(
+            dict.fromkeys(
+                op for ops in arguments.op or [FABRIC_OPS.get(arguments.fabric, OPS)] for op in ops
+            )
+        ),
         sizes=tuple(dict.fromkeys(sizes)),
         wait=arguments.wait,
         lanes=arguments.lanes,

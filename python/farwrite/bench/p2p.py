@@ -236,6 +236,12 @@ def _row(measurement: Measurement, plan: Plan) -> Row:
         "gb_s_read": _digits(statistics.median(ours.gb_s_read)),
         "copies": round(ours.copies, 3),
         "registrations": ours.registrations,
+        "ratio_unread": _digits(
+            statistics.median(
+                mine / best if best else 0.0
+                for mine, best in zip(ours.gb_s, limit.gb_s, strict=True)
+            )
+        ),
         "limit_gb_s": _digits(statistics.median(limit.gb_s)),
         "limit_gb_s_read": _digits(statistics.median(limit.gb_s_read)),
         "limit_p50_us": _digits(statistics.median(limit.samples_us)),
@@ -257,11 +263,17 @@ def _row(measurement: Measurement, plan: Plan) -> Row:
         "limit_transfers_per_s": round(statistics.median(limit.transfers_s)),
         "cpu_s_per_gb": _digits(statistics.median(ours.cpu_s_per_gb)),
         "limit_cpu_s_per_gb": _digits(statistics.median(limit.cpu_s_per_gb)),
-        "limit_kernel": measurement.kernel or "memcpy",
+        "limit_kernel": _limit_kind(measurement),
         "first_us": _digits(measurement.first_us or 0.0),
         "slots": case.slots,
         "rounds": plan.rounds,
     }
+
+
+def _limit_kind(measurement: Measurement) -> str:
+    if measurement.case.fabric == "tcp":
+        return _farwrite.BENCH_SOCKET_TUNING
+    return measurement.kernel or "memcpy"
 
 
 class _Steps:

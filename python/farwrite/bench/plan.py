@@ -16,6 +16,8 @@ from farwrite.units import format_size
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 OPS = ("write", "read", "notify", "alias")
+FABRIC_OPS = {"shm": OPS, "tcp": ("write", "read", "notify")}
+"""What can be measured over a fabric; an alias needs one that maps the peer's memory."""
 DEFAULT_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 QUICK_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB)
 POOL_BYTES = GIB
@@ -43,14 +45,17 @@ class Plan:
     quick: bool
 
     def __post_init__(self) -> None:
-        if self.fabric != "shm":
+        if self.fabric not in FABRIC_OPS:
             raise InvalidArgument(
                 f"bench p2p: fabric '{self.fabric}' cannot be measured between two processes;"
-                " use --fabric shm"
+                f" use --fabric {' or '.join(FABRIC_OPS)}"
             )
         for op in self.ops:
-            if op not in OPS:
-                raise InvalidArgument(f"bench p2p: no operation '{op}'; use {', '.join(OPS)}")
+            if op not in FABRIC_OPS[self.fabric]:
+                raise InvalidArgument(
+                    f"bench p2p: no operation '{op}' over {self.fabric};"
+                    f" use {', '.join(FABRIC_OPS[self.fabric])}"
+                )
         if self.wait not in ("poll", "block"):
             raise InvalidArgument(f"bench p2p: --wait {self.wait}; use poll or block")
         if not 1 <= self.lanes <= BENCH_MAX_LANES:
@@ -91,6 +96,7 @@ class Case:
     slots: int
     block: bool
     quick: bool
+    fabric: str = "shm"
 
     @property
     def phase_size(self) -> int:
@@ -105,7 +111,9 @@ class Case:
     @property
     def best_kernel_limit(self) -> bool:
         """Whether the limit depends on the copy kernel."""
-        return self.op in ("write", "read") and self.size >= STREAMING_BYTES
+        return (
+            self.fabric == "shm" and self.op in ("write", "read") and self.size >= STREAMING_BYTES
+        )
 
     def latency_transfers(self) -> int:
         """How many transfers one at a time."""
@@ -137,6 +145,10 @@ class Case:
 
     def target(self) -> tuple[str, float] | None:
         """Give the figure that `ratio` should reach, as (">=" or "<=", figure)."""
+        if self.fabric == "tcp":
+            if self.op == "write" and self.large:
+                return (">=", 0.8)
+            return ("<=", 1.5) if self.op == "write" and self.size == 8 else None
         if self.op == "write" and self.large:
             return (">=", 0.9)
         if self.op == "notify" or (self.op == "write" and self.size == 8):
@@ -154,5 +166,5 @@ def cases(plan: Plan, op: str) -> list[Case]:
         slots = bench_slots(max(size, 8), lanes, plan.pool_bytes)
         window = min(plan.window, slots // lanes)
         block = plan.wait == "block"
-        made.append(Case(op, size, lanes, window, slots, block, plan.quick))
+        made.append(Case(op, size, lanes, window, slots, block, plan.quick, plan.fabric))
     return made

@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint64_t kLookBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kLookFrames = 512;
 constexpr std::size_t kScratchBytes = 64 * 1024;
+constexpr std::uint64_t kLargePayload = 64 * 1024;
 
 // For what is thrown away. Nobody reads it.
 std::byte* scratch() {
@@ -53,7 +54,10 @@ core::ByteStream::Moved LaneReceiver::receive(std::size_t& offered) {
   std::memmove(stage_.data(), stage_.data() + consumed_, staged_ - consumed_);
   staged_ -= consumed_;
   consumed_ = 0;
-  iovec rest{stage_.data() + staged_, stage_.size() - staged_};
+  // Behind a large payload comes another one, mostly: its header alone is staged, so that all of
+  // the payload goes straight into place.
+  const std::size_t room = large_ ? kFrameHeaderBytes : stage_.size();
+  iovec rest{stage_.data() + staged_, room - std::min(staged_, room)};
   if (!in_frame_) {
     offered = rest.iov_len;
     const core::ByteStream::Moved moved = stream_.receive(&rest, 1);
@@ -99,6 +103,7 @@ Status LaneReceiver::handle_staged(FrameHandler& handler) {
       destination_ = Destination();
     }
     in_frame_ = false;
+    large_ = total_ >= kLargePayload;
     ++frames_;
     FARWRITE_RETURN_IF_ERROR(handler.finish(header_, std::move(body_)));
     body_ = {};

@@ -51,8 +51,8 @@ class LaneReceiver {
   // When it returns, no byte lands under this grant any more.
   void forget(std::uint64_t key);
 
-  // Payload bytes that came with the header before them, and had to be copied: at most kStageBytes
-  // a frame. Counted per frame.
+  // Frames whose payload came with the bytes before it, at least in part, and was copied into place:
+  // small ones, and at most kStageBytes of a large one that nothing large was just before.
   std::uint64_t copies() const { return copies_.value(); }
 
  private:
@@ -70,6 +70,7 @@ class LaneReceiver {
   std::size_t consumed_ = 0;  // of those, handled
 
   bool in_frame_ = false;
+  bool large_ = false;       // the last frame's payload was
   FrameHeader header_;
   bool collects_ = false;    // into body_
   std::uint64_t total_ = 0;  // payload bytes of the frame

@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite.bench.tensor.graph import OpenCase
-from farwrite.bench.tensor.plan import Close, Connect, Look, Open, Refused, Steps, Taken
+from farwrite.bench.tensor.plan import RAW, Close, Connect, Look, Open, Refused, Steps, Taken
+from farwrite.bench.tensor.raw import RawCase
 from farwrite.cluster import child
 from farwrite.cluster.readings import read
 
@@ -22,7 +23,7 @@ def _main(control: Connection) -> None:
     tf: Any = importlib.import_module("tensorflow")
     control.send(read(TASK))
     targets: dict[str, str] = {}
-    opened: dict[str, OpenCase] = {}
+    opened: dict[str, OpenCase | RawCase] = {}
     values = itertools.count(1)
     while True:
         order = control.recv()
@@ -31,8 +32,11 @@ def _main(control: Connection) -> None:
             if isinstance(order, Connect):
                 targets = order.targets
             elif isinstance(order, Open):
-                opened[order.transport] = OpenCase(
-                    tf, order.transport, targets[order.transport], order.case, float(next(values))
+                key, number = order.transport, next(values)
+                opened[key] = (
+                    RawCase(targets[key], order.case, number)
+                    if key == RAW.key
+                    else OpenCase(tf, key, targets[key], order.case, float(number))
                 )
             elif isinstance(order, Steps):
                 answer = Taken(opened[order.transport].take(order.empty, order.count))

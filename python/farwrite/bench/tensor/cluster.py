@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from farwrite.bench.tensor.plan import LOCAL, TRANSPORTS, Connect, Look
+from farwrite.bench.tensor.plan import LOCAL, RAW, TRANSPORTS, Connect, Look
 from farwrite.cluster import seat
 from farwrite.cluster.process import Task, free_addresses
 from farwrite.cluster.readings import Readings
@@ -36,13 +36,14 @@ class Bench:
 
 
 @contextlib.contextmanager
-def bench(transports: Sequence[str], logs: Path) -> Iterator[Bench]:
-    """Start everything, and end it."""
+def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> Iterator[Bench]:
+    """Start everything, and end it. `fabric`: what Farwrite must use."""
+    forced = {} if fabric is None else {"FARWRITE_FABRIC": fabric}
     with contextlib.ExitStack() as stack:
         servers: dict[str, list[Task]] = {}
         targets = {}
         for key in transports:
-            jobs = ["worker"] if key == LOCAL.key else ["ps", "worker"]
+            jobs = ["worker"] if key in (LOCAL.key, RAW.key) else ["ps", "worker"]
             addresses = dict(zip(jobs, free_addresses(len(jobs)), strict=True))
             cluster = {job: [address] for job, address in addresses.items()}
             targets[key] = f"grpc://{addresses['worker']}"
@@ -52,8 +53,10 @@ def bench(transports: Sequence[str], logs: Path) -> Iterator[Bench]:
                 task = stack.enter_context(
                     Task(
                         f"{key} {job}",
-                        "farwrite.cluster.server",
-                        transport.environment,
+                        "farwrite.bench.tensor.raw"
+                        if key == RAW.key
+                        else "farwrite.cluster.server",
+                        {**transport.environment, **forced},
                         logs / f"{key}-{job}.log",
                     )
                 )

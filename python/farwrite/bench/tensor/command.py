@@ -18,14 +18,18 @@ from farwrite.bench.tensor.plan import (
     CHAIN_HOPS,
     CONSUMERS,
     DEFAULT_SIZES,
+    FABRICS,
     GRPC_LIMIT,
     MEMORY_PER_SIZE,
+    RAW,
+    TCP_MEMORY_PER_SIZE,
     TRANSPORTS,
     Case,
     TensorPlan,
 )
+from farwrite.bench.tensor.raw import tuning
 from farwrite.bench.tensor.run import run as measure
-from farwrite.bench.tensor.tables import HEADERS, cells, failures, picture
+from farwrite.bench.tensor.tables import HEADERS, against_raw, cells, failures, picture
 from farwrite.cluster.plugin import make_ready
 from farwrite.cluster.transport import require
 from farwrite.info import memory_available
@@ -44,6 +48,8 @@ NOTES = (
     " bench p2p does, so small ones stay in the caches, on every transport.",
     "of local: the step, of the same graph's inside one process. same control: the same after"
     " adding to the latter what an empty step of two tasks takes more than one of a single task.",
+    "of raw: the bandwidth, as a share of what one tuned socket reaches with the same bytes in the"
+    " same rounds. added: less the empty step, which for the raw socket is an answer of one byte.",
     "gRPC as TensorFlow sets it up: messages of up to 2 GB, no compression; a thread a core in"
     " every server, on every transport; graph optimizers off, so that the graph runs as written.",
 )
@@ -58,7 +64,17 @@ def add_parser(kinds: Subparsers) -> None:
         " processes. slice takes one element of it, reduce_max reads all of it. Needs TensorFlow.",
     )
     parser.add_argument("--sizes", type=_sizes, default=DEFAULT_SIZES, metavar="4K,64M,...")
-    parser.add_argument("--transport", choices=TRANSPORTS, action="append", help="(default: all)")
+    parser.add_argument(
+        "--transport",
+        choices=TRANSPORTS,
+        action="append",
+        help="(default: all, raw only with --fabric tcp)",
+    )
+    parser.add_argument(
+        "--fabric",
+        choices=FABRICS,
+        help="force Farwrite's fabric; tcp is measured beside a raw socket (default: its choice)",
+    )
     parser.add_argument("--consumer", choices=CONSUMERS, action="append", help="(default: all)")
     parser.add_argument(
         "--chain",
@@ -82,8 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table, write the files; 1 if a transport failed at something."""
     require("farwrite bench tensor", "tensorflow")
     averages = load()
-    transports = tuple(key for key in TRANSPORTS if key in (arguments.transport or TRANSPORTS))
-    sizes = affordable(arguments.sizes, transports, memory_available())
+    chosen = arguments.transport or [
+        key for key in TRANSPORTS if key != RAW.key or arguments.fabric == "tcp"
+    ]
+    transports = tuple(key for key in TRANSPORTS if key in chosen)
+    over_tcp = arguments.fabric == "tcp"
+    sizes = affordable(arguments.sizes, transports, memory_available(), over_tcp=over_tcp)
     notes = [note for note in [busy_note(averages)] if note]
     if dropped := set(arguments.sizes) - set(sizes):
         notes.append(f"memory does not allow {', '.join(map(format_size, sorted(dropped)))}")
@@ -92,13 +112,17 @@ def run(arguments: argparse.Namespace) -> int:
             f"stock gRPC is left out from {format_size(GRPC_LIMIT)} on: it cannot send a message of"
             " that size, and the step would not end"
         )
+    if RAW.key in transports:
+        notes.append(tuning())
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
     consumers = arguments.consumer or CONSUMERS
     cases = [Case(consumer, size) for consumer in consumers for size in sizes if size]
     if arguments.chain:
         cases.append(Case(CHAIN, CHAIN_BYTES))
-    plan = TensorPlan(transports, tuple(cases), max(arguments.rounds, 1), arguments.seconds)
+    plan = TensorPlan(
+        transports, tuple(cases), max(arguments.rounds, 1), arguments.seconds, arguments.fabric
+    )
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:
@@ -110,12 +134,13 @@ def run(arguments: argparse.Namespace) -> int:
             bar.clear()
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(cells(rows)))))
-    for line in (*failures(rows), *NOTES):
+    for line in (*failures(rows), *against_raw(rows), *NOTES):
         print(f"\n{line}")
     facts = {
         "machine": machine(),
         "load": averages,
         "notes": [*notes, *NOTES],
+        "fabric": plan.fabric,
         "rounds": plan.rounds,
         "rows": rows,
     }
@@ -126,12 +151,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(row["error"] for row in rows) else 0
 
 
-def affordable(sizes: Sequence[int], transports: Sequence[str], available: int) -> list[int]:
+def affordable(
+    sizes: Sequence[int], transports: Sequence[str], available: int, *, over_tcp: bool = False
+) -> list[int]:
     """Leave out the sizes for which `available` bytes do not suffice."""
 
     def needed(size: int) -> float:
         taking_part = (key for key in transports if key != "grpc" or size < GRPC_LIMIT)
-        return size * sum(MEMORY_PER_SIZE[key] for key in taking_part)
+        return size * sum(
+            MEMORY_PER_SIZE[key]
+            + (TCP_MEMORY_PER_SIZE if over_tcp and not TRANSPORTS[key].stock else 0.0)
+            for key in taking_part
+        )
 
     return [size for size in sizes if needed(size) <= max(available - SPARE_BYTES, 0)]
 

@@ -10,7 +10,12 @@ from farwrite.cluster.transport import FARWRITE, GRPC, STAGED, STOCK_PROTOCOL, T
 
 LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
 """Producer and consumer in one server: what the computation alone takes."""
-TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE, LOCAL)}
+RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
+"""No TensorFlow: the same bytes through one tuned socket, the limit of a fabric between hosts."""
+TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE, LOCAL, RAW)}
+FABRICS = ("shm", "tcp")
+RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
+"""What Farwrite over tcp should reach of the raw socket, and from which size on."""
 
 SLICE = "slice"
 REDUCE_MAX = "reduce_max"
@@ -26,8 +31,10 @@ DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
 CHAIN_HOPS = 20
 CHAIN_BYTES = 256
 
-MEMORY_PER_SIZE = {"grpc": 4.0, "staged": 2.5, "farwrite": 1.5, "local": 1.5}
+MEMORY_PER_SIZE = {"grpc": 4.0, "staged": 2.5, "farwrite": 1.5, "local": 1.5, "raw": 2.0}
 """What a transport's servers hold at once, in tensors."""
+TCP_MEMORY_PER_SIZE = 1.0
+"""And more of it where the consumer's task has bytes of its own."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class Case:
         """Whether `transport` can do it, and has something to say to it."""
         if transport == GRPC.key:
             return self.size < GRPC_LIMIT
+        if transport == RAW.key:
+            return self.consumer == SLICE  # which does not compute with the bytes either
         return transport != LOCAL.key or self.consumer == REDUCE_MAX
 
 
@@ -55,6 +64,8 @@ class TensorPlan:
     """At most; each transport has one turn a round."""
     case_seconds: float
     """About how long a case may take; at least `FEWEST_ROUNDS` are run, though."""
+    fabric: str | None = None
+    """The fabric that Farwrite must use; None leaves the choice to it."""
 
 
 FEWEST_ROUNDS = 5

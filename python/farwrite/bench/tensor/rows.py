@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from farwrite.bench.tensor.plan import LOCAL, TRANSPORTS, Block, Case
+from farwrite.bench.tensor.plan import LOCAL, RAW, TRANSPORTS, Block, Case
 from farwrite.cluster.readings import spent
 
 RESAMPLES = 2000
@@ -18,7 +18,12 @@ Row = dict[str, Any]
 
 
 def make_row(
-    case: Case, transport: str, blocks: Sequence[Block], local: Sequence[Block] | None, load: float
+    case: Case,
+    transport: str,
+    blocks: Sequence[Block],
+    local: Sequence[Block] | None,
+    load: float,
+    raw: Sequence[Block] | None = None,
 ) -> Row:
     """Sum up one transport's blocks of one case.
 
@@ -28,6 +33,9 @@ def make_row(
         The same case inside one process, round by round, if that was measured. ``vs_local`` is the
         ratio of the steps; ``vs_local_same_control`` first adds to the local step what an empty
         step of two tasks takes more than one of a single task: no tensor is to blame for that.
+    raw : sequence of Block, optional
+        The same bytes through a raw socket. ``of_raw`` is the bandwidth reached, as a share of its:
+        the median over the rounds of what the bytes add there over what the tensor adds here.
     """
     totals = [spent(block.before, block.after) for block in blocks]
     steps = sum(len(block.full) for block in blocks)
@@ -49,6 +57,7 @@ def make_row(
         "load": round(load, 2),
         "vs_local": None,
         "vs_local_same_control": None,
+        "of_raw": None,
         "rounds": len(blocks),
         "error": None,
     }
@@ -56,7 +65,15 @@ def make_row(
         row["vs_local"] = round(_median_ratio(blocks, local, 0.0), 3)
         control = row["empty_step_ms"] / 1e3 - median_ms([block.empty for block in local]) / 1e3
         row["vs_local_same_control"] = round(_median_ratio(blocks, local, control), 3)
+    if raw and transport != RAW.key:
+        shares = [_added(theirs) / _added(ours) for ours, theirs in zip(blocks, raw, strict=False)]
+        row["of_raw"] = round(statistics.median(shares), 3)
     return row
+
+
+def _added(block: Block) -> float:
+    """Return the seconds a tensor adds in this block; never nothing, so that it can divide."""
+    return max(statistics.median(block.full) - statistics.median(block.empty), 1e-9)
 
 
 def _median_ratio(mine: Sequence[Block], local: Sequence[Block], control: float) -> float:
@@ -75,7 +92,9 @@ def failed_row(case: Case, transport: str, error: str, load: float) -> Row:
         "fabric": fabric(transport, []),
         "consumer": case.consumer,
         "size": case.size,
-        **dict.fromkeys((*nothing, "grpc_tensor_calls", "vs_local", "vs_local_same_control")),
+        **dict.fromkeys(
+            (*nothing, "grpc_tensor_calls", "vs_local", "vs_local_same_control", "of_raw")
+        ),
         "steps": 0,
         "load": round(load, 2),
         "error": error,
@@ -115,5 +134,5 @@ def fabric(transport: str, seen: Sequence[str]) -> str:
     if transport == LOCAL.key:
         return "none"
     if TRANSPORTS[transport].stock:
-        return "tcp"
+        return "tcp"  # gRPC's, and the raw socket's
     return "+".join(sorted(set(seen))) or "unknown"

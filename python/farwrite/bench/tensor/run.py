@@ -41,7 +41,7 @@ def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
-    with bench(plan.transports, logs) as processes:
+    with bench(plan.transports, logs, plan.fabric) as processes:
         for number, case in enumerate(plan.cases):
             label = f"{case.consumer} {format_size(case.size)}"
 
@@ -81,11 +81,11 @@ def _measure(
                 errors[key] = str(refusal)
     for key in opened:
         _order(processes, Close(key))
-    local = blocks.get("local")
+    local, raw = blocks.get("local"), blocks.get("raw")
     return [
         failed_row(case, key, errors[key], load)
         if key in errors
-        else make_row(case, key, blocks[key], local, load)
+        else make_row(case, key, blocks[key], local, load, raw)
         for key in keys
     ]
 

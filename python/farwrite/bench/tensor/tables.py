@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from farwrite.bench.tensor.plan import CHAIN, CONSUMERS, TRANSPORTS
+from farwrite.bench.tensor.plan import (
+    CHAIN,
+    CONSUMERS,
+    LOCAL,
+    RAW,
+    RAW_TARGET,
+    RAW_TARGET_FROM,
+    TRANSPORTS,
+)
 from farwrite.bench.tensor.rows import Row
+from farwrite.cluster.transport import FARWRITE
 from farwrite.report.chart import Look, Series, beside, lines, standalone
 from farwrite.units import format_size
 
+_LIMITS = (LOCAL.key, RAW.key)
 HEADERS = (
     "consumer",
     "size",
@@ -21,6 +31,7 @@ HEADERS = (
     "of grpc",
     "of local",
     "same control",
+    "of raw",
     "copies",
     "socket bytes",
 )
@@ -32,7 +43,7 @@ def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     for row in rows:
         named = (row["consumer"], format_size(row["size"]), row["transport"], row["fabric"])
         if row["error"] is not None:
-            yield (*named, "failed", *["-"] * 8)
+            yield (*named, "failed", *["-"] * 9)
             continue
         low, high = row["added_us_ci"]
         grpc = stock.get((row["consumer"], row["size"]))
@@ -42,9 +53,10 @@ def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
             f"{row['empty_step_ms']:.3f}",
             f"{row['added_us']:.0f}",
             f"{low:.0f} to {high:.0f}",
-            f"{row['added_us'] / grpc:.3f}" if grpc and row["transport"] != "local" else "-",
+            f"{row['added_us'] / grpc:.3f}" if grpc and row["transport"] not in _LIMITS else "-",
             f"{row['vs_local']:.2f}" if row["vs_local"] else "-",
             f"{row['vs_local_same_control']:.2f}" if row["vs_local"] else "-",
+            f"{row['of_raw']:.2f}" if row["of_raw"] is not None else "-",
             "-" if row["copies"] is None else f"{row['copies']:g}",
             f"{row['socket_bytes']:.0f}",
         )
@@ -56,6 +68,19 @@ def failures(rows: Sequence[Row]) -> Iterator[str]:
         if row["error"] is not None:
             what = f"{row['transport']}, {row['consumer']}, {format_size(row['size'])}"
             yield f"{what}: {row['error'].splitlines()[0][:300]}"
+
+
+def against_raw(rows: Sequence[Row]) -> Iterator[str]:
+    """Say what Farwrite reached of the raw socket, where it was measured beside it."""
+    for row in rows:
+        share = row.get("of_raw")
+        if share is None or row["transport"] != FARWRITE.key or row["size"] < RAW_TARGET_FROM:
+            continue
+        met = "" if share >= RAW_TARGET else ", missed"
+        yield (
+            f"{row['consumer']} {format_size(row['size'])}: {share:.2f} of the raw socket"
+            f" (wanted {RAW_TARGET}{met})"
+        )
 
 
 def picture(rows: Sequence[Row]) -> str:

@@ -1,0 +1,164 @@
+#include "farwrite/tensor.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+using Receiver = Held<TensorReceiver>;
+using Sender = Held<TensorSender>;
+using Dims = std::vector<std::uint64_t>;
+// The bytes, dtype, dims, sequence, and how they came.
+using TensorTuple = nb::typed<nb::tuple, ReadOnlyBytesArray, std::string, Dims, std::uint64_t,
+                              std::string>;
+
+EdgeKind parse_kind(const std::string& name) {
+  for (const EdgeKind kind : {EdgeKind::kStatic, EdgeKind::kBounded, EdgeKind::kDynamic}) {
+    if (name == to_string(kind)) return kind;
+  }
+  raise(Status(StatusCode::kInvalidArgument,
+               "kind '" + name + "' of edge is unknown; use 'static', 'bounded' or 'dynamic'"));
+}
+
+Receiver* open_receiver(Held<Channel>& channel, const std::string& name, const std::string& kind,
+                        std::string dtype, std::uint32_t item_bytes, Dims dims,
+                        std::uint64_t max_bytes, std::uint32_t slots, std::uint32_t lane,
+                        bool copy) {
+  ReceiverOptions options;
+  options.kind = parse_kind(kind);
+  options.spec = {std::move(dtype), item_bytes, std::move(dims)};
+  options.max_bytes = max_bytes;
+  options.slots = slots;
+  options.lane = lane;
+  options.copy_offers = copy;
+  return new Receiver(value_or_raise(
+      without_gil([&] { return TensorReceiver::open(*channel, name, options); })));
+}
+
+TensorTuple to_tuple(ReceivedTensor tensor) {
+  const auto* const data = reinterpret_cast<const std::uint8_t*>(tensor.data());
+  const std::uint64_t size = tensor.size();
+  const TensorSpec spec = tensor.spec();
+  const std::uint64_t sequence = tensor.sequence();
+  const std::string arrival(to_string(tensor.arrival()));
+  return nb::make_tuple(view_bytes<ReadOnlyBytesArray>(data, size, std::move(tensor)), spec.dtype,
+                        spec.dims, sequence, arrival);
+}
+
+TensorTuple receive(Receiver& receiver, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  return to_tuple(value_or_raise(wait_in_slices(
+      limit, [&](std::chrono::nanoseconds slice) { return receiver->receive(slice); })));
+}
+
+std::optional<TensorTuple> try_receive(Receiver& receiver) {
+  auto taken = value_or_raise(without_gil([&] { return receiver->try_receive(); }));
+  if (!taken.has_value()) return std::nullopt;
+  return to_tuple(*std::move(taken));
+}
+
+// Whether there is something to take or to be told; from any thread, without looking for signals.
+bool wait_arrival(Receiver& receiver, double timeout) {
+  const auto limit = to_timeout(timeout);
+  const Status waited = without_gil([&] { return receiver->wait(limit); });
+  if (waited.code() == StatusCode::kDeadlineExceeded) return false;
+  raise_if_error(waited);
+  return true;
+}
+
+Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::string& name,
+                    std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  return new Sender(
+      value_or_raise(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) {
+        return TensorSender::open(*device, *channel, name, slice);
+      })));
+}
+
+// Always without the GIL: a thread that holds the edge may want it, to end another operation.
+Completion send(Sender& sender, nb::handle source, std::string dtype, std::uint32_t item_bytes,
+                Dims dims) {
+  const Buffer buffer = Buffer::readable(source);
+  const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
+  return without_gil([&] { return sender->send(spec, buffer.bytes()); });
+}
+
+template <typename End>
+nb::dict stats(End& end) {
+  const TensorStats stats = without_gil([&] { return end->stats(); });
+  nb::dict result;
+  result["pushed"] = stats.pushed;
+  result["offered"] = stats.offered;
+  result["offers_no_slot"] = stats.offers_no_slot;
+  result["staged"] = stats.staged;
+  result["aliased"] = stats.aliased;
+  result["read"] = stats.read;
+  result["allocations"] = stats.allocations;
+  result["registrations"] = stats.registrations;
+  result["requests"] = stats.requests;
+  result["dropped_stale"] = stats.dropped_stale;
+  result["dropped_malformed"] = stats.dropped_malformed;
+  result["dropped_offers"] = stats.dropped_offers;
+  result["dropped_unseen"] = stats.dropped_unseen;
+  result["grants"] = stats.grants;
+  result["revoked"] = stats.revoked;
+  result["slots_free"] = stats.slots_free;
+  result["slots_granted"] = stats.slots_granted;
+  result["slots_landed"] = stats.slots_landed;
+  result["slots_viewed"] = stats.slots_viewed;
+  return result;
+}
+
+}  // namespace
+
+void bind_tensor(nb::module_& module) {
+  nb::class_<Receiver>(module, "TensorReceiver")
+      .def_static("open", &open_receiver, nb::arg("channel"), nb::arg("name"), nb::arg("kind"),
+                  nb::arg("dtype"), nb::arg("item_bytes"), nb::arg("dims"), nb::arg("max_bytes"),
+                  nb::arg("slots"), nb::arg("lane"), nb::arg("copy"))
+      .def("receive", &receive, nb::arg("timeout").none())
+      .def("try_receive", &try_receive)
+      .def("wait", &wait_arrival, nb::arg("timeout"))
+      .def("reset",
+           [](Receiver& receiver) {
+             raise_if_error(without_gil([&] { return receiver->reset(); }));
+           })
+      .def("stats", &stats<Receiver>)
+      .def(
+          "close",
+          [](Receiver& receiver, std::optional<double> timeout) {
+            const auto limit = to_timeout(timeout);
+            raise_if_error(without_gil([&] { return receiver->close(limit); }));
+          },
+          nb::arg("timeout").none());
+
+  nb::class_<Sender>(module, "TensorSender")
+      .def_static("open", &open_sender, nb::arg("device"), nb::arg("channel"), nb::arg("name"),
+                  nb::arg("timeout").none())
+      .def("kind", [](const Sender& sender) { return std::string(to_string(sender->kind())); })
+      .def("dtype", [](const Sender& sender) { return sender->announced().dtype; })
+      .def("dims", [](const Sender& sender) { return sender->announced().dims; })
+      .def("send", &send, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
+           nb::arg("dims"))
+      .def("stats", &stats<Sender>)
+      .def("close", [](Sender& sender) {
+        raise_if_error(without_gil([&] { return sender->close(); }));
+      });
+}
+
+}  // namespace farwrite::python

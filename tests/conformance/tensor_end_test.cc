@@ -1,0 +1,140 @@
+// How edges end: by the receiver, by the sender, with the channel, or because the peer is no peer.
+#include "conformance/tensor_fixture.h"
+
+namespace farwrite {
+namespace {
+
+class TensorEnds : public Tensors {};
+
+TEST_P(TensorEnds, WhatWasSentIsReceivedAfterTheSenderHasClosed) {
+  const TensorSpec spec = bytes_spec({1000});
+  Edge edge = open_edge("sender", static_edge(spec));
+  ASSERT_TRUE(edge.sender.valid());
+  for (std::uint32_t step = 1; step <= 5; ++step) ASSERT_OK(send(edge.sender, spec, step));
+  ASSERT_OK(edge.sender.close());
+  ASSERT_OK(edge.sender.close());
+  EXPECT_CODE(kFailedPrecondition, send(edge.sender, spec, 6));
+  for (std::uint32_t step = 1; step <= 5; ++step) {
+    EXPECT_TRUE(take(edge.receiver, spec, step).valid());
+  }
+  const Status over = edge.receiver.receive(kHang).status();
+  EXPECT_CODE(kUnavailable, over);
+  EXPECT_NE(over.message().find("\"sender\""), std::string::npos) << over.message();
+  EXPECT_CODE(kUnavailable, edge.receiver.try_receive().status());
+}
+
+TEST_P(TensorEnds, ASenderThatIsDroppedCloses) {
+  Edge edge = open_edge("dropped", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid());
+  ASSERT_OK(send(edge.sender, bytes_spec({8}), 1));
+  edge.sender = TensorSender();
+  EXPECT_TRUE(take(edge.receiver, bytes_spec({8}), 1).valid());
+  EXPECT_CODE(kUnavailable, edge.receiver.receive(kHang).status());
+}
+
+TEST_P(TensorEnds, AfterTheReceiverHasClosedSendingFailsAndTheNameIsFree) {
+  const TensorSpec spec = bytes_spec({1000});
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    Edge edge = open_edge("again", static_edge(spec));
+    ASSERT_TRUE(edge.sender.valid());
+    ASSERT_OK(send(edge.sender, spec, 1));
+    ASSERT_TRUE(take(edge.receiver, spec, 1).valid());
+    ASSERT_OK(edge.receiver.close(kHang));
+    EXPECT_CODE(kCancelled, edge.receiver.receive(kHang).status());
+    EXPECT_CODE(kFailedPrecondition, edge.receiver.reset());
+    Status refused;
+    EXPECT_TRUE(eventually([&] {
+      refused = send(edge.sender, spec, 2);
+      return refused.code() == StatusCode::kUnavailable;
+    })) << refused.to_string();
+  }
+}
+
+TEST_P(TensorEnds, ClosingAReceiverEndsItsWaiters) {
+  Edge edge = open_edge("waiters", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid());
+  std::vector<std::future<Status>> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.push_back(std::async(std::launch::async,
+                                 [&] { return edge.receiver.receive(kForever).status(); }));
+  }
+  ASSERT_OK(edge.receiver.close(kHang));
+  for (auto& waiter : waiters) EXPECT_CODE(kCancelled, waiter.get());
+}
+
+TEST_P(TensorEnds, WithTheChannelEveryEdgeEndsAfterWhatHasArrived) {
+  const TensorSpec spec = bytes_spec({2000});
+  Edge pushed = open_edge("pushed", static_edge(spec));
+  Edge offered = open_edge("offered", ReceiverOptions());
+  ASSERT_TRUE(pushed.sender.valid() && offered.sender.valid());
+  ASSERT_OK(send(pushed.sender, spec, 1));
+  ASSERT_OK(send(offered.sender, spec, 2));
+  ASSERT_TRUE(take(pushed.receiver, spec, 1).valid());
+  auto waiting = std::async(std::launch::async, [&] {
+    EXPECT_TRUE(take(offered.receiver, spec, 2).valid());
+    return offered.receiver.receive(kForever).status();
+  });
+  EXPECT_TRUE(eventually([&] { return offered.receiver.stats().offered == 1; }));
+  ASSERT_OK(near_.close(kHang));
+  EXPECT_CODE(kUnavailable, waiting.get());
+  EXPECT_CODE(kUnavailable, pushed.receiver.receive(kHang).status());
+  EXPECT_CODE(kCancelled, send(pushed.sender, spec, 3));
+}
+
+TEST_P(TensorEnds, ARecordThatIsNoneEndsEveryEdgeWithAProtocolError) {
+  struct Forged {
+    std::uint32_t tag;
+    std::string message;
+  };
+  const std::vector<Forged> forged = {
+      {7, ""},                            // none of ours
+      {0xf1000001, "too short"},          // an edge
+      {0xf1000002, std::string(8, '\0')},  // no slots of an unknown edge
+      {0xf1000003, std::string(64, '\1')},
+      {0xf1000005, std::string(200, '\xff')},
+      {0xf1000006, std::string(9, '\0')},
+      {0xf1000099, "unknown"},
+  };
+  for (const Forged& record : forged) {
+    SCOPED_TRACE(record.tag);
+    ChannelPair pair = connect(near_device_, far_device_);
+    auto receiver = TensorReceiver::open(pair.far, "edge", static_edge(bytes_spec({8})));
+    ASSERT_OK(receiver);
+    ASSERT_OK(pair.near.send({record.message.data(), record.message.size()}, record.tag)
+                  .wait(kHang));
+    EXPECT_CODE(kProtocolError, receiver->receive(kHang).status());
+    EXPECT_CODE(kProtocolError, receiver->try_receive().status()) << "and stays so";
+    EXPECT_CODE(kProtocolError,
+                TensorReceiver::open(pair.far, "later", ReceiverOptions()).status());
+  }
+}
+
+TEST_P(TensorEnds, ALandingWithoutATensorIsDroppedAndItsSlotGrantedAgain) {
+  const TensorSpec spec = bytes_spec({8});
+  Edge edge = open_edge("forged landing", static_edge(spec));
+  ASSERT_TRUE(edge.sender.valid());
+  ASSERT_OK(near_.notify(0xf0ffffff).wait(kHang));  // of no slot
+  ASSERT_OK(near_.notify(0xf0000000).wait(kHang));  // of a slot that nothing was written into
+  ASSERT_TRUE(eventually([&] {
+    EXPECT_OK(edge.receiver.try_receive());
+    return edge.receiver.stats().dropped_malformed == 1;
+  }));
+  EXPECT_EQ(edge.receiver.stats().slots_granted, 2U);
+  expect_balance(edge.receiver);
+}
+
+TEST_P(TensorEnds, AHandlerOfTheUserIsAnErrorAndNoHang) {
+  Edge edge = open_edge("handler", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid());
+  ASSERT_OK(far_.on_notification([](const Notification&) {}));
+  EXPECT_CODE(kFailedPrecondition, edge.receiver.receive(kHang).status());
+  ASSERT_OK(far_.on_notification(nullptr));
+  ASSERT_OK(send(edge.sender, bytes_spec({8}), 1));
+  EXPECT_TRUE(take(edge.receiver, bytes_spec({8}), 1).valid());
+}
+
+FARWRITE_EVERY_FABRIC(TensorEnds);
+
+}  // namespace
+}  // namespace farwrite
