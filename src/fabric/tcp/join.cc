@@ -51,13 +51,14 @@ std::array<std::byte, JoinMessage::kBytes> JoinMessage::to_bytes() const {
 
 Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) {
   core::WireReader reader(bytes);
-  const bool right = reader.u32() == kMagic && reader.u16() == kJoin;
+  const bool magic = reader.u32() == kMagic;
+  const bool right = reader.u16() == kJoin && magic;
   JoinMessage message;
   message.lane = reader.u16();
   message.lanes = reader.u32();
   const ByteView proof = reader.bytes(message.proof.size());
-  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   if (!right) return not_this("the connection does not begin with a JOIN of this version");
+  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   std::copy_n(proof.data, proof.size, message.proof.begin());
   return message;
 }
@@ -77,12 +78,13 @@ std::array<std::byte, JoinedMessage::kBytes> JoinedMessage::to_bytes() const {
 
 Result<JoinedMessage> JoinedMessage::from_bytes(ByteView bytes) {
   core::WireReader reader(bytes);
-  const bool right = reader.u32() == kMagic && reader.u16() == kJoined;
+  const bool magic = reader.u32() == kMagic;
+  const bool right = reader.u16() == kJoined && magic;
   JoinedMessage message;
   message.lane = reader.u16();
   const ByteView proof = reader.bytes(message.proof.size());
-  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   if (!right) return not_this("the answer is no JOINED of this version");
+  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   std::copy_n(proof.data, proof.size, message.proof.begin());
   return message;
 }
