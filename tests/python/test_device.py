@@ -71,8 +71,8 @@ def test_a_bad_option_is_named(options: dict[str, object], named: str) -> None:
 
 
 def test_a_fabric_that_is_not_built_is_an_error() -> None:
-    with pytest.raises((fw.Unsupported, fw.Unavailable), match="tcp"):
-        fw.Device(fabrics=["tcp"])
+    with pytest.raises((fw.Unsupported, fw.Unavailable), match="verbs"):
+        fw.Device(fabrics=["verbs"])
 
 
 def test_every_option_has_a_place() -> None:
@@ -118,7 +118,8 @@ def test_counts_memory(device: fw.Device) -> None:
     stats = device.stats()
     assert stats.send.used >= array.nbytes
     assert stats.send.reserved >= stats.send.used
-    assert stats.registrations == stats.send.segments == 1
+    assert stats.send.segments == 1
+    assert stats.registrations == 2, "one with shm, one with tcp"
     del array
     gc.collect()
     assert device.stats().send.used == 0

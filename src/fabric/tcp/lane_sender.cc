@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/trace.h"
+
 namespace farwrite::fabric::tcp {
 namespace {
 
@@ -89,6 +91,7 @@ Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView head, By
   held_back_bytes_ += held.payload.size();
   held_back_.push_back(std::move(held));
   backlogged_.add();
+  core::trace_instant("backlogged", "tcp", peer_name_, header.length, 0, header.tag);
   return Status();
 }
 

@@ -152,7 +152,11 @@ void TcpLane::look() {
                                         "see whether the peer and the network are up");
   }
   end(reason);
-  link_.lane_ended(reason, look.broken.ok());
+  if (!look.broken.ok()) {
+    link_.lane_broken(reason);
+  } else if (!end_seen_) {
+    link_.lane_ended(index_, reason);
+  }
 }
 
 void TcpLane::hand_over(EventSink& sink, Progress& progress) {

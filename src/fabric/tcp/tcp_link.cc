@@ -175,14 +175,16 @@ void TcpLink::cut() {
   for (const auto& lane : lanes_) lane->shutdown();
 }
 
-void TcpLink::lane_ended(const Status& reason, bool dead) {
-  if (!dead) cut();
-  if (reported_.exchange(true) || observer_ == nullptr) return;
-  if (dead) {
-    observer_->on_peer_dead(reason);
-  } else {
-    observer_->on_link_error(reason);
-  }
+void TcpLink::lane_ended(std::uint32_t lane, const Status& reason) {
+  // The last lane may be one whose end nobody announces: the others' ends say whether the peer left
+  // in good order.
+  if (lane > 0 && lane + 1 == lanes_.size()) return;
+  if (observer_ != nullptr && !reported_.exchange(true)) observer_->on_peer_dead(reason);
+}
+
+void TcpLink::lane_broken(const Status& reason) {
+  cut();
+  if (observer_ != nullptr && !reported_.exchange(true)) observer_->on_link_error(reason);
 }
 
 LinkCounters TcpLink::counters() const {

@@ -58,7 +58,10 @@ class TcpLink final : public Link {
   // What a peer's write or read touches, or why it may not.
   Result<Destination> reach_write(const FrameHeader& header) const;
   Result<Destination> reach_read(const FrameHeader& header) const;
-  void lane_ended(const Status& reason, bool dead);
+  // The connection is over without a kEnd before: the peer is dead.
+  void lane_ended(std::uint32_t lane, const Status& reason);
+  // The peer broke the protocol.
+  void lane_broken(const Status& reason);
   Status error(StatusCode code, std::string_view operation, std::string_view cause,
                std::string_view remedy) const;
 
