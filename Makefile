@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-asan test-tsan fuzz lint format bench clean
+.PHONY: help install plugin demo test test-asan test-tsan fuzz soak lint format bench clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -81,6 +81,11 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 test test-asan test-tsan: .cache/.googletest
 
 # Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
+SOAK_TRANSFERS ?= 1000000
+
+soak: install ## Move SOAK_TRANSFERS tensors between eight processes and look for growth
+	@$(VENV)/bin/python tests/soak/soak.py --transfers $(SOAK_TRANSFERS) --json out/soak.json
+
 fuzz: $(VENV)/.tools ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
 
