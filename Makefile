@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-asan test-tsan fuzz soak lint format bench clean
+.PHONY: help install plugin demo test test-asan test-tsan fuzz soak nightly lint format bench clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -81,6 +81,12 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 test test-asan test-tsan: .cache/.googletest
 
 # Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
+nightly: test ## Hours: a million adversary seeds, ten minutes a fuzz target, a long soak
+	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
+		--gtest_brief=1 --gtest_filter='*Adversary*'
+	$(MAKE) fuzz FUZZ_SECONDS=600
+	$(MAKE) soak SOAK_TRANSFERS=10000000
+
 SOAK_TRANSFERS ?= 1000000
 
 soak: install ## Move SOAK_TRANSFERS tensors between eight processes and look for growth

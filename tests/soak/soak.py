@@ -224,10 +224,9 @@ def growth(result: dict[str, Any]) -> list[str]:
     for index, process in enumerate(result["processes"]):
         warm, end = Held(**process["warm"]), Held(**process["end"])
         for name, spare in (("rss", SPARE_RSS), ("descriptors", 0), ("threads", 0)):
-            if getattr(end, name) > getattr(warm, name) + spare:
-                found.append(
-                    f"process {index}: {name} {getattr(warm, name)} -> {getattr(end, name)}"
-                )
+            before, after = getattr(warm, name), getattr(end, name)
+            if after > before + spare:
+                found.append(f"process {index}: {name} {before} -> {after}")
         if end.segments > warm.segments:
             found.append(f"process {index}: segments {warm.segments} -> {end.segments}")
     return found
