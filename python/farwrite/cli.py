@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from farwrite import cli_info
+from farwrite import cli_info, cli_options
 from farwrite.bench import command as bench
 from farwrite.demo import command as demo
 from farwrite.errors import Error
 from farwrite.info import version
+from farwrite.log import LOG_LEVELS, set_log_level
 from farwrite.plugin import command as plugin
 from farwrite.run import command as run
+from farwrite.trace import traced
 
 if TYPE_CHECKING:
     from typing import Any
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (cli_info, demo, bench, plugin, run)
+COMMANDS = (cli_info, cli_options, demo, bench, plugin, run)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,6 +32,11 @@ def parser() -> argparse.ArgumentParser:
         prog="farwrite", description="One-sided memory writes between processes."
     )
     top.add_argument("--version", action="version", version=f"farwrite {version()}")
+    top.add_argument(
+        "--log",
+        choices=LOG_LEVELS,
+        help="what this command and its processes log (default: FARWRITE_LOG, or warning)",
+    )
     subparsers: argparse._SubParsersAction[Any] = top.add_subparsers(
         metavar="COMMAND", required=True
     )
@@ -41,7 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     parsed = parser().parse_args(arguments)
     try:
-        return int(parsed.run(parsed))
+        if parsed.log is not None:
+            set_log_level(parsed.log)
+            os.environ["FARWRITE_LOG"] = parsed.log
+        with traced(getattr(parsed, "trace", None)):
+            return int(parsed.run(parsed))
     except Error as error:
         print(f"farwrite: {error}", file=sys.stderr)
         return 1

@@ -13,12 +13,10 @@ from farwrite.channel import Channel
 from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.lifetime import close_at_exit
-from farwrite.options import HugePages, device_options
+from farwrite.metrics import serve, serve_given, stop_serving
+from farwrite.options import HugePages, device_options, given_options
 from farwrite.payload import as_array, as_buffer
 from farwrite.stats import DeviceStats, MemoryStats
-
-GIB = 2**30
-MIB = 2**20
 
 
 class Device(Closing):
@@ -29,10 +27,10 @@ class Device(Closing):
 
     Parameters
     ----------
-    listen : str, optional
+    listen : str
         Where peers reach this device, ``host:port``. Port 0, the default, picks a free one; see
         `endpoint`.
-    port : int, optional
+    port : int
         Short for ``listen="127.0.0.1:port"``.
     fabrics : sequence of str
         Fabrics the device may use, best first. One entry forces it: a peer that cannot use it is
@@ -43,11 +41,11 @@ class Device(Closing):
         Threads that make progress, each the owner of one completion queue.
     spin : float
         Seconds that a waiting thread polls before it blocks.
-    token : str or bytes, optional
+    token : str or bytes
         Shared secret. When set, both sides must prove it before any memory is exposed.
     send_limit, receive_limit : int
         Bytes of memory that peers may read, and that peers may write, all peers together.
-    send_limit_per_peer, receive_limit_per_peer : int, optional
+    send_limit_per_peer, receive_limit_per_peer : int
         The same for a single peer; by default no less than for all.
     segment_bytes, receive_segment_bytes : int
         Bytes by which each of the two grows.
@@ -55,19 +53,29 @@ class Device(Closing):
         Huge pages for that memory; "explicit" fails if the machine has none reserved.
     prefault : bool
         Take pages from the kernel when memory grows, not at its first use, which is far slower.
-    numa_node : int, optional
+    numa_node : int
         Bind the memory to this node.
     detection_time : float
         Seconds after which a peer that says nothing counts as silent: quarantined, not dead.
     handshake_timeout : float
         Seconds that one connection's handshake may take, from either side.
+    data_port : int
+        Where the tcp fabric listens, on the host of `listen`; 0 picks a free port.
+    host_timeout : float
+        Seconds without an acknowledgement from a peer's host after which the peer is given up.
+    metrics : str
+        Serve the metrics there, as `serve_metrics` does.
+
+    A keyword that is not given, or None, is taken from the environment: `lanes` from
+    FARWRITE_LANES, and so on. Failing that it has the default of docs/options.md, which
+    ``farwrite options`` prints.
 
     Raises
     ------
     InvalidArgument
-        If an option is no valid value; the message names it.
+        If an option is no valid value; the message names it, or its variable.
     AlreadyExists
-        If the port is taken.
+        If the port, or that of `metrics`, is taken.
 
     Examples
     --------
@@ -82,46 +90,37 @@ class Device(Closing):
         *,
         listen: str | None = None,
         port: SupportsIndex | None = None,
-        fabrics: Sequence[str] = ("shm",),
-        lanes: SupportsIndex = 1,
-        pollers: SupportsIndex = 1,
-        spin: float = 20e-6,
+        fabrics: Sequence[str] | None = None,
+        lanes: SupportsIndex | None = None,
+        pollers: SupportsIndex | None = None,
+        spin: float | None = None,
         token: str | bytes | None = None,
-        send_limit: SupportsIndex = 8 * GIB,
+        send_limit: SupportsIndex | None = None,
         send_limit_per_peer: SupportsIndex | None = None,
-        receive_limit: SupportsIndex = 8 * GIB,
+        receive_limit: SupportsIndex | None = None,
         receive_limit_per_peer: SupportsIndex | None = None,
-        segment_bytes: SupportsIndex = 64 * MIB,
-        receive_segment_bytes: SupportsIndex = 8 * MIB,
-        huge_pages: HugePages = "transparent",
-        prefault: bool = True,
+        segment_bytes: SupportsIndex | None = None,
+        receive_segment_bytes: SupportsIndex | None = None,
+        huge_pages: HugePages | None = None,
+        prefault: bool | None = None,
         numa_node: SupportsIndex | None = None,
-        detection_time: float = 5.0,
-        handshake_timeout: float = 5.0,
+        detection_time: float | None = None,
+        handshake_timeout: float | None = None,
+        data_port: SupportsIndex | None = None,
+        host_timeout: float | None = None,
+        metrics: str | None = None,
     ) -> None:
-        self._native = _farwrite.Device(
-            device_options(
-                listen=listen,
-                port=port,
-                fabrics=fabrics,
-                lanes=lanes,
-                pollers=pollers,
-                spin=spin,
-                token=token,
-                send_limit=send_limit,
-                send_limit_per_peer=send_limit_per_peer,
-                receive_limit=receive_limit,
-                receive_limit_per_peer=receive_limit_per_peer,
-                segment_bytes=segment_bytes,
-                receive_segment_bytes=receive_segment_bytes,
-                huge_pages=huge_pages,
-                prefault=prefault,
-                numa_node=numa_node,
-                detection_time=detection_time,
-                handshake_timeout=handshake_timeout,
-            )
-        )
+        keywords = dict(locals())
+        del keywords["self"]
+        given = given_options(keywords)
+        self._native = _farwrite.Device(device_options(given))
         close_at_exit(self._native)
+        if "metrics" in given:
+            try:
+                serve_given(self._native, given["metrics"])
+            except BaseException:
+                self._native.close(0)
+                raise
 
     @property
     def endpoint(self) -> str:
@@ -158,7 +157,7 @@ class Device(Closing):
         Unauthenticated
             If the tokens differ.
         """
-        return Channel(self._native.connect(endpoint, timeout))
+        return Channel(self._native.connect(endpoint, timeout), self._native)
 
     def accept(self, timeout: float | None = None) -> Channel:
         """Wait for the next channel that a peer opens to us. Ctrl-C ends the waiting.
@@ -173,7 +172,7 @@ class Device(Closing):
         DeadlineExceeded
             If nobody connected in time.
         """
-        return Channel(self._native.accept(timeout))
+        return Channel(self._native.accept(timeout), self._native)
 
     def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
         """Make an array that peers may read or alias, and nobody but this process may write.
@@ -228,6 +227,35 @@ class Device(Closing):
         counts["choices"] = tuple(counts["choices"])
         return DeviceStats(**counts)
 
+    def metrics(self) -> str:
+        """Write all counters, also those of every channel, in the Prometheus text format."""
+        return self._native.metrics()
+
+    def serve_metrics(self, address: str = "127.0.0.1:0") -> str:
+        """Answer ``GET /metrics`` over HTTP until the device closes.
+
+        The devices of a process may share an address: then the answer has the metrics of all.
+
+        Parameters
+        ----------
+        address : str
+            ``host:port``, or a port of 127.0.0.1. Port 0 picks a free one. Whoever reaches it may
+            read the metrics: there is no password.
+
+        Returns
+        -------
+        str
+            The URL.
+
+        Raises
+        ------
+        AlreadyExists
+            If another process has the port.
+        InvalidArgument, Unavailable
+            If it is no address, or none of this machine.
+        """
+        return serve(self._native, address)
+
     def close(self, timeout: float | None = 1.0) -> None:
         """Close every channel, then the device. Closing twice is fine.
 
@@ -242,6 +270,7 @@ class Device(Closing):
             If a peer did not settle. All is released nevertheless, except memory that this peer
             may still touch.
         """
+        stop_serving(self._native)
         self._native.close(timeout)
 
     def __repr__(self) -> str:

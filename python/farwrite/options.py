@@ -1,110 +1,151 @@
-"""Checks of the options of a `Device`, before they reach the core."""
+"""The options of a `Device`, from its keywords and the environment, checked for the core."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Literal, SupportsIndex
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from farwrite import _farwrite
 from farwrite.errors import InvalidArgument
+from farwrite.option import from_environment
+from farwrite.options_table import DEVICE_OPTIONS
 
 HugePages = Literal["off", "transparent", "explicit"]
 
 
-def _count(name: str, value: SupportsIndex, low: int, high: int) -> int:
+class Given(NamedTuple):
+    """A value, and what to call it in an error."""
+
+    name: str
+    value: Any
+
+    def error(self, what: str) -> InvalidArgument:
+        """Make the error that says what is wrong with it."""
+        return InvalidArgument(f"Device: {self.name} {what}")
+
+
+def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
+    """Pick what was given: by keyword, or else in the environment. None is not given.
+
+    Raises
+    ------
+    InvalidArgument
+        If a variable's text is no value; the message names it.
+    """
+    given = {}
+    for option in DEVICE_OPTIONS:
+        value = keywords[option.name]
+        if value is not None:
+            given[option.name] = Given(option.name, value)
+            continue
+        if option.name == "listen" and keywords["port"] is not None:
+            continue  # the port says it
+        found, value = from_environment(option)
+        if found:
+            given[option.name] = Given(option.variable, value)
+    return given
+
+
+def device_options(given: Mapping[str, Given]) -> _farwrite.DeviceOptions:
+    """Turn what was given into the core's options, whose defaults stand for the rest."""
+    options = _farwrite.DeviceOptions()
+    for name, option in given.items():
+        try:
+            _SETTERS[name](options, option)
+        except InvalidArgument as error:
+            if option.name in str(error):
+                raise
+            raise option.error(f"cannot be {option.value!r}: {error}") from None
+    if "port" in given and "listen" in given:
+        raise InvalidArgument(
+            f"Device: listen={given['listen'].value!r} and port={given['port'].value!r} both say"
+            " where to listen; give one"
+        )
+    # A limit that was raised holds for a single peer as well.
+    if "send_limit_per_peer" not in given:
+        options.send_limit_per_peer = options.send_limit
+    if "receive_limit_per_peer" not in given:
+        options.receive_limit_per_peer = options.receive_limit
+    return options
+
+
+def _count(option: Given, low: int, high: int, unit: str = "") -> int:
     try:
-        count = operator.index(value)
+        count = operator.index(option.value)
     except TypeError:
-        raise InvalidArgument(f"Device: {name} {value!r} is not a whole number") from None
+        raise option.error(f"{option.value!r} is not a whole number") from None
     if not low <= count <= high:
-        raise InvalidArgument(f"Device: {name} {count} is outside of {low} to {high}")
+        raise option.error(f"{unit}{count} is outside of {low} to {high}")
     return count
 
 
-def _bytes(name: str, value: SupportsIndex) -> int:
-    return _count(f"{name} (bytes)", value, 1, 2**63 - 1)
+def _bytes(option: Given) -> int:
+    return _count(option, 1, 2**63 - 1, "(bytes) ")
 
 
-def _seconds(name: str, value: float) -> float:
+def _seconds(option: Given) -> float:
     try:
-        seconds = float(value)
+        seconds = float(option.value)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"Device: {name} {value!r} is not a number of seconds") from None
+        raise option.error(f"{option.value!r} is not a number of seconds") from None
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise InvalidArgument(f"Device: {name} {seconds} is not a length of time in seconds")
+        raise option.error(f"{seconds} is not a length of time in seconds")
     return seconds
 
 
-def _listen(listen: str | None, port: SupportsIndex | None) -> str:
-    if port is None:
-        endpoint = "127.0.0.1:0" if listen is None else listen
-        if not isinstance(endpoint, str):
-            raise InvalidArgument(f"Device: listen {listen!r} is not text like '127.0.0.1:7777'")
-        return endpoint
-    if listen is not None:
-        raise InvalidArgument(
-            f"Device: listen={listen!r} and port={port!r} both say where to listen; give one"
-        )
-    return f"127.0.0.1:{_count('port', port, 0, 65535)}"
+def _listen(options: _farwrite.DeviceOptions, option: Given) -> None:
+    if not isinstance(option.value, str):
+        raise option.error(f"{option.value!r} is not text like '127.0.0.1:7777'")
+    options.set_listen(option.value)
 
 
-def device_options(
-    *,
-    listen: str | None,
-    port: SupportsIndex | None,
-    fabrics: Sequence[str],
-    pollers: SupportsIndex,
-    lanes: SupportsIndex,
-    spin: float,
-    token: str | bytes | None,
-    send_limit: SupportsIndex,
-    send_limit_per_peer: SupportsIndex | None,
-    receive_limit: SupportsIndex,
-    receive_limit_per_peer: SupportsIndex | None,
-    segment_bytes: SupportsIndex,
-    receive_segment_bytes: SupportsIndex,
-    huge_pages: HugePages,
-    prefault: bool,
-    numa_node: SupportsIndex | None,
-    detection_time: float,
-    handshake_timeout: float,
-) -> _farwrite.DeviceOptions:
-    """Turn the keywords of `Device` into the core's options; see there for their meaning."""
-    options = _farwrite.DeviceOptions()
-    options.set_listen(_listen(listen, port))
-    if isinstance(fabrics, str):
-        raise InvalidArgument(f"Device: fabrics {fabrics!r} is text; give a list: [{fabrics!r}]")
-    if not fabrics:
-        raise InvalidArgument("Device: fabrics is empty; name at least one, for example ['shm']")
-    options.set_fabrics([str(name) for name in fabrics])
-    options.pollers = _count("pollers", pollers, 1, 1024)
-    options.lanes = _count("lanes", lanes, 1, 1024)
-    options.set_spin(_seconds("spin", spin))
-    if token is not None:
-        if not isinstance(token, (str, bytes)):
-            raise InvalidArgument(f"Device: token is {type(token).__name__}; give str or bytes")
-        if not token:
-            raise InvalidArgument("Device: token is empty; leave it out to do without one")
-        options.set_token(token.encode() if isinstance(token, str) else token)
-    options.send_limit = _bytes("send_limit", send_limit)
-    options.send_limit_per_peer = (
-        options.send_limit
-        if send_limit_per_peer is None
-        else _bytes("send_limit_per_peer", send_limit_per_peer)
-    )
-    options.receive_limit = _bytes("receive_limit", receive_limit)
-    options.receive_limit_per_peer = (
-        options.receive_limit
-        if receive_limit_per_peer is None
-        else _bytes("receive_limit_per_peer", receive_limit_per_peer)
-    )
-    options.segment_bytes = _bytes("segment_bytes", segment_bytes)
-    options.receive_segment_bytes = _bytes("receive_segment_bytes", receive_segment_bytes)
-    options.set_huge_pages(huge_pages)
-    options.prefault = bool(prefault)
-    options.numa_node = -1 if numa_node is None else _count("numa_node", numa_node, 0, 1023)
-    options.set_detection_time(_seconds("detection_time", detection_time))
-    options.set_handshake_timeout(_seconds("handshake_timeout", handshake_timeout))
-    return options
+def _port(options: _farwrite.DeviceOptions, option: Given) -> None:
+    options.set_listen(f"127.0.0.1:{_count(option, 0, 65535)}")
+
+
+def _fabrics(options: _farwrite.DeviceOptions, option: Given) -> None:
+    if isinstance(option.value, str):
+        raise option.error(f"{option.value!r} is text; give a list: [{option.value!r}]")
+    names = [str(name) for name in option.value]
+    if not names:
+        raise option.error("is empty; name at least one, for example ['shm']")
+    options.set_fabrics(names)
+
+
+def _token(options: _farwrite.DeviceOptions, option: Given) -> None:
+    if not isinstance(option.value, (str, bytes)):
+        raise option.error(f"is {type(option.value).__name__}; give str or bytes")
+    if not option.value:
+        raise option.error("is empty; leave it out to do without one")
+    options.set_token(option.value.encode() if isinstance(option.value, str) else option.value)
+
+
+def _set_to(name: str, convert: Any) -> Any:
+    return lambda options, option: setattr(options, name, convert(option))
+
+
+_SETTERS: dict[str, Any] = {
+    "listen": _listen,
+    "port": _port,
+    "fabrics": _fabrics,
+    "token": _token,
+    "pollers": _set_to("pollers", lambda option: _count(option, 1, 1024)),
+    "lanes": _set_to("lanes", lambda option: _count(option, 1, 1024)),
+    "spin": lambda options, option: options.set_spin(_seconds(option)),
+    "send_limit": _set_to("send_limit", _bytes),
+    "send_limit_per_peer": _set_to("send_limit_per_peer", _bytes),
+    "receive_limit": _set_to("receive_limit", _bytes),
+    "receive_limit_per_peer": _set_to("receive_limit_per_peer", _bytes),
+    "segment_bytes": _set_to("segment_bytes", _bytes),
+    "receive_segment_bytes": _set_to("receive_segment_bytes", _bytes),
+    "huge_pages": lambda options, option: options.set_huge_pages(str(option.value)),
+    "prefault": _set_to("prefault", lambda option: bool(option.value)),
+    "numa_node": _set_to("numa_node", lambda option: _count(option, 0, 1023)),
+    "detection_time": lambda options, option: options.set_detection_time(_seconds(option)),
+    "handshake_timeout": lambda options, option: options.set_handshake_timeout(_seconds(option)),
+    "data_port": _set_to("data_port", lambda option: _count(option, 0, 65535)),
+    "host_timeout": lambda options, option: options.set_host_timeout(_seconds(option)),
+    "metrics": lambda options, option: None,  # not the core's: see farwrite.metrics
+}

@@ -1,8 +1,11 @@
-"""Sizes as people write them."""
+"""Sizes and times as people write them."""
 
 from __future__ import annotations
 
+import math
+
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 
 
 def parse_size(text: str) -> int:
@@ -17,7 +20,7 @@ def parse_size(text: str) -> int:
     number, unit = (plain[:-1], plain[-1]) if plain and plain[-1] in "kmg" else (plain, "")
     try:
         size = int(float(number) * _FACTORS[unit])
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is not a size; write bytes, or 4K, 64M, 1G") from None
     if size < 0:
         raise ValueError(f"{text!r} is negative")
@@ -30,3 +33,30 @@ def format_size(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.4g} {unit}"
     return f"{size} B"
+
+
+def parse_seconds(text: str) -> float:
+    """Turn "5", "0.5", "20us", "100ms" or "5s" into seconds.
+
+    Raises
+    ------
+    ValueError
+        If `text` is no length of time.
+    """
+    plain = text.strip().lower()
+    number = plain.rstrip("nums")
+    try:
+        seconds = float(number) * _UNITS[plain[len(number) :].strip()]
+    except (ValueError, KeyError):
+        raise ValueError(f"{text!r} is not a time; write seconds, or 20us, 100ms, 5s") from None
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"{text!r} is not a length of time")
+    return seconds
+
+
+def format_seconds(seconds: float) -> str:
+    """Turn seconds into "20 us", "100 ms" or "5 s"."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.4g} {unit}"
+    return f"{seconds * 1e9:.4g} ns"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farwrite import trace
 from farwrite.demo.chart import draw, seconds
 from farwrite.demo.checksum import BLOCK_BYTES
 from farwrite.demo.race import ARRAYS_IN_MEMORY, SLOW_SECONDS, Result, race
@@ -37,6 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--rounds", type=_rounds, default=2, help="best of this many (default: 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw a picture there")
+    trace.add_option(parser)
     parser.set_defaults(run=run)
     training.add_parser(parser.add_subparsers(metavar="WHAT", title="more demos"))
 

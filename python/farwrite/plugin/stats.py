@@ -15,7 +15,7 @@ class Link(TypedDict):
     """"farwrite", "grpc", or "pending" before the first tensor."""
     fabric: str
     reason: str
-    """Why not Farwrite; empty where it is."""
+    """Why this fabric, or why not Farwrite."""
 
 
 class Arena(TypedDict):
@@ -31,8 +31,8 @@ class Arena(TypedDict):
 class Stats(TypedDict):
     """Counts of this process since the plug-in was loaded or its counters were reset.
 
-    docs/tensorflow.md says what each counts. `waiting_tensors`, `held_views` and `arena` are what
-    is there now.
+    docs/tensorflow.md says what each counts. `waiting_tensors`, `held_views`, `fetches` and
+    `arena` are what is there now.
     """
 
     pushes_inline: int
@@ -51,6 +51,9 @@ class Stats(TypedDict):
     bytes_copied: int
     received: int
     received_early: int
+    offers_read: int
+    bytes_read: int
+    read_allocations: int
     pulls_received: int
     pulls_no_memory: int
     pulls_device_memory: int
@@ -70,6 +73,7 @@ class Stats(TypedDict):
     grpc_eager_input_bytes: int
     waiting_tensors: int
     held_views: int
+    fetches: int
     arena: Arena
     links: list[Link]
 
@@ -90,6 +94,7 @@ class Description(TypedDict):
 GAUGES = {
     "waiting_tensors": "Tensors that arrived and have not been asked for.",
     "held_views": "Views of peers' memory held.",
+    "fetches": "Tensors that are being read from another host now.",
 }
 
 # The counters that one metric gathers under a label: prefix, metric, label, help.

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farwrite import trace
 from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.wheel import find_wheel
@@ -39,6 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="tensors in registered memory (unified, the default), or staged by a copy (off)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    trace.add_option(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -17,10 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
+from farwrite import _farwrite
+from farwrite.errors import Error
 from farwrite.run.meter import METER, peak_memory, wall_seconds
 
 VARIABLE = "FARWRITE_TF_SUMMARY"
 PERIOD_SECONDS = 0.05
+TRACE_PERIODS = 20
+"""A trace is long: it is written this many times less often."""
 
 
 class Summary(TypedDict):
@@ -90,8 +95,12 @@ class Writer:
 
     def _run(self) -> None:
         stop = threading.Event()
-        while not stop.wait(PERIOD_SECONDS):
+        for period in itertools.count(1):
+            stop.wait(PERIOD_SECONDS)
             self.write()
+            if period % TRACE_PERIODS == 0:
+                with contextlib.suppress(Error):
+                    _farwrite.write_trace()
 
 
 _writer: Writer | None = None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from farwrite.errors import FailedPrecondition
+from farwrite.metrics import serve_from_environment
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.stats import Arena, Description, Link, Stats, parse_stats, prometheus_text
 from farwrite.run.meter import METER
@@ -48,6 +49,7 @@ def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))  # the same one, already loaded
     library.farwrite_tf_stats_json.restype = ctypes.c_char_p
     library.farwrite_tf_describe_json.restype = ctypes.c_char_p
+    library.farwrite_tf_device_metrics.restype = ctypes.c_char_p
     library.farwrite_tf_reset_stats.restype = None
     error = json.loads(library.farwrite_tf_describe_json()).get("error", "")
     if error:
@@ -61,8 +63,11 @@ def stats() -> Stats:
 
 
 def prometheus() -> str:
-    """Return `stats` in the Prometheus text exposition format."""
-    return prometheus_text(stats())
+    """Return `stats`, and the metrics of the plug-in's device, in the Prometheus text format.
+
+    With FARWRITE_METRICS=host:port the process serves the same over HTTP.
+    """
+    return prometheus_text(stats()) + _text(_library.farwrite_tf_device_metrics)
 
 
 def describe() -> Description:
@@ -88,9 +93,19 @@ def _text(function: Callable[[], bytes]) -> str:
     return function().decode()
 
 
+class _Metrics:
+    """What is served."""
+
+    def metrics(self) -> str:
+        return prometheus()
+
+
 PLUGIN = ensure_built()
 """The shared library that is loaded."""
 _library = _load(PLUGIN)
+
+_metrics = _Metrics()
+serve_from_environment(_metrics)
 
 if (_summary := writer()) is not None:
     _summary.stats, _summary.describe = stats, describe

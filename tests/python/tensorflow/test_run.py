@@ -73,10 +73,10 @@ def test_bytes_of_closed_sockets_stay_counted() -> None:
 
 @pytest.mark.timeout(900)  # the plug-in may have to be compiled first
 def test_an_unmodified_program_moves_its_tensors_over_farwrite(tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
+    file, trace = tmp_path / "run.json", tmp_path / "trace.json"
     command = (sys.executable, "-m", "farwrite", "run", "--compare", "--json", str(file))
     ended = subprocess.run(
-        (*command, "--", sys.executable, str(CLUSTER)),
+        (*command, "--trace", str(trace), "--", sys.executable, str(CLUSTER)),
         capture_output=True,
         text=True,
         check=False,
@@ -92,4 +92,6 @@ def test_an_unmodified_program_moves_its_tensors_over_farwrite(tmp_path: Path) -
     assert ours["counters"]["pushes_alias"] > 0
     assert ours["counters"]["grpc_recv_tensor_calls"] == 0
     assert ours["socket_bytes_sent"] * 20 < stock["socket_bytes_sent"]
+    traced = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
+    assert {"process_name", "send", "notification received"} <= traced
     assert as_json([], []) == {"command": [], "runs": []}

@@ -1,0 +1,225 @@
+"""The metrics of a process over HTTP, for Prometheus to scrape.
+
+A daemon thread serves; the devices' counters are read when somebody asks. Devices that name the
+same address share one server, because a process has one ``/metrics``.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.server
+import os
+import socket
+import socketserver
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Protocol
+
+from farwrite import _farwrite
+from farwrite.errors import AlreadyExists, InvalidArgument, Unavailable
+from farwrite.option import from_environment
+from farwrite.options import Given
+from farwrite.options_table import DEVICE_OPTIONS
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+REQUEST_SECONDS = 5.0
+
+
+class Source(Protocol):
+    """What has metrics; weakly referenced."""
+
+    def metrics(self) -> str:
+        """Return them in the Prometheus text format."""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    timeout = REQUEST_SECONDS
+    server: _Server
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(HTTPStatus.NOT_FOUND, "only /metrics is here")
+            return
+        body = self.server.text().encode()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing: a scrape is no event."""
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_port = False
+
+    def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = found[0][0]
+        self.text = text
+        super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
+
+    def server_bind(self) -> None:
+        """Bind without HTTPServer's look-up of the host's name, which may take seconds."""
+        socketserver.TCPServer.server_bind(self)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that hangs up is no event."""
+
+
+class _Endpoint:
+    """One address, and whose metrics are served there. Under `_lock`."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.sources: weakref.WeakSet[Source] = weakref.WeakSet()
+        self._server = _Server(host, port, self._text)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._server.server_address[1]}/metrics"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="farwrite-metrics", daemon=True
+        )
+        self._thread.start()
+
+    def _text(self) -> str:
+        return merged([source.metrics() for source in list(self.sources)])
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def abandon(self) -> None:
+        """In a forked child: the thread is the parent's."""
+        self._server.socket.close()
+
+
+_lock = threading.RLock()
+_endpoints: dict[tuple[str, int], _Endpoint] = {}
+
+
+def serve(source: Source, address: str) -> str:
+    """Serve `source` at `address` until it goes away or `stop_serving`; return the URL.
+
+    Raises
+    ------
+    AlreadyExists, InvalidArgument, Unavailable
+        See `farwrite.Device.serve_metrics`.
+    """
+    host, port = parse_address(address)
+    with _lock:
+        endpoint = _endpoints.get((host, port))
+        if endpoint is None:
+            try:
+                endpoint = _Endpoint(host, port)
+            except OSError as error:
+                kind = AlreadyExists if error.errno == errno.EADDRINUSE else Unavailable
+                raise kind(
+                    f"serve metrics at {address}: {error.strerror}; name another address"
+                ) from None
+            # With port 0 everybody gets one of his own.
+            key = (host, port or endpoint._server.server_address[1])
+            _endpoints[key] = endpoint
+            _farwrite.log_info(f"metrics are at {endpoint.url}")
+        endpoint.sources.add(source)
+        # Without close(), the last reference ends it; from a thread of its own, because it may be
+        # dropped in the very thread that serves.
+        weakref.finalize(source, _stop_unused_soon).atexit = False
+        return endpoint.url
+
+
+def serve_given(source: Source, address: Given) -> None:
+    """Serve at the address that was given as an option.
+
+    The processes that a program starts inherit the environment, and only one can have the port:
+    there it is a warning if it is taken.
+    """
+    if not isinstance(address.value, str):
+        raise address.error(f"{address.value!r} is not text like '127.0.0.1:9464'")
+    try:
+        serve(source, address.value)
+    except (AlreadyExists, InvalidArgument, Unavailable) as error:
+        if address.name != "metrics" and isinstance(error, AlreadyExists):
+            _farwrite.log_warning(f"{address.name}: {error}")
+            return
+        raise type(error)(f"Device: {address.name}: {error}") from None
+
+
+def serve_from_environment(source: Source) -> None:
+    """Serve where FARWRITE_METRICS says, if it is set."""
+    (option,) = (option for option in DEVICE_OPTIONS if option.name == "metrics")
+    found, address = from_environment(option)
+    if found:
+        serve_given(source, Given(option.variable, address))
+
+
+def stop_serving(source: Source) -> None:
+    """Take `source` out of every address; those without any are closed."""
+    with _lock:
+        for endpoint in _endpoints.values():
+            endpoint.sources.discard(source)
+        _stop_unused()
+
+
+def _stop_unused() -> None:
+    with _lock:
+        for key, endpoint in list(_endpoints.items()):
+            if not list(endpoint.sources):  # its length may still count one that is going
+                del _endpoints[key]
+                endpoint.stop()
+
+
+def _stop_unused_soon() -> None:
+    if _endpoints:
+        threading.Thread(target=_stop_unused, name="farwrite-metrics-end", daemon=True).start()
+
+
+def _in_forked_child() -> None:
+    global _lock
+    _lock = threading.RLock()
+    for endpoint in _endpoints.values():
+        endpoint.abandon()
+    _endpoints.clear()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Read ``host:port``, ``[::1]:port``, or a port of 127.0.0.1.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is none.
+    """
+    host, _, port = address.strip().rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise InvalidArgument(
+            f"serve metrics at {address!r}: no port; write host:port, 127.0.0.1:9464 for example"
+        )
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def merged(expositions: Iterable[str]) -> str:
+    """Join the metrics of several sources: a family's samples must stand together."""
+    headers: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for text in expositions:
+        family = ""
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                family = line.split(" ", 3)[2]
+                headers.setdefault(family, [])
+                if len(headers[family]) < 2:
+                    headers[family].append(line)
+            elif line.startswith("# TYPE "):
+                if len(headers[family]) < 2:
+                    headers[family].append(line)
+            elif line:
+                samples.setdefault(family, []).append(line)
+    lines = [line for name in headers for line in (*headers[name], *samples.get(name, ()))]
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,205 @@
+"""Every option of Farwrite, in one table: docs/options.md and ``farwrite options`` are made of it.
+
+An option of `farwrite.Device` is a keyword there, or an environment variable where the keyword is
+not given. The plug-in for TensorFlow has no keywords: it reads the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from farwrite.option import Kind, Option, Place
+
+_DEVICE = (Place.DEVICE,)
+_BOTH = (Place.DEVICE, Place.PLUGIN)
+_MIB, _GIB = 2**20, 2**30
+
+# fmt: off
+DEVICE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "listen", "FARWRITE_LISTEN", _BOTH, Kind.ENDPOINT, "127.0.0.1:0",
+        "Where peers reach the device; port 0 picks a free one. The plug-in's default is the host of"
+        " the task's own address in its cluster.",
+    ),
+    Option(
+        "port", "", _DEVICE, Kind.COUNT, None,
+        'Short for listen="127.0.0.1:port".',
+    ),
+    Option(
+        "fabrics", "FARWRITE_FABRICS", _DEVICE, Kind.NAMES, ("shm", "tcp"),
+        "Fabrics the device may use, best first. One forces it: a peer that cannot use it is an"
+        " error, never a silent fallback.",
+    ),
+    Option(
+        "token", "FARWRITE_TOKEN", _BOTH, Kind.TEXT, None,
+        "Secret that all peers share and prove to each other before any memory is exposed.",
+    ),
+    Option(
+        "pollers", "FARWRITE_POLLERS", _DEVICE, Kind.COUNT, 1,
+        "Threads that make progress, each the owner of one completion queue.",
+    ),
+    Option(
+        "lanes", "FARWRITE_LANES", _DEVICE, Kind.COUNT, 1,
+        "Lanes (queue pairs) for each peer, spread over the pollers. Both sides use the smaller.",
+    ),
+    Option(
+        "spin", "FARWRITE_SPIN", _DEVICE, Kind.SECONDS, 20e-6,
+        "How long a waiting thread polls before it blocks.",
+    ),
+    Option(
+        "send_limit", "FARWRITE_SEND_LIMIT", _BOTH, Kind.SIZE, 8 * _GIB,
+        "Memory that peers may read, all peers together.",
+    ),
+    Option(
+        "send_limit_per_peer", "FARWRITE_SEND_LIMIT_PER_PEER", _DEVICE, Kind.SIZE, "(send_limit)",
+        "Of this, what may be leased to one peer.",
+    ),
+    Option(
+        "receive_limit", "FARWRITE_RECEIVE_LIMIT", _DEVICE, Kind.SIZE, 8 * _GIB,
+        "Memory that peers may write, all peers together.",
+    ),
+    Option(
+        "receive_limit_per_peer", "FARWRITE_RECEIVE_LIMIT_PER_PEER", _DEVICE, Kind.SIZE,
+        "(receive_limit)",
+        "The same for one peer.",
+    ),
+    Option(
+        "segment_bytes", "FARWRITE_SEGMENT_BYTES", _DEVICE, Kind.SIZE, 64 * _MIB,
+        "Memory that peers may read grows by this much.",
+    ),
+    Option(
+        "receive_segment_bytes", "FARWRITE_RECEIVE_SEGMENT_BYTES", _DEVICE, Kind.SIZE, 8 * _MIB,
+        "Memory that one peer may write grows by this much.",
+    ),
+    Option(
+        "huge_pages", "FARWRITE_HUGE_PAGES", _DEVICE, Kind.CHOICE, "transparent",
+        "Huge pages for that memory; explicit fails if the machine has none reserved.",
+        ("off", "transparent", "explicit"),
+    ),
+    Option(
+        "prefault", "FARWRITE_PREFAULT", _DEVICE, Kind.SWITCH, True,
+        "Take pages from the kernel when memory grows, not at its first use, which is far slower.",
+    ),
+    Option(
+        "numa_node", "FARWRITE_NUMA_NODE", _DEVICE, Kind.COUNT, None,
+        "Bind the memory to this node; none leaves placement to the kernel.",
+    ),
+    Option(
+        "detection_time", "FARWRITE_DETECTION_TIME", _DEVICE, Kind.SECONDS, 5.0,
+        "A peer that says nothing for this long is silent: quarantined, not dead.",
+    ),
+    Option(
+        "handshake_timeout", "FARWRITE_HANDSHAKE_TIMEOUT", _DEVICE, Kind.SECONDS, 5.0,
+        "Bound on one connection's handshake, from either side.",
+    ),
+    Option(
+        "data_port", "FARWRITE_DATA_PORT", _BOTH, Kind.COUNT, 0,
+        "Where the tcp fabric listens, on the host of listen; 0 picks a free port. For firewalls.",
+    ),
+    Option(
+        "host_timeout", "FARWRITE_HOST_TIMEOUT", _DEVICE, Kind.SECONDS, 60.0,
+        "A peer is given up if the network brings no acknowledgement from its host for this long.",
+    ),
+    Option(
+        "metrics", "FARWRITE_METRICS", _BOTH, Kind.ENDPOINT, None,
+        "Serve GET /metrics there, in the Prometheus text format, for all devices of the process."
+        " A port alone means 127.0.0.1. From the environment, an address that is taken is a"
+        " warning, so that child processes may inherit it.",
+    ),
+)
+"""The keywords of `farwrite.Device`."""
+
+OPTIONS: tuple[Option, ...] = (
+    *DEVICE_OPTIONS,
+    Option(
+        "--log", "FARWRITE_LOG", (Place.PROCESS, Place.CLI), Kind.CHOICE, "warning",
+        "What goes to standard error. `farwrite.set_log_level()` overrides it.",
+        ("off", "error", "warning", "info", "debug"),
+    ),
+    Option(
+        "--trace", "FARWRITE_TRACE", (Place.PROCESS, Place.CLI), Kind.FILE, None,
+        "Write what every transfer did there, for ui.perfetto.dev. %p becomes the process id;"
+        " without one, .<pid> is appended. The commands' --trace joins the files of all processes"
+        " into one.",
+    ),
+    Option(
+        "", "FARWRITE_COPY_KERNEL", (Place.PROCESS,), Kind.TEXT, "(fastest)",
+        "The copy kernel; `farwrite info` lists them.",
+    ),
+    Option(
+        "", "FARWRITE_FABRIC", (Place.PLUGIN,), Kind.TEXT, "(as for the device)",
+        "The one fabric that the plug-in's device may use, forced.",
+    ),
+    Option(
+        "--allocation", "FARWRITE_TF_ALLOCATION", (Place.PLUGIN, Place.CLI), Kind.CHOICE,
+        "unified",
+        "unified: large tensors are allocated in registered memory. off: they are staged by one"
+        " copy.",
+        ("unified", "off"),
+    ),
+    Option(
+        "", "FARWRITE_TF_SUMMARY", (Place.PLUGIN,), Kind.FILE, None,
+        "Each process writes its counters to FILE.<pid>.json when it exits.",
+    ),
+    Option(
+        "", "FARWRITE_CACHE", (Place.PLUGIN, Place.CLI), Kind.FILE, "($XDG_CACHE_HOME/farwrite)",
+        "The folder in which compiled plug-ins are kept; ~/.cache/farwrite without XDG_CACHE_HOME.",
+    ),
+    Option(
+        "", "CXX", (Place.PLUGIN, Place.CLI), Kind.TEXT, "(found)",
+        "The compiler of the plug-in.",
+    ),
+    Option(
+        "", "FARWRITE_CXXFLAGS", (Place.PLUGIN, Place.CLI), Kind.TEXT, None,
+        "More flags for compiling the plug-in.",
+    ),
+    Option(
+        "", "FARWRITE_JOBS", (Place.PLUGIN, Place.CLI), Kind.COUNT, "(CPUs and memory)",
+        "How many files of the plug-in are compiled at once.",
+    ),
+    Option(
+        "-DFARWRITE_PYTHON", "", (Place.BUILD,), Kind.SWITCH, False,
+        "CMake: build the Python extension module.",
+    ),
+    Option(
+        "-DFARWRITE_TESTS", "", (Place.BUILD,), Kind.SWITCH, False,
+        "CMake: build the C++ tests.",
+    ),
+    Option(
+        "-DFARWRITE_SANITIZE", "", (Place.BUILD,), Kind.TEXT, None,
+        "CMake: the value of -fsanitize=.",
+    ),
+    Option(
+        "-DFARWRITE_FUZZ", "", (Place.BUILD,), Kind.SWITCH, False,
+        "CMake: build the libFuzzer programs; needs clang.",
+    ),
+    Option(
+        "", "FARWRITE_DEBS", (Place.BUILD,), Kind.FILE, ".cache/debs",
+        "Where tools/fetch_debs.sh unpacks packages.",
+    ),
+    Option(
+        "", "FARWRITE_ADVERSARY_SEED", (Place.TESTS,), Kind.COUNT, None,
+        "Run the adversary's tests with this seed alone.",
+    ),
+    Option(
+        "", "FARWRITE_ADVERSARY_SEEDS", (Place.TESTS,), Kind.COUNT, "(each test's own)",
+        "How many seeds the adversary's tests try.",
+    ),
+)
+"""Every option."""
+
+# fmt: on
+HEADERS = ("option", "environment", "where", "type", "default", "meaning")
+
+
+def rows() -> Iterator[tuple[str, ...]]:
+    """Give the table's cells, as text, in the order of `HEADERS`."""
+    for option in OPTIONS:
+        yield (
+            option.name,
+            option.variable,
+            ", ".join(place.value for place in option.places),
+            option.shown_type(),
+            option.shown_default(),
+            option.meaning,
+        )

@@ -1,0 +1,93 @@
+"""Traces of transfers, in Chrome's trace event format: one file of a program's processes.
+
+Each process writes a file of its own (FARWRITE_TRACE); they are joined when the program has ended.
+All of them take their times from CLOCK_MONOTONIC, which the processes of a host share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from farwrite import _farwrite
+from farwrite.errors import PermissionDenied
+
+VARIABLE = "FARWRITE_TRACE"
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trace FILE``; `farwrite.cli` does what it says."""
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="also write what every transfer did, of all processes, to open in ui.perfetto.dev",
+    )
+
+
+@contextlib.contextmanager
+def traced(file: Path | None) -> Iterator[None]:
+    """Trace this process and those it starts, and write `file` at the end; None does nothing.
+
+    Raises
+    ------
+    PermissionDenied
+        If `file` cannot be written.
+    """
+    if file is None:
+        yield
+        return
+    _write(file, "")  # before the work, not after it
+    with tempfile.TemporaryDirectory(prefix="farwrite-trace-") as folder:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = str(Path(folder) / "%p.json")
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before
+            _farwrite.stop_trace()
+            pieces = sorted(Path(folder).glob("*.json"))
+            whole = merge(pieces)
+            _write(file, json.dumps(whole, separators=(",", ":")) + "\n")
+            print(
+                f"farwrite: {len(whole['traceEvents'])} events of {len(pieces)} processes in"
+                f" {file}; open it in https://ui.perfetto.dev",
+                file=sys.stderr,
+            )
+
+
+def merge(pieces: Iterable[Path]) -> dict[str, Any]:
+    """Join the files of several processes.
+
+    A file that cannot be read, because its process was killed while it wrote, is left out.
+    """
+    events: list[dict[str, Any]] = []
+    lost = 0
+    for piece in pieces:
+        with contextlib.suppress(OSError, ValueError):
+            part = json.loads(piece.read_text())
+            events += part["traceEvents"]
+            lost += part["otherData"]["lost"]
+    return {
+        "displayTimeUnit": "ns",
+        "otherData": {"clock": "CLOCK_MONOTONIC", "lost": lost},
+        "traceEvents": events,
+    }
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except OSError as error:
+        raise PermissionDenied(f"trace: cannot write {file}: {error.strerror}") from error

@@ -1,0 +1,304 @@
+"""Metrics: the text format, what is in it, and the HTTP endpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import re
+import socket
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+from conftest import Link, Pair, connected
+from farwrite.metrics import merged, parse_address
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"({NAME})\{{({LABEL}(?:,{LABEL})*)\}} ([0-9]+)")
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], int]
+
+
+def parse(text: str) -> Samples:
+    """Read the exposition format, and be strict about it."""
+    samples: Samples = {}
+    families: set[str] = set()
+    family, kind = "", ""
+    assert text.endswith("\n")
+    for line in text.removesuffix("\n").split("\n"):
+        if line.startswith("# HELP "):
+            family, _, told = line.removeprefix("# HELP ").partition(" ")
+            assert told, f"no help: {line}"
+            assert family not in families, f"twice: {line}"
+            families.add(family)
+            kind = ""
+        elif line.startswith("# TYPE "):
+            assert not kind
+            name, kind = line.removeprefix("# TYPE ").split(" ")
+            assert name == family
+            assert kind in ("counter", "gauge")
+            assert (kind == "counter") == name.endswith("_total"), line
+        else:
+            found = SAMPLE.fullmatch(line)
+            assert found is not None, f"no sample: {line}"
+            assert found[1] == family
+            assert kind
+            labels = re.findall(rf"({NAME})=\"((?:[^\"\\]|\\.)*)\"", found[2])
+            assert len({name for name, _ in labels}) == len(labels)
+            key = (found[1], frozenset(labels))
+            assert key not in samples, f"twice: {line}"
+            samples[key] = int(found[3])
+    return samples
+
+
+def value(samples: Samples, name: str, **labels: object) -> int:
+    """Return the one sample of `name` that has these labels."""
+    wanted = {(label, str(text)) for label, text in labels.items()}
+    (found,) = [count for (key, has), count in samples.items() if key == name and wanted <= has]
+    return found
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        text: str = answer.read().decode()
+        return text
+
+
+CHANNEL_METRICS: dict[str, tuple[str, dict[str, str]]] = {
+    "writes": ("operations_total", {"operation": "write", "direction": "out"}),
+    "reads": ("operations_total", {"operation": "read", "direction": "in"}),
+    "aliases": ("operations_total", {"operation": "alias", "direction": "in"}),
+    "bytes_written": ("bytes_total", {"operation": "write", "direction": "out"}),
+    "bytes_read": ("bytes_total", {"operation": "read", "direction": "in"}),
+    "bytes_aliased": ("bytes_total", {"operation": "alias", "direction": "in"}),
+    "copies": ("copies_total", {}),
+    "notifications_sent": ("notifications_total", {"direction": "out"}),
+    "notifications_received": ("notifications_total", {"direction": "in"}),
+    "messages_sent": ("messages_total", {"direction": "out"}),
+    "messages_received": ("messages_total", {"direction": "in"}),
+    "backlogged": ("backlogged_total", {}),
+    "doorbells": ("doorbells_total", {}),
+    "leases_granted": ("leases_granted_total", {}),
+    "leases_released": ("leases_released_total", {}),
+    "leases_held": ("leases_held", {}),
+    "quarantined_bytes": ("quarantined_bytes", {}),
+    "silences": ("silences_total", {}),
+}
+
+DEVICE_METRICS = {
+    "registrations": "farwrite_registrations_total",
+    "channels_opened": "farwrite_channels_opened_total",
+    "channels_open": "farwrite_channels_open",
+    "handshakes_refused": "farwrite_handshakes_refused_total",
+    "leases_held_by_peers": "farwrite_leases_held_by_peers",
+    "quarantined_bytes": "farwrite_quarantined_bytes",
+}
+
+MEMORY_METRICS = {
+    "limit": "farwrite_memory_limit_bytes",
+    "reserved": "farwrite_memory_reserved_bytes",
+    "used": "farwrite_memory_used_bytes",
+    "peak_used": "farwrite_memory_peak_used_bytes",
+    "segments": "farwrite_memory_segments",
+    "refusals": "farwrite_memory_refusals_total",
+}
+
+
+def _busy(pair: Pair) -> list[object]:
+    """Do some of everything; return what holds leases, so that nothing moves any more."""
+    inbox = pair.far.publish("inbox", pair.far.allocate(1000))
+    outbox = pair.left.publish("outbox", pair.left.allocate(300))
+    remote = pair.near.lookup("inbox")
+    pair.near.write(np.ones(1000, "uint8"), remote, notify=3).wait()
+    pair.near.send(b"hello").wait()
+    looked_up = pair.far.lookup("outbox")
+    looked_up.read()
+    view = looked_up.alias()
+    for _ in range(2):
+        pair.far.wait_notification(10)
+    return [inbox, outbox, remote, looked_up, view]
+
+
+def test_everything_that_stats_tell_is_in_the_metrics(pair: Pair) -> None:
+    held = _busy(pair)
+    samples = parse(pair.left.metrics())
+    device = pair.left.stats()
+    assert {field.name for field in dataclasses.fields(device)} == {
+        *DEVICE_METRICS, "send", "receive", "choices",
+    }  # fmt: skip
+    for field, name in DEVICE_METRICS.items():
+        assert value(samples, name) == getattr(device, field)
+    for direction in ("send", "receive"):
+        memory = getattr(device, direction)
+        assert {field.name for field in dataclasses.fields(memory)} == set(MEMORY_METRICS)
+        for field, name in MEMORY_METRICS.items():
+            assert value(samples, name, direction=direction) == getattr(memory, field)
+    assert value(samples, "farwrite_channel_info", peer=pair.right.endpoint, fabric="shm") == 1
+    del held
+
+
+def test_everything_that_a_channels_stats_tell_is_in_the_metrics(pair: Pair) -> None:
+    held = _busy(pair)
+    for device, channel in ((pair.left, pair.near), (pair.right, pair.far)):
+        samples = parse(device.metrics())
+        counts = channel.stats()
+        assert {field.name for field in dataclasses.fields(counts)} == set(CHANNEL_METRICS)
+        for field, (name, labels) in CHANNEL_METRICS.items():
+            told = value(samples, f"farwrite_channel_{name}", **labels)
+            assert told == getattr(counts, field), field
+    assert counts.bytes_read == 300
+    assert counts.leases_held == 1
+    del held
+
+
+def test_totals_do_not_fall_when_a_channel_goes(pair: Pair) -> None:
+    _busy(pair)
+    labels = {"fabric": "shm", "operation": "write"}
+    assert value(parse(pair.left.metrics()), "farwrite_bytes_total", **labels) == 1000
+    pair.near.close()
+    pair.far.close()
+    samples = parse(pair.left.metrics())
+    assert value(samples, "farwrite_bytes_total", **labels) == 1000
+    assert value(samples, "farwrite_operations_total", **labels) == 1
+
+
+def test_a_channel_that_is_gone_leaves_its_totals_only(pair: Pair) -> None:
+    pair.near.notify(1).wait()
+    pair.near.close()
+    pair.far.close()
+    pair.left.close()
+    samples = parse(pair.left.metrics())
+    assert not [name for name, _ in samples if name.startswith("farwrite_channel_")]
+    assert value(samples, "farwrite_notifications_total", fabric="shm", direction="out") == 1
+
+
+def test_two_channels_to_one_peer_are_told_apart(pair: Pair) -> None:
+    near, far = connected(pair.left, pair.right)
+    near.notify(1).wait()
+    samples = parse(pair.left.metrics())
+    counts = sorted(
+        count
+        for (name, labels), count in samples.items()
+        if name == "farwrite_channel_notifications_total" and ("direction", "out") in labels
+    )
+    assert counts == [0, 1]
+    near.close()
+    far.close()
+
+
+def test_the_peers_state_is_told(link: Link) -> None:
+    peer = {"peer": link.channel.peer.endpoint}
+    samples = parse(link.device.metrics())
+    assert value(samples, "farwrite_channel_peer_state", state="alive", **peer) == 1
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead):
+        link.channel.wait_notification(20)
+    samples = parse(link.device.metrics())
+    assert value(samples, "farwrite_channel_peer_state", state="alive", **peer) == 0
+    assert value(samples, "farwrite_channel_peer_state", state="dead", **peer) == 1
+
+
+def test_metrics_are_served_over_http(pair: Pair) -> None:
+    url = pair.left.serve_metrics()
+    assert url.startswith("http://127.0.0.1:")
+    _busy(pair)
+    samples = parse(_get(url))
+    assert value(samples, "farwrite_bytes_total", operation="write", fabric="shm") == 1000
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(url.removesuffix("/metrics"), timeout=10)
+    assert raised.value.code == 404
+    raised.value.close()
+    pair.left.close()
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=10)
+
+
+def test_devices_of_a_process_share_an_address(pair: Pair) -> None:
+    url = pair.left.serve_metrics()
+    address = url.removeprefix("http://").removesuffix("/metrics")
+    assert pair.right.serve_metrics(address) == url
+    samples = parse(_get(url))
+    for device in (pair.left, pair.right):
+        assert value(samples, "farwrite_channels_open", device=device.endpoint) == 1
+    pair.left.close()
+    samples = parse(_get(url))
+    assert value(samples, "farwrite_channels_open", device=pair.right.endpoint) is not None
+
+
+def test_an_address_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with fw.Device() as device, pytest.raises(fw.AlreadyExists, match=address):
+            device.serve_metrics(address)
+        with pytest.raises(fw.AlreadyExists, match="metrics"):
+            fw.Device(metrics=address)
+
+
+def test_the_environment_names_the_address(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        monkeypatch.setenv("FARWRITE_METRICS", f"127.0.0.1:{port}")
+        # A process that inherits the variable must work nevertheless.
+        with fw.Device():
+            assert "FARWRITE_METRICS" in capfd.readouterr().err
+    with fw.Device() as device:
+        samples = parse(_get(f"http://127.0.0.1:{port}/metrics"))
+        assert value(samples, "farwrite_channels_open", device=device.endpoint) == 0
+
+
+def test_the_endpoint_goes_with_its_device() -> None:
+    device = fw.Device()
+    device.serve_metrics()
+    del device
+    gc.collect()  # nothing_left_behind sees whether thread and socket go
+
+
+@pytest.mark.parametrize(
+    ("address", "parsed"),
+    [
+        ("9464", ("127.0.0.1", 9464)),
+        (":9464", ("127.0.0.1", 9464)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+        ("[::1]:9464", ("::1", 9464)),
+    ],
+)
+def test_addresses_are_read_as_people_write_them(address: str, parsed: tuple[str, int]) -> None:
+    assert parse_address(address) == parsed
+
+
+@pytest.mark.parametrize("address", ["", "nowhere", "127.0.0.1:", "127.0.0.1:99999", "a:-1"])
+def test_what_is_no_address_is_refused(address: str, device: fw.Device) -> None:
+    with pytest.raises(fw.InvalidArgument, match="port"):
+        device.serve_metrics(address)
+
+
+def test_metrics_of_two_sources_are_joined_family_by_family() -> None:
+    left = '# HELP a_total A.\n# TYPE a_total counter\na_total{d="1"} 1\n'
+    right = (
+        '# HELP b B.\n# TYPE b gauge\nb{d="2"} 2\n'
+        '# HELP a_total A.\n# TYPE a_total counter\na_total{d="2"} 3\n'
+    )
+    whole = parse(merged([left, right]))
+    assert sorted(whole.values()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        'a_total{d="1"} 1\n',
+        "# HELP a_total A.\n# TYPE a_total gauge\n",
+        '# HELP a A.\n# TYPE a gauge\na{d="1"} 1\na{d="1"} 2\n',
+        '# HELP a A.\n# TYPE a gauge\na{d="1""} 1\n',
+        '# HELP a A.\n# TYPE a gauge\na{d="1"} 1',
+    ],
+)
+def test_the_checker_is_strict(wrong: str) -> None:
+    with pytest.raises(AssertionError):
+        parse(wrong)

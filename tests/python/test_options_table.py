@@ -1,0 +1,252 @@
+"""The one table of options: complete, right about defaults, and true about the environment."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import farwrite as fw
+from farwrite import _farwrite, cli
+from farwrite.option import Kind, Option, Place
+from farwrite.options import device_options, given_options
+from farwrite.options_table import DEVICE_OPTIONS, OPTIONS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Names that look like variables and are none: macros, CMake's own, and what tests make up.
+INTERNAL = {
+    "FARWRITE_ALL_IN_PLACE",
+    "FARWRITE_ANSWER",
+    "FARWRITE_API",
+    "FARWRITE_BINDINGS",
+    "FARWRITE_CLANG",
+    "FARWRITE_EVERY_FABRIC",
+    "FARWRITE_FAULT_ROLE",
+    "FARWRITE_FUZZ_FOLDER",
+    "FARWRITE_GOOGLETEST",
+    "FARWRITE_IN_PLACE",
+    "FARWRITE_LIBRARIES",
+    "FARWRITE_PLUGIN_COUNTERS",
+    "FARWRITE_PLUGIN_DECLARE",
+    "FARWRITE_PLUGIN_PRINT",
+    "FARWRITE_PLUGIN_RESET",
+    "FARWRITE_REQUIRE",
+    "FARWRITE_REQUIRE_OK",
+    "FARWRITE_RETURN_IF_ERROR",
+    "FARWRITE_RUN",  # set by farwrite run for its processes
+    "FARWRITE_SERVER",
+    "FARWRITE_SOURCES",
+    "FARWRITE_TENSORFLOW_VERSION",
+    "FARWRITE_TEST_LATE",
+    "FARWRITE_VERSION",
+    "FARWRITE_VERSION_LINE",
+}
+
+# Fields of DeviceOptions that a Python program cannot set: an object of the C++ tests.
+NOT_IN_PYTHON = {"simulated_network"}
+
+
+def _keywords() -> set[str]:
+    return set(inspect.signature(fw.Device).parameters)
+
+
+def _defaults() -> dict[str, object]:
+    return {option.name: option.default for option in DEVICE_OPTIONS}
+
+
+def test_every_keyword_of_a_device_is_in_the_table() -> None:
+    assert _keywords() == {option.name for option in DEVICE_OPTIONS}
+
+
+def test_every_field_of_device_options_is_in_the_table() -> None:
+    header = (ROOT / "include/farwrite/options.h").read_text()
+    body = header[header.index("struct DeviceOptions {") :]
+    body = re.sub(r"//[^\n]*", "", body[: body.index("\n};")])
+    fields = set(re.findall(r"[\w>*&] (\w+)(?: = [^;]*)?;", body))
+    assert {"listen", "numa_node", "fabrics", "token"} <= fields
+    names = {option.name for option in DEVICE_OPTIONS} - {"port", "metrics"}
+    assert names == fields - NOT_IN_PYTHON
+
+
+def test_defaults_are_the_cores() -> None:
+    core = _farwrite.DeviceOptions()
+    special = {"port": None, "token": None, "metrics": None, "numa_node": None,
+               "send_limit_per_peer": "(send_limit)",
+               "receive_limit_per_peer": "(receive_limit)"}  # fmt: skip
+    for name, default in _defaults().items():
+        if name in special:
+            assert default == special[name], name
+        elif name == "fabrics":
+            assert list(default) == core.fabrics  # type: ignore[call-overload]
+        else:
+            assert getattr(core, name) == default, name
+    assert core.numa_node == -1
+    assert core.send_limit_per_peer == core.send_limit
+    assert core.receive_limit_per_peer == core.receive_limit
+
+
+def test_every_variable_that_occurs_is_in_the_table() -> None:
+    listed = {option.variable for option in OPTIONS}
+    listed |= {option.name.removeprefix("-D") for option in OPTIONS if Place.BUILD in option.places}
+    found: dict[str, str] = {}
+    for folder in ("src", "python", "tools", "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in {".cc", ".h", ".c", ".py", ".sh", ".txt", ".cmake"}:
+                for name in re.findall(r"\bFARWRITE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()):
+                    found[name] = str(path)
+    unknown = {name: path for name, path in found.items() if name not in listed | INTERNAL}
+    assert not unknown, "give it a row in options_table.py, or call it internal above"
+    assert "FARWRITE_LOG" in found
+    assert not INTERNAL & listed
+
+
+def test_names_and_variables_are_unique() -> None:
+    for names in ([o.name for o in OPTIONS if o.name], [o.variable for o in OPTIONS if o.variable]):
+        assert len(set(names)) == len(names)
+    assert all(option.name or option.variable for option in OPTIONS)
+
+
+def test_a_variable_is_named_after_its_keyword() -> None:
+    for option in DEVICE_OPTIONS:
+        assert option.variable == (
+            "" if option.name == "port" else f"FARWRITE_{option.name.upper()}"
+        )
+
+
+# For each option that has a variable: its text, and what the core then has.
+TEXTS: dict[str, tuple[str, object]] = {
+    "listen": ("127.0.0.2:0", "127.0.0.2:0"),
+    "fabrics": ("shm, simulated", ["shm", "simulated"]),
+    "token": ("secret", None),
+    "pollers": ("2", 2),
+    "lanes": ("3", 3),
+    "spin": ("100us", 1e-4),
+    "send_limit": ("512M", 512 << 20),
+    "send_limit_per_peer": ("64K", 64 << 10),
+    "receive_limit": ("1G", 1 << 30),
+    "receive_limit_per_peer": ("1MiB", 1 << 20),
+    "segment_bytes": ("4194304", 4 << 20),
+    "receive_segment_bytes": ("2M", 2 << 20),
+    "huge_pages": ("off", "off"),
+    "prefault": ("off", False),
+    "numa_node": ("0", 0),
+    "detection_time": ("2.5", 2.5),
+    "handshake_timeout": ("300ms", 0.3),
+    "data_port": ("7000", 7000),
+    "host_timeout": ("90s", 90.0),
+    "encrypt": ("yes", True),
+}
+
+
+def _core(**keywords: object) -> _farwrite.DeviceOptions:
+    return device_options(given_options({**dict.fromkeys(_keywords()), **keywords}))
+
+
+@pytest.mark.parametrize(
+    "option",
+    [o for o in DEVICE_OPTIONS if o.variable and o.name != "metrics"],
+    ids=lambda o: o.name,
+)
+def test_a_variable_sets_its_option_and_a_keyword_beats_it(
+    option: Option, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, value = TEXTS[option.name]
+    monkeypatch.setenv(option.variable, text)
+    if option.name == "token":
+        assert given_options(dict.fromkeys(_keywords()))["token"].value == text
+        return
+    read = getattr(_core(), option.name)
+    assert read == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value)
+    monkeypatch.setenv(option.variable, "")
+    default = getattr(_core(), option.name)
+    assert default != read or option.name == "numa_node"
+    keyword = option.default if option.default not in (None, "(send_limit)") else 1
+    if isinstance(keyword, str) and keyword.startswith("("):
+        keyword = 1
+    monkeypatch.setenv(option.variable, text)
+    given = getattr(_core(**{option.name: keyword}), option.name)
+    assert given == (list(keyword) if option.kind is Kind.NAMES else keyword)
+
+
+def test_the_port_beats_the_variable_of_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARWRITE_LISTEN", "127.0.0.1:1")
+    assert _core(port=7777).listen == "127.0.0.1:7777"
+
+
+def test_a_limit_for_all_peers_is_one_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARWRITE_SEND_LIMIT", "1M")
+    assert _core().send_limit_per_peer == 1 << 20
+
+
+def test_a_device_takes_its_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARWRITE_SEND_LIMIT", "16M")
+    monkeypatch.setenv("FARWRITE_TOKEN", "secret")
+    with fw.Device(receive_limit=1 << 22) as device:
+        assert device.stats().send.limit == 16 << 20
+        assert device.stats().receive.limit == 1 << 22
+        with fw.Device(token="another") as stranger, pytest.raises(fw.Unauthenticated):
+            stranger.connect(device.endpoint)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("FARWRITE_LISTEN", "nowhere"),
+        ("FARWRITE_FABRICS", "pigeon"),
+        ("FARWRITE_FABRICS", ","),
+        ("FARWRITE_LANES", "two"),
+        ("FARWRITE_LANES", "0"),
+        ("FARWRITE_POLLERS", "1.5"),
+        ("FARWRITE_SPIN", "soon"),
+        ("FARWRITE_SPIN", "-1"),
+        ("FARWRITE_SEND_LIMIT", "much"),
+        ("FARWRITE_SEND_LIMIT", "0"),
+        ("FARWRITE_HUGE_PAGES", "enormous"),
+        ("FARWRITE_PREFAULT", "maybe"),
+        ("FARWRITE_NUMA_NODE", "-2"),
+        ("FARWRITE_DETECTION_TIME", "nan"),
+        ("FARWRITE_METRICS", "nowhere"),
+    ],
+)
+def test_a_variable_that_cannot_be_read_is_named(
+    variable: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(fw.InvalidArgument, match=variable):
+        fw.Device()
+
+
+def test_the_document_is_what_the_table_says() -> None:
+    tool = ROOT / "tools/write_options_table.py"
+    ended = subprocess.run(
+        [sys.executable, str(tool), "--check"], capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_options_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FARWRITE_TOKEN", "swordfish")
+    monkeypatch.setenv("FARWRITE_LANES", "3")
+    assert cli.main(["options"]) == 0
+    printed = capsys.readouterr().out
+    for option in OPTIONS:
+        assert option.variable in printed
+        assert option.name in printed
+    assert "FARWRITE_LANES=3" in printed
+    assert "swordfish" not in printed
+
+
+def test_options_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["options", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["environment"] for row in rows] == [option.variable for option in OPTIONS]
+    (lanes,) = [row for row in rows if row["option"] == "lanes"]
+    assert lanes["default"] == "1"
