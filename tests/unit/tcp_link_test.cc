@@ -259,6 +259,23 @@ TEST_F(ForgedPeer, ThatBreaksTheProtocolPoisonsTheLink) {
   }
 }
 
+TEST_F(ForgedPeer, ThatSendsNotificationsWithoutCreditPoisonsTheLink) {
+  side_.recorder.room = 0;
+  FrameHeader notify;
+  notify.type = FrameType::kNotify;
+  for (std::uint64_t i = 0; i < kCreditWindow / kNotificationCost; ++i) {
+    send(notify);
+    if (i % 256 == 0) side_.poll();
+  }
+  while (side_.poll().delivered > 0) {
+  }
+  EXPECT_TRUE(side_.recorder.broken.ok());
+  send(notify);
+  for (int i = 0; i < 100; ++i) side_.poll();
+  EXPECT_EQ(side_.recorder.broken.code(), StatusCode::kProtocolError);
+  EXPECT_NE(side_.recorder.broken.message().find("credit"), std::string::npos);
+}
+
 TEST_F(ForgedPeer, ThatHangsUpIsDeadAndLeavesWhatHadArrived) {
   send(write(1024, 4), {'a', 'b', 'c', 'd'});
   send(write(2048, 100), {'t', 'o', 'r', 'n'});
@@ -358,6 +375,27 @@ TEST_F(TwoLinks, WriteInBothDirectionsAtOnceWithoutADeadlock) {
   EXPECT_EQ(near_.recorder.taken.size(), std::size_t{kWrites});
   EXPECT_EQ(far_.recorder.taken.size(), std::size_t{kWrites});
   for (const Completion& completion : completions) EXPECT_TRUE(completion.settled());
+}
+
+TEST_F(TwoLinks, RefusedWritesCostTheirSenderNoCredit) {
+  ASSERT_TRUE(far_.link->revoke(far_.grant_key, core::Deadline::never()).ok());
+  RegionDescriptor descriptor;
+  descriptor.length = 8;
+  descriptor.keys.push_back({FabricKind::kTcp, far_.grant_key});
+  const std::array<std::byte, 8> bytes{};
+  Operation write;
+  write.notify = true;
+  write.source = {bytes.data(), bytes.size()};
+  write.window = near_.link->import(descriptor, core::Deadline::never()).value();
+  for (std::uint64_t i = 0; i < 3 * kCreditWindow / kNotificationCost; ++i) {
+    (void)near_.link->post(write);
+    if (i % 64 == 0) far_.poll(), near_.poll();
+  }
+  for (int i = 0; i < 1000; ++i) far_.poll(), near_.poll();
+  EXPECT_TRUE(notify(near_, 77).wait(std::chrono::seconds(0)).ok());
+  for (int i = 0; i < 10; ++i) far_.poll();
+  ASSERT_EQ(far_.recorder.taken.size(), 1u);
+  EXPECT_EQ(far_.recorder.taken[0].tag, 77u);
 }
 
 TEST_F(TwoLinks, TheEndOfALaneIsSeenBehindEverythingBeforeIt) {

@@ -98,14 +98,16 @@ Status LaneReceiver::handle_staged(FrameHandler& handler) {
       done_ += take;
     }
     if (done_ < total_) return Status();
+    bool landed = false;
     {
       const std::lock_guard<std::mutex> lock(landing_);
+      landed = destination_.data != nullptr;
       destination_ = Destination();
     }
     in_frame_ = false;
     large_ = total_ >= kLargePayload;
     ++frames_;
-    FARWRITE_RETURN_IF_ERROR(handler.finish(header_, std::move(body_)));
+    FARWRITE_RETURN_IF_ERROR(handler.finish(header_, landed, std::move(body_)));
     body_ = {};
   }
 }

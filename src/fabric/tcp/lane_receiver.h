@@ -18,8 +18,8 @@ namespace farwrite::fabric::tcp {
 
 // Where a payload goes.
 struct Destination {
-  std::byte* data = nullptr;  // null: nowhere; the bytes are received and thrown away
-  std::uint64_t key = 0;      // the grant it lands under, 0 for none
+  std::byte* data = nullptr;               // null: nowhere; the bytes are received and thrown away
+  std::uint64_t key = 0;                   // the grant it lands under, 0 for none
   std::shared_ptr<const void> owner = {};  // keeps `data` valid
 };
 
@@ -30,8 +30,10 @@ class FrameHandler {
   // The header of a kWrite or kReadReply is there, its payload is not. Called with the receiver's
   // lock held, so that a grant cannot go between the look and the landing.
   virtual Destination begin(const FrameHeader& header) = 0;
-  // The whole frame is there. `body`: the payload of the other types. An error ends the link.
-  virtual Status finish(const FrameHeader& header, std::vector<std::byte>&& body) = 0;
+  // The whole frame is there. `landed`: all of its payload is in the place that begin() gave, and
+  // no forget() came between. `body`: the payload of the other types. An error ends the link.
+  virtual Status finish(const FrameHeader& header, bool landed,
+                        std::vector<std::byte>&& body) = 0;
 };
 
 // look() by one thread at a time; forget() and copies() by any.
@@ -51,8 +53,8 @@ class LaneReceiver {
   // When it returns, no byte lands under this grant any more.
   void forget(std::uint64_t key);
 
-  // Frames whose payload came with the bytes before it, at least in part, and was copied into place:
-  // small ones, and at most kStageBytes of a large one that nothing large was just before.
+  // Frames whose payload came with the bytes before it, at least in part, and was copied into
+  // place: small ones, and at most kStageBytes of a large one that nothing large was just before.
   std::uint64_t copies() const { return copies_.value(); }
 
  private:
@@ -70,7 +72,7 @@ class LaneReceiver {
   std::size_t consumed_ = 0;  // of those, handled
 
   bool in_frame_ = false;
-  bool large_ = false;       // the last frame's payload was
+  bool large_ = false;  // the last frame's payload was
   FrameHeader header_;
   bool collects_ = false;    // into body_
   std::uint64_t total_ = 0;  // payload bytes of the frame

@@ -27,8 +27,7 @@ LaneSender::LaneSender(core::ByteStream& stream, std::string peer_name)
 
 Status LaneSender::broken(int error) const {
   return Status::system_error(StatusCode::kPeerDead, {"send", peer_name_, "tcp"},
-                              "the connection broke", error,
-                              "restart the peer and connect again");
+                              "the connection broke", error, "restart the peer and connect again");
 }
 
 Completion LaneSender::send(const OutgoingFrame& frame, bool copy_payload) {
@@ -78,10 +77,10 @@ Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView head, By
                                     std::shared_ptr<core::CompletionState> completion) {
   if (held_back_.size() >= kMaxHeldBack ||
       held_back_bytes_ + head.size + payload.size > kMaxHeldBackBytes) {
-    return Status::error(StatusCode::kResourceExhausted, {"notify", peer_name_, "tcp"},
-                         std::to_string(held_back_.size()) +
-                             " notifications wait for the peer to take earlier ones",
-                         "let the peer take its notifications, or send fewer at once");
+    return Status::error(
+        StatusCode::kResourceExhausted, {"notify", peer_name_, "tcp"},
+        std::to_string(held_back_.size()) + " notifications wait for the peer to take earlier ones",
+        "let the peer take its notifications, or send fewer at once");
   }
   HeldBack held;
   held.header = header;

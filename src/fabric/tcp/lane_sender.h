@@ -27,8 +27,8 @@ namespace farwrite::fabric::tcp {
 // What a frame consists of. The header and `head` are copied where they have to be kept.
 struct OutgoingFrame {
   FrameHeader header;
-  ByteView head;     // first part of the payload, of whoever calls
-  ByteView payload;  // the rest: stays valid until the frame is out
+  ByteView head;                           // first part of the payload, of whoever calls
+  ByteView payload;                        // the rest: stays valid until the frame is out
   std::shared_ptr<const void> owner = {};  // keeps `payload` valid
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/tls_stream.h"
 #include "fabric/tcp/frame.h"
 #include "fabric/tcp/tcp_link.h"
 
@@ -75,17 +76,30 @@ Result<std::unique_ptr<Link>> TcpFabric::attach(const AttachRequest& request) {
     const auto number = static_cast<std::uint16_t>(lane);
     auto socket = request.connecting ? connect_lane(request, number) : accept_lane(request, number);
     if (!socket.ok()) return socket.status();
-    prepare(socket->get());
-    streams.push_back(core::make_plain_stream(*std::move(socket)));
+    auto stream = make_stream(*std::move(socket), request, number);
+    if (!stream.ok()) return stream.status();
+    streams.push_back(*std::move(stream));
   }
   auto link = TcpLink::create(std::move(streams), request, exports_);
   if (!link.ok()) return link.status();
   return std::unique_ptr<Link>(*std::move(link));
 }
 
-void TcpFabric::prepare(int socket) const {
-  core::set_no_delay(socket);
-  core::set_keepalive(socket, options_.host_timeout);
+Result<std::unique_ptr<core::ByteStream>> TcpFabric::make_stream(core::UniqueFd socket,
+                                                                 const AttachRequest& request,
+                                                                 std::uint16_t lane) const {
+  core::set_no_delay(socket.get());
+  core::set_keepalive(socket.get(), options_.host_timeout);
+  if (!request.encrypt) return core::make_plain_stream(std::move(socket));
+  const core::Digest key = core::tls_key({request.secret.data(), request.secret.size()},
+                                         "farwrite tls lane " + std::to_string(lane));
+  auto stream = core::TlsStream::create(
+      std::move(socket), key,
+      request.connecting ? core::TlsSide::kConnecting : core::TlsSide::kAccepting);
+  if (!stream.ok()) return stream.status();
+  FARWRITE_RETURN_IF_ERROR((*stream)->establish(
+      request.deadline, "encrypt lane " + std::to_string(lane) + " to " + request.peer_name));
+  return stream;
 }
 
 Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
@@ -93,8 +107,17 @@ Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
   const std::string operation = "connect lane " + std::to_string(lane) + " to " + request.peer_name;
   auto port = parse_port(request.peer_address, request.peer_name);
   if (!port.ok()) return port.status();
-  auto socket = core::connect_tcp({request.peer_host, *port}, request.deadline);
-  if (!socket.ok()) return socket.status();
+  // A firewall that drops packets answers nothing: leave time to tell the peer.
+  const core::Deadline half = core::Deadline::after(
+      request.deadline.is_never() ? std::chrono::seconds(10) : request.deadline.remaining() / 2);
+  auto socket = core::connect_tcp({request.peer_host, *port}, half);
+  if (!socket.ok()) {
+    return Status::error(
+        socket.status().code(), {operation, request.peer_name, "tcp"},
+        "its data port " + request.peer_address +
+            " cannot be reached: " + socket.status().message(),
+        "open that port in the firewall; data_port of the peer's device chooses it");
+  }
   const auto join = JoinMessage::of(request.secret, lane, request.lanes).to_bytes();
   FARWRITE_RETURN_IF_ERROR(
       core::send_all(socket->get(), {join.data(), join.size()}, request.deadline, operation));

@@ -53,7 +53,10 @@ class TcpFabric final : public Fabric {
   Result<core::UniqueFd> connect_lane(const AttachRequest& request, std::uint16_t lane) const;
   // Waits for the connection that proves to be this lane's.
   Result<core::UniqueFd> accept_lane(const AttachRequest& request, std::uint16_t lane);
-  void prepare(int socket) const;
+  // The stream over a lane's socket, once both sides know it as theirs.
+  Result<std::unique_ptr<core::ByteStream>> make_stream(core::UniqueFd socket,
+                                                        const AttachRequest& request,
+                                                        std::uint16_t lane) const;
   void on_connection();
   void on_readable(int fd);
   void drop_stale_locked();

@@ -36,6 +36,7 @@ TcpLane::TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteS
       stream_(std::move(stream)),
       sender_(*stream_, link.peer_name_),
       receiver_(*stream_),
+      more_(stream_->has_unread()),
       contended_bell_(std::move(contended)) {}
 
 Completion TcpLane::write(const Operation& operation) {
@@ -175,6 +176,7 @@ void TcpLane::hand_over(EventSink& sink, Progress& progress) {
   OutgoingFrame credit;
   credit.header.type = FrameType::kCredit;
   credit.header.length = std::exchange(owed_credit_, 0);
+  used_credit_ -= credit.header.length;
   (void)sender_.send(credit);
 }
 
@@ -211,20 +213,28 @@ Destination TcpLane::begin(const FrameHeader& header) {
   return destination.ok() ? *std::move(destination) : Destination();
 }
 
-Status TcpLane::finish(const FrameHeader& header, std::vector<std::byte>&& body) {
+Status TcpLane::take_write(const FrameHeader& header, bool landed) {
+  const bool notifies = header.flags == kNotifyFlag;
+  if (landed) return notifies ? arrive(header, {}) : Status();
+  if (landing_refused_.ok()) {  // it was allowed when it began
+    landing_refused_ = link_.error(StatusCode::kFailedPrecondition, "write",
+                                   "the region was closed by its owner meanwhile",
+                                   "ask the peer for another region");
+  }
+  if (refused_.ok()) refused_ = landing_refused_;
+  if (!notifies) return Status();
+  owed_credit_ += kNotificationCost;  // its sender has paid for a tag that nobody sees
+  return charge(kNotificationCost);
+}
+
+Status TcpLane::finish(const FrameHeader& header, bool landed, std::vector<std::byte>&& body) {
   switch (header.type) {
     case FrameType::kWrite:
-      if (!landing_refused_.ok()) {
-        if (refused_.ok()) refused_ = landing_refused_;
-        return Status();
-      }
-      if (header.flags == kNotifyFlag) arrive(header, {});
-      return Status();
+      return take_write(header, landed);
     case FrameType::kNotify:
     case FrameType::kMessage:
     case FrameType::kRecord:
-      arrive(header, std::move(body));
-      return Status();
+      return arrive(header, std::move(body));
     case FrameType::kRead:
       return serve_read(header);
     case FrameType::kReadReply:
@@ -245,19 +255,28 @@ Status TcpLane::finish(const FrameHeader& header, std::vector<std::byte>&& body)
     case FrameType::kEnd:
       end_seen_ = true;
       owed_credit_ += kNotificationCost;
-      return Status();
+      return charge(kNotificationCost);
   }
   return protocol_error("an unknown frame");
 }
 
-void TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& message) {
+Status TcpLane::charge(std::uint64_t cost) {
+  used_credit_ += cost;
+  return used_credit_ <= kCreditWindow
+             ? Status()
+             : protocol_error("it sends notifications without credit for them");
+}
+
+Status TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& message) {
   Arrival arrival;
   arrival.notification.tag = header.tag;
   arrival.notification.lane = index_;
   arrival.cost = kNotificationCost + message.size();
   arrival.notification.message = std::move(message);
   arrival.is_record = header.type == FrameType::kRecord;
+  const Status charged = charge(arrival.cost);
   arrivals_.push_back(std::move(arrival));
+  return charged;
 }
 
 Status TcpLane::serve_read(const FrameHeader& header) {

@@ -71,14 +71,17 @@ class TcpLane final : private FrameHandler {
 
   // FrameHandler, on the polling thread.
   Destination begin(const FrameHeader& header) override;
-  Status finish(const FrameHeader& header, std::vector<std::byte>&& body) override;
+  Status finish(const FrameHeader& header, bool landed, std::vector<std::byte>&& body) override;
 
+  Status take_write(const FrameHeader& header, bool landed);
   Status serve_read(const FrameHeader& header);
   Status take_read_reply(const FrameHeader& header);
   Status take_refusal(const FrameHeader& header, const std::vector<std::byte>& body);
   Status take_flushed(const FrameHeader& header, const std::vector<std::byte>& body);
   void answer_flush(const FrameHeader& header);
-  void arrive(const FrameHeader& header, std::vector<std::byte>&& message);
+  // Both fail when the peer has used up its credit.
+  Status arrive(const FrameHeader& header, std::vector<std::byte>&& message);
+  Status charge(std::uint64_t cost);
   void hand_over(EventSink& sink, Progress& progress);
   void look();
   // The read that `request` names is over; starts one that waited for its place.
@@ -96,20 +99,21 @@ class TcpLane final : private FrameHandler {
   std::map<std::uint64_t, PendingRead> reads_;
   std::deque<WaitingRead> waiting_reads_;
   std::map<std::uint64_t, std::shared_ptr<FlushState>> flushes_;
-  Status ended_;  // under requests_mutex_
+  Status ended_;                      // under requests_mutex_
   std::atomic<bool> written_{false};  // since the last flush was asked
 
   // Held by the one thread that polls; guards what follows.
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   std::deque<Arrival> arrivals_;
-  std::uint64_t owed_credit_ = 0;
-  Status refused_;  // the first write we refused since the last flush
+  std::uint64_t owed_credit_ = 0;  // taken out by our user, and not given back yet
+  std::uint64_t used_credit_ = 0;  // of the peer's window
+  Status refused_;                 // the first write we refused since the last flush
   Status landing_refused_;
   bool end_seen_ = false;
 
   // For arm(): what the last poll left.
-  std::atomic<bool> over_{false};      // the connection
-  std::atomic<bool> more_{false};      // news that the descriptor does not show
+  std::atomic<bool> over_{false};  // the connection
+  std::atomic<bool> more_{false};  // news that the descriptor does not show
   std::atomic<bool> has_arrivals_{false};
   std::atomic<bool> contended_{false};  // somebody came while another thread polled
   const core::UniqueFd contended_bell_;
