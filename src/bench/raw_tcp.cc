@@ -150,8 +150,7 @@ Result<Arrival> RawTcpPath::take(std::uint32_t lane) {
     const auto lane_slots = static_cast<std::uint32_t>(map_.slots / phase_.lanes);
     arrival.slot = taken_[lane] * phase_.lanes + lane;
     if (++taken_[lane] == lane_slots) taken_[lane] = 0;
-    FARWRITE_RETURN_IF_ERROR(
-        receive(lane, stage_.pool() + map_.offset(arrival.slot), phase_.size));
+    FARWRITE_RETURN_IF_ERROR(receive(lane, stage_.pool() + map_.offset(arrival.slot), phase_.size));
     return arrival;
   }
   std::uint64_t word = 0;

@@ -52,7 +52,7 @@ nb::list fabrics() {
   nb::list list;
   list.append(fabric(FabricKind::kShm, shm_fault.empty(),
                      shm_fault.empty() ? "peers of the same user on this host" : shm_fault));
-  list.append(fabric(FabricKind::kTcp, false, "not built yet"));
+  list.append(fabric(FabricKind::kTcp, true, "peers anywhere; for those that shm cannot reach"));
   list.append(fabric(FabricKind::kVerbs, false, "not built yet"));
   list.append(fabric(FabricKind::kSimulated, false, "in-process, for the tests of the C++ core"));
   return list;

@@ -69,6 +69,21 @@ def test_every_transfer_is_verified_and_its_copies_counted(tmp_path, op, copies)
 
 
 @pytest.mark.parametrize("wait", ["poll", "block"])
+@pytest.mark.parametrize("op", ["write", "read"])
+def test_over_tcp_plain_sockets_are_the_limit(tmp_path, op, wait):
+    facts, table = measure(
+        tmp_path, "--fabric", "tcp", "--op", op, "--sizes", "8,64K,1M", "--wait", wait
+    )
+    for row in facts["rows"]:
+        assert row["fabric"] == "tcp"
+        assert row["verified"] is True
+        assert row["registrations"] == 0
+        assert "TCP_NODELAY" in row["limit_kernel"]
+        assert min(row["ratio"], row["limit_p50_us"], row["limit_gb_s_read"]) > 0
+    assert "unread" in table
+
+
+@pytest.mark.parametrize("wait", ["poll", "block"])
 def test_a_notification_is_one_row_without_bytes(tmp_path, wait):
     facts, _ = measure(tmp_path, "--op", "notify", "--wait", wait)
     (row,) = facts["rows"]
@@ -107,7 +122,8 @@ def test_a_markdown_table_can_be_pasted(tmp_path):
         (["--sizes", "many"], "not a size"),
         (["--sizes", "64M"], "--pool of 128 MiB"),
         (["--op", "send"], "use write, read, notify, alias"),
-        (["--fabric", "tcp"], "use --fabric shm"),
+        (["--fabric", "verbs"], "use --fabric shm or tcp"),
+        (["--fabric", "tcp", "--op", "alias"], "use write, read, notify"),
         (["--wait", "sometimes"], "poll"),
         (["--lanes", "0"], "--lanes 1 to"),
         (["--window", "0"], "--window 1 to"),
@@ -215,6 +231,7 @@ def row(**changes):
         "limit_gb_s_read": 6.0,
         "ratio": 0.5,
         "ratio_of": "gb_s_read",
+        "ratio_unread": 0.6,
         "target": ">=0.9",
         "target_met": False,
         "copies": 1.0,

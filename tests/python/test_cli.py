@@ -25,7 +25,7 @@ def test_info_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(capsys.readouterr().out)
     assert facts.keys() == {"version", "fabrics", "copy_kernels", "limits"}
     usable = {fabric["name"]: fabric["usable"] for fabric in facts["fabrics"]}
-    assert usable == {"shm": True, "tcp": False, "verbs": False, "simulated": False}
+    assert usable == {"shm": True, "tcp": True, "verbs": False, "simulated": False}
     assert all(fabric["reason"] for fabric in facts["fabrics"])
     chosen = [kernel for kernel in facts["copy_kernels"] if kernel["chosen"]]
     assert len(chosen) == 1
