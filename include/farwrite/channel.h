@@ -75,6 +75,7 @@ struct PeerInfo {
   FabricKind fabric = FabricKind::kShm;
   std::string fabric_reason;  // why this fabric was chosen, one sentence
   std::uint32_t lanes = 0;
+  bool encrypted = false;  // what of this channel leaves the host, see DeviceOptions::encrypt
 };
 
 // Counts since the channel was opened.

@@ -124,15 +124,15 @@ class FARWRITE_API ReceivedTensor {
 
 // Counts since the edge was opened, on one side. What a side cannot know stays 0.
 struct TensorStats {
-  std::uint64_t pushed = 0;          // tensors into slots
-  std::uint64_t offered = 0;         // tensors offered, for whatever reason
-  std::uint64_t offers_no_slot = 0;  // of these, because no slot was free
-  std::uint64_t staged = 0;          // tensors copied by the sender first, to be offered
-  std::uint64_t aliased = 0;         // offers that the receiver looked at
-  std::uint64_t read = 0;            // offers that it read
-  std::uint64_t allocations = 0;     // blocks of memory taken for a tensor
-  std::uint64_t registrations = 0;   // segments that the device registered meanwhile
-  std::uint64_t requests = 0;        // asked of the peer: opened slots, reads
+  std::uint64_t pushed = 0;             // tensors into slots
+  std::uint64_t offered = 0;            // tensors offered, for whatever reason
+  std::uint64_t offers_no_slot = 0;     // of these, because no slot was free
+  std::uint64_t staged = 0;             // tensors copied by the sender first, to be offered
+  std::uint64_t aliased = 0;            // offers that the receiver looked at
+  std::uint64_t read = 0;               // offers that it read
+  std::uint64_t allocations = 0;        // blocks of memory taken for a tensor
+  std::uint64_t registrations = 0;      // segments that the device registered meanwhile
+  std::uint64_t requests = 0;           // asked of the peer: opened slots, reads
   std::uint64_t dropped_stale = 0;      // pushes of before reset(); their credit came back
   std::uint64_t dropped_malformed = 0;  // pushes that did not fit what was announced
   std::uint64_t dropped_offers = 0;     // offers that were either
@@ -160,7 +160,8 @@ class FARWRITE_API TensorReceiver {
 
   // The next tensor, in the order of sending. kDeadlineExceeded; kUnavailable once the sender has
   // closed and everything was taken; kCancelled if this receiver is closed; the channel's error at
-  // its end. Waits on while the peer is silent.
+  // its end. Waits on while the peer is silent. Any other error is that of one tensor, which is
+  // lost: an offer that can no longer be looked at, no memory to read it into.
   Result<ReceivedTensor> receive(std::chrono::nanoseconds timeout = kForever);
   // Ok when receive() has something to give or to tell at once; takes nothing. kDeadlineExceeded.
   Status wait(std::chrono::nanoseconds timeout = kForever);
@@ -200,10 +201,10 @@ class FARWRITE_API TensorSender {
 
   // Never waits for the peer. Done when the source may be reused: of a push at once or soon, of an
   // offer in memory of the device when the receiver has dropped it; other memory is copied first.
-  // An offer under way keeps the device open. kInvalidArgument if `spec` is not the edge's or does
-  // not have bytes.size bytes; kResourceExhausted if the tensor must be offered and
-  // send_limit_per_peer, or send_limit for the copy, is reached; kUnavailable once the receiver has
-  // closed.
+  // An offer under way keeps the device open. A callback of the Completion must not call a sender
+  // or receiver. kInvalidArgument if `spec` is not the edge's or does not have bytes.size bytes;
+  // kResourceExhausted if the tensor must be offered and send_limit_per_peer, or send_limit for the
+  // copy, is reached; kUnavailable once the receiver has closed.
   Completion send(const TensorSpec& spec, ByteView bytes);
 
   // Looks first at what the receiver has said meanwhile.

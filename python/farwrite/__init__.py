@@ -36,8 +36,17 @@ from farwrite.errors import (
     VersionMismatch,
 )
 from farwrite.info import info, version
+from farwrite.log import log_level, set_log_level
 from farwrite.notification import Notification, Notifications
-from farwrite.stats import ChannelStats, DeviceStats, MemoryStats, Peer, PeerState
+from farwrite.stats import (
+    ChannelStats,
+    DeviceStats,
+    MemoryStats,
+    Peer,
+    PeerState,
+    TensorStats,
+)
+from farwrite.tensor import TensorReceiver, TensorSender
 
 __version__ = version()
 
@@ -71,9 +80,14 @@ __all__ = [
     "RemoteArray",
     "ResourceExhausted",
     "StatusCode",
+    "TensorReceiver",
+    "TensorSender",
+    "TensorStats",
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
     "VersionMismatch",
     "info",
+    "log_level",
+    "set_log_level",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable
 from typing import Any, SupportsIndex
 
@@ -47,8 +48,10 @@ class Channel(Closing):
     Parameters are internal: use the methods of `Device`.
     """
 
-    def __init__(self, native: _farwrite.Channel) -> None:
+    def __init__(self, native: _farwrite.Channel, device: _farwrite.Device) -> None:
         self._native = native
+        # Not kept alive: the device closes with its last user, whoever holds a channel.
+        self._device = weakref.ref(device)
         self._closed = False
 
     # --- Memory and names.
@@ -352,6 +355,14 @@ class Channel(Closing):
     def native(self) -> _farwrite.Channel:
         """The core's handle. Internal."""
         return self._native
+
+    @property
+    def native_device(self) -> _farwrite.Device:
+        """The core's handle of the channel's device. Internal."""
+        device = self._device()
+        if device is None:
+            raise FailedPrecondition("the channel's device is gone; keep it while you use it")
+        return device
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Close the channel. Pending operations end with `Cancelled`. Closing twice is fine.

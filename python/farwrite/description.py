@@ -6,11 +6,13 @@ package writes a JSON object into it::
     {"array": 1, "dtype": "<f4", "shape": [1024, 1024]}
 
 ``array`` is the version of this form. ``dtype`` is what ``.npy`` files hold in ``descr``: text, or
-for structured types a list of fields. Elements lie in C order, without gaps.
+for structured types a list of fields. Types of the package ``ml_dtypes`` go by their name there:
+``bfloat16``, ``float8_e4m3fn``. Elements lie in C order, without gaps.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import operator
@@ -23,6 +25,7 @@ import numpy.typing as npt
 from farwrite.errors import InvalidArgument, ProtocolError
 
 VERSION = 1
+_FOREIGN_TYPES = "ml_dtypes"  # optional
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
@@ -66,6 +69,29 @@ def count_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
+def dtype_to_text(dtype: np.dtype[Any]) -> str:
+    """Write an element type as text: ``<f4``, ``bfloat16``, or JSON for structured types."""
+    descr = _to_json(checked_dtype(dtype))
+    return descr if isinstance(descr, str) else json.dumps(descr)
+
+
+def dtype_from_text(text: str) -> np.dtype[Any]:
+    """Read what `dtype_to_text` wrote at a peer, trusting nothing in it.
+
+    Raises
+    ------
+    ProtocolError
+        If it is no element type that can cross processes, or one that this process does not know.
+    """
+    try:
+        dtype = _rebuild(json.loads(text) if text.startswith("[") else text)
+        if dtype.hasobject or dtype.subdtype is not None:
+            raise ValueError("it cannot cross processes")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ProtocolError(f"the peer sent an array of dtype {text!r}: {error}") from None
+    return dtype
+
+
 def describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
     """Write the description of an array."""
     return json.dumps({"array": VERSION, "dtype": _to_json(dtype), "shape": shape})
@@ -107,11 +133,27 @@ def parse(
 
 
 def _to_json(dtype: np.dtype[Any]) -> object:
+    if dtype.type.__module__ == _FOREIGN_TYPES:
+        return dtype.name
     return np.lib.format.dtype_to_descr(dtype)  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def _rebuild(descr: object) -> np.dtype[Any]:
+    if isinstance(descr, str) and descr.isidentifier():
+        return _foreign_dtype(descr)
     return cast("np.dtype[Any]", np.lib.format.descr_to_dtype(_as_descr(descr)))  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def _foreign_dtype(name: str) -> np.dtype[Any]:
+    """Find a type of ml_dtypes by its name; ordinary types have an order mark and no such name."""
+    try:
+        types = importlib.import_module(_FOREIGN_TYPES)
+    except ImportError:
+        raise ValueError(f"dtype {name!r} needs the package {_FOREIGN_TYPES}") from None
+    found = getattr(types, name, None)
+    if not (isinstance(found, type) and issubclass(found, np.generic)):
+        raise ValueError(f"{name!r} is no element type")
+    return np.dtype(found)
 
 
 def _as_descr(descr: object) -> Any:

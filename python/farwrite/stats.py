@@ -72,6 +72,47 @@ class ChannelStats:
     """Times the peer fell silent."""
 
 
+@dataclass(frozen=True)
+class TensorStats:
+    """Counts of one end of an edge since it was opened. What an end cannot know stays 0."""
+
+    pushed: int
+    """Arrays written into slots."""
+    offered: int
+    """Arrays offered, for whatever reason."""
+    offers_no_slot: int
+    """Of these, because no slot was free."""
+    staged: int
+    """Arrays that the sender copied first, to offer them."""
+    aliased: int
+    """Offers that the receiver views in the sender's memory."""
+    read: int
+    """Offers that the receiver read."""
+    allocations: int
+    """Blocks of memory taken for an array."""
+    registrations: int
+    """Segments that the device registered meanwhile."""
+    requests: int
+    """Asked of the peer: opened slots, reads."""
+    dropped_stale: int
+    """Pushes of before a reset; their slots were granted again."""
+    dropped_malformed: int
+    """Pushes that did not fit what was announced."""
+    dropped_offers: int
+    """Offers that were either."""
+    dropped_unseen: int
+    """Arrays that arrived, and a reset or close came before they were received."""
+    grants: int
+    """Times a slot was handed to the sender."""
+    revoked: int
+    """Grants taken back unused, by a reset or close."""
+    slots_free: int
+    slots_granted: int
+    slots_landed: int
+    slots_viewed: int
+    """Slots that live arrays view, now."""
+
+
 class PeerState(enum.Enum):
     """What is known about a peer."""
 
@@ -99,3 +140,5 @@ class Peer:
     """Why this fabric was chosen, one sentence."""
     lanes: int
     """Lanes of the channel; a `lane` argument is below it."""
+    encrypted: bool
+    """Whether what of the channel leaves the host is encrypted."""

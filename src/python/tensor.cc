@@ -24,8 +24,8 @@ using Receiver = Held<TensorReceiver>;
 using Sender = Held<TensorSender>;
 using Dims = std::vector<std::uint64_t>;
 // The bytes, dtype, dims, sequence, and how they came.
-using TensorTuple = nb::typed<nb::tuple, ReadOnlyBytesArray, std::string, Dims, std::uint64_t,
-                              std::string>;
+using TensorTuple =
+    nb::typed<nb::tuple, ReadOnlyBytesArray, std::string, Dims, std::uint64_t, std::string>;
 
 EdgeKind parse_kind(const std::string& name) {
   for (const EdgeKind kind : {EdgeKind::kStatic, EdgeKind::kBounded, EdgeKind::kDynamic}) {
@@ -46,8 +46,8 @@ Receiver* open_receiver(Held<Channel>& channel, const std::string& name, const s
   options.slots = slots;
   options.lane = lane;
   options.copy_offers = copy;
-  return new Receiver(value_or_raise(
-      without_gil([&] { return TensorReceiver::open(*channel, name, options); })));
+  return new Receiver(
+      value_or_raise(without_gil([&] { return TensorReceiver::open(*channel, name, options); })));
 }
 
 TensorTuple to_tuple(ReceivedTensor tensor) {
@@ -84,10 +84,9 @@ bool wait_arrival(Receiver& receiver, double timeout) {
 Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::string& name,
                     std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
-  return new Sender(
-      value_or_raise(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) {
-        return TensorSender::open(*device, *channel, name, slice);
-      })));
+  return new Sender(value_or_raise(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) {
+    return TensorSender::open(*device, *channel, name, slice);
+  })));
 }
 
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
@@ -99,7 +98,7 @@ Completion send(Sender& sender, nb::handle source, std::string dtype, std::uint3
 }
 
 template <typename End>
-nb::dict stats(End& end) {
+nb::typed<nb::dict, nb::str, int> stats(End& end) {
   const TensorStats stats = without_gil([&] { return end->stats(); });
   nb::dict result;
   result["pushed"] = stats.pushed;
@@ -121,7 +120,7 @@ nb::dict stats(End& end) {
   result["slots_granted"] = stats.slots_granted;
   result["slots_landed"] = stats.slots_landed;
   result["slots_viewed"] = stats.slots_viewed;
-  return result;
+  return nb::typed<nb::dict, nb::str, int>(std::move(result));
 }
 
 }  // namespace
@@ -156,9 +155,8 @@ void bind_tensor(nb::module_& module) {
       .def("send", &send, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
            nb::arg("dims"))
       .def("stats", &stats<Sender>)
-      .def("close", [](Sender& sender) {
-        raise_if_error(without_gil([&] { return sender->close(); }));
-      });
+      .def("close",
+           [](Sender& sender) { raise_if_error(without_gil([&] { return sender->close(); })); });
 }
 
 }  // namespace farwrite::python

@@ -45,8 +45,8 @@ enum class OfferVerdict : std::uint8_t {
 OfferVerdict judge_offer(const OfferRecord& offer, const SlotTerms& terms, std::uint32_t round,
                          std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes);
 
-// The receiver's half: a welcome offer, until it is a tensor. start() is thread-safe; finish() is for
-// the one whose turn it is.
+// The receiver's half: a welcome offer, until it is a tensor. start() is thread-safe; finish() is
+// for the one whose turn it is.
 class DynamicSlot {
  public:
   using Allocator = std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)>;
@@ -63,7 +63,8 @@ class DynamicSlot {
   };
   // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment.
   Start start(Channel& channel, bool copy, const Allocator& allocator);
-  // The tensor, once, after start(). kDeadlineExceeded: call again. Any other error is the tensor's.
+  // The tensor, once, after start(). kDeadlineExceeded: call again. Any other error is the
+  // tensor's.
   Result<ReceivedTensor> finish(std::chrono::nanoseconds timeout);
 
  private:

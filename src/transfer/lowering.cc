@@ -33,9 +33,9 @@ void after(const Completion& completion, std::function<void(const Status&)> next
 Result<LoweringChoice> choose_lowering(const fabric::Capabilities& capabilities,
                                        std::optional<NotificationLowering> forced) {
   constexpr ErrorContext kWhere{"choose how writes notify"};
-  const NotificationLowering lowering = forced.value_or(
-      capabilities.has_immediate ? NotificationLowering::kImmediate
-                                 : NotificationLowering::kFlushAndMessage);
+  const NotificationLowering lowering =
+      forced.value_or(capabilities.has_immediate ? NotificationLowering::kImmediate
+                                                 : NotificationLowering::kFlushAndMessage);
   switch (lowering) {
     case NotificationLowering::kImmediate:
       if (!capabilities.has_immediate) {

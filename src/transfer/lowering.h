@@ -1,7 +1,8 @@
 // How the notification of a write is made of what a fabric has.
 //
-//   immediate          the fabric raises it with the write. The channel posts such a write as it is.
-//   flush and message  the write, a flush, and when that is done a notification. What the lane has
+//   immediate          the fabric raises it with the write. The channel posts such a write as it
+//   is. flush and message  the write, a flush, and when that is done a notification. What the lane
+//   has
 //                      to tell later is held back meanwhile, so that its order stays. (iWARP)
 //   tail flag          the write's last word, 8-byte aligned and never twice the same in one place,
 //                      read by the receiver with acquire (the paper's way, section 3.3). Needs a

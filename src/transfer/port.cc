@@ -44,8 +44,7 @@ LoweringChoice Port::lowering_of(const Channel& channel) {
 }
 
 Status Port::check_lowering(const Channel& channel, NotificationLowering forced) {
-  Result<LoweringChoice> possible =
-      choose_lowering(channel.state_->capabilities(), forced);
+  Result<LoweringChoice> possible = choose_lowering(channel.state_->capabilities(), forced);
   if (!possible.ok()) return possible.status();
   const LoweringChoice used = lowering_of(channel);
   if (forced == NotificationLowering::kTailFlag || forced == used.lowering) return Status();
@@ -221,9 +220,9 @@ Status Port::take_credits(ByteView message, bool reset) {
   if (found == peer_edges_.end()) return malformed_record("credits of an unknown edge");
   PeerEdge& edge = *found->second;
   for (const SlotCredits::Credit& credit : record->credits) {
-    const bool known =
-        std::any_of(edge.slots.begin(), edge.slots.end(),
-                    [&](const auto& entry) { return entry.credit.slot == credit.slot; });
+    const bool known = std::any_of(edge.slots.begin(), edge.slots.end(), [&](const auto& entry) {
+      return entry.credit.slot == credit.slot;
+    });
     if (!known) return malformed_record("a credit for an unknown slot");
     if (reset) {
       edge.credits.reset(credit);
@@ -231,7 +230,7 @@ Status Port::take_credits(ByteView message, bool reset) {
       return malformed_record("a slot was granted twice");
     }
   }
-  if (reset) edge.round = record->round;
+  edge.round = record->round;
   return Status();
 }
 

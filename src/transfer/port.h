@@ -73,7 +73,8 @@ class Port {
   // Gives a receiver its number, and each of its slots one: first_slot, first_slot + 1, ...
   // kAlreadyExists if the name is taken.
   Status add_receiver(const std::string& name, const std::shared_ptr<ReceiverState>& receiver,
-                      std::uint32_t slots, std::uint32_t& edge, std::vector<std::uint32_t>& numbers);
+                      std::uint32_t slots, std::uint32_t& edge,
+                      std::vector<std::uint32_t>& numbers);
   void remove_receiver(const std::string& name, std::uint32_t edge,
                        const std::vector<std::uint32_t>& numbers);
   // The peer's latest edge of that name, once it is announced wholly and while it is open.
@@ -100,9 +101,9 @@ class Port {
   std::uint32_t last_edge_ = 0;
   std::uint32_t next_slot_ = 0;
   std::map<std::uint32_t, std::weak_ptr<ReceiverState>> receivers_;  // by edge
-  std::map<std::string, std::uint32_t> names_;                      // of the open ones
-  std::unordered_map<std::uint32_t, SlotPlace> slots_;              // by number
-  std::map<std::uint32_t, std::shared_ptr<PeerEdge>> peer_edges_;   // until the receiver closes
+  std::map<std::string, std::uint32_t> names_;                       // of the open ones
+  std::unordered_map<std::uint32_t, SlotPlace> slots_;               // by number
+  std::map<std::uint32_t, std::shared_ptr<PeerEdge>> peer_edges_;    // until the receiver closes
 };
 
 // Says a record. It waits behind earlier ones of its lane, never for the peer.

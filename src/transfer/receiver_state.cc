@@ -1,7 +1,6 @@
 #include "transfer/receiver_state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "transfer/tail_flag.h"
@@ -9,123 +8,10 @@
 namespace farwrite::transfer {
 namespace {
 
-constexpr std::string_view kOpen = "open a tensor receiver";
 // Offers that are read at the same time.
 constexpr std::size_t kReadAhead = 4;
 
-Status invalid(std::string_view cause, std::string_view remedy) {
-  return Status::error(StatusCode::kInvalidArgument, {kOpen}, cause, remedy);
-}
-
 }  // namespace
-
-Result<std::shared_ptr<ReceiverState>> ReceiverState::open(const Channel& channel,
-                                                           std::string_view name,
-                                                           const ReceiverOptions& options) {
-  if (!channel.valid()) return invalid("the channel handle is empty", "use one of Device's");
-  std::shared_ptr<ReceiverState> self(new ReceiverState(channel, name, options));
-  FARWRITE_RETURN_IF_ERROR(self->check());
-  FARWRITE_RETURN_IF_ERROR(self->allocate_slots());
-  FARWRITE_RETURN_IF_ERROR(self->announce());
-  return self;
-}
-
-ReceiverState::ReceiverState(const Channel& channel, std::string_view name,
-                             const ReceiverOptions& options)
-    : channel_(channel),
-      port_(Port::of(channel)),
-      name_(name),
-      options_(options),
-      registrations_before_(Port::registrations_of(channel)),
-      arrived_(/*overtaking=*/options.lowering == NotificationLowering::kTailFlag) {}
-
-ReceiverState::~ReceiverState() {
-  if (!fork_guard_.in_forked_child()) (void)close(std::chrono::seconds(1));
-}
-
-Status ReceiverState::check() const {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOpen));
-  if (name_.empty() || name_.size() > kMaxNameBytes) {
-    return invalid("the name has " + std::to_string(name_.size()) + " bytes",
-                   "use 1 to " + std::to_string(kMaxNameBytes));
-  }
-  if (options_.lane >= channel_.peer().lanes) {
-    return invalid("lane " + std::to_string(options_.lane) + " of " +
-                       std::to_string(channel_.peer().lanes),
-                   "open both devices with more lanes, or use a lower one");
-  }
-  if (options_.lowering.has_value()) {
-    FARWRITE_RETURN_IF_ERROR(Port::check_lowering(channel_, *options_.lowering));
-    if (options_.lowering == NotificationLowering::kTailFlag &&
-        options_.kind != EdgeKind::kStatic) {
-      return Status::error(StatusCode::kUnsupported, {kOpen},
-                           "a tail flag needs a tail whose place is known",
-                           "use a static edge, or leave the choice to the channel");
-    }
-  }
-  if (options_.kind == EdgeKind::kDynamic) return Status();
-  if (options_.slots < 1 || options_.slots > kMaxSlots) {
-    return invalid(std::to_string(options_.slots) + " slots",
-                   "use 1 to " + std::to_string(kMaxSlots));
-  }
-  if (options_.kind == EdgeKind::kBounded && !options_.spec.dims.empty()) {
-    return invalid("a bounded edge was given dims", "give max_bytes");
-  }
-  return options_.spec.bytes().status();
-}
-
-Status ReceiverState::allocate_slots() {
-  terms_.kind = options_.kind;
-  if (options_.kind == EdgeKind::kDynamic) return Status();
-  terms_.spec = options_.spec;
-  terms_.capacity =
-      options_.kind == EdgeKind::kStatic ? *options_.spec.bytes() : options_.max_bytes;
-  const std::uint64_t bytes = slot_bytes(terms_.capacity, options_.lowering);
-  if (bytes < terms_.capacity) return invalid("max_bytes is too large", "use less");
-  for (std::uint32_t i = 0; i < options_.slots; ++i) {
-    Result<MemoryRegion> region = channel_.allocate(bytes);
-    if (!region.ok()) return region.status();
-    ++allocations_;
-    // What was there before must not look like a push.
-    std::memset(region->data(), 0, kSlotHeadBytes);
-    places_.push_back(Place{*region, 0, StaticSlot(region->data(), counts_)});
-    if (std::uint64_t* flag = flag_of(places_.back())) *flag = 0;
-  }
-  return Status();
-}
-
-Status ReceiverState::announce() {
-  const std::lock_guard<std::mutex> lock(port_->mutex());
-  if (!port_->ended().ok()) return port_->ended();
-  const auto slots = static_cast<std::uint32_t>(places_.size());
-  FARWRITE_RETURN_IF_ERROR(
-      port_->add_receiver(name_, shared_from_this(), slots, terms_.edge, numbers_));
-  announced_ = true;
-  EdgeRecord edge;
-  edge.edge = terms_.edge;
-  edge.kind = options_.kind;
-  edge.tail_flag = options_.lowering == NotificationLowering::kTailFlag;
-  edge.lane = options_.lane;
-  edge.slots = slots;
-  edge.max_bytes = terms_.capacity;
-  edge.name = name_;
-  edge.spec = terms_.spec;
-  std::vector<SlotsRecord::Entry> entries;
-  for (std::uint32_t i = 0; i < slots; ++i) {
-    Place& place = places_[i];
-    place.number = numbers_[i];
-    entries.push_back({{place.number, place.slot.grant()}, place.region.descriptor()});
-  }
-  std::vector<Completion> said{say(channel_, RecordType::kEdge, edge.encode(), options_.lane)};
-  for (const auto& record :
-       SlotsRecord::encode(terms_.edge, entries, channel_.max_message_bytes())) {
-    said.push_back(say(channel_, RecordType::kSlots, record, options_.lane));
-  }
-  for (const Completion& completion : said) {
-    if (completion.done()) FARWRITE_RETURN_IF_ERROR(completion.wait());
-  }
-  return Status();
-}
 
 std::uint64_t* ReceiverState::flag_of(const Place& place) const {
   if (options_.lowering != NotificationLowering::kTailFlag) return nullptr;
@@ -335,104 +221,6 @@ void ReceiverState::view_gone(std::uint32_t index) {
   const std::lock_guard<std::mutex> lock(port_->mutex());
   places_[index].slot.give_back();
   if (!closed_ && !sender_closed_) grant_again(index);
-}
-
-Status ReceiverState::reset() {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("reset a tensor receiver"));
-  std::vector<Item> dropped;  // offers give their leases back after the lock
-  const std::lock_guard<std::mutex> lock(port_->mutex());
-  if (closed_) {
-    return Status::error(StatusCode::kFailedPrecondition, {"reset a tensor receiver"},
-                         "the receiver is closed", "open it again");
-  }
-  dropped = arrived_.drop();
-  dropped_unseen_ += dropped.size();
-  ++round_;
-  say_grants();
-  std::vector<SlotCredits::Credit> renewed;
-  for (Place& place : places_) {
-    if (place.slot.revoke()) renewed.push_back({place.number, place.slot.grant()});
-  }
-  // Said even if no slot is granted: offers are told apart by the round.
-  for (std::size_t first = 0; first == 0 || first < renewed.size();
-       first += CreditsRecord::kMaxEntries) {
-    CreditsRecord record;
-    record.edge = terms_.edge;
-    record.round = round_;
-    const std::size_t last = std::min(renewed.size(), first + CreditsRecord::kMaxEntries);
-    record.credits.assign(renewed.begin() + first, renewed.begin() + last);
-    const Completion said = say(channel_, RecordType::kReset, record.encode(), options_.lane);
-    if (said.done()) FARWRITE_RETURN_IF_ERROR(said.wait());
-  }
-  for (const Item& item : dropped) {
-    if (item.offer != nullptr) continue;
-    places_[item.index].slot.give_back();
-    grant_again(item.index);
-  }
-  return Status();
-}
-
-TensorStats ReceiverState::stats() const {
-  TensorStats stats;
-  const std::uint64_t registrations = Port::registrations_of(channel_);
-  const std::lock_guard<std::mutex> lock(port_->mutex());
-  stats.pushed = counts_.landed;
-  stats.offered = offered_;
-  stats.aliased = aliased_.value();
-  stats.read = read_.value();
-  stats.allocations = allocations_ + read_allocations_.value();
-  stats.registrations = registrations - registrations_before_;
-  stats.requests = read_allocations_.value();
-  stats.dropped_stale = counts_.stale;
-  stats.dropped_malformed = counts_.malformed;
-  stats.dropped_offers = dropped_offers_;
-  stats.dropped_unseen = dropped_unseen_;
-  stats.grants = counts_.grants;
-  stats.revoked = counts_.revoked;
-  for (const Place& place : places_) {
-    switch (place.slot.state()) {
-      case SlotState::kFree:
-        ++stats.slots_free;
-        break;
-      case SlotState::kGranted:
-        ++stats.slots_granted;
-        break;
-      case SlotState::kLanded:
-        ++stats.slots_landed;
-        break;
-      case SlotState::kViewed:
-        ++stats.slots_viewed;
-        break;
-    }
-  }
-  return stats;
-}
-
-Status ReceiverState::close(std::chrono::nanoseconds timeout) {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor receiver"));
-  const core::Deadline deadline = core::Deadline::after(timeout);
-  std::vector<Item> dropped;  // offers give their leases back after the lock
-  {
-    const std::lock_guard<std::mutex> lock(port_->mutex());
-    if (!std::exchange(closed_, true) && announced_) {
-      dropped = arrived_.drop();
-      dropped_unseen_ += dropped.size();
-      for (const Item& item : dropped) {
-        if (item.offer == nullptr) places_[item.index].slot.give_back();
-      }
-      for (Place& place : places_) (void)place.slot.revoke();
-      port_->remove_receiver(name_, terms_.edge, numbers_);
-      (void)say(channel_, RecordType::kClosed, ClosedRecord{terms_.edge, true, 0}.encode(),
-                options_.lane);
-      port_->wake_all();
-    }
-  }
-  Status outcome;
-  for (Place& place : places_) {
-    Status closed = place.region.close(deadline.remaining());
-    if (outcome.ok()) outcome = std::move(closed);
-  }
-  return outcome;
 }
 
 }  // namespace farwrite::transfer

@@ -66,7 +66,8 @@ Status SenderState::claim(core::Deadline deadline) {
       },
       deadline);
   if (waited.code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(StatusCode::kDeadlineExceeded, {kOpen, channel_.peer().endpoint.to_string()},
+    return Status::error(StatusCode::kDeadlineExceeded,
+                         {kOpen, channel_.peer().endpoint.to_string()},
                          "the peer has opened no receiver named \"" + name_ + "\" in time",
                          "wait longer, or see whether both sides use the same name");
   }
@@ -181,8 +182,7 @@ Completion SenderState::write_with_tail_flag(const RemoteRegion& slot, ByteView 
   std::memcpy(whole->data() + flag_at, &flag, sizeof(flag));
   staged_.add();
   allocations_.add();
-  Completion written =
-      channel_.write({whole->data(), whole->size()}, slot, 0, edge_->record.lane);
+  Completion written = channel_.write({whole->data(), whole->size()}, slot, 0, edge_->record.lane);
   keep_until_settled(written, whole);
   return written;
 }
@@ -196,9 +196,8 @@ Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteV
   record.bytes = bytes.size;
   record.spec = spec;
   const std::vector<std::byte> encoded = record.encode();
-  Completion sent = bytes.size == 0
-                        ? say(channel_, RecordType::kOffer, encoded, edge_->record.lane)
-                        : lend(encoded, bytes);
+  Completion sent = bytes.size == 0 ? say(channel_, RecordType::kOffer, encoded, edge_->record.lane)
+                                    : lend(encoded, bytes);
   if (failed(sent)) return sent;
   offered_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
@@ -211,8 +210,8 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
   const std::uint32_t lane = edge_->record.lane;
   if (device_.contains(bytes.data) && device_.contains(bytes.data + bytes.size - 1)) {
     const auto returned = std::make_shared<core::CompletionState>();
-    Completion lent = channel_.lend(
-        message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
+    Completion lent =
+        channel_.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
     return failed(lent) ? lent : Completion(returned);
   }
   Device device = device_;  // its memory outlives the sender
@@ -220,8 +219,8 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
   if (staged == nullptr) {
     return Completion(Status::error(
         StatusCode::kResourceExhausted, {kSend},
-        "no slot is free, and there is no send memory for a copy of " +
-            std::to_string(bytes.size) + " bytes",
+        "no slot is free, and there is no send memory for a copy of " + std::to_string(bytes.size) +
+            " bytes",
         "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
   }
   memory::copy_bytes(staged, bytes.data, bytes.size);
@@ -262,8 +261,8 @@ Status SenderState::close() {
     if (edge_->closed) return Status();
   }
   const Completion said =
-      say(channel_, RecordType::kClosed, ClosedRecord{edge_->record.edge, false, last_sequence_}.encode(),
-          edge_->record.lane);
+      say(channel_, RecordType::kClosed,
+          ClosedRecord{edge_->record.edge, false, last_sequence_}.encode(), edge_->record.lane);
   // A channel that is over has told the receiver.
   if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();
   return Status();

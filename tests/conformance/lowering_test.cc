@@ -53,8 +53,9 @@ TEST_P(Lowerings, NotifiedWritesAreWholeAndKeepTheOrderOfTheirLane) {
   std::vector<Completion> completions;
   for (std::uint32_t i = 0; i < kWrites; ++i) {
     sources.push_back(make_bytes(kBytes, i));
-    completions.push_back(near_.write_with_notify({sources[i].data(), 8}, {sources[i].data() + 8, kBytes - 8},
-                                                  *target, i * kBytes, 2 * i, i % 2));
+    completions.push_back(near_.write_with_notify({sources[i].data(), 8},
+                                                  {sources[i].data() + 8, kBytes - 8}, *target,
+                                                  i * kBytes, 2 * i, i % 2));
     completions.push_back(near_.send({sources[i].data(), 16}, 2 * i + 1, i % 2));
   }
   std::uint32_t next[2] = {0, 2};
@@ -142,12 +143,13 @@ TEST_P(Lowerings, OthersAreRefusedWithTheReason) {
        {NotificationLowering::kImmediate, NotificationLowering::kFlushAndMessage,
         NotificationLowering::kTailFlag}) {
     // Where there is no immediate, notified writes are lowered to flush and message.
-    const bool used = other == GetParam().lowering ||
-                      (other == NotificationLowering::kFlushAndMessage &&
-                       GetParam().lowering == NotificationLowering::kTailFlag);
+    const bool used =
+        other == GetParam().lowering || (other == NotificationLowering::kFlushAndMessage &&
+                                         GetParam().lowering == NotificationLowering::kTailFlag);
     ReceiverOptions options = static_edge(bytes_spec({8}));
     options.lowering = other;
-    const Status status = TensorReceiver::open(far_, std::string(to_string(other)), options).status();
+    const Status status =
+        TensorReceiver::open(far_, std::string(to_string(other)), options).status();
     EXPECT_EQ(status.ok(), used) << to_string(other) << ": " << status.to_string();
     if (!used) {
       EXPECT_EQ(status.code(), StatusCode::kUnsupported);

@@ -56,8 +56,8 @@ TEST_P(TensorEnds, ClosingAReceiverEndsItsWaiters) {
   ASSERT_TRUE(edge.sender.valid());
   std::vector<std::future<Status>> waiters;
   for (int i = 0; i < 3; ++i) {
-    waiters.push_back(std::async(std::launch::async,
-                                 [&] { return edge.receiver.receive(kForever).status(); }));
+    waiters.push_back(
+        std::async(std::launch::async, [&] { return edge.receiver.receive(kForever).status(); }));
   }
   ASSERT_OK(edge.receiver.close(kHang));
   for (auto& waiter : waiters) EXPECT_CODE(kCancelled, waiter.get());
@@ -70,14 +70,16 @@ TEST_P(TensorEnds, WithTheChannelEveryEdgeEndsAfterWhatHasArrived) {
   ASSERT_TRUE(pushed.sender.valid() && offered.sender.valid());
   ASSERT_OK(send(pushed.sender, spec, 1));
   ASSERT_OK(send(offered.sender, spec, 2));
-  ASSERT_TRUE(take(pushed.receiver, spec, 1).valid());
+  std::promise<void> received;
   auto waiting = std::async(std::launch::async, [&] {
     EXPECT_TRUE(take(offered.receiver, spec, 2).valid());
+    received.set_value();
     return offered.receiver.receive(kForever).status();
   });
-  EXPECT_TRUE(eventually([&] { return offered.receiver.stats().offered == 1; }));
+  received.get_future().wait();  // where it has to be read, that needs the peer
   ASSERT_OK(near_.close(kHang));
   EXPECT_CODE(kUnavailable, waiting.get());
+  EXPECT_TRUE(take(pushed.receiver, spec, 1).valid());
   EXPECT_CODE(kUnavailable, pushed.receiver.receive(kHang).status());
   EXPECT_CODE(kCancelled, send(pushed.sender, spec, 3));
 }
@@ -88,8 +90,8 @@ TEST_P(TensorEnds, ARecordThatIsNoneEndsEveryEdgeWithAProtocolError) {
     std::string message;
   };
   const std::vector<Forged> forged = {
-      {7, ""},                            // none of ours
-      {0xf1000001, "too short"},          // an edge
+      {7, ""},                             // none of ours
+      {0xf1000001, "too short"},           // an edge
       {0xf1000002, std::string(8, '\0')},  // no slots of an unknown edge
       {0xf1000003, std::string(64, '\1')},
       {0xf1000005, std::string(200, '\xff')},
@@ -101,8 +103,8 @@ TEST_P(TensorEnds, ARecordThatIsNoneEndsEveryEdgeWithAProtocolError) {
     ChannelPair pair = connect(near_device_, far_device_);
     auto receiver = TensorReceiver::open(pair.far, "edge", static_edge(bytes_spec({8})));
     ASSERT_OK(receiver);
-    ASSERT_OK(pair.near.send({record.message.data(), record.message.size()}, record.tag)
-                  .wait(kHang));
+    ASSERT_OK(
+        pair.near.send({record.message.data(), record.message.size()}, record.tag).wait(kHang));
     EXPECT_CODE(kProtocolError, receiver->receive(kHang).status());
     EXPECT_CODE(kProtocolError, receiver->try_receive().status()) << "and stays so";
     EXPECT_CODE(kProtocolError,

@@ -17,7 +17,9 @@ struct Edge {
   TensorReceiver receiver;
 };
 
-inline TensorSpec bytes_spec(std::vector<std::uint64_t> dims) { return {"|u1", 1, std::move(dims)}; }
+inline TensorSpec bytes_spec(std::vector<std::uint64_t> dims) {
+  return {"|u1", 1, std::move(dims)};
+}
 
 inline ReceiverOptions static_edge(TensorSpec spec, std::uint32_t slots = 2) {
   ReceiverOptions options;

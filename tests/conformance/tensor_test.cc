@@ -152,8 +152,8 @@ TEST_P(Tensors, SteadyStaticPushesAskAllocateAndRegisterNothing) {
   step(2);
   const TensorStats sender = edge.sender.stats(), receiver = edge.receiver.stats();
   for (std::uint32_t seed = 3; seed <= 50; ++seed) step(seed);
-  for (const auto& [now, before] : {std::pair(edge.sender.stats(), sender),
-                                    std::pair(edge.receiver.stats(), receiver)}) {
+  for (const auto& [now, before] :
+       {std::pair(edge.sender.stats(), sender), std::pair(edge.receiver.stats(), receiver)}) {
     EXPECT_EQ(now.pushed, before.pushed + 48);
     EXPECT_EQ(now.requests, before.requests);
     EXPECT_EQ(now.allocations, before.allocations);
@@ -194,9 +194,8 @@ TEST_P(Tensors, ManyEdgesInBothDirectionsShareAChannel) {
   for (std::uint32_t i = 0; i < kEdges; ++i) {
     const bool forth = i % 2 == 0;
     threads.emplace_back([&, i, forth] { receive_all(forth ? far_ : near_, i); });
-    threads.emplace_back([&, i, forth] {
-      send_all(forth ? near_device_ : far_device_, forth ? near_ : far_, i);
-    });
+    threads.emplace_back(
+        [&, i, forth] { send_all(forth ? near_device_ : far_device_, forth ? near_ : far_, i); });
   }
   for (std::thread& thread : threads) thread.join();
 }
@@ -251,11 +250,11 @@ TEST_P(Tensors, ForcedLoweringsThatTheFabricLacksSayWhy) {
 }
 
 TEST_P(Tensors, ASenderWaitsForItsReceiverAndForNoOther) {
-  EXPECT_CODE(kDeadlineExceeded,
-              TensorSender::open(near_device_, near_, "late", std::chrono::milliseconds(50)).status());
-  auto sender = std::async(std::launch::async, [&] {
-    return TensorSender::open(near_device_, near_, "late", kHang);
-  });
+  EXPECT_CODE(
+      kDeadlineExceeded,
+      TensorSender::open(near_device_, near_, "late", std::chrono::milliseconds(50)).status());
+  auto sender = std::async(std::launch::async,
+                           [&] { return TensorSender::open(near_device_, near_, "late", kHang); });
   auto other = TensorReceiver::open(far_, "other", ReceiverOptions());
   ASSERT_OK(other);
   auto receiver = TensorReceiver::open(far_, "late", static_edge(bytes_spec({9}), 700));
@@ -266,7 +265,44 @@ TEST_P(Tensors, ASenderWaitsForItsReceiverAndForNoOther) {
   EXPECT_CODE(kAlreadyExists, TensorSender::open(near_device_, near_, "late", kHang).status());
 }
 
+// On shm alone, where the pages that nobody touches cost nothing.
+TEST(LargeTensors, MoreThanFourGigabytesAreOneTensor) {
+  constexpr std::uint64_t kBytes = (std::uint64_t{4} << 30) + 4099;
+  DeviceOptions options;
+  options.huge_pages = HugePages::kOff;
+  options.prefault = false;
+  auto near_device = Device::open(options);
+  auto far_device = Device::open(options);
+  ASSERT_OK(near_device);
+  ASSERT_OK(far_device);
+  auto accepted = std::async(std::launch::async, [&] { return far_device->accept(kHang); });
+  auto near = near_device->connect(far_device->endpoint(), kHang);
+  auto far = accepted.get();
+  ASSERT_OK(near);
+  ASSERT_OK(far);
+  auto region = near_device->allocate(kBytes);
+  ASSERT_OK(region);
+  region->data()[0] = std::byte{1};
+  region->data()[kBytes - 1] = std::byte{2};
+
+  auto receiver = TensorReceiver::open(*far, "large", ReceiverOptions());
+  ASSERT_OK(receiver);
+  auto sender = TensorSender::open(*near_device, *near, "large", kHang);
+  ASSERT_OK(sender);
+  const TensorSpec spec = bytes_spec({kBytes});
+  const Completion sent = sender->send(spec, {region->data(), kBytes});
+  auto tensor = receiver->receive(kHang);
+  ASSERT_OK(tensor);
+  ASSERT_EQ(tensor->size(), kBytes);
+  EXPECT_TRUE(tensor->spec() == spec);
+  EXPECT_EQ(tensor->data()[0], std::byte{1});
+  EXPECT_EQ(tensor->data()[kBytes - 1], std::byte{2});
+  *tensor = ReceivedTensor();
+  EXPECT_OK(sent.wait(kHang));
+}
+
 FARWRITE_EVERY_FABRIC(Tensors);
+FARWRITE_ENCRYPTED_TOO(Tensors);
 
 }  // namespace
 }  // namespace farwrite

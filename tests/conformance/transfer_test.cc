@@ -216,8 +216,8 @@ TEST_P(ManyPeers, EightDevicesAllToAll) {
 TEST_P(Transfers, AHeadAndItsSourceLandAsOneNotifiedWrite) {
   constexpr std::uint64_t kOffset = 7;
   land(kOffset + kMaxHeadBytes + kLargest);
-  for (const std::uint64_t head_bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{63},
-                                         std::uint64_t{256}, kMaxHeadBytes}) {
+  for (const std::uint64_t head_bytes :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{63}, std::uint64_t{256}, kMaxHeadBytes}) {
     for (const std::uint64_t size : sizes()) {
       SCOPED_TRACE(std::to_string(head_bytes) + " + " + std::to_string(size));
       std::vector<std::byte> head = make_bytes(head_bytes, 6);
@@ -251,6 +251,7 @@ TEST_P(Transfers, AHeadThatIsTooLongOrLeavesTheRegionIsRefused) {
 }
 
 FARWRITE_EVERY_FABRIC(Transfers);
+FARWRITE_ENCRYPTED_TOO(Transfers);
 FARWRITE_EVERY_FABRIC(ManyPeers);
 
 }  // namespace

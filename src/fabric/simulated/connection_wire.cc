@@ -12,8 +12,8 @@ namespace {
 // The last word is released, so that who sees it sees everything before it.
 void copy_in_order(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   std::uint64_t word = 0;
-  const bool has_word = bytes >= sizeof(word) &&
-                        reinterpret_cast<std::uintptr_t>(to + bytes) % sizeof(word) == 0;
+  const bool has_word =
+      bytes >= sizeof(word) && reinterpret_cast<std::uintptr_t>(to + bytes) % sizeof(word) == 0;
   const std::uint64_t before = has_word ? bytes - sizeof(word) : bytes;
   std::memcpy(to, from, before);
   if (!has_word) return;

@@ -1,0 +1,349 @@
+"""Tensors over a channel: `TensorSender` pushes arrays, `TensorReceiver` views what landed."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Literal, SupportsIndex, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.array import RegisteredArray
+from farwrite.channel import Channel
+from farwrite.closing import Closing
+from farwrite.completion import Completion
+from farwrite.description import (
+    Shape,
+    checked_dtype,
+    checked_shape,
+    dtype_from_text,
+    dtype_to_text,
+)
+from farwrite.errors import Cancelled, InvalidArgument, Unavailable
+from farwrite.payload import SupportsDLPack, as_array
+from farwrite.stats import TensorStats
+
+EdgeKind = Literal["static", "bounded", "dynamic"]
+Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
+
+# How long an `async for` waits in a thread before it looks whether anybody still listens, in
+# seconds; and how soon it looks again for an array that is still being read.
+_SLICE = 0.1
+_READING = 0.0005
+
+
+class TensorReceiver(Closing):
+    """The receiving end of an edge: a stream of arrays with a name, over a channel.
+
+    A channel that carries tensors belongs to them: use it for nothing else that notifies. Any
+    number of edges share it, in both directions. A context manager that closes at the end; any
+    thread may call anything at any time.
+
+    Parameters
+    ----------
+    channel : Channel
+        The channel to the sender.
+    name : str
+        What the sender calls the edge, too.
+    shape : int or tuple of int, optional
+        Shape of every array, for a static edge.
+    dtype : dtype, optional
+        Element type of every array, for a static or bounded edge.
+    kind : {"static", "bounded", "dynamic"}, optional
+        How much is known in advance. By default static if there is a `shape`, bounded if there are
+        `max_bytes`, else dynamic.
+    max_bytes : int, optional
+        Size of the largest array, for a bounded edge.
+    slots : int
+        Landing places. Arrays that find none free are offered instead, which costs a copy or keeps
+        the sender's memory.
+    lane : int
+        The edge's lane, below ``channel.peer.lanes``.
+    copy : bool
+        Read offered arrays into memory of this process, also where the sender's could be viewed.
+
+    Raises
+    ------
+    AlreadyExists
+        If this side has an open receiver of that name on the channel.
+    ResourceExhausted
+        If the slots do not fit into the device's `receive_limit`.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        name: str,
+        shape: Shape | None = None,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        kind: EdgeKind | None = None,
+        max_bytes: SupportsIndex | None = None,
+        slots: SupportsIndex = 2,
+        lane: SupportsIndex = 0,
+        copy: bool = False,
+    ) -> None:
+        chosen = kind or _kind_of(shape, max_bytes)
+        if chosen not in get_args(EdgeKind):
+            raise InvalidArgument(f"kind {kind!r} is none of {', '.join(get_args(EdgeKind))}")
+        _check_known(chosen, shape, dtype, max_bytes)
+        element = None if dtype is None else checked_dtype(dtype)
+        self._name = name
+        self._kind = chosen
+        self._closed = False
+        self._native = _farwrite.TensorReceiver.open(
+            channel.native,
+            name,
+            chosen,
+            "" if element is None else dtype_to_text(element),
+            1 if element is None else element.itemsize,
+            [] if shape is None else list(checked_shape(shape)),
+            _count("max_bytes", max_bytes or 0),
+            _count("slots", slots),
+            _count("lane", lane),
+            copy,
+        )
+
+    @property
+    def name(self) -> str:
+        """What the edge is called."""
+        return self._name
+
+    @property
+    def kind(self) -> EdgeKind:
+        """How much is known of its arrays in advance."""
+        return self._kind
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called here."""
+        return self._closed
+
+    def receive(self, timeout: float | None = None) -> npt.NDArray[Any]:
+        """Wait for the next array, in the order of sending. Ctrl-C ends the waiting.
+
+        The array is read-only and views the place where it landed, or the sender's memory. That is
+        free again when the array and everything that views it is gone; both may outlive the
+        receiver, the channel and the peer.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If none came in time.
+        Unavailable
+            If the sender closed and every array was received.
+        PeerDead
+            If the peer died and nothing is left.
+        """
+        return _to_array(self._native.receive(timeout))
+
+    def try_receive(self) -> npt.NDArray[Any] | None:
+        """Take the next array if it is there."""
+        taken = self._native.try_receive()
+        return None if taken is None else _to_array(taken)
+
+    def reset(self) -> None:
+        """Abort: drop what has arrived, and what the sender sent before it hears of this."""
+        self._native.reset()
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        """Receive until the sender closes, or either side closes the channel."""
+        while True:
+            try:
+                array = self.receive()
+            except (Unavailable, Cancelled):  # the other side closed, or this one did
+                return
+            yield array
+            del array  # or its slot would come back one array late
+
+    async def __aiter__(self) -> AsyncIterator[npt.NDArray[Any]]:
+        """Receive until the sender closes, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                array = self.try_receive()
+                if array is None:
+                    # Waits and takes nothing, so a cancelled task loses no array.
+                    await loop.run_in_executor(None, self._native.wait, _SLICE)
+                    array = self.try_receive()
+                    if array is None:
+                        await asyncio.sleep(_READING)
+                        continue
+            except (Unavailable, Cancelled):  # the other side closed, or this one did
+                return
+            yield array
+            del array
+
+    def stats(self) -> TensorStats:
+        """Count what the edge did so far."""
+        return TensorStats(**self._native.stats())
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """End the edge. Arrays that were received stay valid. Closing twice is fine.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds to wait until no byte of the sender lands any more; None waits for ever.
+
+        Raises
+        ------
+        PeerSilent
+            If the peer did not settle; memory it may still write stays quarantined.
+        """
+        self._closed = True
+        self._native.close(timeout)
+
+    def __repr__(self) -> str:
+        return f"<TensorReceiver '{self._name}', {self._kind}>"
+
+
+class TensorSender(Closing):
+    """The sending end of an edge. Waits until the peer has opened its `TensorReceiver`.
+
+    Parameters
+    ----------
+    channel : Channel
+        The channel to the receiver.
+    name : str
+        What the receiver calls the edge, too.
+    timeout : float or None
+        Seconds to wait for the receiver; None waits for ever.
+
+    Raises
+    ------
+    DeadlineExceeded
+        If the peer opened no such receiver in time.
+    AlreadyExists
+        If the edge has, or had, a sender.
+    """
+
+    def __init__(self, channel: Channel, name: str, timeout: float | None = 10.0) -> None:
+        self._name = name
+        self._native = _farwrite.TensorSender.open(
+            channel.native_device, channel.native, name, timeout
+        )
+
+    @property
+    def name(self) -> str:
+        """What the edge is called."""
+        return self._name
+
+    @property
+    def kind(self) -> EdgeKind:
+        """What the receiver announced."""
+        return cast("EdgeKind", self._native.kind())
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Element type that the receiver announced; None for a dynamic edge."""
+        text = self._native.dtype()
+        return dtype_from_text(text) if text else None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape that the receiver announced; None unless the edge is static."""
+        return tuple(self._native.dims()) if self.kind == "static" else None
+
+    def send(self, array: Tensor) -> Completion:
+        """Send an array. Never waits for the peer.
+
+        An array that was allocated with `Device.allocate` is never copied before it is sent, and
+        must not be changed until the Completion is done. If no slot is free, other memory is
+        copied first.
+
+        Parameters
+        ----------
+        array : array, buffer or DLPack exporter
+            On the CPU, C-contiguous, of what the edge's dtype and shape say.
+
+        Returns
+        -------
+        Completion
+            Ok when the array may be changed again. Keeps the array until then.
+
+        Raises
+        ------
+        InvalidArgument
+            If it does not fit the edge.
+        """
+        source = as_array("send", array)
+        native = self._native.send(
+            _as_bytes(source), dtype_to_text(source.dtype), source.dtype.itemsize, source.shape
+        )
+        completion = Completion(native, source)
+        if native.done():
+            native.wait(0)  # a refusal is the caller's to hear at once
+        return completion
+
+    def stats(self) -> TensorStats:
+        """Count what the edge did so far."""
+        return TensorStats(**self._native.stats())
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """End the edge. What was sent is still received. Closing twice is fine.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Not needed: closing waits for nobody.
+        """
+        self._native.close()
+
+    def __repr__(self) -> str:
+        return f"<TensorSender '{self._name}', {self.kind}>"
+
+
+def _kind_of(shape: Shape | None, max_bytes: SupportsIndex | None) -> EdgeKind:
+    if shape is not None:
+        return "static"
+    return "dynamic" if max_bytes is None else "bounded"
+
+
+def _check_known(
+    kind: EdgeKind,
+    shape: Shape | None,
+    dtype: npt.DTypeLike | None,
+    max_bytes: SupportsIndex | None,
+) -> None:
+    wanted = {
+        "static": (True, True, False),
+        "bounded": (False, True, True),
+        "dynamic": (False, False, False),
+    }[kind]
+    given = (shape is not None, dtype is not None, max_bytes is not None)
+    for name, is_wanted, is_given in zip(
+        ("shape", "dtype", "max_bytes"), wanted, given, strict=True
+    ):
+        if is_wanted != is_given:
+            raise InvalidArgument(
+                f"a {kind} edge {'needs' if is_wanted else 'takes no'} {name};"
+                " static: shape and dtype, bounded: dtype and max_bytes, dynamic: none of them"
+            )
+
+
+def _count(name: str, value: SupportsIndex) -> int:
+    number = operator.index(value)
+    if not 0 <= number < (2**63 if name == "max_bytes" else 2**32):
+        raise InvalidArgument(f"{name} {number} is out of range")
+    return number
+
+
+def _as_bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    # Any type has bytes; not every type has the buffer protocol, and no type without elements.
+    if array.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return array.reshape(-1).view(np.uint8)
+
+
+def _to_array(taken: tuple[Any, str, list[int], int, str]) -> npt.NDArray[Any]:
+    data, dtype, dims, _, _ = taken
+    return np.ndarray(tuple(dims), dtype_from_text(dtype), buffer=data)

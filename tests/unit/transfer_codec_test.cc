@@ -1,0 +1,219 @@
+// The records and heads of the transfer layer: what is written is read, and nothing else is.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "transfer/dynamic_slot.h"
+#include "transfer/records.h"
+#include "transfer/slot_head.h"
+
+namespace farwrite::transfer {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+ByteView view(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+
+TensorSpec spec_of_rank(std::size_t rank) {
+  return {std::string(rank, 'd'), 3, std::vector<std::uint64_t>(rank, 2)};
+}
+
+EdgeRecord edge() {
+  EdgeRecord record;
+  record.edge = 7;
+  record.kind = EdgeKind::kStatic;
+  record.lane = 3;
+  record.slots = 2;
+  record.spec = spec_of_rank(5);
+  record.max_bytes = *record.spec.bytes();
+  record.name = "weights";
+  return record;
+}
+
+OfferRecord offer() {
+  OfferRecord record;
+  record.edge = 9;
+  record.round = 4;
+  record.sequence = 77;
+  record.epoch = 123456789;
+  record.spec = spec_of_rank(16);
+  record.bytes = *record.spec.bytes();
+  return record;
+}
+
+CreditsRecord credits() {
+  CreditsRecord record;
+  record.edge = 1;
+  record.round = 2;
+  record.credits = {{3, 4}, {0xffffff, ~std::uint64_t{0}}};
+  return record;
+}
+
+SlotsRecord::Entry slot(std::uint32_t number) {
+  SlotsRecord::Entry entry;
+  entry.credit = {number, number + 10};
+  entry.descriptor.length = 500;
+  entry.descriptor.access = Access::kWrite;
+  entry.descriptor.keys = {{FabricKind::kShm, number}};
+  return entry;
+}
+
+TEST(TransferCodec, EdgesOfEveryRankAreReadAsWritten) {
+  for (std::size_t rank = 0; rank <= kMaxDimensions; ++rank) {
+    EdgeRecord record = edge();
+    record.spec = spec_of_rank(rank);
+    record.max_bytes = *record.spec.bytes();
+    Result<EdgeRecord> read = EdgeRecord::decode(view(record.encode()));
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_TRUE(read->spec == record.spec);
+    EXPECT_EQ(read->name, "weights");
+    EXPECT_EQ(read->lane, 3U);
+    EXPECT_EQ(read->slots, 2U);
+    EXPECT_EQ(read->max_bytes, record.max_bytes);
+  }
+}
+
+TEST(TransferCodec, ImpossibleEdgesAreRefused) {
+  const auto refused = [](const std::function<void(EdgeRecord&)>& change) {
+    EdgeRecord record = edge();
+    change(record);
+    return EdgeRecord::decode(view(record.encode())).status().code() == StatusCode::kProtocolError;
+  };
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.name.clear(); }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.name = std::string(256, 'x'); }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.slots = 0; }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.slots = kMaxSlots + 1; }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.kind = EdgeKind::kDynamic; }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.kind = static_cast<EdgeKind>(4); }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { ++r.max_bytes; }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.spec.dims.assign(17, 1); }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.spec.dims.assign(8, 1ULL << 40); }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) { r.spec.dtype.assign(513, 'x'); }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) {
+    r.kind = EdgeKind::kBounded;
+    r.tail_flag = true;
+  }));
+  EXPECT_FALSE(refused([](EdgeRecord&) {}));
+}
+
+TEST(TransferCodec, SlotsAreSplitIntoRecordsThatFit) {
+  std::vector<SlotsRecord::Entry> entries;
+  for (std::uint32_t i = 0; i < 100; ++i) entries.push_back(slot(i));
+  const std::vector<Bytes> records = SlotsRecord::encode(5, entries, 1000);
+  EXPECT_GT(records.size(), 5U);
+  std::uint32_t next = 0;
+  for (const Bytes& record : records) {
+    EXPECT_LE(record.size(), 1000U);
+    Result<SlotsRecord> read = SlotsRecord::decode(view(record));
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(read->edge, 5U);
+    for (const SlotsRecord::Entry& entry : read->entries) {
+      EXPECT_EQ(entry.credit.slot, next);
+      EXPECT_EQ(entry.credit.generation, next + 10);
+      EXPECT_EQ(entry.descriptor.keys.front().key, next);
+      ++next;
+    }
+  }
+  EXPECT_EQ(next, 100U);
+}
+
+TEST(TransferCodec, CreditsAndEndsAreReadAsWritten) {
+  Result<CreditsRecord> read = CreditsRecord::decode(view(credits().encode()));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->round, 2U);
+  ASSERT_EQ(read->credits.size(), 2U);
+  EXPECT_EQ(read->credits[1].generation, ~std::uint64_t{0});
+  for (const bool by_receiver : {false, true}) {
+    Result<ClosedRecord> closed =
+        ClosedRecord::decode(view(ClosedRecord{8, by_receiver, 6}.encode()));
+    ASSERT_TRUE(closed.ok());
+    EXPECT_EQ(closed->by_receiver, by_receiver);
+    EXPECT_EQ(closed->sequence, 6U);
+  }
+  CreditsRecord many = credits();
+  many.credits.resize(CreditsRecord::kMaxEntries + 1);
+  EXPECT_FALSE(CreditsRecord::decode(view(many.encode())).ok());
+}
+
+TEST(TransferCodec, OffersAreReadAsWrittenAndNeverWithAFlippedBit) {
+  const Bytes bytes = offer().encode();
+  Result<OfferRecord> read = OfferRecord::decode(view(bytes));
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->sequence, 77U);
+  EXPECT_EQ(read->epoch, 123456789U);
+  EXPECT_TRUE(read->spec == offer().spec);
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    Bytes flipped = bytes;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_EQ(OfferRecord::decode(view(flipped)).status().code(), StatusCode::kProtocolError);
+  }
+}
+
+TEST(TransferCodec, HeadsAreReadAsWrittenAndNeverWithAFlippedBit) {
+  for (std::size_t rank = 0; rank <= kMaxDimensions; ++rank) {
+    SlotHead head;
+    head.edge = 5;
+    head.generation = 6;
+    head.sequence = 7;
+    head.bytes = ~std::uint64_t{0};
+    head.dims.assign(rank, 9);
+    const auto bytes = head.encode();
+    Result<SlotHead> read = SlotHead::decode(bytes);
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(read->generation, 6U);
+    EXPECT_EQ(read->sequence, 7U);
+    EXPECT_EQ(read->bytes, ~std::uint64_t{0});
+    EXPECT_EQ(read->dims, head.dims);
+    for (std::size_t bit = 0; bit < (168 + 8) * 8; ++bit) {
+      auto flipped = bytes;
+      flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+      EXPECT_FALSE(SlotHead::decode(flipped).ok()) << "bit " << bit;
+    }
+  }
+}
+
+// No prefix of a record is one, and nothing may follow it.
+TEST(TransferCodec, TruncatedAndPaddedRecordsAreRefused) {
+  struct Case {
+    Bytes bytes;
+    std::function<bool(ByteView)> read;
+  };
+  const std::vector<Case> cases = {
+      {edge().encode(), [](ByteView v) { return EdgeRecord::decode(v).ok(); }},
+      {SlotsRecord::encode(1, {slot(1), slot(2)}, 4096).front(),
+       [](ByteView v) { return SlotsRecord::decode(v).ok(); }},
+      {credits().encode(), [](ByteView v) { return CreditsRecord::decode(v).ok(); }},
+      {ClosedRecord{1, true, 0}.encode(), [](ByteView v) { return ClosedRecord::decode(v).ok(); }},
+      {offer().encode(), [](ByteView v) { return OfferRecord::decode(v).ok(); }},
+  };
+  for (const Case& one : cases) {
+    EXPECT_TRUE(one.read(view(one.bytes)));
+    for (std::size_t length = 0; length < one.bytes.size(); ++length) {
+      EXPECT_FALSE(one.read({one.bytes.data(), length})) << length;
+    }
+    Bytes padded = one.bytes;
+    padded.push_back(std::byte{0});
+    EXPECT_FALSE(one.read(view(padded)));
+  }
+}
+
+TEST(TransferCodec, RandomBytesAreNeverTakenForMoreThanTheyAre) {
+  std::uint32_t seed = 1;
+  for (int i = 0; i < 20'000; ++i) {
+    Bytes bytes(static_cast<std::size_t>(i % 300));
+    for (std::byte& byte : bytes) {
+      seed = seed * 1664525 + 1013904223;
+      byte = static_cast<std::byte>(seed >> 24 & (i % 2 == 0 ? 0xff : 0x03));
+    }
+    (void)EdgeRecord::decode(view(bytes));
+    (void)SlotsRecord::decode(view(bytes));
+    (void)CreditsRecord::decode(view(bytes));
+    (void)ClosedRecord::decode(view(bytes));
+    EXPECT_FALSE(OfferRecord::decode(view(bytes)).ok()) << "the checksum";
+  }
+}
+
+}  // namespace
+}  // namespace farwrite::transfer
