@@ -102,7 +102,7 @@ void ChannelState::lower_notified_writes() {
     const Inside inside(self.get());
     return self->post_to_link(operation);
   };
-  lowered_ = std::make_shared<transfer::NotifiedWrites>(
+  lowered_ = std::make_shared<fabric::NotifiedWrites>(
       static_cast<std::uint32_t>(lanes_.size()), post);
 }
 

@@ -168,6 +168,7 @@ struct AttachRequest {
   std::string peer_address;            // the accepting side's Fabric::address(), when connecting
   std::string peer_host;               // the peer's numeric address, as the handshake sees it
   std::uint32_t lanes = 1;
+  bool encrypt = false;  // what leaves the host: under keys made from `secret`, or fail
   core::Deadline deadline = core::Deadline::never();
   // Asked now and then while the accepting side waits for its peer; true ends the wait at once.
   std::function<bool()> abandoned;

@@ -39,14 +39,14 @@ std::shared_ptr<Port> Port::of(const Channel& channel) {
       channel.state_->kept([]() -> std::shared_ptr<void> { return std::make_shared<Port>(); }));
 }
 
-LoweringChoice Port::lowering_of(const Channel& channel) {
-  return *choose_lowering(channel.state_->capabilities());
+fabric::LoweringChoice Port::lowering_of(const Channel& channel) {
+  return *fabric::choose_lowering(channel.state_->capabilities());
 }
 
 Status Port::check_lowering(const Channel& channel, NotificationLowering forced) {
-  Result<LoweringChoice> possible = choose_lowering(channel.state_->capabilities(), forced);
+  Result<fabric::LoweringChoice> possible = fabric::choose_lowering(channel.state_->capabilities(), forced);
   if (!possible.ok()) return possible.status();
-  const LoweringChoice used = lowering_of(channel);
+  const fabric::LoweringChoice used = lowering_of(channel);
   if (forced == NotificationLowering::kTailFlag || forced == used.lowering) return Status();
   return Status::error(StatusCode::kUnsupported, {"choose how writes notify"},
                        "this channel does it otherwise: " + used.reason,

@@ -23,7 +23,7 @@
 #include "core/deadline.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
-#include "transfer/lowering.h"
+#include "fabric/notified_writes.h"
 #include "transfer/records.h"
 #include "transfer/static_slot.h"
 
@@ -48,7 +48,7 @@ class Port {
  public:
   static std::shared_ptr<Port> of(const Channel& channel);
   // How notified writes are made there.
-  static LoweringChoice lowering_of(const Channel& channel);
+  static fabric::LoweringChoice lowering_of(const Channel& channel);
   // Whether `forced` can be had there, and is what the channel does.
   static Status check_lowering(const Channel& channel, NotificationLowering forced);
   // Segments that the channel's device has registered so far.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/tcp_socket.h"
+#include "plain_sockets.h"
 
 namespace farwrite::device {
 namespace {
@@ -35,7 +36,7 @@ class Connection : public ::testing::Test {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     peer_ = core::UniqueFd(pair[0]);
     connection_.emplace(
-        core::UniqueFd(pair[1]), *loop_,
+        core::make_plain_stream(core::UniqueFd(pair[1])), *loop_,
         [this](FrameType type, ByteView body) {
           {
             const std::lock_guard<std::mutex> lock(mutex_);

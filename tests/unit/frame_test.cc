@@ -10,6 +10,7 @@
 
 #include "core/unique_fd.h"
 #include "core/tcp_socket.h"
+#include "plain_sockets.h"
 #include "unit/damage.h"
 
 namespace farwrite::device {

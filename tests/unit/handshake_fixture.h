@@ -17,6 +17,7 @@
 #include "device/hello.h"
 #include "core/tcp_socket.h"
 #include "core/status_wire.h"
+#include "plain_sockets.h"
 #include "unit/damage.h"
 
 namespace farwrite::device {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "slot_adversary_side.h"
-#include "transfer/lowering.h"
+#include "fabric/notified_writes.h"
 #include "transfer/static_slot.h"
 #include "transfer/tail_flag.h"
 
@@ -24,7 +24,7 @@ class Sender final : public Side {
     export_key_ = fabric_->register_segment(memory.shown).value();
     for (std::uint64_t i = 0; i < kBuffers; ++i) free_.push_back(i);
     if (run.path == SlotPath::kFlushAndMessage) {
-      lowered_ = std::make_shared<NotifiedWrites>(
+      lowered_ = std::make_shared<fabric::NotifiedWrites>(
           1, [this](const Operation& operation) { return link_->post(operation); });
     }
   }
@@ -148,7 +148,7 @@ class Sender final : public Side {
   SlotMemory& memory_;
   std::uint64_t export_key_ = 0;
   std::shared_ptr<fabric::RemoteWindow> target_;
-  std::shared_ptr<NotifiedWrites> lowered_;
+  std::shared_ptr<fabric::NotifiedWrites> lowered_;
   SlotCredits credits_;
   std::uint32_t round_ = 0;
   std::uint64_t last_sequence_ = 0;

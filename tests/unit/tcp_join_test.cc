@@ -1,6 +1,6 @@
-#include "fabric/tcp/join.h"
-
 #include <gtest/gtest.h>
+
+#include "fabric/tcp/join.h"
 
 namespace farwrite::fabric::tcp {
 namespace {

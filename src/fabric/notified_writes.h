@@ -1,13 +1,12 @@
 // How the notification of a write is made of what a fabric has.
 //
-//   immediate          the fabric raises it with the write. The channel posts such a write as it
-//   is. flush and message  the write, a flush, and when that is done a notification. What the lane
-//   has
-//                      to tell later is held back meanwhile, so that its order stays. (iWARP)
-//   tail flag          the write's last word, 8-byte aligned and never twice the same in one place,
-//                      read by the receiver with acquire (the paper's way, section 3.3). Needs a
-//                      fabric on which the end of a write is seen last, one write on one lane, and
-//                      host memory; wakes nobody. Slots use it when it is forced (static_slot.h).
+// Immediate: the fabric raises it with the write, and the channel posts such a write as it is.
+// Flush and message (iWARP): the write, a flush, and when that is done a notification; what the
+// lane has to tell later is held back meanwhile, so that its order stays.
+// Tail flag (the paper's way, section 3.3): the write's last word, 8-byte aligned and never twice
+// the same in one place, read by the receiver with acquire. Needs a fabric on which the end of a
+// write is seen last, one write on one lane, and host memory, and wakes nobody. Slots use it when
+// it is forced (transfer/static_slot.h).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@
 #include "farwrite/channel.h"
 #include "farwrite/status.h"
 
-namespace farwrite::transfer {
+namespace farwrite::fabric {
 
 struct LoweringChoice {
   NotificationLowering lowering = NotificationLowering::kImmediate;
@@ -33,14 +32,14 @@ struct LoweringChoice {
 };
 
 // The best for a channel, or the `forced` one. kUnsupported, and why, if the fabric cannot do it.
-Result<LoweringChoice> choose_lowering(const fabric::Capabilities& capabilities,
+Result<LoweringChoice> choose_lowering(const Capabilities& capabilities,
                                        std::optional<NotificationLowering> forced = std::nullopt);
 
 // Flush and message, over a link's posts. Thread-safe. Goes after the link; `post` must fail once
 // that has gone.
 class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
  public:
-  using Post = std::function<Completion(const fabric::Operation&)>;
+  using Post = std::function<Completion(const Operation&)>;
 
   NotifiedWrites(std::uint32_t lanes, Post post);
   ~NotifiedWrites();
@@ -50,12 +49,12 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   // Any operation of the channel, in the order of its lane. Of a notified write the completion is
   // done when the flush is: the bytes are visible, and the notification is posted. An operation
   // that is held back has its message copied.
-  Completion post(const fabric::Operation& operation);
+  Completion post(const Operation& operation);
 
  private:
   // Something a lane has to tell.
   struct Held {
-    fabric::Operation operation;
+    Operation operation;
     std::vector<std::byte> message;  // what operation.source views
     std::shared_ptr<core::CompletionState> completion;
     bool ready = false;  // nothing is left to wait for but its turn
@@ -66,9 +65,9 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
     bool posting = false;  // somebody posts what is ready; nobody else may
   };
 
-  Completion post_notified_write(const fabric::Operation& write);
-  Completion post_in_turn(const fabric::Operation& operation);
-  Completion post_flush(const fabric::Operation& operation);
+  Completion post_notified_write(const Operation& write);
+  Completion post_in_turn(const Operation& operation);
+  Completion post_flush(const Operation& operation);
   void flushed(std::uint32_t lane, const std::shared_ptr<Held>& held, const Status& outcome);
   void post_ready(std::uint32_t lane);
   Status take_lost_write();
@@ -85,4 +84,4 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   std::vector<std::pair<Completion, std::shared_ptr<core::CompletionState>>> unsettled_;
 };
 
-}  // namespace farwrite::transfer
+}  // namespace farwrite::fabric

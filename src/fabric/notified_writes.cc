@@ -1,4 +1,4 @@
-#include "transfer/lowering.h"
+#include "fabric/notified_writes.h"
 
 #include <utility>
 
@@ -16,11 +16,8 @@ std::string_view to_string(NotificationLowering lowering) {
   return "unknown lowering";
 }
 
-namespace transfer {
+namespace fabric {
 namespace {
-
-using fabric::Operation;
-using fabric::OperationKind;
 
 // Calls `next` with the outcome of `completion`, now or later.
 void after(const Completion& completion, std::function<void(const Status&)> next) {
@@ -30,7 +27,7 @@ void after(const Completion& completion, std::function<void(const Status&)> next
 
 }  // namespace
 
-Result<LoweringChoice> choose_lowering(const fabric::Capabilities& capabilities,
+Result<LoweringChoice> choose_lowering(const Capabilities& capabilities,
                                        std::optional<NotificationLowering> forced) {
   constexpr ErrorContext kWhere{"choose how writes notify"};
   const NotificationLowering lowering =
@@ -201,5 +198,5 @@ Status NotifiedWrites::take_lost_write() {
   return std::exchange(lost_write_, Status());
 }
 
-}  // namespace transfer
+}  // namespace fabric
 }  // namespace farwrite

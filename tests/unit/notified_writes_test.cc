@@ -1,17 +1,13 @@
 // Which lowering is chosen and why, and that flush and message keeps a lane's order.
+#include "fabric/notified_writes.h"
+
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "transfer/lowering.h"
-
-namespace farwrite::transfer {
+namespace farwrite::fabric {
 namespace {
-
-using fabric::Capabilities;
-using fabric::Operation;
-using fabric::OperationKind;
 
 Capabilities can(bool immediate, bool whole_message_order) {
   Capabilities capabilities;
@@ -166,4 +162,4 @@ TEST(NotifiedWrites, AnAbandonedWriteSettlesOnlyWithItsBytes) {
 }
 
 }  // namespace
-}  // namespace farwrite::transfer
+}  // namespace farwrite::fabric
