@@ -55,6 +55,7 @@ typedef struct fw_device_options {
   uint32_t pollers;
   uint32_t lanes;
   uint32_t data_port; /* of the tcp fabric, for firewalls */
+  uint32_t encrypt;   /* 1: what leaves the host; needs the token */
 } fw_device_options;
 
 typedef struct fw_identity {

@@ -18,8 +18,8 @@ _MIB, _GIB = 2**20, 2**30
 DEVICE_OPTIONS: tuple[Option, ...] = (
     Option(
         "listen", "FARWRITE_LISTEN", _BOTH, Kind.ENDPOINT, "127.0.0.1:0",
-        "Where peers reach the device; port 0 picks a free one. The plug-in's default is the host of"
-        " the task's own address in its cluster.",
+        "Where peers reach the device; port 0 picks a free one. The plug-in's default is the host"
+        " of the task's own address in its cluster.",
     ),
     Option(
         "port", "", _DEVICE, Kind.COUNT, None,
@@ -33,6 +33,11 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
     Option(
         "token", "FARWRITE_TOKEN", _BOTH, Kind.TEXT, None,
         "Secret that all peers share and prove to each other before any memory is exposed.",
+    ),
+    Option(
+        "encrypt", "FARWRITE_ENCRYPT", _BOTH, Kind.SWITCH, False,
+        "Encrypt what leaves the host, by TLS 1.3 under the token, which it needs. On both sides;"
+        " shm stays as it is. Needs OpenSSL 3 (libssl.so.3).",
     ),
     Option(
         "pollers", "FARWRITE_POLLERS", _DEVICE, Kind.COUNT, 1,

@@ -54,6 +54,7 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   take_if_given(c.pollers, options.pollers);
   take_if_given(c.lanes, options.lanes);
   take_if_given(c.data_port, options.data_port);
+  options.encrypt = c.encrypt != 0;
   return options;
 }
 

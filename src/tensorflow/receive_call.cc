@@ -14,11 +14,24 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+tf::Allocator* allocator_of(tf::WorkerSession* session,
+                            const tf::RendezvousInterface::ParsedKey& key,
+                            const tf::RendezvousInterface::Args& args) {
+  tf::Device* device = nullptr;
+  const absl::Status found = session->device_mgr()->LookupDevice(key.dst_device, &device);
+  return found.ok() ? device->GetAllocator(args.alloc_attrs) : tf::cpu_allocator();
+}
+
+}  // namespace
+
 ReceiveCall::ReceiveCall(Rendezvous* rendezvous, const tf::RendezvousInterface::ParsedKey& key,
                          const Args& args, Done done)
     : rendezvous_(tsl::core::GetNewRef(rendezvous)),
       key_(key),
       args_(args),
+      allocator_(allocator_of(rendezvous->session(), key, args)),
       done_(std::move(done)) {}
 
 absl::Status ReceiveCall::status() const {
@@ -57,19 +70,12 @@ void ReceiveCall::route_resolved(const Route& route) {
   }
 }
 
-tf::Allocator* ReceiveCall::allocator() const {
-  tf::Device* device = nullptr;
-  const absl::Status found =
-      rendezvous_->session()->device_mgr()->LookupDevice(key_.dst_device, &device);
-  return found.ok() ? device->GetAllocator(args_.alloc_attrs) : tf::cpu_allocator();
-}
-
 void ReceiveCall::deliver(Arrival arrival) {
   if (must_fetch(arrival)) {
     const auto lent = std::make_shared<Arrival>(std::move(arrival));
     rendezvous_->manager_->runtime().schedule([self = shared_from_this(), lent] {
       if (self->given_up()) return;
-      fetch(std::move(*lent), self->allocator(), [self](absl::Status status, Arrival fetched) {
+      fetch(std::move(*lent), self->allocator_, [self](absl::Status status, Arrival fetched) {
         self->settle(std::move(status), std::move(fetched));
       });
     });

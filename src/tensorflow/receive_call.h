@@ -38,14 +38,14 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
 
  private:
   void route_resolved(const Route& route);
-  // The receiving device's allocator for this tensor.
-  tensorflow::Allocator* allocator() const;
   void settle(absl::Status status, Arrival arrival);
   void finish();
 
   const tsl::core::RefCountPtr<Rendezvous> rendezvous_;
   const tensorflow::RendezvousInterface::ParsedKey key_;
   const Args args_;
+  // The receiving device's, for this tensor. Looked up while the session surely lives.
+  tensorflow::Allocator* const allocator_;
   Done done_;
   std::atomic<bool> settled_{false};
   Arrival arrival_;

@@ -132,6 +132,8 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
     yield row("tensor bytes pushed", "bytes_pushed", size=True)
     for kind in _KINDS:
         yield row(f"  tensors pushed, {kind}", f"pushes_{kind}")
+    yield row("tensors read over tcp", "offers_read")
+    yield row("  bytes", "bytes_read", size=True)
     yield row("copies of tensors", "copies")
     for name in _COPIES:
         yield row(f"  {name.replace('_', ' ')}", name)

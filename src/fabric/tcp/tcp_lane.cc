@@ -49,10 +49,11 @@ Completion TcpLane::write(const Operation& operation) {
   frame.header.length = operation.head.size + operation.source.size;
   frame.head = operation.head;
   frame.payload = operation.source;
+  if (operation.notify) frame.header.flags = kNotifyFlag;
+  Completion sent = operation.notify ? sender_.write_and_notify(frame) : sender_.send(frame);
+  // Not before: another thread's flush would take the mark, and go ahead of the write.
   written_.store(true);
-  if (!operation.notify) return sender_.send(frame);
-  frame.header.flags = kNotifyFlag;
-  return sender_.write_and_notify(frame);
+  return sent;
 }
 
 Completion TcpLane::notify(FrameType type, const Operation& operation) {

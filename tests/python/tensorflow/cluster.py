@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,17 @@ QUIET = {
 }
 STOCK = "grpc"
 FARWRITE = "grpc+farwrite"
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a process runs: its address, and what to put before its command."""
+
+    address: str = "127.0.0.1"
+    command: Sequence[str] = ()
+
+
+HERE = Host()
 
 
 def free_ports(count: int) -> list[int]:
@@ -43,11 +55,13 @@ class Task:
         protocol: str,
         environment: Mapping[str, str],
         log: Path,
+        host: Host = HERE,
     ) -> None:
         self.log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [
+                    *host.command,
                     sys.executable,
                     str(PROGRAMS / "task.py"),
                     protocol,
@@ -88,7 +102,7 @@ class Task:
 class Cluster:
     """Tasks of several jobs.
 
-    `protocols` and `environments` may give one task, "ps0", others than the rest.
+    `protocols`, `environments` and `hosts` may give one task, "ps0", others than the rest.
     """
 
     def __init__(
@@ -99,15 +113,18 @@ class Cluster:
         environment: Mapping[str, str] | None = None,
         protocols: Mapping[str, str] | None = None,
         environments: Mapping[str, Mapping[str, str]] | None = None,
+        hosts: Mapping[str, Host] | None = None,
     ) -> None:
         self.folder = folder
         self.protocol = protocol
         self.environment = dict(environment or {})
         self.protocols = dict(protocols or {})
         self.environments = dict(environments or {})
+        self.hosts = dict(hosts or {})
         ports = iter(free_ports(sum(jobs.values())))
         self.addresses = {
-            job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()
+            job: [f"{self.host(f'{job}{n}').address}:{next(ports)}" for n in range(count)]
+            for job, count in jobs.items()
         }
         self.tasks: dict[str, Task] = {}
         try:
@@ -120,6 +137,9 @@ class Cluster:
             self.close()
             raise
 
+    def host(self, task: str) -> Host:
+        return self.hosts.get(task, HERE)
+
     def start(self, job: str, index: int) -> Task:
         name = f"{job}{index}"
         task = Task(
@@ -129,14 +149,18 @@ class Cluster:
             self.protocols.get(name, self.protocol),
             {**self.environment, **self.environments.get(name, {})},
             self.folder / f"{name}.log",
+            self.host(name),
         )
         self.tasks[name] = task
         return task
 
-    def start_program(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+    def start_program(
+        self, program: str, *arguments: str, host: Host = HERE
+    ) -> subprocess.Popen[str]:
         """Start programs/`program` as a client; it prints JSON as its last line."""
         return subprocess.Popen(
             [
+                *host.command,
                 sys.executable,
                 str(PROGRAMS / program),
                 self.protocol,
@@ -150,8 +174,8 @@ class Cluster:
             text=True,
         )
 
-    def run(self, program: str, *arguments: str, seconds: float = 100) -> Any:
-        client = self.start_program(program, *arguments)
+    def run(self, program: str, *arguments: str, seconds: float = 100, host: Host = HERE) -> Any:
+        client = self.start_program(program, *arguments, host=host)
         return finish(client, seconds)
 
     def stats(self) -> dict[str, dict[str, Any]]:
@@ -187,8 +211,9 @@ def cluster(
     environment: Mapping[str, str] | None = None,
     protocols: Mapping[str, str] | None = None,
     environments: Mapping[str, Mapping[str, str]] | None = None,
+    hosts: Mapping[str, Host] | None = None,
 ) -> Iterator[Cluster]:
-    made = Cluster(folder, jobs, protocol, environment, protocols, environments)
+    made = Cluster(folder, jobs, protocol, environment, protocols, environments, hosts)
     try:
         yield made
     finally:

@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
+from faults import balanced, eventually, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
 
 
-def eventually(true: Callable[[], bool], seconds: float = 20) -> None:
-    give_up = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-
-
-def balanced(stats: dict[str, Any]) -> bool:
-    return bool(
-        stats["leases_out"] == stats["leases_returned"]
-        and stats["waiting_tensors"] == 0
-        and stats["held_views"] == 0
-    )
-
-
-def wait_for(client: subprocess.Popen[str], line: str) -> None:
-    assert client.stdout is not None
-    for said in client.stdout:
-        if said.strip() == line:
-            return
-    raise AssertionError(f"the client ended:\n{client.stderr.read()[-3000:]}")  # type: ignore
-
-
-@pytest.mark.parametrize("victim", ["ps", "worker"])
+@pytest.mark.parametrize(
+    ("victim", "fabric"), [("ps", "shm"), ("worker", "shm"), ("worker", "tcp")]
+)
 def test_a_killed_task_fails_the_step_and_a_restarted_one_joins(
-    tmp_path: Path, victim: str
+    tmp_path: Path, victim: str, fabric: str
 ) -> None:
-    with cluster(tmp_path, JOBS) as made:
+    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
         client = made.start_program("steps.py", "40")
         wait_for(client, "running")
         made.tasks[f"{victim}0"].kill()
@@ -80,17 +58,20 @@ def run_sessions(made: Cluster) -> Any:
 
 def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) -> None:
     results = {}
-    for protocol in (STOCK, FARWRITE):
-        folder = tmp_path / protocol
+    for name in ("stock", "shm", "tcp"):
+        folder = tmp_path / name
         folder.mkdir()
-        with cluster(folder, JOBS, protocol) as made:
-            results[protocol] = run_sessions(made)
+        protocol = STOCK if name == "stock" else FARWRITE
+        with cluster(folder, JOBS, protocol, {"FARWRITE_FABRIC": name}) as made:
+            results[name] = run_sessions(made)
             if protocol == FARWRITE:
                 for task in made.tasks.values():
                     eventually(lambda task=task: balanced(task.stats()))
                     assert task.stats()["grpc_recv_tensor_calls"] == 0
-    assert results[FARWRITE] == results[STOCK]
-    assert set(results[STOCK]["errors"]) == {"deadline", "kernel", "closed"}
+                assert (made.total("offers_read") > 0) == (name == "tcp")
+    assert results["shm"] == results["stock"]
+    assert results["tcp"] == results["stock"]
+    assert set(results["stock"]["errors"]) == {"deadline", "kernel", "closed"}
 
 
 def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Path) -> None:
@@ -101,8 +82,9 @@ def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Pat
             eventually(lambda task=task: balanced(task.stats()))
 
 
-def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path) -> None:
-    with cluster(tmp_path, JOBS) as made:
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path, fabric: str) -> None:
+    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
         client = made.start_program("soak.py", "2000", "8000")
         wait_for(client, "did 2000")
         before = made.stats()

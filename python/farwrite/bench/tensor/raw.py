@@ -6,13 +6,13 @@ transport must somehow, and receives into a buffer that it has, in as few calls 
 
 from __future__ import annotations
 
+import mmap
 import socket
 import struct
 import threading
 import time
 from multiprocessing.connection import Connection
-
-import numpy as np
+from pathlib import Path
 
 from farwrite.bench.tensor.plan import RAW, Case
 from farwrite.cluster import child
@@ -22,10 +22,30 @@ from farwrite.errors import Internal
 
 BUFFER_BYTES = 4 * 2**20
 """Of either socket, in either direction; the kernel's own choice where it does not allow that."""
-TUNING = "raw socket: one connection, {buffers}, TCP_NODELAY, one sendall, received into one buffer"
+TUNING = (
+    "raw socket: one connection, {buffers}, TCP_NODELAY, one sendall, received into one buffer;"
+    " memory there before, used again, in {pages} pages as Farwrite's"
+)
+SHARED_PAGES = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 _REQUEST = struct.Struct("<QB")  # bytes, and what to fill them with
 _SHORTEST = 1
 """Bytes of an empty step's answer."""
+
+
+def memory(size: int) -> mmap.mmap:
+    """Make private memory in pages of the size that Farwrite's, which is shared, can have here."""
+    made = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    made.madvise(mmap.MADV_HUGEPAGE if huge_pages() else mmap.MADV_NOHUGEPAGE)
+    return made
+
+
+def huge_pages() -> bool:
+    """Whether the kernel gives shared memory huge pages on request."""
+    try:
+        allowed = SHARED_PAGES.read_text()
+    except OSError:
+        return False
+    return any(f"[{name}]" in allowed for name in ("always", "within_size", "advise", "force"))
 
 
 def tune(each: socket.socket) -> None:
@@ -66,7 +86,10 @@ def large_buffers_allowed() -> bool:
 def tuning() -> str:
     """Say how the sockets are set."""
     size = f"buffers of {BUFFER_BYTES >> 20} MiB"
-    return TUNING.format(buffers=size if large_buffers_allowed() else "the kernel's own buffers")
+    return TUNING.format(
+        buffers=size if large_buffers_allowed() else "the kernel's own buffers",
+        pages="huge" if huge_pages() else "small",
+    )
 
 
 class RawCase:
@@ -75,11 +98,11 @@ class RawCase:
     def __init__(self, target: str, case: Case, value: int) -> None:
         host, _, port = target.removeprefix("grpc://").rpartition(":")
         self._socket = listen_or_connect((host, int(port)), listening=False)
-        self._buffer = memoryview(bytearray(case.size))
+        self._memory = memory(case.size)
+        self._buffer = memoryview(self._memory)[: case.size]
         self._fill = value % 251 + 1
         self._step(case.size)
-        received = np.frombuffer(self._buffer, np.uint8)
-        if received.min() != self._fill or received.max() != self._fill:
+        if self._buffer[:: max(case.size // 1024, 1)].tobytes().strip(bytes([self._fill])):
             raise Internal("bench: the raw socket brought other bytes; this is a bug")
 
     def take(self, empty: bool, count: int) -> list[float]:
@@ -94,6 +117,7 @@ class RawCase:
     def close(self) -> None:
         """End the connection."""
         self._buffer.release()
+        self._memory.close()
         self._socket.close()
 
     def _step(self, size: int) -> None:
@@ -115,12 +139,14 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _answer(connected: socket.socket) -> None:
-    filled = np.zeros(1, np.uint8)
+    filled = memory(1)
     while request := connected.recv(_REQUEST.size, socket.MSG_WAITALL):
         size, fill = _REQUEST.unpack(request)
         if size > len(filled) or filled[0] != fill:
-            filled = np.full(size, fill, np.uint8)
-        connected.sendall(filled.data[:size])
+            filled = memory(size)
+            filled.write(bytes([fill]) * size)
+        with memoryview(filled) as whole, whole[:size] as part:
+            connected.sendall(part)
 
 
 def _main(control: Connection) -> None:

@@ -186,7 +186,8 @@ def main():
         import farwrite.tensorflow
 
         counters = dict(farwrite.tensorflow.stats())
-        plugin = {name: counters[name] for name in ("grpc_recv_tensor_calls", "in_place_copies")}
+        told = ("grpc_recv_tensor_calls", "in_place_copies", "leases_out", "offers_read")
+        plugin = {name: counters[name] for name in told}
     answer({"digests": digests, **plugin})
 
 

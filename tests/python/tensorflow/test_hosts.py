@@ -1,0 +1,116 @@
+"""Tasks in two network namespaces, which is what two hosts are to everything above the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import FARWRITE, STOCK, Host, cluster
+from faults import balanced, eventually
+from hosts import ADDRESSES, two_hosts, why_not
+
+ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "0",
+    "no_grpc_proxy": ",".join(ADDRESSES),
+}
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[tuple[Host, Host]]:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with two_hosts() as made:
+        yield made
+
+
+def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host]) -> None:
+    there, here = hosts
+    with cluster(
+        tmp_path,
+        {"ps": 1, "worker": 1},
+        FARWRITE,
+        ENVIRONMENT,
+        hosts={"ps0": there, "worker0": here},
+    ) as made:
+        result = made.run("steps.py", "50", host=here)
+        assert result["value"] == result["expected"] and result["failures"] == []
+        for task in made.tasks.values():
+            eventually(lambda task=task: balanced(task.stats()))
+            stats = task.stats()
+            assert stats["grpc_recv_tensor_calls"] == 0
+            assert stats["offers_read"] >= 50
+            assert stats["read_allocations"] == stats["offers_read"]
+            (link,) = stats["links"]
+            assert (link["transport"], link["fabric"]) == ("farwrite", "tcp")
+            # Shared memory was tried first, and is not there between hosts.
+            assert "shm" in link["reason"]
+            assert "go by tcp" in task.log.read_text()
+
+
+def test_each_pair_takes_its_own_way_and_a_client_named_localhost_is_reached(
+    tmp_path: Path, hosts: tuple[Host, Host]
+) -> None:
+    there, here = hosts
+    values = {}
+    for protocol in (STOCK, FARWRITE):
+        folder = tmp_path / protocol
+        folder.mkdir()
+        with cluster(
+            folder,
+            {"ps": 2, "worker": 1},
+            protocol,
+            ENVIRONMENT,
+            hosts={"ps0": here, "ps1": there, "worker0": there},
+        ) as made:
+            result = made.run("coordinator.py", host=here)
+            values[protocol] = result["values"]
+            if protocol == STOCK:
+                continue
+            assert made.total("grpc_recv_tensor_calls") == 0
+            fabrics = {
+                name: {link["peer"].rpartition(":")[0]: link["fabric"] for link in stats["links"]}
+                for name, stats in [*made.stats().items(), ("client", result["plugin"])]
+            }
+            assert fabrics["worker0"][there.address] == "shm"
+            assert fabrics["worker0"][here.address] == "tcp"
+            assert fabrics["client"][there.address] == "tcp"
+            assert result["plugin"]["offers_read"] >= 3
+    assert values[FARWRITE] == values[STOCK]
+
+
+def test_a_device_that_listens_for_its_own_host_alone_is_still_reached(
+    tmp_path: Path, hosts: tuple[Host, Host]
+) -> None:
+    """The side that can be reached is the one that is connected to."""
+    there, here = hosts
+    with cluster(
+        tmp_path,
+        {"ps": 1, "worker": 1},
+        FARWRITE,
+        ENVIRONMENT,
+        environments={"ps0": {"FARWRITE_LISTEN": "127.0.0.1:0"}},
+        hosts={"ps0": there, "worker0": here},
+    ) as made:
+        result = made.run("steps.py", "5", host=here)
+        assert result["value"] == result["expected"] and result["failures"] == []
+        assert made.total("grpc_recv_tensor_calls") == 0
+
+
+def test_hosts_that_cannot_reach_each_other_say_why(
+    tmp_path: Path, hosts: tuple[Host, Host]
+) -> None:
+    there, here = hosts
+    with cluster(
+        tmp_path,
+        {"ps": 1, "worker": 1},
+        FARWRITE,
+        {**ENVIRONMENT, "FARWRITE_LISTEN": "127.0.0.1:0"},
+        hosts={"ps0": there, "worker0": here},
+    ) as made:
+        result = made.run("steps.py", "5", host=here)
+        assert result["value"] == result["expected"] and result["failures"] == []
+        assert made.total("grpc_recv_tensor_calls") > 0
+        reasons = [link["reason"] for stats in made.stats().values() for link in stats["links"]]
+        assert all("FARWRITE_LISTEN" in reason for reason in reasons), reasons
