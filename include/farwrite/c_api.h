@@ -140,10 +140,10 @@ FW_API int fw_view_ready(const fw_view* view);
  * read them. */
 FW_API int fw_view_maps(const fw_view* view);
 typedef void (*fw_read_done)(void* context, const char* error);
-/* Fetches all bytes of the view into `destination` on `lane`. `done` is called once, from any thread,
- * maybe before this returns, with NULL for success or with why it failed, a text valid during the
- * callback. Until then neither the view may be released nor the destination freed: also not when
- * the peer has gone. It must not block. */
+/* Fetches all bytes of the view into `destination` on `lane`. `done` is called once, from any
+ * thread, maybe before this returns, with NULL for success or with why it failed, a text valid
+ * during the callback. Until then neither the view may be released nor the destination freed: also
+ * not when the peer has gone. It must not block. */
 FW_API void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_read_done done,
                          void* context);
 /* The bytes, read-only, no copy. The first view of a segment may wait for the peer, so not from a

@@ -77,6 +77,11 @@ struct DeviceOptions {
 
   // Shared secret. When set, both sides must prove it before any memory is exposed.
   std::string token;
+  // Encrypt whatever of a channel leaves this host, by TLS 1.3 under keys made from `token`, which
+  // must be set: the control connection from its first byte, and the lanes of tcp. Both sides must
+  // set it. shm is memory of this host and stays as it is. Needs OpenSSL 3 (libssl.so.3) at run
+  // time; without it, Device::open fails with kUnavailable.
+  bool encrypt = false;
 
   // The network a simulated fabric lives in; ignored by every other fabric. Not owned.
   fabric::SimulatedNetwork* simulated_network = nullptr;

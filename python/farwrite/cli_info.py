@@ -39,6 +39,9 @@ def table(facts: Info) -> Iterable[str]:
     yield "Fabrics"
     for fabric in facts["fabrics"]:
         yield f"  {fabric['name']:<12} {'yes' if fabric['usable'] else 'no':<4} {fabric['reason']}"
+    encryption = facts["encryption"]
+    usable = "yes" if encryption["usable"] else "no"
+    yield f"  {'encryption':<12} {usable:<4} {encryption['reason']}"
     yield ""
     yield "Copy kernels (cold copy of the start-up probe)"
     for kernel in facts["copy_kernels"]:

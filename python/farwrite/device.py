@@ -43,6 +43,10 @@ class Device(Closing):
         Seconds that a waiting thread polls before it blocks.
     token : str or bytes
         Shared secret. When set, both sides must prove it before any memory is exposed.
+    encrypt : bool
+        Encrypt what leaves the host, by TLS 1.3 under keys made from `token`, which must be given:
+        names and descriptors always, bytes over tcp. Both sides must say so. Memory that is shared
+        with a process of the same host stays as it is. Needs OpenSSL 3 (``libssl.so.3``).
     send_limit, receive_limit : int
         Bytes of memory that peers may read, and that peers may write, all peers together.
     send_limit_per_peer, receive_limit_per_peer : int
@@ -76,6 +80,8 @@ class Device(Closing):
         If an option is no valid value; the message names it, or its variable.
     AlreadyExists
         If the port, or that of `metrics`, is taken.
+    Unavailable
+        With `encrypt`, if OpenSSL cannot be loaded; the message names the package.
 
     Examples
     --------
@@ -95,6 +101,7 @@ class Device(Closing):
         pollers: SupportsIndex | None = None,
         spin: float | None = None,
         token: str | bytes | None = None,
+        encrypt: bool | None = None,
         send_limit: SupportsIndex | None = None,
         send_limit_per_peer: SupportsIndex | None = None,
         receive_limit: SupportsIndex | None = None,

@@ -20,6 +20,13 @@ class Fabric(TypedDict):
     reason: str
 
 
+class Encryption(TypedDict):
+    """Whether ``Device(encrypt=True)`` can be had here."""
+
+    usable: bool
+    reason: str
+
+
 class CopyKernel(TypedDict):
     """One way to copy memory, as the start-up probe saw it."""
 
@@ -49,6 +56,7 @@ class Info(TypedDict):
 
     version: str
     fabrics: list[Fabric]
+    encryption: Encryption
     copy_kernels: list[CopyKernel]
     limits: Limits
 
@@ -66,9 +74,16 @@ def info() -> Info:
     return {
         "version": version(),
         "fabrics": cast("list[Fabric]", _farwrite.fabrics()),
+        "encryption": encryption(),
         "copy_kernels": cast("list[CopyKernel]", _farwrite.copy_kernels()),
         "limits": limits(),
     }
+
+
+def encryption() -> Encryption:
+    """Try to load OpenSSL."""
+    fault = _farwrite.why_encryption_cannot_work()
+    return {"usable": not fault, "reason": fault or "TLS 1.3 by the system's OpenSSL 3"}
 
 
 def limits() -> Limits:

@@ -131,6 +131,7 @@ _SETTERS: dict[str, Any] = {
     "port": _port,
     "fabrics": _fabrics,
     "token": _token,
+    "encrypt": _set_to("encrypt", lambda option: bool(option.value)),
     "pollers": _set_to("pollers", lambda option: _count(option, 1, 1024)),
     "lanes": _set_to("lanes", lambda option: _count(option, 1, 1024)),
     "spin": lambda options, option: options.set_spin(_seconds(option)),

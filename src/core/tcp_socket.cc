@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <limits>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
+
+#include "core/byte_stream.h"
 
 namespace farwrite::core {
 namespace {
@@ -35,6 +37,18 @@ Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_
   return AddressList(found, &::freeaddrinfo);
 }
 
+bool out_of_descriptors(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE;
+}
+
+Status no_descriptor(std::string_view operation, int error_number) {
+  return Status::system_error(StatusCode::kResourceExhausted, {operation},
+                              "no file descriptor left", error_number,
+                              "raise the limit of open files (ulimit -n)");
+}
+
+}  // namespace
+
 Status wait_for(int socket, short events, Deadline deadline, std::string_view operation) {
   while (true) {
     pollfd entry{socket, events, 0};
@@ -51,16 +65,6 @@ Status wait_for(int socket, short events, Deadline deadline, std::string_view op
   }
 }
 
-bool out_of_descriptors(int error_number) {
-  return error_number == EMFILE || error_number == ENFILE;
-}
-
-Status no_descriptor(std::string_view operation, int error_number) {
-  return Status::system_error(StatusCode::kResourceExhausted, {operation},
-                              "no file descriptor left", error_number,
-                              "raise the limit of open files (ulimit -n)");
-}
-
 Status connection_lost(std::string_view operation, int error_number) {
   if (error_number == 0) {
     return Status::error(StatusCode::kUnavailable, {operation}, "the peer closed the connection",
@@ -69,8 +73,6 @@ Status connection_lost(std::string_view operation, int error_number) {
   return Status::system_error(StatusCode::kUnavailable, {operation}, "the connection broke",
                               error_number, "see whether the peer is still running");
 }
-
-}  // namespace
 
 Result<Listener> listen_tcp(const Endpoint& endpoint) {
   constexpr std::string_view kOperation = "listen";
@@ -109,8 +111,7 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
   if (!addresses.ok()) return addresses.status();
   int last_error = 0;
   for (const addrinfo* address = addresses->get(); address != nullptr; address = address->ai_next) {
-    UniqueFd socket(
-        ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) {
       last_error = errno;
       if (out_of_descriptors(last_error)) return no_descriptor(kOperation, last_error);
@@ -133,37 +134,14 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
 }
 
 Status send_all(int socket, ByteView bytes, Deadline deadline, std::string_view operation) {
-  std::size_t done = 0;
-  while (done < bytes.size) {
-    const ssize_t count =
-        ::send(socket, bytes.data + done, bytes.size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count >= 0) {
-      done += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN) {
-      FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLOUT, deadline, operation));
-    } else if (errno != EINTR) {
-      return connection_lost(operation, errno);
-    }
-  }
-  return Status();
+  PlainView stream(socket);
+  return send_all(stream, bytes, deadline, operation);
 }
 
 Status receive_all(int socket, MutableByteView bytes, Deadline deadline,
                    std::string_view operation) {
-  std::size_t done = 0;
-  while (done < bytes.size) {
-    const ssize_t count = ::recv(socket, bytes.data + done, bytes.size - done, MSG_DONTWAIT);
-    if (count > 0) {
-      done += static_cast<std::size_t>(count);
-    } else if (count == 0) {
-      return connection_lost(operation, 0);
-    } else if (errno == EAGAIN) {
-      FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLIN, deadline, operation));
-    } else if (errno != EINTR) {
-      return connection_lost(operation, errno);
-    }
-  }
-  return Status();
+  PlainView stream(socket);
+  return receive_all(stream, bytes, deadline, operation);
 }
 
 bool has_input(int socket) {
@@ -202,8 +180,8 @@ void set_keepalive(int socket, std::chrono::nanoseconds timeout) {
 
 void set_send_timeout(int socket, std::chrono::nanoseconds timeout) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
-  const auto bounded =
-      static_cast<unsigned>(std::clamp<std::int64_t>(milliseconds, 1, std::numeric_limits<int>::max()));
+  const auto bounded = static_cast<unsigned>(
+      std::clamp<std::int64_t>(milliseconds, 1, std::numeric_limits<int>::max()));
   ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &bounded, sizeof(bounded));
 }
 

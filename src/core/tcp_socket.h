@@ -15,8 +15,8 @@
 namespace farwrite::core {
 
 struct Listener {
-  UniqueFd socket;  // non-blocking
-  Endpoint endpoint;      // with the port that was picked
+  UniqueFd socket;    // non-blocking
+  Endpoint endpoint;  // with the port that was picked
 };
 
 // kAlreadyExists if the port is taken, kInvalidArgument if the host does not resolve to this one.
@@ -29,6 +29,11 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline);
 Status send_all(int socket, ByteView bytes, Deadline deadline, std::string_view operation);
 Status receive_all(int socket, MutableByteView bytes, Deadline deadline,
                    std::string_view operation);
+
+// Until poll(2) has one of `events`. kDeadlineExceeded.
+Status wait_for(int socket, short events, Deadline deadline, std::string_view operation);
+// The end of a connection, in words: kUnavailable. `error_number` is 0 if the peer closed it.
+Status connection_lost(std::string_view operation, int error_number);
 
 // Whether bytes, or the end of the connection, are waiting.
 bool has_input(int socket);

@@ -45,7 +45,7 @@ ChannelState::~ChannelState() {
 }
 
 Status ChannelState::start(Introduction introduction, std::string peer_name,
-                           core::UniqueFd socket) {
+                           std::unique_ptr<core::ByteStream> stream) {
   peer_name_ = std::move(peer_name);
   peer_ = std::move(introduction.peer);
   capabilities_ = device_->capabilities(peer_.fabric);
@@ -59,7 +59,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   }
   heard();
   control_ = std::make_unique<ControlConnection>(
-      std::move(socket), device_->loop(),
+      std::move(stream), device_->loop(),
       [this](FrameType type, ByteView body) { on_frame(type, body); },
       [this](const Status& reason) { on_connection_end(reason); });
   undrained_.store(peer_.lanes);

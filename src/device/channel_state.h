@@ -32,9 +32,9 @@
 #include "device/remote_region_state.h"
 #include "device/return_queue.h"
 #include "fabric/fabric.h"
+#include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "memory/arena.h"
-#include "transfer/lowering.h"
 
 namespace farwrite::device {
 
@@ -53,7 +53,8 @@ class ChannelState final : public fabric::LinkObserver,
   ~ChannelState() override;
 
   // Second half of construction, after the handshake: goes live on the event loop and pollers.
-  Status start(Introduction introduction, std::string peer_name, core::UniqueFd socket);
+  Status start(Introduction introduction, std::string peer_name,
+               std::unique_ptr<core::ByteStream> stream);
   // The handle a user gets: the channel closes when its last copy is gone.
   std::shared_ptr<ChannelState> user_handle();
 
@@ -221,7 +222,7 @@ class ChannelState final : public fabric::LinkObserver,
   // Data plane. raw_link_ is valid inside gate_; link_ outlives that for the slow paths.
   core::Gate gate_;
   fabric::Link* raw_link_ = nullptr;
-  std::shared_ptr<transfer::NotifiedWrites> lowered_;  // null if the link does it itself
+  std::shared_ptr<fabric::NotifiedWrites> lowered_;  // null if the link does it itself
   core::Gate link_gate_;  // slow calls into the link; finish() waits for them
   mutable std::mutex link_mutex_;
   std::shared_ptr<fabric::Link> link_;

@@ -102,8 +102,8 @@ void ChannelState::lower_notified_writes() {
     const Inside inside(self.get());
     return self->post_to_link(operation);
   };
-  lowered_ = std::make_shared<fabric::NotifiedWrites>(
-      static_cast<std::uint32_t>(lanes_.size()), post);
+  lowered_ =
+      std::make_shared<fabric::NotifiedWrites>(static_cast<std::uint32_t>(lanes_.size()), post);
 }
 
 std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {

@@ -1,9 +1,8 @@
 #include "device/control_connection.h"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
-#include <cerrno>
+#include <array>
 #include <utility>
 
 namespace farwrite::device {
@@ -13,31 +12,40 @@ namespace {
 constexpr std::size_t kMaxOutgoingBytes = std::size_t{8} << 20;
 constexpr std::string_view kOperation = "talk to the peer";
 
+Status broken(int error_number) {
+  return Status::system_error(StatusCode::kUnavailable, {kOperation}, "the connection broke",
+                              error_number, "connect again");
+}
+
 }  // namespace
 
-ControlConnection::ControlConnection(core::UniqueFd socket, core::EventLoop& loop, OnFrame on_frame,
-                                     OnEnd on_end)
+ControlConnection::ControlConnection(std::unique_ptr<core::ByteStream> stream,
+                                     core::EventLoop& loop, OnFrame on_frame, OnEnd on_end)
     : loop_(loop),
       on_frame_(std::move(on_frame)),
       on_end_(std::move(on_end)),
-      socket_(std::move(socket)) {}
+      stream_(std::move(stream)) {}
 
 ControlConnection::~ControlConnection() { close(); }
 
 Status ControlConnection::start() {
-  return loop_.add_fd(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_events(events); });
+  // What came with the handshake is in the stream already: the descriptor will not announce it, but
+  // it has room to send, and that wakes the loop just as well.
+  std::uint32_t events = EPOLLIN;
+  if (stream_->has_unread()) events |= EPOLLOUT;
+  return loop_.add_fd(stream_->fd(), events, [this](std::uint32_t ready) { on_events(ready); });
 }
 
 void ControlConnection::send(FrameType type, ByteView body) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (ended_ || !socket_.valid()) return;
+  if (ended_ || stream_ == nullptr) return;
   const std::vector<std::byte> frame = encode_frame(type, body);
   const bool was_empty = outgoing_.empty();
   outgoing_.insert(outgoing_.end(), frame.begin(), frame.end());
   if (!was_empty && outgoing_.size() <= kMaxOutgoingBytes) return;  // the loop is at it
   // A broken connection is reported by the loop, which sees the same end.
   (void)flush_locked();
-  if (!outgoing_.empty()) (void)loop_.modify_fd(socket_.get(), EPOLLIN | EPOLLOUT);
+  if (!outgoing_.empty()) (void)loop_.modify_fd(stream_->fd(), EPOLLIN | EPOLLOUT);
 }
 
 void ControlConnection::close() {
@@ -45,54 +53,57 @@ void ControlConnection::close() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_ = true;
-    fd = socket_.get();
+    if (stream_ != nullptr) fd = stream_->fd();
   }
   if (fd < 0) return;
   loop_.remove_fd(fd);
   const std::lock_guard<std::mutex> lock(mutex_);
-  socket_.reset();
+  stream_.reset();
 }
 
 void ControlConnection::on_events(std::uint32_t events) {
+  bool more = false;
   if ((events & EPOLLOUT) != 0) {
     Status failed;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       failed = flush_locked();
-      if (outgoing_.empty() && socket_.valid()) (void)loop_.modify_fd(socket_.get(), EPOLLIN);
+      if (stream_ != nullptr) more = stream_->has_unread();
+      if (outgoing_.empty() && stream_ != nullptr) (void)loop_.modify_fd(stream_->fd(), EPOLLIN);
     }
     if (!failed.ok()) {
       end(failed);
       return;
     }
   }
-  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) on_readable();
+  if (more || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) on_readable();
 }
 
 void ControlConnection::on_readable() {
-  std::byte buffer[16 * 1024];
-  ssize_t count = 0;
-  int error_number = 0;
+  std::array<std::byte, 16 * 1024> buffer;
+  core::ByteStream::Moved moved;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_) return;
-    count = ::recv(socket_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-    error_number = errno;
+    const iovec piece{buffer.data(), buffer.size()};
+    moved = stream_->receive(&piece, 1);
+    // Others on the loop come first; then the rest, as in start().
+    if (moved.state == core::ByteStream::State::kMoved && stream_->has_unread()) {
+      (void)loop_.modify_fd(stream_->fd(), EPOLLIN | EPOLLOUT);
+    }
   }
-  if (count > 0) {
-    const Status fed = splitter_.feed({buffer, static_cast<std::size_t>(count)},
-                                      [this](FrameType type, ByteView body) {
-                                        if (!ended_.load()) on_frame_(type, body);
-                                      });
+  if (moved.state == core::ByteStream::State::kWait) return;
+  if (moved.state == core::ByteStream::State::kMoved) {
+    const Status fed =
+        splitter_.feed({buffer.data(), moved.bytes}, [this](FrameType type, ByteView body) {
+          if (!ended_.load()) on_frame_(type, body);
+        });
     if (!fed.ok()) end(fed);
-    return;
-  }
-  if (count == 0) {
+  } else if (moved.error == 0) {
     end(Status::error(StatusCode::kUnavailable, {kOperation}, "the peer closed the connection",
                       "connect again"));
-  } else if (error_number != EAGAIN && error_number != EINTR) {
-    end(Status::system_error(StatusCode::kUnavailable, {kOperation}, "the connection broke",
-                             error_number, "connect again"));
+  } else {
+    end(broken(moved.error));
   }
 }
 
@@ -100,7 +111,7 @@ void ControlConnection::end(const Status& reason) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_.exchange(true)) return;
-    loop_.remove_fd(socket_.get());
+    loop_.remove_fd(stream_->fd());
   }
   on_end_(reason);
 }
@@ -109,15 +120,12 @@ Status ControlConnection::flush_locked() {
   std::size_t done = 0;
   Status failed;
   while (done < outgoing_.size()) {
-    const ssize_t count = ::send(socket_.get(), outgoing_.data() + done, outgoing_.size() - done,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count >= 0) {
-      done += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN) {
-      break;
-    } else if (errno != EINTR) {
-      failed = Status::system_error(StatusCode::kUnavailable, {kOperation}, "the connection broke",
-                                    errno, "connect again");
+    const iovec rest{outgoing_.data() + done, outgoing_.size() - done};
+    const core::ByteStream::Moved moved = stream_->send(&rest, 1);
+    done += moved.bytes;
+    if (moved.state == core::ByteStream::State::kWait) break;
+    if (moved.state == core::ByteStream::State::kEnded) {
+      failed = broken(moved.error);
       done = outgoing_.size();
     }
   }
@@ -126,7 +134,7 @@ Status ControlConnection::flush_locked() {
     failed = Status::error(StatusCode::kUnavailable, {kOperation},
                            "the peer does not read its control messages", "restart the peer");
     outgoing_.clear();
-    ::shutdown(socket_.get(), SHUT_RDWR);  // the loop sees the end and reports it
+    stream_->shutdown();  // the loop sees the end and reports it
   }
   return failed;
 }

@@ -3,11 +3,12 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "core/byte_stream.h"
 #include "core/event_loop.h"
-#include "core/unique_fd.h"
 #include "device/frame.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -22,7 +23,8 @@ class ControlConnection {
 
   // `on_end` is called once when the connection ends or the peer breaks the protocol, not after
   // close(). Both callbacks may be called before the constructor's caller goes on.
-  ControlConnection(core::UniqueFd socket, core::EventLoop& loop, OnFrame on_frame, OnEnd on_end);
+  ControlConnection(std::unique_ptr<core::ByteStream> stream, core::EventLoop& loop,
+                    OnFrame on_frame, OnEnd on_end);
   ~ControlConnection();
   ControlConnection(const ControlConnection&) = delete;
   ControlConnection& operator=(const ControlConnection&) = delete;
@@ -47,7 +49,7 @@ class ControlConnection {
   FrameSplitter splitter_;  // loop's thread only
 
   std::mutex mutex_;
-  core::UniqueFd socket_;
+  std::unique_ptr<core::ByteStream> stream_;  // null once closed
   std::vector<std::byte> outgoing_;
   std::atomic<bool> ended_{false};
 };

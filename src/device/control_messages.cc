@@ -1,7 +1,7 @@
 #include "device/control_messages.h"
 
-#include "core/wire.h"
 #include "core/status_wire.h"
+#include "core/wire.h"
 #include "device/hello.h"
 
 namespace farwrite::device {

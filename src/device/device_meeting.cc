@@ -36,24 +36,26 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
       continue;
     }
     auto channel = std::make_shared<ChannelState>(shared_from_this());
+    auto stream = make_control_stream(*std::move(socket), identity_, /*connecting=*/true);
+    if (!stream.ok()) return stream.status();
     auto introduction = introduce_connecting(
-        socket->get(), identity_, peer.to_string(),
+        **stream, identity_, peer.to_string(),
         deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
     if (!introduction.ok()) return introduction.status();
     return go_live(std::move(channel), *std::move(introduction), peer.to_string(),
-                   *std::move(socket));
+                   *std::move(stream));
   }
 }
 
-Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<ChannelState> channel,
-                                                           Introduction introduction,
-                                                           const std::string& peer_name,
-                                                           core::UniqueFd socket) {
+Result<std::shared_ptr<ChannelState>> DeviceState::go_live(
+    std::shared_ptr<ChannelState> channel, Introduction introduction, const std::string& peer_name,
+    std::unique_ptr<core::ByteStream> stream) {
   const std::string choice = peer_name + ": " + std::string(to_string(introduction.peer.fabric)) +
-                             " (" + introduction.peer.fabric_reason + ")";
-  core::set_keepalive(socket.get(), options_.host_timeout);
-  core::set_send_timeout(socket.get(), options_.host_timeout);
-  const Status started = channel->start(std::move(introduction), peer_name, std::move(socket));
+                             " (" + introduction.peer.fabric_reason + ")" +
+                             (introduction.peer.encrypted ? ", encrypted" : "");
+  core::set_keepalive(stream->fd(), options_.host_timeout);
+  core::set_send_timeout(stream->fd(), options_.host_timeout);
+  const Status started = channel->start(std::move(introduction), peer_name, std::move(stream));
   Status refusal = started;
   if (started.ok()) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -118,17 +120,23 @@ void DeviceState::on_incoming() {
     // The one that has taken longest makes room: an honest peer is done in milliseconds.
     core::log(core::LogLevel::kWarning, "a slow handshake was cut off: too many at once");
     const auto slowest = std::find_if(meetings_.begin(), meetings_.end(), [](const Meeting& entry) {
-      return entry.socket.valid() && !entry.cut;
+      return entry.stream != nullptr && !entry.cut;
     });
     if (slowest == meetings_.end()) {
       handshakes_refused_.add();
       return;
     }
     slowest->cut = true;
-    ::shutdown(slowest->socket.get(), SHUT_RDWR);
+    ::shutdown(slowest->stream->fd(), SHUT_RDWR);
+  }
+  auto stream = make_control_stream(std::move(socket), identity_, /*connecting=*/false);
+  if (!stream.ok()) {
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning, "a connection was dropped: " + stream.status().message());
+    return;
   }
   Meeting& meeting = meetings_.emplace_back();
-  meeting.socket = std::move(socket);
+  meeting.stream = *std::move(stream);
   try {
     meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
   } catch (const std::system_error& error) {
@@ -145,23 +153,22 @@ void DeviceState::meet(Meeting& meeting) {
     core::log(core::LogLevel::kWarning,
               "a connection was dropped: too many channels wait for accept()");
     const std::lock_guard<std::mutex> lock(mutex_);
-    meeting.socket.reset();
+    meeting.stream.reset();
     meeting.over.store(true);
     return;
   }
   auto channel = std::make_shared<ChannelState>(shared_from_this());
-  auto introduction =
-      introduce_accepting(meeting.socket.get(), identity_,
-                          core::Deadline::after(options_.handshake_timeout), channel.get());
+  auto introduction = introduce_accepting(
+      *meeting.stream, identity_, core::Deadline::after(options_.handshake_timeout), channel.get());
   if (introduction.ok()) {
     const std::string peer_name = introduction->peer.endpoint.to_string();
-    core::UniqueFd socket;
+    std::unique_ptr<core::ByteStream> stream;
     {
       // close() may be about to shut this socket down.
       const std::lock_guard<std::mutex> lock(mutex_);
-      socket = std::move(meeting.socket);
+      stream = std::move(meeting.stream);
     }
-    auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(socket));
+    auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(stream));
     if (live.ok()) {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!closing_) accepted_.push_back(*std::move(live));
@@ -171,7 +178,7 @@ void DeviceState::meet(Meeting& meeting) {
     core::log(core::LogLevel::kWarning,
               "a connection was refused: " + introduction.status().message());
     const std::lock_guard<std::mutex> lock(mutex_);
-    meeting.socket.reset();
+    meeting.stream.reset();
   }
   changed_.notify_all();
   meeting.over.store(true);
@@ -233,7 +240,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
                            "another thread is still closing it", "allow more time");
     }
     for (Meeting& meeting : meetings_) {
-      if (meeting.socket.valid()) ::shutdown(meeting.socket.get(), SHUT_RDWR);
+      if (meeting.stream != nullptr) ::shutdown(meeting.stream->fd(), SHUT_RDWR);
     }
   }
   changed_.notify_all();

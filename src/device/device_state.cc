@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/tls_library.h"
 #include "core/trace.h"
 #include "device/identity.h"
 #include "fabric/shm/shm_fabric.h"
@@ -38,6 +39,10 @@ Status check_options(const DeviceOptions& options) {
   if (options.host_timeout < std::chrono::seconds(1)) {
     return bad("the host timeout is under 1 s", "use at least 1 s; 60 s is the default");
   }
+  if (options.encrypt && options.token.empty()) {
+    return bad("encrypt is set and token is not", "set the token that all peers share");
+  }
+  if (options.encrypt) return core::TlsLibrary::open().status();
   return Status();
 }
 
@@ -114,6 +119,7 @@ Status DeviceState::start() {
   identity_.epoch = next_epoch();
   identity_.lanes = options_.lanes;
   identity_.token = options_.token;
+  identity_.encrypt = options_.encrypt;
   for (const auto& fabric : fabrics_) identity_.fabrics.push_back(fabric.get());
 
   const std::chrono::nanoseconds period = std::clamp<std::chrono::nanoseconds>(

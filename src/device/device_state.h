@@ -17,13 +17,13 @@
 #include "core/fork_guard.h"
 #include "core/gate.h"
 #include "core/spare_fd.h"
+#include "core/tcp_socket.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
 #include "device/metrics.h"
 #include "device/name_table.h"
 #include "device/poller.h"
 #include "device/region_state.h"
-#include "core/tcp_socket.h"
 #include "fabric/fabric.h"
 #include "farwrite/device.h"
 #include "memory/arena.h"
@@ -93,8 +93,9 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   struct Meeting {
     std::thread thread;
-    core::UniqueFd socket;  // shut down to end a handshake early; under mutex_
-    bool cut = false;       // under mutex_
+    // Its socket is shut down to end a handshake early; under mutex_, but for the thread's own use.
+    std::unique_ptr<core::ByteStream> stream;
+    bool cut = false;  // under mutex_
     std::atomic<bool> over{false};
   };
 
@@ -110,7 +111,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 Introduction introduction,
                                                 const std::string& peer_name,
-                                                core::UniqueFd socket);
+                                                std::unique_ptr<core::ByteStream> stream);
   void tick();
   std::vector<std::shared_ptr<ChannelState>> channels() const;
   Status usable(std::string_view operation) const;

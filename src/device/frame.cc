@@ -3,7 +3,6 @@
 #include <string>
 
 #include "core/wire.h"
-#include "core/tcp_socket.h"
 
 namespace farwrite::device {
 namespace {
@@ -24,23 +23,31 @@ std::vector<std::byte> encode_frame(FrameType type, ByteView body) {
   return writer.take();
 }
 
-Status send_frame(int socket, FrameType type, ByteView body, core::Deadline deadline,
+Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core::Deadline deadline,
                   std::string_view operation) {
   const std::vector<std::byte> frame = encode_frame(type, body);
-  return core::send_all(socket, {frame.data(), frame.size()}, deadline, operation);
+  return core::send_all(stream, {frame.data(), frame.size()}, deadline, operation);
 }
 
-Result<Frame> receive_frame(int socket, core::Deadline deadline, std::string_view operation) {
+Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
+                            std::string_view operation) {
   std::byte header[kFrameHeaderBytes];
-  FARWRITE_RETURN_IF_ERROR(core::receive_all(socket, {header, sizeof(header)}, deadline, operation));
+  FARWRITE_RETURN_IF_ERROR(
+      core::receive_all(stream, {header, sizeof(header)}, deadline, operation));
   core::WireReader reader({header, sizeof(header)});
   const std::uint32_t body_bytes = reader.u32();
   Frame frame;
   frame.type = static_cast<FrameType>(reader.u16());
+  // A TLS record of a handshake: 22, 3, and a version. No frame is that long.
+  if (body_bytes > kMaxFrameBytes && (body_bytes & 0xffff) == 0x0316) {
+    return Status::error(StatusCode::kFailedPrecondition, {operation},
+                         "the peer encrypts and this side does not",
+                         "set encrypt on both sides, or on neither");
+  }
   if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, operation);
   frame.body.resize(body_bytes);
   FARWRITE_RETURN_IF_ERROR(
-      core::receive_all(socket, {frame.body.data(), frame.body.size()}, deadline, operation));
+      core::receive_all(stream, {frame.body.data(), frame.body.size()}, deadline, operation));
   return frame;
 }
 

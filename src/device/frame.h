@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/byte_stream.h"
 #include "core/deadline.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -44,10 +45,11 @@ struct Frame {
 
 std::vector<std::byte> encode_frame(FrameType type, ByteView body);
 
-// Blocking, for the handshake.
-Status send_frame(int socket, FrameType type, ByteView body, core::Deadline deadline,
+// Blocking, for the handshake. kFailedPrecondition if a peer that encrypts talks to a plain stream.
+Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core::Deadline deadline,
                   std::string_view operation);
-Result<Frame> receive_frame(int socket, core::Deadline deadline, std::string_view operation);
+Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
+                            std::string_view operation);
 
 // Cuts a byte stream into frames. Thread-compatible.
 class FrameSplitter {

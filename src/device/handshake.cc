@@ -4,10 +4,11 @@
 #include <string_view>
 #include <utility>
 
+#include "core/status_wire.h"
+#include "core/tcp_socket.h"
+#include "core/tls_stream.h"
 #include "device/frame.h"
 #include "device/hello.h"
-#include "core/tcp_socket.h"
-#include "core/status_wire.h"
 
 namespace farwrite::device {
 namespace {
@@ -18,9 +19,9 @@ ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes
 ByteView view(const core::Digest& digest) { return {digest.data(), digest.size()}; }
 
 // The next frame, which must be of `type`. A REFUSE becomes the peer's own error.
-Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
+Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline deadline,
                      const std::string& peer_name) {
-  auto frame = receive_frame(socket, deadline, "connect to " + peer_name);
+  auto frame = receive_frame(stream, deadline, "connect to " + peer_name);
   if (!frame.ok()) return frame.status();
   if (frame->type == type) return frame;
   if (frame->type == FrameType::kRefuse) {
@@ -35,9 +36,10 @@ Result<Frame> expect(int socket, FrameType type, core::Deadline deadline,
 }
 
 // Tells the peer why before giving up, as far as it still listens; `reason` comes back.
-Status refuse(int socket, core::Deadline deadline, const Status& reason) {
+Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& reason) {
   // The error that counts is `reason`; a peer that is gone does not need to hear it.
-  (void)send_frame(socket, FrameType::kRefuse, view(core::status_to_bytes(reason)), deadline, kOperation);
+  (void)send_frame(stream, FrameType::kRefuse, view(core::status_to_bytes(reason)), deadline,
+                   kOperation);
   return reason;
 }
 
@@ -49,12 +51,13 @@ Status token_mismatch(const std::string& peer_name, bool we_have, bool they_have
                        "give both devices the same token");
 }
 
-PeerInfo describe(const Hello& peer, const Hello& self) {
+PeerInfo describe(const Hello& peer, const Hello& self, bool encrypted) {
   PeerInfo info;
   info.endpoint = peer.endpoint;
   info.uuid = peer.uuid;
   info.epoch = peer.epoch;
   info.lanes = std::min(peer.lanes, self.lanes);
+  info.encrypted = encrypted;
   return info;
 }
 
@@ -88,6 +91,7 @@ fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInf
                                      std::uint16_t version, const std::string& peer_name,
                                      core::Deadline deadline, fabric::LinkObserver* observer) {
   fabric::AttachRequest request;
+  request.encrypt = peer.encrypted;
   request.secret = transcript.secret;
   request.peer_name = peer_name;
   request.lanes = peer.lanes + (version >= kRecordsVersion ? 1 : 0);
@@ -96,21 +100,61 @@ fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInf
   return request;
 }
 
+// Agrees on encryption, if the stream does. An error is in the words of a device.
+Status establish(core::ByteStream& stream, core::Deadline deadline, const std::string& peer_name) {
+  const Status established = stream.establish(deadline, "connect to " + peer_name);
+  return established.code() == StatusCode::kUnauthenticated ? token_mismatch(peer_name, true, true)
+                                                            : established;
+}
+
+// Tells a peer that does not encrypt, in a plain frame, why we give up.
+void refuse_plain(int socket, core::Deadline deadline) {
+  core::PlainView plain(socket);
+  (void)refuse(plain, deadline,
+               Status::error(StatusCode::kFailedPrecondition, {kOperation},
+                             "the accepting side encrypts and the connecting side does not",
+                             "set encrypt on both sides, or on neither"));
+}
+
+// Tells a peer that encrypts, in its words, that we do not.
+void refuse_encrypted(core::ByteStream& stream, core::Deadline deadline) {
+  // A fatal alert of TLS: "insufficient security".
+  constexpr std::array<std::uint8_t, 7> kAlert = {21, 3, 3, 0, 2, 2, 71};
+  (void)core::send_all(stream, {kAlert.data(), kAlert.size()}, deadline, kOperation);
+  // What is left unread would make the kernel reset the connection, perhaps before this is read.
+  std::array<std::byte, 4096> rest;
+  const iovec piece{rest.data(), rest.size()};
+  for (int turn = 0; turn < 16; ++turn) {
+    if (stream.receive(&piece, 1).state != core::ByteStream::State::kMoved) return;
+  }
+}
+
 }  // namespace
 
-Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
+Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd socket,
+                                                              const LocalIdentity& self,
+                                                              bool connecting) {
+  if (!self.encrypt) return core::make_plain_stream(std::move(socket));
+  const core::Digest key =
+      core::tls_key({self.token.data(), self.token.size()}, "farwrite tls control");
+  return core::TlsStream::create(
+      std::move(socket), key, connecting ? core::TlsSide::kConnecting : core::TlsSide::kAccepting);
+}
+
+Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
                                           const std::string& peer_name, core::Deadline deadline,
                                           fabric::LinkObserver* observer) {
+  FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, peer_name));
   const Hello hello = Hello::of(self);
   FARWRITE_RETURN_IF_ERROR(
-      send_frame(socket, FrameType::kHello, view(hello.to_bytes()), deadline, kOperation));
-  auto frame = expect(socket, FrameType::kHelloReply, deadline, peer_name);
+      send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kOperation));
+  auto frame = expect(stream, FrameType::kHelloReply, deadline, peer_name);
   if (!frame.ok()) return frame.status();
   auto reply = HelloReply::from_bytes(view(frame->body));
   if (!reply.ok()) return reply.status();
   if (reply->version < self.versions.min || reply->version > self.versions.max) {
     auto none = choose_version(self.versions, reply->hello.versions);
-    return refuse(socket, deadline,
+    return refuse(stream, deadline,
                   none.ok() ? Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
                                             "the peer chose a version we did not offer",
                                             "run the same Farwrite release on both sides")
@@ -119,17 +163,17 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
   const Transcript transcript(hello, reply->hello, self.token);
   if (hello.has_token != reply->hello.has_token ||
       !core::constant_time_equal(view(reply->proof), view(transcript.accepting_proof))) {
-    return refuse(socket, deadline,
+    return refuse(stream, deadline,
                   token_mismatch(peer_name, hello.has_token, reply->hello.has_token));
   }
-  FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kProof, view(transcript.connecting_proof),
+  FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kProof, view(transcript.connecting_proof),
                                       deadline, kOperation));
 
   Introduction introduction;
   introduction.wire_version = reply->version;
-  introduction.peer = describe(reply->hello, hello);
+  introduction.peer = describe(reply->hello, hello, self.encrypt);
   while (true) {
-    auto next = receive_frame(socket, deadline, "connect to " + peer_name);
+    auto next = receive_frame(stream, deadline, "connect to " + peer_name);
     if (!next.ok()) return next.status();
     if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
       introduction.peer.fabric_reason.assign(reinterpret_cast<const char*>(next->body.data()),
@@ -160,14 +204,14 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
                                     peer_name, deadline, observer);
       request.connecting = true;
       request.peer_address = attempt->address;
-      request.peer_host = core::peer_host(socket);
+      request.peer_host = core::peer_host(stream.fd());
       auto link = fabric->attach(request);
       result = link.ok() ? Status() : link.status();
       if (link.ok()) introduction.link = *std::move(link);
     }
-    FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kFabricResult,
+    FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
                                         view(core::status_to_bytes(result)), deadline, kOperation));
-    auto theirs = expect(socket, FrameType::kFabricResult, deadline, peer_name);
+    auto theirs = expect(stream, FrameType::kFabricResult, deadline, peer_name);
     if (!theirs.ok()) return theirs.status();
     Status their_result;
     FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(theirs->body), their_result));
@@ -175,36 +219,43 @@ Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
   }
 }
 
-Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
+Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
                                          core::Deadline deadline, fabric::LinkObserver* observer) {
-  auto frame = expect(socket, FrameType::kHello, deadline, "the connecting peer");
-  if (!frame.ok()) return frame.status();
+  const Status established = establish(stream, deadline, "the connecting peer");
+  if (established.code() == StatusCode::kFailedPrecondition) refuse_plain(stream.fd(), deadline);
+  if (!established.ok()) return established;
+  auto frame = expect(stream, FrameType::kHello, deadline, "the connecting peer");
+  if (!frame.ok()) {
+    const bool encrypts = frame.status().code() == StatusCode::kFailedPrecondition;
+    if (encrypts && !self.encrypt) refuse_encrypted(stream, deadline);
+    return frame.status();
+  }
   auto theirs = Hello::from_bytes(view(frame->body));
-  if (!theirs.ok()) return refuse(socket, deadline, theirs.status());
+  if (!theirs.ok()) return refuse(stream, deadline, theirs.status());
   const std::string peer_name = theirs->endpoint.to_string();
   auto version = choose_version(self.versions, theirs->versions);
-  if (!version.ok()) return refuse(socket, deadline, version.status());
+  if (!version.ok()) return refuse(stream, deadline, version.status());
 
   HelloReply reply;
   reply.hello = Hello::of(self);
   reply.version = *version;
   if (reply.hello.has_token != theirs->has_token) {
-    return refuse(socket, deadline,
+    return refuse(stream, deadline,
                   token_mismatch(peer_name, reply.hello.has_token, theirs->has_token));
   }
   const Transcript transcript(*theirs, reply.hello, self.token);
   reply.proof = transcript.accepting_proof;
   FARWRITE_RETURN_IF_ERROR(
-      send_frame(socket, FrameType::kHelloReply, view(reply.to_bytes()), deadline, kOperation));
-  auto proof = expect(socket, FrameType::kProof, deadline, peer_name);
+      send_frame(stream, FrameType::kHelloReply, view(reply.to_bytes()), deadline, kOperation));
+  auto proof = expect(stream, FrameType::kProof, deadline, peer_name);
   if (!proof.ok()) return proof.status();
   if (!core::constant_time_equal(view(proof->body), view(transcript.connecting_proof))) {
-    return refuse(socket, deadline, token_mismatch(peer_name, true, true));
+    return refuse(stream, deadline, token_mismatch(peer_name, true, true));
   }
 
   Introduction introduction;
   introduction.wire_version = *version;
-  introduction.peer = describe(*theirs, reply.hello);
+  introduction.peer = describe(*theirs, reply.hello, self.encrypt);
   std::string failures;
   for (const FabricKind kind : theirs->fabrics) {
     fabric::Fabric* fabric = find_fabric(self, kind);
@@ -212,25 +263,26 @@ Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
     introduction.peer.fabric = kind;
     const TryFabric attempt{kind, fabric->address()};
     FARWRITE_RETURN_IF_ERROR(
-        send_frame(socket, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kOperation));
+        send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kOperation));
     auto request = attach_request(transcript, introduction.peer, introduction.wire_version,
                                   peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
-    request.abandoned = [socket] { return core::has_input(socket); };
+    request.abandoned = [&stream] { return stream.has_unread() || core::has_input(stream.fd()); };
     auto link = fabric->attach(request);
-    auto result = expect(socket, FrameType::kFabricResult, deadline, peer_name);
+    auto result = expect(stream, FrameType::kFabricResult, deadline, peer_name);
     if (!result.ok()) return result.status();
     Status their_result;
     FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(result->body), their_result));
     const Status our_result = link.ok() ? Status() : link.status();
-    FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kFabricResult,
-                                        view(core::status_to_bytes(our_result)), deadline, kOperation));
+    FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
+                                        view(core::status_to_bytes(our_result)), deadline,
+                                        kOperation));
     if (our_result.ok() && their_result.ok()) {
       const bool only = theirs->fabrics.size() == 1 || self.fabrics.size() == 1;
       std::string reason =
           only ? "the only fabric allowed" : "the first fabric in common that worked";
       if (!failures.empty()) reason += " (" + failures + ")";
-      FARWRITE_RETURN_IF_ERROR(send_frame(socket, FrameType::kWelcome,
+      FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kWelcome,
                                           {reason.data(), reason.size()}, deadline, kOperation));
       introduction.peer.fabric_reason = std::move(reason);
       introduction.link = *std::move(link);
@@ -240,7 +292,7 @@ Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
     failures += std::string(to_string(kind)) + ": " +
                 (their_result.ok() ? our_result.message() : their_result.message());
   }
-  return refuse(socket, deadline, no_fabric_left(peer_name, *theirs, reply.hello, failures));
+  return refuse(stream, deadline, no_fabric_left(peer_name, *theirs, reply.hello, failures));
 }
 
 }  // namespace farwrite::device

@@ -11,7 +11,8 @@
 //
 // Either side may answer REFUSE {code, message} instead. A proof is an HMAC under the shared token
 // over both hellos, so it cannot be replayed or reflected. Before it, a peer learns uuid and epoch;
-// no address, key or memory.
+// no address, key or memory. If the devices encrypt, TLS comes before all that, and whoever has not
+// the token learns nothing.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "core/byte_stream.h"
 #include "core/deadline.h"
 #include "fabric/fabric.h"
 #include "farwrite/channel.h"
@@ -49,6 +51,7 @@ struct LocalIdentity {
   Endpoint endpoint;
   std::uint32_t lanes = 1;
   std::string token;
+  bool encrypt = false;  // with the token
   // Usable fabrics, best first.
   std::vector<fabric::Fabric*> fabrics;
 };
@@ -60,12 +63,18 @@ struct Introduction {
   std::unique_ptr<fabric::Link> link;
 };
 
+// The control connection's stream, over a non-blocking socket: plain or encrypted, as `self` says.
+// kUnavailable if it cannot encrypt.
+Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd socket,
+                                                              const LocalIdentity& self,
+                                                              bool connecting);
+
 // Both run in the caller's thread until done or past the deadline. The observer goes into the link
 // and must outlive it. `peer_name` names the peer in errors.
-Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
+Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
                                           const std::string& peer_name, core::Deadline deadline,
                                           fabric::LinkObserver* observer);
-Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
+Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
                                          core::Deadline deadline, fabric::LinkObserver* observer);
 
 }  // namespace farwrite::device

@@ -115,8 +115,8 @@ void Poller::run() {
 }
 
 bool Poller::sleep(std::vector<pollfd>& doorbells, bool pending, bool look_again) {
-  pause_ = pending ? std::clamp(pause_ * 2, kShortestPause, kLongestPause)
-                   : std::chrono::nanoseconds(0);
+  pause_ =
+      pending ? std::clamp(pause_ * 2, kShortestPause, kLongestPause) : std::chrono::nanoseconds(0);
   timespec timeout{kLongestSleep.count(), 0};
   if (pending) timeout = {0, static_cast<long>(pause_.count())};
   if (look_again) timeout = {0, kLookAgain.count()};

@@ -1,8 +1,8 @@
 // Fabric: a way to move bytes. The one interface that shm, tcp, verbs and simulated implement.
 //
-// A Fabric belongs to a device; a Link belongs to a channel and is the fabric's half of it. Thirteen
-// methods in all. Nothing here knows names, leases, tensors or processes' identities: the device
-// layer above has done the handshake and proved the token before attach() is called.
+// A Fabric belongs to a device; a Link belongs to a channel and is the fabric's half of it.
+// Thirteen methods in all. Nothing here knows names, leases, tensors or processes' identities: the
+// device layer above has done the handshake and proved the token before attach() is called.
 //
 // Threads: every method may be called from any thread. Callbacks (sink, observer, completions) run
 // without a fabric lock held.

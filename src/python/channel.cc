@@ -125,6 +125,7 @@ nb::typed<nb::dict, nb::str, nb::object> peer(const Link& channel) {
   peer["fabric"] = std::string(to_string(info.fabric));
   peer["fabric_reason"] = info.fabric_reason;
   peer["lanes"] = info.lanes;
+  peer["encrypted"] = info.encrypted;
   return nb::typed<nb::dict, nb::str, nb::object>(std::move(peer));
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/tls_library.h"
 #include "core/unique_fd.h"
 #include "farwrite/options.h"
 #include "memory/copy.h"
@@ -58,6 +59,9 @@ nb::list fabrics() {
   return list;
 }
 
+// Empty when devices can encrypt here.
+std::string why_encryption_cannot_work() { return core::TlsLibrary::open().status().message(); }
+
 nb::list copy_kernels() {
   const auto kernels = without_gil([] { return memory::copy_kernels(); });
   nb::list list;
@@ -76,6 +80,8 @@ nb::list copy_kernels() {
 
 void bind_info(nb::module_& module) {
   module.def("fabrics", &fabrics, nb::sig("def fabrics() -> list[dict[str, object]]"));
+  module.def("why_encryption_cannot_work", &why_encryption_cannot_work,
+             nb::sig("def why_encryption_cannot_work() -> str"));
   module.def("copy_kernels", &copy_kernels,
              nb::sig("def copy_kernels() -> list[dict[str, object]]"));
 }

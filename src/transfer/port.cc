@@ -44,7 +44,8 @@ fabric::LoweringChoice Port::lowering_of(const Channel& channel) {
 }
 
 Status Port::check_lowering(const Channel& channel, NotificationLowering forced) {
-  Result<fabric::LoweringChoice> possible = fabric::choose_lowering(channel.state_->capabilities(), forced);
+  Result<fabric::LoweringChoice> possible =
+      fabric::choose_lowering(channel.state_->capabilities(), forced);
   if (!possible.ok()) return possible.status();
   const fabric::LoweringChoice used = lowering_of(channel);
   if (forced == NotificationLowering::kTailFlag || forced == used.lowering) return Status();

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
-#include "fabric/notified_writes.h"
 #include "transfer/records.h"
 #include "transfer/static_slot.h"
 

@@ -203,7 +203,9 @@ TEST_P(Leaks, NoDescriptorIsLeftBehind) {
 }
 
 FARWRITE_EVERY_FABRIC(Closing);
+FARWRITE_ENCRYPTED_TOO(Closing);
 FARWRITE_EVERY_FABRIC(Leaks);
+FARWRITE_ENCRYPTED_TOO(Leaks);
 
 }  // namespace
 }  // namespace farwrite

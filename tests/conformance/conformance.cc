@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/log.h"
+#include "core/tls_library.h"
 
 namespace farwrite {
 namespace {
@@ -27,7 +28,7 @@ testing::AssertionResult is_ok(const Status& status) {
 
 std::ostream& operator<<(std::ostream& out, const Variant& variant) {
   return out << to_string(variant.fabric) << " with " << variant.lanes << " lanes and "
-             << variant.pollers << " pollers";
+             << variant.pollers << " pollers" << (variant.encrypted ? ", encrypted" : "");
 }
 
 std::string variant_name(const testing::TestParamInfo<Variant>& info) {
@@ -52,6 +53,10 @@ DeviceOptions Conformance::options() {
                                &result.receive_limit, &result.receive_limit_per_peer}) {
     *limit = std::uint64_t{64} << 20;
   }
+  if (GetParam().encrypted) {
+    result.token = "the token of the conformance suite";
+    result.encrypt = true;
+  }
   return result;
 }
 
@@ -71,7 +76,15 @@ ChannelPair Conformance::connect(Device& from, Device& to) {
   return {*std::move(near), *std::move(far)};
 }
 
+void Conformance::SetUp() {
+  if (!GetParam().encrypted) return;
+  const Status openssl = core::TlsLibrary::open().status();
+  if (!openssl.ok()) GTEST_SKIP() << openssl.message();
+}
+
 void ConformancePair::SetUp() {
+  Conformance::SetUp();
+  if (IsSkipped()) return;
   near_device_ = open();
   far_device_ = open();
   ASSERT_TRUE(near_device_.valid() && far_device_.valid());

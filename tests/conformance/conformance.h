@@ -35,11 +35,12 @@ testing::AssertionResult is_ok(const Result<T>& result) {
             ::farwrite::to_string((status).code()))                  \
       << (status).to_string()
 
-// A fabric, and how wide its channels are.
+// A fabric, how wide its channels are, and whether they are encrypted.
 struct Variant {
   FabricKind fabric = FabricKind::kShm;
   std::uint32_t lanes = 1;
   std::uint32_t pollers = 1;
+  bool encrypted = false;
 };
 std::ostream& operator<<(std::ostream& out, const Variant& variant);
 std::string variant_name(const testing::TestParamInfo<Variant>& info);
@@ -53,6 +54,8 @@ class Conformance : public testing::TestWithParam<Variant> {
  protected:
   // The seed of a simulated network is FARWRITE_ADVERSARY_SEED, or 1.
   Conformance();
+  // Skips what needs encryption where OpenSSL is missing.
+  void SetUp() override;
 
   // Small limits and segments, so that a test with many devices stays cheap.
   DeviceOptions options();
@@ -101,6 +104,13 @@ bool eventually(const std::function<bool()>& condition);
                         ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2},        \
                         ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 1, 1},  \
                         ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 4, 2}), \
+      ::farwrite::variant_name)
+
+// The same over encrypted tcp, for what moves bytes.
+#define FARWRITE_ENCRYPTED_TOO(fixture)                                                 \
+  INSTANTIATE_TEST_SUITE_P(                                                             \
+      Encrypted, fixture,                                                               \
+      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kTcp, 2, 1, true}), \
       ::farwrite::variant_name)
 
 }  // namespace farwrite

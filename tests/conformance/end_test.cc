@@ -47,6 +47,7 @@ TEST_P(Ends, OfOurOwnMakingAreNotTold) {
 }
 
 FARWRITE_EVERY_FABRIC(Ends);
+FARWRITE_ENCRYPTED_TOO(Ends);
 
 }  // namespace
 }  // namespace farwrite

@@ -342,6 +342,7 @@ TEST_P(Lending, ADeviceThatClosesWithViewsOutLeavesThemReadable) {
 }
 
 FARWRITE_EVERY_FABRIC(Lending);
+FARWRITE_ENCRYPTED_TOO(Lending);
 
 }  // namespace
 }  // namespace farwrite

@@ -188,6 +188,7 @@ TEST_P(Notifications, ALaneThatDoesNotExistIsRefused) {
 }
 
 FARWRITE_EVERY_FABRIC(Notifications);
+FARWRITE_ENCRYPTED_TOO(Notifications);
 
 }  // namespace
 }  // namespace farwrite

@@ -111,6 +111,7 @@ TEST_P(Ordering, TheSourceMayBeReusedOnceTheWriteIsLocalComplete) {
 TEST_P(Ordering, AFlushWithoutWritesEnds) { EXPECT_OK(near_.flush().wait(kHang)); }
 
 FARWRITE_EVERY_FABRIC(Ordering);
+FARWRITE_ENCRYPTED_TOO(Ordering);
 
 }  // namespace
 }  // namespace farwrite

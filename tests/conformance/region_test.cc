@@ -245,6 +245,7 @@ TEST_P(Regions, RawMemoryIsCountedAlignedAndScalesOverThreads) {
 }
 
 FARWRITE_EVERY_FABRIC(Regions);
+FARWRITE_ENCRYPTED_TOO(Regions);
 
 }  // namespace
 }  // namespace farwrite

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/tcp_socket.h"
 #include "device/channel_records.h"
 #include "device/handshake.h"
-#include "core/tcp_socket.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/role.h"
+#include "plain_sockets.h"
 
 namespace farwrite::fault {
 namespace {

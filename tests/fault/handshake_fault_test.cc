@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "core/sha256.h"
+#include "core/status_wire.h"
+#include "core/tcp_socket.h"
 #include "device/frame.h"
 #include "device/hello.h"
-#include "core/tcp_socket.h"
-#include "core/status_wire.h"
 #include "fault/fixture.h"
+#include "plain_sockets.h"
 
 namespace farwrite::fault {
 namespace {

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/tcp_socket.h"
 #include "device/control_messages.h"
 #include "device/frame.h"
 #include "device/handshake.h"
-#include "core/tcp_socket.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/role.h"
+#include "plain_sockets.h"
 
 namespace farwrite::fault {
 namespace {

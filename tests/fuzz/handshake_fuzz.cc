@@ -106,9 +106,10 @@ void run(ByteView input) {
   (void)::shutdown(far.get(), SHUT_WR);
   NoObserver observer;
   const core::Deadline deadline = core::Deadline::after(std::chrono::seconds(20));
+  core::PlainView side(near.get());
   {
-    auto met = connecting ? introduce_connecting(near.get(), self, "the peer", deadline, &observer)
-                          : introduce_accepting(near.get(), self, deadline, &observer);
+    auto met = connecting ? introduce_connecting(side, self, "the peer", deadline, &observer)
+                          : introduce_accepting(side, self, deadline, &observer);
     const int attached = shm.attached + simulated.attached;
     require(prover.any() || attached == 0, "no fabric is attached before the token is proven");
     if (!met.ok()) {

@@ -92,6 +92,28 @@ def test_farwrite_moves_the_tensor_past_the_sockets(tmp_path: Path) -> None:
         assert row["grpc_tensor_calls"] == 0
 
 
+def test_over_tcp_it_stands_beside_a_raw_socket(tmp_path: Path) -> None:
+    facts, printed = measure(
+        tmp_path,
+        *("--fabric", "tcp", "--consumer", "slice", "--sizes", "1M,16M"),
+        *("--transport", "farwrite", "--transport", "raw"),
+    )
+    found = [(row["size"], row["transport"], row["fabric"]) for row in facts["rows"]]
+    assert found == [
+        (size * KIB * KIB, transport, "tcp")
+        for size in (1, 16)
+        for transport in ("farwrite", "raw")
+    ]
+    for row in facts["rows"]:
+        assert row["error"] is None
+        assert row["size"] <= row["socket_bytes"] < row["size"] + 16 * KIB
+        assert (row["of_raw"] is None) == (row["transport"] == "raw")
+        if row["transport"] == "farwrite":
+            assert row["of_raw"] > 0 and row["copies"] == 0 and row["grpc_tensor_calls"] == 0
+    assert "TCP_NODELAY" in " ".join(facts["notes"])
+    assert "of the raw socket (wanted 0.85" in printed
+
+
 def readings(sent: int, counters: dict[str, int] | None = None) -> list[Readings]:
     return [Readings("ps:0", sent, 0, 0.0, 0, 0, counters, ("shm",) if counters else ())]
 
@@ -117,6 +139,14 @@ def test_a_row_takes_control_out_of_the_comparison_with_one_process() -> None:
     assert row["socket_bytes"] == 20  # 80 in 4 steps
     counted = Block([1.0], [1.0], readings(0, {"copies": 3}), readings(0, {"copies": 5}))
     assert make_row(case, "farwrite", [counted], None, 0.1)["copies"] == 2
+
+
+def test_the_share_of_a_raw_socket_is_of_bandwidth() -> None:
+    case = Case("slice", 16)
+    raw = [block(0.001, 0.005)] * 3
+    row = make_row(case, "farwrite", [block(0.002, 0.010)] * 3, None, 0.1, raw)
+    assert row["of_raw"] == 0.5  # 4 ms there, 8 ms here
+    assert make_row(case, "raw", raw, None, 0.1, raw)["of_raw"] is None
 
 
 def test_a_transport_that_fails_does_not_stop_the_others() -> None:

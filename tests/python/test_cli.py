@@ -23,7 +23,7 @@ def test_info_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_info_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["info", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts.keys() == {"version", "fabrics", "copy_kernels", "limits"}
+    assert facts.keys() == {"version", "fabrics", "encryption", "copy_kernels", "limits"}
     usable = {fabric["name"]: fabric["usable"] for fabric in facts["fabrics"]}
     assert usable == {"shm": True, "tcp": True, "verbs": False, "simulated": False}
     assert all(fabric["reason"] for fabric in facts["fabrics"])

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "core/unique_fd.h"
 #include "core/tcp_socket.h"
+#include "core/unique_fd.h"
 #include "plain_sockets.h"
 #include "unit/damage.h"
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/status_wire.h"
+#include "core/tcp_socket.h"
 #include "core/unique_fd.h"
 #include "device/frame.h"
 #include "device/handshake.h"
 #include "device/hello.h"
-#include "core/tcp_socket.h"
-#include "core/status_wire.h"
 #include "plain_sockets.h"
 #include "unit/damage.h"
 

@@ -1,10 +1,10 @@
-#include "core/status_wire.h"
 #include "device/hello.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "core/status_wire.h"
 #include "unit/damage.h"
 
 namespace farwrite::device {
@@ -106,10 +106,10 @@ TEST(StatusOnTheWire, SurvivesIt) {
   std::vector<std::byte> unknown = bytes;
   unknown[0] = std::byte{200};
   EXPECT_EQ(core::status_from_bytes(view_of(unknown), read).code(), StatusCode::kProtocolError);
-  ASSERT_TRUE(
-      core::status_from_bytes(
-          view_of(core::status_to_bytes(Status(StatusCode::kInternal, std::string(100000, 'x')))), read)
-          .ok());
+  ASSERT_TRUE(core::status_from_bytes(view_of(core::status_to_bytes(
+                                          Status(StatusCode::kInternal, std::string(100000, 'x')))),
+                                      read)
+                  .ok());
   EXPECT_EQ(read.code(), StatusCode::kInternal);
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "slot_adversary_side.h"
 #include "fabric/notified_writes.h"
+#include "slot_adversary_side.h"
 #include "transfer/static_slot.h"
 #include "transfer/tail_flag.h"
 

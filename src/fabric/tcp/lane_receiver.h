@@ -32,8 +32,7 @@ class FrameHandler {
   virtual Destination begin(const FrameHeader& header) = 0;
   // The whole frame is there. `landed`: all of its payload is in the place that begin() gave, and
   // no forget() came between. `body`: the payload of the other types. An error ends the link.
-  virtual Status finish(const FrameHeader& header, bool landed,
-                        std::vector<std::byte>&& body) = 0;
+  virtual Status finish(const FrameHeader& header, bool landed, std::vector<std::byte>&& body) = 0;
 };
 
 // look() by one thread at a time; forget() and copies() by any.

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -144,14 +145,17 @@ void TcpLane::look() {
   more_.store(false);
   Status reason = look.broken;
   if (reason.ok()) {
-    reason = look.error == 0
-                 ? link_.error(StatusCode::kPeerDead, "use the channel",
-                               "the peer's process ended, or its host closed the connection",
-                               "restart the peer and connect again")
-                 : Status::system_error(StatusCode::kPeerDead,
-                                        {"use the channel", link_.peer_name_, "tcp"},
-                                        "the connection broke", look.error,
-                                        "see whether the peer and the network are up");
+    reason =
+        look.error == 0
+            ? link_.error(StatusCode::kPeerDead, "use the channel",
+                          "the peer's process ended, or its host closed the connection",
+                          "restart the peer and connect again")
+            : Status::system_error(
+                  StatusCode::kPeerDead, {"use the channel", link_.peer_name_, "tcp"},
+                  look.error == EBADMSG ? "bytes were changed on the way" : "the connection broke",
+                  look.error,
+                  "see whether the peer and the network are up, and connect "
+                  "again");
   }
   end(reason);
   if (!look.broken.ok()) {
