@@ -128,7 +128,7 @@ Status TlsStream::establish(Deadline deadline, std::string_view operation) {
   bool first = true;
   bool done = false;
   while (true) {
-    const Status stepped = step(operation, done);
+    Status stepped = step(operation, done);
     FARWRITE_RETURN_IF_ERROR(wait_until_flushed(deadline, operation));
     if (!stepped.ok()) return stepped;
     if (done) return Status();

@@ -187,8 +187,8 @@ Completion NotifiedWrites::post_flush(const Operation& operation) {
   const Completion flush = post_(operation);
   const auto completion = std::make_shared<core::CompletionState>();
   after(flush, [self = shared_from_this(), completion](const Status& outcome) {
-    Status lost = self->take_lost_write();
-    completion->finish(outcome.ok() ? std::move(lost) : outcome);
+    const Status lost = self->take_lost_write();
+    completion->finish(outcome.ok() ? lost : outcome);
   });
   return Completion(completion);
 }

@@ -150,7 +150,7 @@ std::shared_ptr<PeerEdge> Port::find_edge(const std::string& name) const {
   return nullptr;
 }
 
-Status Port::dispatch(Channel& channel, Notification notification) {
+Status Port::dispatch(Channel& channel, const Notification& notification) {
   const std::uint32_t kind = notification.tag & kTagKindMask;
   if (kind == kLandingTag) return land(notification.tag & ~kTagKindMask);
   if (kind != kRecordTag) return malformed_record("a notification that is none of ours");

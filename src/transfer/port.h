@@ -86,7 +86,7 @@ class Port {
     std::uint32_t index = 0;
   };
 
-  Status dispatch(Channel& channel, Notification notification);
+  Status dispatch(Channel& channel, const Notification& notification);
   Status land(std::uint32_t number);
   Status take_edge(const Channel& channel, ByteView message);
   Status take_slots(ByteView message);

@@ -224,7 +224,7 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
         "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
   }
   memory::copy_bytes(staged, bytes.data, bytes.size);
-  const Completion lent = channel_.lend(
+  Completion lent = channel_.lend(
       message, {staged, bytes.size}, [device, staged]() mutable { device.free_raw(staged); }, tag,
       lane);
   if (failed(lent)) {
