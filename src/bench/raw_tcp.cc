@@ -97,12 +97,10 @@ Status RawTcpPath::send(std::uint32_t lane, const void* data, std::uint64_t byte
     }
     if (errno != EAGAIN && errno != EINTR) return broken("send failed");
     if (stage_.given_up() || deadline.expired()) return broken("the other process takes nothing");
-    if (phase_.block) {
-      pollfd entry{sockets_[lane].get(), POLLOUT, 0};
-      ::poll(&entry, 1, 100);
-    } else {
-      core::cpu_relax();
-    }
+    // Also where receivers poll: a sender that tries again and again gets small pieces out, and
+    // costs the receiver the socket's lock.
+    pollfd entry{sockets_[lane].get(), POLLOUT, 0};
+    ::poll(&entry, 1, 100);
   }
   return Status();
 }

@@ -23,7 +23,7 @@ namespace farwrite::bench {
 // Printed with every figure.
 inline constexpr std::string_view kSocketTuning =
     "TCP_NODELAY, buffers sized by the kernel (tcp_rmem, tcp_wmem), one connection a lane, one "
-    "send() and recv() for as much as the kernel takes";
+    "send() and recv() for as much as the kernel takes; a sender blocks when the socket is full";
 
 // One connected socket for each lane; `receiver` listens and tells the port by the stage. Both
 // processes call it at once.
