@@ -56,6 +56,16 @@ class ChannelState::Lane final : public PolledLane {
     return true;
   }
 
+  // A user's thread polled; what it leaves unsent is told to the poller when it goes.
+  void polled_by_user(const fabric::Progress& progress) {
+    left_unsent_.store(progress.unsent, std::memory_order_relaxed);
+  }
+  void hand_over_unsent() {
+    if (left_unsent_.load(std::memory_order_relaxed) && left_unsent_.exchange(false)) {
+      expect_progress();
+    }
+  }
+
   bool worth_spinning() const override { return !return_lane_; }
 
   fabric::Progress serve() override {
@@ -78,7 +88,7 @@ class ChannelState::Lane final : public PolledLane {
     if (link == nullptr) return fabric::Doorbell{};
     fabric::Doorbell doorbell = link->arm(index_);
     // What waits for room in the inbox is the user's to make room for.
-    if (!return_lane_ && !channel->has_room()) doorbell.ready = false;
+    if (return_lane_ || channel->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
     return doorbell;
   }
 
@@ -89,6 +99,7 @@ class ChannelState::Lane final : public PolledLane {
   Poller& poller_;
   std::atomic<bool> pending_{false};
   std::atomic<bool> unsent_{false};
+  std::atomic<bool> left_unsent_{false};
   std::atomic<bool> drained_{false};  // since the peer has gone
   std::uint64_t seen_drives_ = 0;     // poller's thread only
 };

@@ -110,7 +110,7 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   end_lanes();
   // Leases still come back, and where our CPU makes the progress, what was posted still goes out.
   if (capabilities_.cpu_free_target) leave_pollers(/*return_lane_too=*/false);
-  abandon_pending(unusable("close the channel"));
+  abandon_pending(unusable("close the channel"), /*reads_too=*/true);
   // Inside the handler it cannot be dropped; then it goes with the channel.
   (void)inbox_.set_handler(nullptr);
   inbox_.drop_queued();
@@ -242,7 +242,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
             (named_.load() ? peer_name_ : "a new peer") + " is " + std::string(to_string(state)) +
                 (reason.ok() ? "" : ": " + reason.message()));
   if (!is_over(state)) return;
-  abandon_pending(reason);
+  abandon_pending(reason, /*reads_too=*/!(state == PeerState::kClosed && good_order));
   end_requests();
   inbox_.wake_all();
   drain_lanes();

@@ -156,8 +156,13 @@ class ChannelState final : public fabric::LinkObserver,
   Status reach(RemoteRegionState& remote, std::string_view operation);
   fabric::Progress serve_lane(std::uint32_t lane);
   fabric::Progress serve_returns();
-  void track(const std::shared_ptr<core::CompletionState>& pending);
-  void abandon_pending(const Status& reason);
+  struct PendingList {
+    std::vector<std::weak_ptr<core::CompletionState>> entries;
+    std::size_t prune_at = 64;
+  };
+  void track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list);
+  void abandon_pending(const Status& reason, bool reads_too);
+  void hand_over_unsent();
   void leave_pollers(bool return_lane_too);
   void end_lanes();
   void tick_quarantine();
@@ -257,8 +262,8 @@ class ChannelState final : public fabric::LinkObserver,
   std::vector<Quarantined> quarantined_;
 
   std::mutex pending_mutex_;
-  std::vector<std::weak_ptr<core::CompletionState>> pending_;
-  std::size_t prune_pending_at_ = 64;
+  PendingList pending_;
+  PendingList pending_reads_;  // those that a peer still answers when it has closed
 
   // State. Transitions under state_mutex_.
   mutable std::mutex state_mutex_;

@@ -117,13 +117,20 @@ std::uint64_t ChannelState::registrations() const { return device_->stats().regi
 Completion ChannelState::post_to_link(const fabric::Operation& operation) {
   Completion completion = raw_link_->post(operation);
   if (completion.done()) return completion;
-  track(completion.state());
+  // What is read from a peer that then closes in good order still comes; its lane's end ends it.
+  const bool outlives_goodbye =
+      operation.kind == fabric::OperationKind::kRead && !capabilities_.maps_peer_memory;
+  track(completion.state(), outlives_goodbye ? pending_reads_ : pending_);
   // The peer may have gone since the caller looked, and what was pending then been abandoned.
   // A read that is allowed now ends with its lane.
   if (peer_state_.load() >= PeerState::kClosed && operation.kind != fabric::OperationKind::kRead) {
-    abandon_pending(unusable(name_of(operation)));
+    abandon_pending(unusable(name_of(operation)), /*reads_too=*/false);
   }
-  lanes_[operation.lane]->expect_progress();
+  if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
+    for (const auto& lane : lanes_) lane->expect_progress();
+  } else {
+    lanes_[operation.lane]->expect_progress();
+  }
   return completion;
 }
 
@@ -211,23 +218,27 @@ void ChannelState::count(const fabric::Operation& operation) {
   }
 }
 
-void ChannelState::track(const std::shared_ptr<core::CompletionState>& pending) {
+void ChannelState::track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list) {
   const std::lock_guard<std::mutex> lock(pending_mutex_);
-  if (pending_.size() >= prune_pending_at_) {
-    std::erase_if(pending_, [](const auto& weak) {
+  if (list.entries.size() >= list.prune_at) {
+    std::erase_if(list.entries, [](const auto& weak) {
       const auto state = weak.lock();
       return state == nullptr || state->done();
     });
-    prune_pending_at_ = std::max<std::size_t>(64, pending_.size() * 2);
+    list.prune_at = std::max<std::size_t>(64, list.entries.size() * 2);
   }
-  pending_.push_back(pending);
+  list.entries.push_back(pending);
 }
 
-void ChannelState::abandon_pending(const Status& reason) {
+void ChannelState::abandon_pending(const Status& reason, bool reads_too) {
   std::vector<std::weak_ptr<core::CompletionState>> pending;
   {
     const std::lock_guard<std::mutex> lock(pending_mutex_);
-    pending.swap(pending_);
+    pending.swap(pending_.entries);
+    if (reads_too) {
+      pending.insert(pending.end(), pending_reads_.entries.begin(), pending_reads_.entries.end());
+      pending_reads_.entries.clear();
+    }
   }
   for (const auto& weak : pending) {
     if (const auto state = weak.lock()) state->abandon(reason);
@@ -273,7 +284,14 @@ Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds ti
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
   const Inside inside(this);
-  return inbox_.take(*this, core::Deadline::after(timeout), device_->options().spin);
+  auto taken = inbox_.take(*this, core::Deadline::after(timeout), device_->options().spin);
+  hand_over_unsent();
+  return taken;
+}
+
+// What this thread's polling could not send is the pollers' from here on.
+void ChannelState::hand_over_unsent() {
+  for (const auto& lane : lanes_) lane->hand_over_unsent();
 }
 
 Result<std::optional<Notification>> ChannelState::try_notification() {
@@ -288,6 +306,7 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
     poll_lanes();
     next = inbox_.try_take();
   }
+  hand_over_unsent();
   if (!next.has_value() && !ended.ok()) return ended;
   return next;
 }
@@ -316,6 +335,7 @@ void ChannelState::poll_lanes() {
       // Whatever is left pending, post() has told the poller already.
       progress = raw_link_->poll(lane, intake);
     }
+    lanes_[lane]->polled_by_user(progress);
     if (over) [[unlikely]]
       (void)lanes_[lane]->is_drained(progress);
   }
@@ -325,7 +345,7 @@ bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
   bool quiet = true;
   for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
     const fabric::Doorbell doorbell = raw_link_->arm(lane);
-    if (doorbell.ready) quiet = false;
+    if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
     if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
   }
   return quiet;

@@ -39,7 +39,7 @@ Result<OfferRecord> OfferRecord::decode(ByteView record) {
     return malformed_record("the checksum of an offer is wrong");
   }
   Result<std::uint64_t> size = offer.spec.bytes();
-  if (!size.ok() || *size != offer.bytes) {
+  if (!size.ok() || *size != offer.bytes || offer.bytes > kMaxTensorBytes) {
     return malformed_record("an offer of other bytes than its shape has");
   }
   return offer;
@@ -96,8 +96,11 @@ DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& al
 Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
   auto received = std::make_shared<Received>();
   if (reading_.has_value()) {
-    Status read = reading_->wait(timeout);
-    if (read.code() == StatusCode::kDeadlineExceeded) return read;
+    const Status read = reading_->wait(timeout);
+    if (!read.ok() && reading_->done() && read.code() == StatusCode::kDeadlineExceeded) {
+      // The peer's word, not our timeout: nothing is left to wait for.
+      return Status(StatusCode::kUnavailable, read.message());
+    }
     if (!read.ok()) return read;
     reading_.reset();
     received->arrival = Arrival::kRead;
@@ -132,7 +135,9 @@ void keep_until_settled(const Completion& completion, std::shared_ptr<void> memo
 
 Result<TensorMemory> allocate_on_heap(std::uint64_t bytes) {
   constexpr std::align_val_t kAlignment{64};
-  void* const memory = ::operator new(bytes, kAlignment, std::nothrow);
+  // The library rounds the size up, and does not look whether it wraps around.
+  void* const memory =
+      bytes > kMaxTensorBytes ? nullptr : ::operator new(bytes, kAlignment, std::nothrow);
   if (memory == nullptr) {
     return Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
                          "no memory for " + std::to_string(bytes) + " bytes",

@@ -98,7 +98,6 @@ Status ReceiverState::announce() {
   const auto slots = static_cast<std::uint32_t>(places_.size());
   FARWRITE_RETURN_IF_ERROR(
       port_->add_receiver(name_, shared_from_this(), slots, terms_.edge, numbers_));
-  announced_ = true;
   EdgeRecord edge;
   edge.edge = terms_.edge;
   edge.kind = options_.kind;
@@ -114,13 +113,17 @@ Status ReceiverState::announce() {
     place.number = numbers_[i];
     entries.push_back({{place.number, place.slot.grant()}, place.region.descriptor()});
   }
-  std::vector<Completion> said{say(channel_, RecordType::kEdge, edge.encode(), options_.lane)};
+  Completion said = say(channel_, RecordType::kEdge, edge.encode(), options_.lane);
+  if (said.done() && !said.wait().ok()) {
+    // The peer has not heard of the edge, and must not hear of its end.
+    port_->remove_receiver(name_, terms_.edge, numbers_);
+    return said.wait();
+  }
+  announced_ = true;
   for (const auto& record :
        SlotsRecord::encode(terms_.edge, entries, channel_.max_message_bytes())) {
-    said.push_back(say(channel_, RecordType::kSlots, record, options_.lane));
-  }
-  for (const Completion& completion : said) {
-    if (completion.done()) FARWRITE_RETURN_IF_ERROR(completion.wait());
+    said = say(channel_, RecordType::kSlots, record, options_.lane);
+    if (said.done()) FARWRITE_RETURN_IF_ERROR(said.wait());
   }
   return Status();
 }
@@ -136,27 +139,27 @@ Status ReceiverState::reset() {
   dropped = arrived_.drop();
   dropped_unseen_ += dropped.size();
   ++round_;
-  say_grants();
-  std::vector<SlotCredits::Credit> renewed;
+  unsaid_reset_.clear();
   for (Place& place : places_) {
-    if (place.slot.revoke()) renewed.push_back({place.number, place.slot.grant()});
+    if (!place.slot.revoke()) continue;
+    const SlotCredits::Credit credit{place.number, place.slot.grant()};
+    const auto unsaid = std::find_if(unsaid_grants_.begin(), unsaid_grants_.end(),
+                                     [&](const auto& one) { return one.slot == credit.slot; });
+    if (unsaid != unsaid_grants_.end()) {
+      *unsaid = credit;  // the sender never had the old one
+    } else {
+      unsaid_reset_.push_back(credit);
+    }
   }
   // Said even if no slot is granted: offers are told apart by the round.
-  for (std::size_t first = 0; first == 0 || first < renewed.size();
-       first += CreditsRecord::kMaxEntries) {
-    CreditsRecord record;
-    record.edge = terms_.edge;
-    record.round = round_;
-    const std::size_t last = std::min(renewed.size(), first + CreditsRecord::kMaxEntries);
-    record.credits.assign(renewed.begin() + first, renewed.begin() + last);
-    const Completion said = say(channel_, RecordType::kReset, record.encode(), options_.lane);
-    if (said.done()) FARWRITE_RETURN_IF_ERROR(said.wait());
-  }
+  reset_unsaid_ = true;
   for (const Item& item : dropped) {
     if (item.offer != nullptr) continue;
-    places_[item.index].slot.give_back();
-    grant_again(item.index);
+    Place& place = places_[item.index];
+    place.slot.give_back();
+    unsaid_grants_.push_back({place.number, place.slot.grant()});
   }
+  say_grants();
   return Status();
 }
 
@@ -173,6 +176,8 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
         if (item.offer == nullptr) places_[item.index].slot.give_back();
       }
       for (Place& place : places_) (void)place.slot.revoke();
+      unsaid_grants_.clear();
+      reset_unsaid_ = false;
       port_->remove_receiver(name_, terms_.edge, numbers_);
       (void)say(channel_, RecordType::kClosed, ClosedRecord{terms_.edge, true, 0}.encode(),
                 options_.lane);

@@ -10,6 +10,8 @@ namespace {
 
 // Offers that are read at the same time.
 constexpr std::size_t kReadAhead = 4;
+// Offers that a receiver may be behind: each costs its description.
+constexpr std::size_t kMaxArrived = 1 << 16;
 
 }  // namespace
 
@@ -72,6 +74,12 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
   if (verdict == OfferVerdict::kWelcome && !arrived_.expects(offer.sequence)) {
     verdict = OfferVerdict::kMalformed;
   }
+  if (arrived_.ready().size() >= kMaxArrived && broken_.ok()) {
+    broken_ = Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
+                            std::to_string(kMaxArrived) + " tensors wait and nobody takes them",
+                            "receive them, or send fewer ahead");
+  }
+  if (!broken_.ok()) verdict = OfferVerdict::kMalformed;
   if (verdict == OfferVerdict::kStale && offer.epoch == epoch) drop_stale(offer.sequence);
   if (verdict != OfferVerdict::kWelcome) {
     ++dropped_offers_;
@@ -88,6 +96,18 @@ void ReceiverState::grant_again(std::uint32_t index) {
 }
 
 void ReceiverState::say_grants() {
+  // A full backlog empties some time; whoever grants or receives next says the rest, too.
+  while (reset_unsaid_) {
+    CreditsRecord record;
+    record.edge = terms_.edge;
+    record.round = round_;
+    const std::size_t count = std::min(unsaid_reset_.size(), CreditsRecord::kMaxEntries);
+    record.credits.assign(unsaid_reset_.begin(), unsaid_reset_.begin() + count);
+    const Completion said = say(channel_, RecordType::kReset, record.encode(), options_.lane);
+    if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return;
+    unsaid_reset_.erase(unsaid_reset_.begin(), unsaid_reset_.begin() + count);
+    reset_unsaid_ = !unsaid_reset_.empty();
+  }
   while (!unsaid_grants_.empty()) {
     CreditsRecord record;
     record.edge = terms_.edge;
@@ -95,7 +115,6 @@ void ReceiverState::say_grants() {
     const std::size_t count = std::min(unsaid_grants_.size(), CreditsRecord::kMaxEntries);
     record.credits.assign(unsaid_grants_.begin(), unsaid_grants_.begin() + count);
     const Completion said = say(channel_, RecordType::kGrant, record.encode(), options_.lane);
-    // A full backlog empties some time; whoever grants or receives next says these, too.
     if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return;
     unsaid_grants_.erase(unsaid_grants_.begin(), unsaid_grants_.begin() + count);
   }
@@ -115,7 +134,7 @@ void ReceiverState::look_at_flags() {
 Status ReceiverState::wait_for(core::Deadline deadline, const std::function<void()>& take) {
   const bool polled = options_.lowering == NotificationLowering::kTailFlag;
   const auto arrived = [&] {
-    if (!unsaid_grants_.empty()) say_grants();
+    if (!closed_ && (reset_unsaid_ || !unsaid_grants_.empty())) say_grants();
     if (polled && !closed_) look_at_flags();
     const bool over = closed_ || sender_has_ended() || !broken_.ok();
     if (arrived_.ready().empty() && !over) return false;

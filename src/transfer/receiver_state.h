@@ -92,6 +92,8 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   std::vector<std::uint32_t> numbers_;
   Sequence<Item> arrived_;
   std::vector<SlotCredits::Credit> unsaid_grants_;
+  std::vector<SlotCredits::Credit> unsaid_reset_;  // renewed by the last reset()
+  bool reset_unsaid_ = false;                      // goes before any grant
   std::uint64_t dropped_offers_ = 0, dropped_unseen_ = 0, offered_ = 0;
   std::uint64_t allocations_ = 0;
 

@@ -88,7 +88,8 @@ Result<EdgeRecord> EdgeRecord::decode(ByteView bytes) {
     return malformed_record("a tail flag where the place of a tail is not known");
   }
   Result<std::uint64_t> size = record.spec.bytes();
-  if (!size.ok() || (record.kind == EdgeKind::kStatic && *size != record.max_bytes)) {
+  if (!size.ok() || record.max_bytes > kMaxTensorBytes ||
+      (record.kind == EdgeKind::kStatic && *size != record.max_bytes)) {
     return malformed_record("an edge whose slots do not fit its tensors");
   }
   return record;

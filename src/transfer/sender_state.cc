@@ -255,7 +255,8 @@ TensorStats SenderState::stats() {
 Status SenderState::close() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor sender"));
   const std::lock_guard<std::mutex> sending(sending_);
-  if (std::exchange(closed_, true) || edge_ == nullptr) return Status();
+  closed_ = true;
+  if (said_closed_ || edge_ == nullptr) return Status();
   {
     const std::lock_guard<std::mutex> lock(port_->mutex());
     if (edge_->closed) return Status();
@@ -265,6 +266,7 @@ Status SenderState::close() {
           ClosedRecord{edge_->record.edge, false, last_sequence_}.encode(), edge_->record.lane);
   // A channel that is over has told the receiver.
   if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();
+  said_closed_ = true;
   return Status();
 }
 

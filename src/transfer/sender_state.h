@@ -56,6 +56,7 @@ class SenderState {
 
   std::mutex sending_;  // one tensor at a time, in sequence
   bool closed_ = false;
+  bool said_closed_ = false;  // to the receiver; close() may be called again until it is
   std::uint64_t last_sequence_ = 0;
 
   core::Counter pushed_, offered_, offers_no_slot_, staged_, allocations_, requests_;

@@ -227,6 +227,47 @@ TEST_F(OverTcp, WhatWasPostedJustBeforeAGoodByeArrives) {
   child.wait_for("counted " + std::to_string(kCount));
 }
 
+TEST_F(OverTcp, APeerHearsOfAGoodByeAlsoBehindAFullBacklog) {
+  ChildProcess child("tcp counter", {endpoint()});
+  Channel channel = accept();
+  child.wait_for("connected");
+  child.stop();
+  std::uint32_t sent = 0;
+  while (sent < 400'000) {
+    const Completion notification = channel.notify(sent);
+    if (notification.done() && !notification.wait().ok()) break;
+    ++sent;
+  }
+  ASSERT_LT(sent, 400'000u) << "the backlog never filled";
+  ASSERT_TRUE(channel.close(kPatience).ok());
+  child.resume();
+  child.wait_for("end unavailable");
+  child.wait_for("counted " + std::to_string(sent));
+}
+
+TEST_F(OverTcp, ReadsUnderWayWhenThePeerClosesStillCome) {
+  Device owner = open_device(tcp_options());
+  auto shown = owner.allocate(kLarge).value();
+  std::memset(shown.data(), 0x66, shown.size());
+  ASSERT_TRUE(owner.publish("export", shown).ok());
+  Channel far;
+  std::thread accepting([&] { far = owner.accept(kPatience).value(); });
+  Channel near = device_.connect(owner.endpoint(), kPatience).value();
+  accepting.join();
+  auto source = near.lookup("export").value();
+  std::vector<std::vector<std::byte>> destinations(4, std::vector<std::byte>(kLarge));
+  std::vector<Completion> reads;
+  for (auto& bytes : destinations) reads.push_back(near.read({bytes.data(), bytes.size()}, source));
+  ASSERT_TRUE(far.close(kPatience).ok());
+  EXPECT_TRUE(eventually([&] { return near.peer_state() == PeerState::kClosed; }));
+  for (const Completion& read : reads) EXPECT_TRUE(read.wait(kPatience).ok());
+  for (const auto& bytes : destinations) EXPECT_EQ(bytes.back(), std::byte{0x66});
+  source = RemoteRegion();
+  shown = MemoryRegion();
+  EXPECT_TRUE(near.close(kPatience).ok());
+  EXPECT_TRUE(owner.close(kPatience).ok());
+}
+
 TEST_F(OverTcp, AStrangerAtTheDataPortChangesNothing) {
   std::uint16_t port = 0;
   {

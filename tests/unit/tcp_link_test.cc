@@ -398,6 +398,33 @@ TEST_F(TwoLinks, RefusedWritesCostTheirSenderNoCredit) {
   EXPECT_EQ(far_.recorder.taken[0].tag, 77u);
 }
 
+TEST_F(TwoLinks, ARefusedWriteRaisesNoTagAlsoWhenItsSenderHadNoCredit) {
+  far_.recorder.room = 0;
+  for (std::uint64_t i = 0; i < kCreditWindow / kNotificationCost; ++i) {
+    ASSERT_TRUE(notify(near_, 1).wait().ok());
+    if (i % 256 == 0) far_.poll();
+  }
+  RegionDescriptor descriptor;
+  descriptor.offset = 1024;
+  descriptor.length = 8;
+  descriptor.keys.push_back({FabricKind::kTcp, far_.grant_key});
+  const std::array<std::byte, 8> bytes{std::byte{9}};
+  Operation write;
+  write.notify = true;
+  write.tag = 88;
+  write.source = {bytes.data(), bytes.size()};
+  write.window = near_.link->import(descriptor, core::Deadline::never()).value();
+  (void)near_.link->post(write);  // allowed
+  for (int i = 0; i < 10; ++i) far_.poll();
+  ASSERT_TRUE(far_.link->revoke(far_.grant_key, core::Deadline::never()).ok());
+  write.tag = 99;
+  (void)near_.link->post(write);  // refused
+  far_.recorder.room = 1 << 30;
+  for (int i = 0; i < 1000; ++i) far_.poll(), near_.poll();
+  for (const Notification& one : far_.recorder.taken) EXPECT_NE(one.tag, 99u);
+  EXPECT_TRUE(notify(near_, 5).wait(std::chrono::seconds(0)).ok());
+}
+
 TEST_F(TwoLinks, TheEndOfALaneIsSeenBehindEverythingBeforeIt) {
   for (std::uint32_t tag = 0; tag < 3; ++tag) ASSERT_TRUE(notify(near_, tag).wait().ok());
   Operation end;

@@ -75,8 +75,10 @@ bool LaneSender::take_credit_locked(const FrameHeader& header) {
 
 Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView head, ByteView payload,
                                     std::shared_ptr<core::CompletionState> completion) {
-  if (held_back_.size() >= kMaxHeldBack ||
-      held_back_bytes_ + head.size + payload.size > kMaxHeldBackBytes) {
+  // The end of the lane always finds its place: without it the peer would wait for more.
+  if (header.type != FrameType::kEnd &&
+      (held_back_.size() >= kMaxHeldBack ||
+       held_back_bytes_ + head.size + payload.size > kMaxHeldBackBytes)) {
     return Status::error(
         StatusCode::kResourceExhausted, {"notify", peer_name_, "tcp"},
         std::to_string(held_back_.size()) + " notifications wait for the peer to take earlier ones",
@@ -107,10 +109,10 @@ Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (take_credit_locked(frame.header)) return send_locked(frame, /*copy_payload=*/false);
-  // The bytes need no credit; the notification comes behind them when there is some.
-  FrameHeader notification;
-  notification.type = FrameType::kNotify;
-  notification.tag = frame.header.tag;
+  // The bytes need no credit; the tag comes behind them when there is some, in a write of no bytes
+  // to the same place, so that the target refuses it when it refuses the bytes.
+  FrameHeader notification = frame.header;
+  notification.length = 0;
   if (Status held = hold_back_locked(notification, {}, {}, nullptr); !held.ok()) {
     return Completion(std::move(held));
   }

@@ -192,13 +192,15 @@ Doorbell TcpLane::arm() {
     if (!contended_.exchange(true)) {
       eventfd_t rings = 0;
       (void)::eventfd_read(contended_bell_.get(), &rings);
+      contended_.store(true);  // the ring just taken away may have been for us
     }
     doorbell.fd = contended_bell_.get();
     // If it has left by now, it may not have seen us.
     doorbell.ready = !polling_.test();
     return doorbell;
   }
-  doorbell.ready = more_.load() || has_arrivals_.load();
+  doorbell.ready = more_.load();
+  doorbell.holds = has_arrivals_.load();
   if (over_.load()) return doorbell;  // a descriptor at its end is always readable
   doorbell.fd = stream_->fd();
   doorbell.events = static_cast<short>(POLLIN | (sender_.has_queue() ? POLLOUT : 0));

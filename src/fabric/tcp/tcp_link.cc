@@ -183,8 +183,9 @@ void TcpLink::lane_ended(std::uint32_t lane, const Status& reason) {
 }
 
 void TcpLink::lane_broken(const Status& reason) {
+  const bool first = !reported_.exchange(true);  // before the other lanes see their end
   cut();
-  if (observer_ != nullptr && !reported_.exchange(true)) observer_->on_link_error(reason);
+  if (observer_ != nullptr && first) observer_->on_link_error(reason);
 }
 
 LinkCounters TcpLink::counters() const {
