@@ -104,7 +104,7 @@ struct Doorbell {
   int fd = -1;  // owned by the link; -1: nothing to wait for
   bool ready = false;
   bool holds = false;  // arrivals that found no room in the sink: news once it has some
-  short events = 1;  // POLLIN, and what else the link waits for, as poll(2) has them
+  short events = 1;    // POLLIN, and what else the link waits for, as poll(2) has them
 };
 
 // What one poll of a lane did.
