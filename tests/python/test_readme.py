@@ -101,10 +101,18 @@ def test_the_asyncio_example_answers_every_job() -> None:
     assert sorted(answers) == [f"job {tag}: {(tag + 1) ** 2}" for tag in range(8)]
 
 
+def test_the_tensors_example_asks_for_nothing_per_batch() -> None:
+    assert _run("tensors.py").splitlines() == [
+        "requests per batch: 0.0",
+        *(f"batch {number}: {number * 1024 * 256}" for number in range(5)),
+    ]
+
+
 def test_every_example_has_a_test() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "receiver.py",
         "sender.py",
         "alias.py",
         "asyncio_notifications.py",
+        "tensors.py",
     }
