@@ -1,6 +1,7 @@
 """Streams arrays to a second process and gets their sums back, over one channel.
 
-The batches have a fixed shape, so each is one write into memory that the worker has granted. The
+The batches have a fixed shape, so each is one write into memory that the worker has granted: as many
+slots as batches, or some would be offered and read instead. The
 sums are single numbers on an edge of their own, in the other direction.
 """
 
@@ -19,7 +20,7 @@ def worker(endpoint: str) -> None:
     with (
         fw.Device() as device,
         device.connect(endpoint) as channel,
-        fw.TensorReceiver(channel, "batches", SHAPE, "f4") as batches,
+        fw.TensorReceiver(channel, "batches", SHAPE, "f4", slots=BATCHES) as batches,
         fw.TensorSender(channel, "sums") as sums,
     ):
         for batch in batches:
