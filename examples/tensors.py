@@ -1,8 +1,8 @@
 """Streams arrays to a second process and gets their sums back, over one channel.
 
-The batches have a fixed shape, so each is one write into memory that the worker has granted: as many
-slots as batches, or some would be offered and read instead. The
-sums are single numbers on an edge of their own, in the other direction.
+The batches have a fixed shape, so each is one write into memory that the worker has granted: as
+many slots as batches, or some would be offered and read instead. The sums are single numbers on an
+edge of their own, in the other direction.
 """
 
 import multiprocessing
@@ -39,9 +39,10 @@ def main() -> None:
             fw.TensorReceiver(channel, "sums", (1, 1), "f8", slots=BATCHES) as sums,
         ):
             with fw.TensorSender(channel, "batches") as batches:
+                to_open = batches.stats().requests  # one a slot, once
                 for number in range(BATCHES):
                     batches.send(np.full(SHAPE, number, "f4")).wait()
-                print("requests per batch:", batches.stats().requests / BATCHES)
+                print("requests for batches:", batches.stats().requests - to_open)
             for number, total in enumerate(sums):
                 print(f"batch {number}: {total.item():.0f}")
         process.join()

@@ -103,7 +103,7 @@ def test_the_asyncio_example_answers_every_job() -> None:
 
 def test_the_tensors_example_asks_for_nothing_per_batch() -> None:
     assert _run("tensors.py").splitlines() == [
-        "requests per batch: 0.0",
+        "requests for batches: 0",
         *(f"batch {number}: {number * 1024 * 256}" for number in range(5)),
     ]
 
