@@ -106,7 +106,8 @@ def test_over_tcp_it_stands_beside_a_raw_socket(tmp_path: Path) -> None:
     ]
     for row in facts["rows"]:
         assert row["error"] is None
-        assert row["size"] <= row["socket_bytes"] < row["size"] + 16 * KIB
+        # A reading may be taken between the last bytes' way into a socket and their acknowledgement.
+        assert abs(row["socket_bytes"] - row["size"]) < 16 * KIB
         assert (row["of_raw"] is None) == (row["transport"] == "raw")
         if row["transport"] == "farwrite":
             assert row["of_raw"] > 0 and row["copies"] == 0 and row["grpc_tensor_calls"] == 0
