@@ -106,7 +106,7 @@ def test_over_tcp_it_stands_beside_a_raw_socket(tmp_path: Path) -> None:
     ]
     for row in facts["rows"]:
         assert row["error"] is None
-        # A reading may be taken between the last bytes' way into a socket and their acknowledgement.
+        # A reading may be taken while the last bytes are on their way.
         assert abs(row["socket_bytes"] - row["size"]) < 16 * KIB
         assert (row["of_raw"] is None) == (row["transport"] == "raw")
         if row["transport"] == "farwrite":
