@@ -95,7 +95,14 @@ class Recorder {
 };
 
 std::atomic<Recorder*> the_recorder{nullptr};
-std::atomic<const std::string*> the_file{nullptr};
+// A name once traced to. Never deleted: another thread may be reading it. The chain keeps all of
+// them in sight of leak checkers.
+struct TracedFile {
+  std::string name;
+  const TracedFile* earlier = nullptr;
+};
+std::atomic<const TracedFile*> all_files{nullptr};
+std::atomic<const TracedFile*> the_file{nullptr};
 
 Recorder& recorder() {
   Recorder* current = the_recorder.load(std::memory_order_acquire);
@@ -183,10 +190,13 @@ void start_trace_from_environment() {
 
 void start_trace(std::string file) {
   if (file.find("%p") == std::string::npos) file += ".%p";
-  auto name = std::make_unique<const std::string>(std::move(file));
-  const std::string* expected = nullptr;
-  if (!the_file.compare_exchange_strong(expected, name.get())) return;
-  (void)name.release();
+  auto traced = std::make_unique<TracedFile>(TracedFile{std::move(file)});
+  const TracedFile* none = nullptr;
+  if (!the_file.compare_exchange_strong(none, traced.get())) return;
+  TracedFile* const kept = traced.release();
+  kept->earlier = all_files.load();
+  while (!all_files.compare_exchange_weak(kept->earlier, kept)) {
+  }
   internal::tracing.store(true, std::memory_order_relaxed);
   static const int registered = std::atexit(write_trace_or_warn);
   (void)registered;
@@ -196,16 +206,15 @@ Status stop_trace() {
   Status written = write_trace();
   internal::tracing.store(false, std::memory_order_relaxed);
   recorder().clear();
-  // Not deleted: another thread may be reading it.
   the_file.store(nullptr, std::memory_order_release);
   return written;
 }
 
 std::string trace_file() {
-  const std::string* const pattern = the_file.load(std::memory_order_acquire);
-  if (pattern == nullptr) return {};
+  const TracedFile* const traced = the_file.load(std::memory_order_acquire);
+  if (traced == nullptr) return {};
   const std::string pid = std::to_string(::getpid());
-  std::string file = *pattern;
+  std::string file = traced->name;
   for (std::size_t at = file.find("%p"); at != std::string::npos; at = file.find("%p", at)) {
     file.replace(at, 2, pid);
     at += pid.size();
