@@ -43,6 +43,7 @@ class Received;
 
 inline constexpr std::size_t kMaxDtypeBytes = 512;
 inline constexpr std::size_t kMaxDimensions = 16;
+// A peer that announces a larger tensor breaks the protocol; no memory is asked for.
 inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 62;
 inline constexpr std::uint32_t kMaxSlots = 1024;  // of one edge
 

@@ -11,6 +11,11 @@
 
 namespace farwrite::core {
 
+// Nanoseconds on the clock of deadlines.
+inline std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
 class Deadline {
  public:
   // Expires `timeout` from now. Zero or negative: already expired. About 100 years or more: never.

@@ -14,10 +14,6 @@
 namespace farwrite::device {
 namespace {
 
-std::int64_t now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
 // What a trace says when a peer's state changes, by PeerState.
 constexpr std::array<std::string_view, 4> kPeerEvents = {"peer alive", "peer silent", "peer closed",
                                                          "peer dead"};
@@ -269,7 +265,7 @@ void ChannelState::on_peer_dead(const Status& reason) {
 void ChannelState::on_link_error(const Status& reason) { peer_is(PeerState::kClosed, reason); }
 
 void ChannelState::heard() {
-  last_heard_ns_.store(now_ns(), std::memory_order_relaxed);
+  last_heard_ns_.store(core::now_ns(), std::memory_order_relaxed);
   if (peer_state_.load(std::memory_order_relaxed) == PeerState::kSilent) {
     peer_is(PeerState::kAlive, Status());
   }
@@ -280,7 +276,7 @@ void ChannelState::tick() {
   expire_parked_lookups();
   if (is_over(peer_state_.load())) return;
   send(FrameType::kPing);
-  const std::chrono::nanoseconds quiet(now_ns() - last_heard_ns_.load());
+  const std::chrono::nanoseconds quiet(core::now_ns() - last_heard_ns_.load());
   if (quiet > device_->options().detection_time) {
     peer_is(PeerState::kSilent,
             Status::error(StatusCode::kPeerSilent, {"hear from the peer", peer_name_},

@@ -23,10 +23,6 @@ constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(1);
 // A user's thread that took a notification comes back for the next one within this time, mostly.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
 
-std::int64_t now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
 }  // namespace
 
 NotificationInbox::Drive::Drive(NotificationInbox& inbox, LaneDriver& driver)
@@ -36,14 +32,14 @@ NotificationInbox::Drive::Drive(NotificationInbox& inbox, LaneDriver& driver)
 }
 
 NotificationInbox::Drive::~Drive() {
-  inbox_.left_ns_.store(now_ns());
+  inbox_.left_ns_.store(core::now_ns());
   if (inbox_.drivers_.fetch_sub(1) == 1 && inbox_.call_at_end_.exchange(false)) {
     driver_.drive_ended();
   }
 }
 
 bool NotificationInbox::is_driven() const {
-  return drivers_.load() > 0 || now_ns() - left_ns_.load() < kComesBack.count();
+  return drivers_.load() > 0 || core::now_ns() - left_ns_.load() < kComesBack.count();
 }
 
 bool NotificationInbox::call_at_end_of_drive() {

@@ -8,6 +8,8 @@
 // without a fabric lock held.
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -103,8 +105,8 @@ class LinkObserver {
 struct Doorbell {
   int fd = -1;  // owned by the link; -1: nothing to wait for
   bool ready = false;
-  bool holds = false;  // arrivals that found no room in the sink: news once it has some
-  short events = 1;    // POLLIN, and what else the link waits for, as poll(2) has them
+  bool holds = false;     // arrivals that found no room in the sink: news once it has some
+  short events = POLLIN;  // and what else the link waits for, as poll(2) has it
 };
 
 // What one poll of a lane did.

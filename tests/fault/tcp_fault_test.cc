@@ -46,19 +46,6 @@ int tcp_writer(const Arguments& arguments) {
 }
 const RoleRegistration kWriter("tcp writer", tcp_writer);
 
-// Holds leases on "export".
-int tcp_lessee(const Arguments& arguments) {
-  Connected peer = connect_to(arguments.at(0));
-  auto first = peer.channel.lookup("export");
-  FARWRITE_REQUIRE_OK(first.status());
-  auto second = peer.channel.lookup("export");
-  FARWRITE_REQUIRE_OK(second.status());
-  say("holding");
-  hear_the_end();
-  return 0;
-}
-const RoleRegistration kLessee("tcp lessee", tcp_lessee);
-
 // Counts notifications until the peer closes.
 int tcp_counter(const Arguments& arguments) {
   Connected peer = connect_to(arguments.at(0));
@@ -188,7 +175,7 @@ TEST_F(OverTcp, WhatWasPostedToAStoppedPeerArrivesWhenItGoesOn) {
 TEST_F(OverTcp, AKilledPeerGivesBackItsLeases) {
   auto exported = device_.allocate(4096).value();
   ASSERT_TRUE(device_.publish("export", exported).ok());
-  ChildProcess child("tcp lessee", {endpoint()});
+  ChildProcess child("lessee", {endpoint()});
   Channel channel = accept();
   child.wait_for("holding");
   EXPECT_EQ(device_.stats().leases_held_by_peers, 2u);

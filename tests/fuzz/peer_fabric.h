@@ -5,30 +5,9 @@
 #include <string>
 
 #include "fabric/fabric.h"
+#include "idle_link.h"
 
 namespace farwrite::fuzz {
-
-class CountedLink final : public fabric::Link {
- public:
-  explicit CountedLink(int& alive) : alive_(alive) { ++alive_; }
-  ~CountedLink() override { --alive_; }
-  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>&, std::uint64_t, std::uint64_t,
-                              std::uint64_t) override {
-    return std::uint64_t{0};
-  }
-  Status revoke(std::uint64_t, core::Deadline) override { return Status(); }
-  Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor&,
-                                                       core::Deadline) override {
-    return std::shared_ptr<fabric::RemoteWindow>();
-  }
-  Completion post(const fabric::Operation&) override { return Completion(Status()); }
-  fabric::Progress poll(std::uint32_t, fabric::EventSink&) override { return {}; }
-  fabric::Doorbell arm(std::uint32_t) override { return {}; }
-  fabric::LinkCounters counters() const override { return {}; }
-
- private:
-  int& alive_;
-};
 
 class PeerFabric final : public fabric::Fabric {
  public:
@@ -42,7 +21,7 @@ class PeerFabric final : public fabric::Fabric {
   Result<std::unique_ptr<fabric::Link>> attach(const fabric::AttachRequest&) override {
     ++attached;
     if (!works_) return Status(StatusCode::kUnavailable, "attach: this fabric does not work");
-    return std::unique_ptr<fabric::Link>(std::make_unique<CountedLink>(alive));
+    return std::unique_ptr<fabric::Link>(std::make_unique<IdleLink>(alive));
   }
 
   int attached = 0;  // attempts

@@ -17,34 +17,13 @@
 #include "device/frame.h"
 #include "device/handshake.h"
 #include "device/hello.h"
+#include "idle_link.h"
 #include "plain_sockets.h"
 #include "unit/damage.h"
 
 namespace farwrite::device {
 
 inline core::Deadline later() { return core::Deadline::after(std::chrono::seconds(30)); }
-
-class FakeLink final : public fabric::Link {
- public:
-  explicit FakeLink(int& alive) : alive_(alive) { ++alive_; }
-  ~FakeLink() override { --alive_; }
-  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>&, std::uint64_t, std::uint64_t,
-                              std::uint64_t) override {
-    return std::uint64_t{0};
-  }
-  Status revoke(std::uint64_t, core::Deadline) override { return Status(); }
-  Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor&,
-                                                       core::Deadline) override {
-    return std::shared_ptr<fabric::RemoteWindow>();
-  }
-  Completion post(const fabric::Operation&) override { return Completion(Status()); }
-  fabric::Progress poll(std::uint32_t, fabric::EventSink&) override { return {}; }
-  fabric::Doorbell arm(std::uint32_t) override { return {}; }
-  fabric::LinkCounters counters() const override { return {}; }
-
- private:
-  int& alive_;
-};
 
 class FakeFabric final : public fabric::Fabric {
  public:
@@ -59,7 +38,7 @@ class FakeFabric final : public fabric::Fabric {
   Result<std::unique_ptr<fabric::Link>> attach(const fabric::AttachRequest& request) override {
     requests.push_back(request);
     if (!outcome_.ok()) return outcome_;
-    return std::unique_ptr<fabric::Link>(std::make_unique<FakeLink>(alive_links));
+    return std::unique_ptr<fabric::Link>(std::make_unique<IdleLink>(alive_links));
   }
 
   std::vector<fabric::AttachRequest> requests;

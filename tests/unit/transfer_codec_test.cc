@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transfer/dynamic_slot.h"
+#include "transfer/received.h"
 #include "transfer/records.h"
 #include "transfer/slot_head.h"
 
@@ -95,6 +96,10 @@ TEST(TransferCodec, ImpossibleEdgesAreRefused) {
     r.kind = EdgeKind::kBounded;
     r.tail_flag = true;
   }));
+  EXPECT_TRUE(refused([](EdgeRecord& r) {
+    r.kind = EdgeKind::kBounded;
+    r.max_bytes = kMaxTensorBytes + 1;
+  }));
   EXPECT_FALSE(refused([](EdgeRecord&) {}));
 }
 
@@ -148,6 +153,17 @@ TEST(TransferCodec, OffersAreReadAsWrittenAndNeverWithAFlippedBit) {
     Bytes flipped = bytes;
     flipped[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_EQ(OfferRecord::decode(view(flipped)).status().code(), StatusCode::kProtocolError);
+  }
+}
+
+// Aligned allocations round up: a size near 2^64 would become a block of a few bytes.
+TEST(TransferCodec, ATensorTooLargeForAnyMemoryIsRefusedBeforeMemoryIsAskedFor) {
+  OfferRecord record = offer();
+  record.spec = {"<f4", 4, {(std::uint64_t{1} << 62) - 1}};
+  record.bytes = *record.spec.bytes();
+  EXPECT_EQ(OfferRecord::decode(view(record.encode())).status().code(), StatusCode::kProtocolError);
+  for (const std::uint64_t bytes : {record.bytes, UINT64_MAX, kMaxTensorBytes + 1}) {
+    EXPECT_EQ(allocate_on_heap(bytes).status().code(), StatusCode::kResourceExhausted) << bytes;
   }
 }
 
