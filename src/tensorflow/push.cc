@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "arena_allocator.h"
+#include "edges.h"
 #include "farwrite/c_api.h"
 #include "push_message.h"
 #include "runtime.h"
@@ -25,10 +26,38 @@ constexpr std::uintptr_t kAlignment = 64;
 
 bool aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
 
+std::atomic<std::uint64_t>& counter_of(Way way) {
+  switch (way) {
+    case Way::kInline:
+      return stats().pushes_inline;
+    case Way::kZeroCopy:
+      return stats().zero_copy_tensors;
+    case Way::kStagedForeign:
+      return stats().staged_foreign_memory;
+    case Way::kStagedUnaligned:
+      return stats().staged_unaligned;
+    case Way::kSnapshot:
+      return stats().snapshot_tensors;
+    case Way::kSerialized:
+      return stats().pushes_serialized;
+    case Way::kLanded:
+      return stats().pushes_landed;
+    case Way::kLoopback:
+      return stats().pushes_loopback;
+    case Way::kPull:
+    case Way::kCount:
+      break;
+  }
+  return stats().pushes_pull;
+}
+
 class Push {
  public:
   Push(Runtime& runtime, const Route& route, const Outgoing& outgoing)
-      : runtime_(runtime), route_(route), outgoing_(outgoing) {
+      : runtime_(runtime),
+        route_(route),
+        outgoing_(outgoing),
+        edge_(Edges::of_process().find(outgoing.key)) {
     message_.dead = outgoing.dead;
     message_.receiver = route.server();
     message_.sender = outgoing.sender;
@@ -66,19 +95,22 @@ class Push {
     if (message_.tensor_bytes <= ArenaAllocator::kThreshold) {
       return small({data, message_.tensor_bytes});
     }
-    const EdgeFacts facts = facts_of(outgoing_.key);
+    const EdgeFacts facts = edge_->facts();
     message_.kind = PushKind::kAlias;
-    if (facts.ref) return staged(data, message_.tensor_bytes, stats().snapshot_tensors, keep);
+    if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot, keep);
     if (fw_device_contains(runtime_.device(), data) == 0) {
-      return staged(data, message_.tensor_bytes, stats().staged_foreign_memory, keep);
+      return staged(data, message_.tensor_bytes, Way::kStagedForeign, keep);
     }
-    if (!aligned(data)) {
-      return staged(data, message_.tensor_bytes, stats().staged_unaligned, keep);
-    }
+    if (!aligned(data)) return staged(data, message_.tensor_bytes, Way::kStagedUnaligned, keep);
     auto lent = std::make_unique<Lent>();
     lent->tensor = tensor;
     lent->variable = facts.variable;
-    return lend(data, message_.tensor_bytes, std::move(lent), stats().zero_copy_tensors, keep);
+    return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy, keep);
+  }
+
+  void went(Way way, std::uint64_t bytes) {
+    count(counter_of(way));
+    edge_->went(way, outgoing_.tensor.dtype(), outgoing_.tensor.shape(), bytes);
   }
 
   bool loopback() const { return route_.reach().loopback; }
@@ -95,7 +127,7 @@ class Push {
     const tf::Tensor& tensor = outgoing_.tensor;
     Arrival arrival;
     arrival.tensor = tensor;
-    if (facts_of(outgoing_.key).ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
+    if (edge_->facts().ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
       count(stats().snapshot_tensors);
       count(stats().copies);
       arrival.tensor = tf::Tensor(tf::cpu_allocator(), tensor.dtype(), tensor.shape());
@@ -103,14 +135,14 @@ class Push {
         std::memcpy(arrival.tensor.data(), tensor.data(), tensor.TotalBytes());
       }
     }
-    count(stats().pushes_loopback);
+    went(Way::kLoopback, tensor.TotalBytes());
     return deliver(std::move(arrival));
   }
 
   absl::Status small(std::string_view payload) {
     message_.kind = PushKind::kInline;
     message_.payload = payload;
-    count(stats().pushes_inline);
+    went(Way::kInline, payload.size());
     count(stats().bytes_pushed, payload.size());
     if (!loopback()) return route_.reach().process->send(encode(message_));
     Arrival dead;
@@ -129,17 +161,17 @@ class Push {
     message_.tensor_bytes = bytes.size();
     if (bytes.size() > ArenaAllocator::kThreshold) {
       message_.kind = PushKind::kSerializedLent;
-      return staged(bytes.data(), bytes.size(), stats().pushes_serialized, keep);
+      return staged(bytes.data(), bytes.size(), Way::kSerialized, keep);
     }
     message_.kind = PushKind::kSerialized;
     message_.payload = bytes;
-    count(stats().pushes_serialized);
+    went(Way::kSerialized, bytes.size());
     count(stats().bytes_pushed, bytes.size());
     return route_.reach().process->send(encode(message_));
   }
 
-  // Copies into registered memory and lends the copy. `reason` counts why.
-  absl::Status staged(const char* data, std::uint64_t bytes, std::atomic<std::uint64_t>& reason,
+  // Copies into registered memory and lends the copy. `why` it was copied.
+  absl::Status staged(const char* data, std::uint64_t bytes, Way why,
                       const std::function<void()>& keep) {
     auto lent = std::make_unique<Lent>();
     lent->device = runtime_.device();
@@ -152,15 +184,15 @@ class Push {
     count(stats().copies);
     count(stats().bytes_copied, bytes);
     const void* const staging = lent->staging;
-    return lend(staging, bytes, std::move(lent), reason, keep);
+    return lend(staging, bytes, std::move(lent), why, keep);
   }
 
-  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent,
-                    std::atomic<std::uint64_t>& how, const std::function<void()>& keep) {
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent, Way how,
+                    const std::function<void()>& keep) {
     PeerProcess& process = *route_.reach().process;
     const absl::Status status = process.lend(encode(message_), data, bytes, std::move(lent));
     if (status.ok()) {
-      count(how);
+      went(how, bytes);
       if (message_.kind == PushKind::kAlias) count(stats().pushes_alias);
       count(stats().bytes_pushed, bytes);
       return status;
@@ -178,7 +210,7 @@ class Push {
     message_.kind = PushKind::kPull;
     message_.payload = {};
     message_.shape = tf::TensorShape();
-    count(stats().pushes_pull);
+    went(Way::kPull, outgoing_.tensor.TotalBytes());
     keep();
     if (!loopback()) return route_.reach().process->send(encode(message_));
     Arrival asked;
@@ -189,6 +221,7 @@ class Push {
   Runtime& runtime_;
   const Route& route_;
   const Outgoing& outgoing_;
+  const std::shared_ptr<Edge> edge_;
   PushMessage message_;
 };
 

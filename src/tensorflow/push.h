@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "edge_facts.h"
 #include "route.h"
 #include "tensorflow/core/framework/rendezvous.h"
 #include "tensorflow/core/framework/tensor.h"

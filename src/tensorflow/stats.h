@@ -13,6 +13,7 @@ namespace farwrite::plugin {
   X(pushes_inline)            /* small tensors and dead ones, inside the notification */       \
   X(pushes_dead)              /* of these, dead tensors */                                     \
   X(pushes_alias)             /* a lease on the sender's memory */                             \
+  X(pushes_landed)            /* written into memory the receiver had waiting */               \
   X(pushes_serialized)        /* strings and variants, as TensorFlow's own proto */            \
   X(pushes_pull)              /* "ask me by RPC" */                                            \
   X(pushes_loopback)          /* to another server in this process */                          \

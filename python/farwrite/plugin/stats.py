@@ -38,6 +38,7 @@ class Stats(TypedDict):
     pushes_inline: int
     pushes_dead: int
     pushes_alias: int
+    pushes_landed: int
     pushes_serialized: int
     pushes_pull: int
     pushes_loopback: int

@@ -1,13 +1,13 @@
-#include "edge_facts.h"
-
+// EdgePass: what the partitioned graph says of its edges between tasks.
+//
+// The rendezvous cannot see that a tensor comes from a ref variable, whose memory changes under
+// whoever looks at it.
 #include <atomic>
 #include <deque>
-#include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
+#include <string>
 #include <unordered_set>
-#include <vector>
 
+#include "edges.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/graph.h"
@@ -16,39 +16,6 @@ namespace farwrite::plugin {
 namespace {
 
 namespace tf = ::tensorflow;
-
-// An edge's key without the incarnation and the iteration: fixed in the graph.
-std::string edge_name(std::string_view source, std::string_view target, std::string_view tensor) {
-  std::string name;
-  name.reserve(source.size() + target.size() + tensor.size() + 2);
-  name.append(source).append(";").append(target).append(";").append(tensor);
-  return name;
-}
-
-// Facts are added and never taken back: two graphs may give an edge one name, and then both count.
-class Known {
- public:
-  void add(const std::string& edge, const EdgeFacts& facts) {
-    const std::unique_lock<std::shared_mutex> lock(mutex_);
-    EdgeFacts& known = edges_[edge];
-    known.ref |= facts.ref;
-    known.variable |= facts.variable;
-  }
-  EdgeFacts find(const std::string& edge) const {
-    const std::shared_lock<std::shared_mutex> lock(mutex_);
-    const auto found = edges_.find(edge);
-    return found == edges_.end() ? EdgeFacts() : found->second;
-  }
-
- private:
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::string, EdgeFacts> edges_;
-};
-
-Known& known() {
-  static Known* const only = new Known;
-  return *only;
-}
 
 // Ops whose output never is an input's buffer, if that buffer is a variable's: elementwise kernels
 // reuse only an input that nobody else holds. Every other op may hand its input on, whole or a
@@ -199,13 +166,11 @@ class EdgePass final : public tf::GraphOptimizationPass {
     for (const auto& [device, graph] : *options.partition_graphs) {
       for (const tf::Node* const node : graph->op_nodes()) {
         if (!node->IsSend()) continue;
-        const EdgeFacts facts = look_back(*node);
-        if (!facts.ref && !facts.variable) continue;
         std::string source, target, tensor;
         if (tf::GetNodeAttr(node->attrs(), "send_device", &source).ok() &&
             tf::GetNodeAttr(node->attrs(), "recv_device", &target).ok() &&
             tf::GetNodeAttr(node->attrs(), "tensor_name", &tensor).ok()) {
-          known().add(edge_name(source, target, tensor), facts);
+          Edges::of_process().declare(source, target, tensor)->add(look_back(*node));
         }
       }
     }
@@ -216,9 +181,5 @@ class EdgePass final : public tf::GraphOptimizationPass {
 REGISTER_OPTIMIZATION(tf::OptimizationPassRegistry::POST_PARTITIONING, 1000, EdgePass);
 
 }  // namespace
-
-EdgeFacts facts_of(const tf::RendezvousInterface::ParsedKey& key) {
-  return known().find(edge_name(key.src_device, key.dst_device, key.edge_name));
-}
 
 }  // namespace farwrite::plugin

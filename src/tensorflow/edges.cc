@@ -1,0 +1,126 @@
+#include "edges.h"
+
+#include <deque>
+#include <shared_mutex>
+#include <unordered_map>
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+// Edges that no graph named.
+constexpr std::size_t kMaxObserved = 4096;
+
+std::string edge_name(std::string_view source, std::string_view target, std::string_view tensor) {
+  std::string name;
+  name.reserve(source.size() + target.size() + tensor.size() + 2);
+  name.append(source).append(";").append(target).append(";").append(tensor);
+  return name;
+}
+
+}  // namespace
+
+void Edge::add(const EdgeFacts& facts) {
+  if (facts.ref) ref_.store(true);
+  if (facts.variable) variable_.store(true);
+}
+
+void Edge::size_as(Sizing sizing, std::uint64_t max_bytes) {
+  // Ordered by how little is known.
+  if (sizing > sizing_.load()) sizing_.store(sizing);
+  if (max_bytes > max_bytes_.load()) max_bytes_.store(max_bytes);
+}
+
+void Edge::went(Way way, tf::DataType, const tf::TensorShape&, std::uint64_t bytes) {
+  ways_[static_cast<std::size_t>(way)].fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  last_bytes_.store(bytes, std::memory_order_relaxed);
+}
+
+bool Edge::repeats(std::uint64_t bytes) const {
+  const Sizing sizing = sizing_.load(std::memory_order_relaxed);
+  if (sizing == Sizing::kStatic || sizing == Sizing::kBounded) return bytes <= max_bytes_.load();
+  return last_bytes_.load(std::memory_order_relaxed) == bytes;
+}
+
+// Five parts: source device, its incarnation, target device, edge, frame and iteration.
+KeyParts split_key(std::string_view key) {
+  const std::size_t source = key.find(';');
+  const std::size_t last = key.rfind(';');
+  const std::size_t incarnation =
+      source == std::string_view::npos ? source : key.find(';', source + 1);
+  if (incarnation == std::string_view::npos || last <= incarnation) {
+    return {std::string(key), std::string()};
+  }
+  KeyParts parts;
+  parts.name.append(key.substr(0, source)).append(key.substr(incarnation, last - incarnation));
+  parts.instance.append(key.substr(source + 1, incarnation - source - 1)).append(key.substr(last));
+  return parts;
+}
+
+std::string join_key(std::string_view name, std::string_view instance) {
+  const std::size_t source = name.find(';');
+  const std::size_t incarnation = instance.find(';');
+  if (source == std::string_view::npos || incarnation == std::string_view::npos) {
+    return std::string(name);
+  }
+  std::string key;
+  key.reserve(name.size() + instance.size() + 2);
+  key.append(name.substr(0, source)).append(";").append(instance.substr(0, incarnation));
+  key.append(name.substr(source)).append(instance.substr(incarnation));
+  return key;
+}
+
+struct Edges::Table {
+  mutable std::shared_mutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<Edge>> edges;
+  std::deque<std::string> observed;  // oldest first; a graph may have named some of them since
+};
+
+Edges::Edges() : table_(new Table) {}
+
+Edges& Edges::of_process() {
+  static Edges* const only = new Edges;
+  return *only;
+}
+
+std::shared_ptr<Edge> Edges::find(const tf::RendezvousInterface::ParsedKey& key) {
+  const std::string name = edge_name(key.src_device, key.dst_device, key.edge_name);
+  {
+    const std::shared_lock<std::shared_mutex> lock(table_->mutex);
+    const auto found = table_->edges.find(name);
+    if (found != table_->edges.end()) return found->second;
+  }
+  const std::unique_lock<std::shared_mutex> lock(table_->mutex);
+  const auto [place, is_new] = table_->edges.try_emplace(name);
+  if (!is_new) return place->second;
+  const std::shared_ptr<Edge> edge = place->second = std::make_shared<Edge>(name);
+  table_->observed.push_back(name);
+  if (table_->observed.size() > kMaxObserved) {
+    const auto oldest = table_->edges.find(table_->observed.front());
+    if (oldest != table_->edges.end() && !oldest->second->in_graph()) table_->edges.erase(oldest);
+    table_->observed.pop_front();
+  }
+  return edge;
+}
+
+std::shared_ptr<Edge> Edges::declare(std::string_view source, std::string_view target,
+                                     std::string_view tensor) {
+  const std::string name = edge_name(source, target, tensor);
+  const std::unique_lock<std::shared_mutex> lock(table_->mutex);
+  std::shared_ptr<Edge>& edge = table_->edges[name];
+  if (edge == nullptr) edge = std::make_shared<Edge>(name);
+  edge->seen_in_graph();
+  return edge;
+}
+
+std::vector<std::shared_ptr<Edge>> Edges::all() const {
+  std::vector<std::shared_ptr<Edge>> edges;
+  const std::shared_lock<std::shared_mutex> lock(table_->mutex);
+  edges.reserve(table_->edges.size());
+  for (const auto& [name, edge] : table_->edges) edges.push_back(edge);
+  return edges;
+}
+
+}  // namespace farwrite::plugin
