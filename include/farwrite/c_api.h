@@ -29,6 +29,8 @@ typedef struct fw_status fw_status;
 typedef struct fw_device fw_device;
 typedef struct fw_channel fw_channel;
 typedef struct fw_view fw_view;
+typedef struct fw_region fw_region;
+typedef struct fw_target fw_target;
 
 /* The FW_ABI_VERSION this library was built with; compare before calling anything else. */
 FW_API uint32_t fw_abi_version(void);
@@ -54,8 +56,10 @@ typedef struct fw_device_options {
   uint64_t spin_ns;
   uint32_t pollers;
   uint32_t lanes;
-  uint32_t data_port; /* of the tcp fabric, for firewalls */
-  uint32_t encrypt;   /* 1: what leaves the host; needs the token */
+  uint32_t data_port;     /* of the tcp fabric, for firewalls */
+  uint32_t encrypt;       /* 1: what leaves the host; needs the token */
+  uint64_t receive_limit; /* memory that peers may write, in all */
+  uint64_t receive_limit_per_peer;
 } fw_device_options;
 
 typedef struct fw_identity {
@@ -151,6 +155,35 @@ FW_API void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_rea
 FW_API fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes);
 /* Gives the lease back. Never blocks. */
 FW_API void fw_view_release(fw_view* view);
+
+/* --- Landing memory: the receiver's own, which one peer writes (fw_region), and the same memory as
+ * that peer names it (fw_target). */
+
+/* Whether the fabric maps the peer's memory: what it lends is looked at without a copy. */
+FW_API int fw_channel_maps(const fw_channel* channel);
+/* Memory that this peer, and nobody else, may write: 64-byte aligned, contents undefined. */
+FW_API fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, fw_region** region);
+FW_API void* fw_region_data(const fw_region* region);
+/* What the peer opens the region by: writes its descriptor if `capacity` has room for it, and
+ * returns its length, at most 1024 bytes. */
+FW_API uint64_t fw_region_describe(const fw_region* region, void* buffer, uint64_t capacity);
+/* Ends the peer's access, then frees the memory. May wait for the peer while its channel is open:
+ * not from a handler. The handle may outlive the channel, and then it does not wait. */
+FW_API void fw_region_release(fw_region* region);
+
+/* Opens a peer's region by its descriptor. May wait for the peer: not from a handler. */
+FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, uint64_t bytes,
+                                  uint64_t timeout_ns, fw_target** target);
+FW_API void fw_target_release(fw_target* target); /* no write to it is under way */
+typedef void (*fw_write_done)(void* context, const char* error);
+/* One write of two pieces: `head` (at most 512 bytes, free again on return) lands at the target's
+ * start, `source` right behind it; then the peer's handler gets `tag`, and both are there. `source`
+ * is any memory of this process. `done` is called once, from any thread, maybe before this returns,
+ * with NULL or with why it failed: only then may `source` change and the target be released. Never
+ * called if this call fails. It must not block. Never waits for the peer. */
+FW_API fw_status* fw_target_write(fw_target* target, const void* head, uint64_t head_bytes,
+                                  const void* source, uint64_t source_bytes, uint32_t tag,
+                                  uint32_t lane, fw_write_done done, void* context);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,8 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   if (c.token != nullptr) options.token = c.token;
   take_if_given(c.send_limit, options.send_limit);
   take_if_given(c.send_limit_per_peer, options.send_limit_per_peer);
+  take_if_given(c.receive_limit, options.receive_limit);
+  take_if_given(c.receive_limit_per_peer, options.receive_limit_per_peer);
   take_if_given(c.segment_bytes, options.segment_bytes);
   if (c.spin_ns != 0) options.spin = to_duration(c.spin_ns);
   take_if_given(c.pollers, options.pollers);

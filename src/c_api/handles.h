@@ -31,6 +31,15 @@ struct fw_view {
   farwrite::RemoteRegion region;
 };
 
+struct fw_region {
+  farwrite::MemoryRegion region;
+};
+
+struct fw_target {
+  farwrite::Channel channel;
+  farwrite::RemoteRegion region;
+};
+
 namespace farwrite::c_api {
 
 // NULL for success.

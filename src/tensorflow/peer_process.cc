@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "push_message.h"
+#include "runtime.h"
 #include "stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -10,7 +12,7 @@
 namespace farwrite::plugin {
 namespace {
 
-constexpr std::int64_t kLater = 500'000;                // us
+constexpr std::chrono::milliseconds kLater(500);
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;  // ns
 
 void give_back(std::unique_ptr<Lent> lent) {
@@ -25,11 +27,21 @@ void returned(void* context) {
   give_back(std::move(lent));
 }
 
+// Not here: the last user may be a callback of the channel.
+void close_soon(fw_channel* channel) {
+  tsl::Env::Default()->SchedClosure([channel] {
+    const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
+    if (closed != nullptr) VLOG(1) << "Farwrite: " << message_of(closed);
+  });
+}
+
 std::string endpoint_of(const fw_channel* channel) {
   fw_identity identity{};
   fw_channel_peer(channel, &identity);
   return identity.endpoint;
 }
+
+absl::Status gone() { return absl::UnavailableError("Farwrite: the peer has gone"); }
 
 }  // namespace
 
@@ -46,24 +58,26 @@ PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
       fabric_(fw_channel_fabric(channel)),
       fabric_reason_(fw_channel_fabric_reason(channel)),
       lanes_(fw_channel_lanes(channel)),
+      maps_(fw_channel_maps(channel) != 0),
       max_message_bytes_(fw_channel_max_message_bytes(channel)),
-      channel_(channel) {}
+      channel_(channel, &close_soon) {}
 
 void PeerProcess::close() {
-  fw_channel* channel = nullptr;
+  Channel channel;
   {
-    const std::unique_lock<std::shared_mutex> lock(mutex_);
-    std::swap(channel, channel_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    channel.swap(channel_);
   }
-  if (channel == nullptr) return;
-  tsl::Env::Default()->SchedClosure([channel] {
-    const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
-    if (closed != nullptr) VLOG(1) << "Farwrite: " << message_of(closed);
-  });
+  credits_.clear();
+  landing_->close();
+}
+
+PeerProcess::Channel PeerProcess::channel() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return channel_;
 }
 
 absl::Status PeerProcess::check(const std::string& message) const {
-  if (channel_ == nullptr) return absl::UnavailableError("Farwrite: the peer has gone");
   if (message.size() <= max_message_bytes_) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "Farwrite: an edge's name is too long to push: " + std::to_string(message.size()) + " of " +
@@ -74,53 +88,61 @@ void PeerProcess::send_later(std::string message) {
   {
     const std::lock_guard<std::mutex> lock(waiting_mutex_);
     waiting_.push_back(std::move(message));
-    if (waits_.exchange(true)) return;
+    waits_.store(true);
+    if (waiting_.size() > 1) return;
   }
-  tsl::Env::Default()->SchedClosureAfter(kLater, [weak = weak_from_this()] {
+  send_later_at_most(kLater);
+}
+
+void PeerProcess::send_later_at_most(std::chrono::microseconds delay) {
+  Runtime::current()->schedule_after(delay, [weak = weak_from_this()] {
     const std::shared_ptr<PeerProcess> self = weak.lock();
-    if (self == nullptr) return;
-    const std::shared_lock<std::shared_mutex> lock(self->mutex_);
-    self->send_what_waits();
+    const Channel channel = self == nullptr ? nullptr : self->channel();
+    if (channel != nullptr) self->send_what_waits(channel.get());
   });
 }
 
-// Under mutex_. Before a message that the caller is about to send, on the same lane.
-void PeerProcess::send_what_waits() {
-  if (channel_ == nullptr || !waits_.load(std::memory_order_relaxed)) return;
+// Before a message that the caller is about to send, on the same lane.
+void PeerProcess::send_what_waits(fw_channel* channel) {
+  if (!waits_.load(std::memory_order_relaxed)) return;
   std::vector<std::string> messages;
+  std::vector<FreedSlot> freed;
   {
     const std::lock_guard<std::mutex> lock(waiting_mutex_);
     messages.swap(waiting_);
+    freed.swap(freed_);
     waits_.store(false);
   }
+  if (!freed.empty()) messages.push_back(encode_freed(freed));
   for (const std::string& message : messages) {
-    const FwStatus status(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
+    const FwStatus status(fw_channel_send(channel, message.data(), message.size(), 0, 0));
     if (status != nullptr) VLOG(1) << "Farwrite: " << message_of(status);
   }
 }
 
 absl::Status PeerProcess::send(const std::string& message) {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const Channel channel = this->channel();
+  if (channel == nullptr) return gone();
   const absl::Status checked = check(message);
   if (!checked.ok()) return checked;
-  send_what_waits();
-  const FwStatus status(fw_channel_send(channel_, message.data(), message.size(), 0, 0));
+  send_what_waits(channel.get());
+  const FwStatus status(fw_channel_send(channel.get(), message.data(), message.size(), 0, 0));
   return status == nullptr ? absl::OkStatus() : absl::UnavailableError(message_of(status));
 }
 
 absl::Status PeerProcess::lend(const std::string& message, const void* memory, std::uint64_t bytes,
                                std::unique_ptr<Lent> lent) {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
-  const absl::Status checked = check(message);
+  const Channel channel = this->channel();
+  const absl::Status checked = channel == nullptr ? gone() : check(message);
   if (!checked.ok()) {
     give_back(std::move(lent));
     return checked;
   }
-  send_what_waits();
+  send_what_waits(channel.get());
   count(stats().leases_out);
   Lent* const context = lent.release();
-  const FwStatus status(fw_channel_lend(channel_, message.data(), message.size(), memory, bytes,
-                                        &returned, context, 0, 0));
+  const FwStatus status(fw_channel_lend(channel.get(), message.data(), message.size(), memory,
+                                        bytes, &returned, context, 0, 0));
   if (status == nullptr) return absl::OkStatus();
   returned(context);
   return absl::ResourceExhaustedError(message_of(status));

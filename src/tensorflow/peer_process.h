@@ -7,18 +7,22 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
+#include "landing_head.h"
+#include "landing_zone.h"
 #include "mailbox.h"
+#include "slot_credits.h"
 #include "status_bridge.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -45,6 +49,13 @@ struct Lent {
   bool variable = false;        // the producer reads a variable
 };
 
+// A slot of this process that a peer may write again.
+struct FreedSlot {
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+};
+std::string encode_freed(const std::vector<FreedSlot>& freed);
+
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
 // peer does, not with the last reference.
 class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
@@ -58,8 +69,10 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const std::string& endpoint() const { return endpoint_; }
   const std::string& fabric() const { return fabric_; }
   const std::string& fabric_reason() const { return fabric_reason_; }
-  // The lane to fetch on: the last one. Pushes go on the first, so that where there are two, a
-  // small push never waits behind a large tensor's bytes.
+  // Whether what this process lends is looked at without a copy. If not, tensors land in slots.
+  bool maps() const { return maps_; }
+  // The lane for the bytes of large tensors: the last one. Pushes go on the first, so that where
+  // there are two, a small push never waits behind a large tensor's bytes.
   std::uint32_t read_lane() const { return lanes_ - 1; }
   bool ended() const { return ended_.load(); }
 
@@ -74,23 +87,53 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // Closes the channel, soon and on another thread: callbacks of the channel may call this.
   void close();
 
+  // --- Landing, the sender's half.
+  SlotCredits& credits() { return credits_; }
+  // Writes the head and the tensor's bytes, `data`, into the slot, and tells the peer. Holds
+  // `tensor` until the last byte has left. On an error nothing was written.
+  absl::Status land(const Credit& credit, const LandingHeadBytes& head, const void* data,
+                    std::uint64_t bytes, const tensorflow::Tensor& tensor);
+  // What the peer says of its slots. None waits for it.
+  void peer_opened(const PushMessage& message);
+  void peer_freed(std::string_view slots);
+  void peer_withdraws(std::string_view slots);
+  void peer_gave_up(std::string_view slots);
+
+  // --- Landing, the receiver's half.
+  LandingZone& landing() { return *landing_; }
+  absl::Status allocate(std::uint64_t bytes, fw_region** region);
+  void slot_opened(const std::string& edge, std::uint32_t slot, std::uint64_t generation,
+                   std::uint64_t capacity, const fw_region* region);
+  // Tells the peer with the next message, or in a moment.
+  void slot_freed(std::uint32_t slot, std::uint64_t generation);
+  void withdraw_slots(const std::vector<std::uint32_t>& slots);
+
  private:
   friend class Peers;
+  using Channel = std::shared_ptr<fw_channel>;
+
+  // Null once the peer has ended. The channel closes when the last user of it is done.
+  Channel channel() const;
   absl::Status check(const std::string& message) const;
-  void send_what_waits();
+  void send_what_waits(fw_channel* channel);
+  void send_later_at_most(std::chrono::microseconds delay);
 
   const ProcessId id_;
   const std::string endpoint_;
   const std::string fabric_;
   const std::string fabric_reason_;
   const std::uint32_t lanes_;
+  const bool maps_;
   const std::uint64_t max_message_bytes_;
   std::atomic<bool> ended_{false};
-  std::shared_mutex mutex_;
-  fw_channel* channel_;  // under mutex_; null once it is closed
+  mutable std::mutex mutex_;
+  Channel channel_;  // under mutex_
   std::atomic<bool> waits_{false};
   std::mutex waiting_mutex_;
   std::vector<std::string> waiting_;
+  std::vector<FreedSlot> freed_;
+  SlotCredits credits_;
+  const std::shared_ptr<LandingZone> landing_ = std::make_shared<LandingZone>();
 };
 
 // What came of reaching a process: a channel, or why there is none and never will be while both

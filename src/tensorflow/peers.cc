@@ -178,7 +178,7 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
 }
 
 void Peers::on_notification(void* context, const fw_notification* notification) {
-  receive(*notification, static_cast<std::shared_ptr<PeerProcess>*>(context)->get());
+  receive(*notification, *static_cast<std::shared_ptr<PeerProcess>*>(context));
 }
 
 void Peers::on_end(void* context, int good_order, const char* reason) {

@@ -6,6 +6,7 @@
 #include "arena_allocator.h"
 #include "farwrite/c_api.h"
 #include "fetch.h"
+#include "landing_zone.h"
 #include "receive.h"
 #include "runtime.h"
 #include "stats.h"
@@ -34,6 +35,13 @@ std::string memory_json() {
          ",\"segments\":" + std::to_string(memory.segments) + "}";
 }
 
+std::string landing_json() {
+  const LandingTotals& totals = landing_totals();
+  return "{\"slots\":" + std::to_string(totals.slots.load()) +
+         ",\"held\":" + std::to_string(totals.held.load()) +
+         ",\"bytes\":" + std::to_string(totals.bytes.load()) + "}";
+}
+
 std::string stats_json() {
   Runtime* const runtime = Runtime::current();
   std::string text = "{" + counters_json();
@@ -41,6 +49,7 @@ std::string stats_json() {
   text += std::to_string(runtime == nullptr ? 0 : runtime->mailbox().waiting_tensors());
   text += ",\"held_views\":" + std::to_string(held_views());
   text += ",\"fetches\":" + std::to_string(fetches());
+  text += ",\"landing\":" + landing_json();
   text += ",\"arena\":" + memory_json();
   text += ",\"links\":";
   text += runtime == nullptr ? "[]" : runtime->peers().links_json();

@@ -1,14 +1,15 @@
 #include "push.h"
 
 #include <atomic>
-#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "arena_allocator.h"
 #include "edges.h"
 #include "farwrite/c_api.h"
+#include "landing_head.h"
 #include "push_message.h"
 #include "runtime.h"
 #include "stats.h"
@@ -49,6 +50,16 @@ std::atomic<std::uint64_t>& counter_of(Way way) {
       break;
   }
   return stats().pushes_pull;
+}
+
+// A ref variable's value changes under whoever looks at it later.
+tf::Tensor snapshot(const tf::Tensor& tensor) {
+  count(stats().snapshot_tensors);
+  count(stats().copies);
+  count(stats().bytes_copied, tensor.TotalBytes());
+  tf::Tensor copy(tf::cpu_allocator(), tensor.dtype(), tensor.shape());
+  if (tensor.TotalBytes() > 0) fw_copy(copy.data(), tensor.data(), tensor.TotalBytes());
+  return copy;
 }
 
 class Push {
@@ -96,6 +107,10 @@ class Push {
       return small({data, message_.tensor_bytes});
     }
     const EdgeFacts facts = edge_->facts();
+    if (!route_.reach().process->maps()) {
+      absl::Status status;
+      if (land(facts, data, &status)) return status;
+    }
     message_.kind = PushKind::kAlias;
     if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot, keep);
     if (fw_device_contains(runtime_.device(), data) == 0) {
@@ -128,12 +143,7 @@ class Push {
     Arrival arrival;
     arrival.tensor = tensor;
     if (edge_->facts().ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
-      count(stats().snapshot_tensors);
-      count(stats().copies);
-      arrival.tensor = tf::Tensor(tf::cpu_allocator(), tensor.dtype(), tensor.shape());
-      if (tensor.TotalBytes() > 0) {
-        std::memcpy(arrival.tensor.data(), tensor.data(), tensor.TotalBytes());
-      }
+      arrival.tensor = snapshot(tensor);
     }
     went(Way::kLoopback, tensor.TotalBytes());
     return deliver(std::move(arrival));
@@ -148,6 +158,44 @@ class Push {
     Arrival dead;
     dead.dead = true;
     return deliver(std::move(dead));
+  }
+
+  // Writes the tensor into memory that the receiver has waiting, if it has. Any memory of this
+  // process can be written from, so nothing is staged.
+  bool land(const EdgeFacts& facts, const char* data, absl::Status* status) {
+    PeerProcess& process = *route_.reach().process;
+    const std::uint64_t bytes = message_.tensor_bytes;
+    std::optional<Credit> credit = process.credits().take(edge_->name(), bytes);
+    if (!credit.has_value()) {
+      message_.wants_slot = edge_->repeats(bytes);
+      if (message_.wants_slot) count(stats().offers_without_slot);
+      return false;
+    }
+    LandingHead head;
+    head.slot = credit->slot;
+    head.generation = credit->generation;
+    head.receiver = message_.receiver;
+    head.sender = message_.sender;
+    head.step = message_.step;
+    head.dtype = message_.dtype;
+    head.shape = message_.shape;
+    head.tensor_bytes = bytes;
+    head.instance = split_key(message_.key).instance;
+    LandingHeadBytes head_bytes;
+    if (!encode(head, &head_bytes)) {
+      process.credits().put_back(*credit);
+      return false;
+    }
+    tf::Tensor tensor = outgoing_.tensor;
+    if (facts.ref) {
+      tensor = snapshot(tensor);
+      data = static_cast<const char*>(tensor.data());
+    }
+    *status = process.land(*credit, head_bytes, data, bytes, tensor);
+    if (!status->ok()) return true;
+    went(Way::kLanded, bytes);
+    count(stats().bytes_pushed, bytes);
+    return true;
   }
 
   absl::Status serialized(const std::function<void()>& keep) {

@@ -4,13 +4,20 @@
 #include "tensorflow/core/framework/types.h"
 
 namespace farwrite::plugin {
+namespace {
+
+constexpr std::uint8_t kDead = 1;
+constexpr std::uint8_t kWantsSlot = 2;
+
+}  // namespace
 
 std::string encode(const PushMessage& message) {
   RecordWriter record(64 + 8 * static_cast<std::size_t>(message.shape.dims()) + message.key.size() +
                       message.payload.size());
   record.number(PushMessage::kVersion);
   record.number(message.kind);
-  record.number(static_cast<std::uint8_t>(message.dead));
+  record.number(static_cast<std::uint8_t>((message.dead ? kDead : 0) |
+                                          (message.wants_slot ? kWantsSlot : 0)));
   record.number(static_cast<std::uint8_t>(message.shape.dims()));
   record.number(static_cast<std::int32_t>(message.dtype));
   record.number(message.receiver);
@@ -25,11 +32,22 @@ std::string encode(const PushMessage& message) {
   return record.bytes();
 }
 
+bool describes(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
+               std::uint64_t bytes) {
+  if (!tensorflow::DataTypeCanUseMemcpy(dtype)) return false;
+  const std::uint64_t element = tensorflow::DataTypeSize(dtype);
+  const std::uint64_t elements = static_cast<std::uint64_t>(shape.num_elements());
+  if (element == 0 || elements > UINT64_MAX / element) return false;
+  return bytes == elements * element;
+}
+
 bool decode(std::string_view bytes, PushMessage* message) {
   RecordReader record(bytes);
   if (record.number<std::uint8_t>() != PushMessage::kVersion) return false;
   message->kind = record.number<PushKind>();
-  message->dead = record.number<std::uint8_t>() != 0;
+  const std::uint8_t flags = record.number<std::uint8_t>();
+  message->dead = (flags & kDead) != 0;
+  message->wants_slot = (flags & kWantsSlot) != 0;
   const std::uint8_t rank = record.number<std::uint8_t>();
   message->dtype = static_cast<tensorflow::DataType>(record.number<std::int32_t>());
   message->receiver = record.number<std::uint64_t>();
@@ -47,11 +65,7 @@ bool decode(std::string_view bytes, PushMessage* message) {
 
   const bool plain = message->kind == PushKind::kInline || message->kind == PushKind::kAlias;
   if (!plain || message->dead) return true;
-  if (!tensorflow::DataTypeCanUseMemcpy(message->dtype)) return false;
-  const std::uint64_t element = tensorflow::DataTypeSize(message->dtype);
-  const std::uint64_t elements = static_cast<std::uint64_t>(message->shape.num_elements());
-  if (element == 0 || elements > UINT64_MAX / element) return false;
-  if (message->tensor_bytes != elements * element) return false;
+  if (!describes(message->dtype, message->shape, message->tensor_bytes)) return false;
   return message->kind == PushKind::kAlias || message->payload.size() == message->tensor_bytes;
 }
 

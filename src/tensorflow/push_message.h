@@ -18,16 +18,22 @@ enum class PushKind : std::uint8_t {
   kSerializedLent = 4,  // a TensorProto is lent
   kPull = 5,            // ask for it by RecvTensor
   kStepGone = 6,        // the sender has cleaned the step up: forget what nobody took
+  // Of slots, not of a tensor; see landing_zone.h.
+  kSlotOpened = 7,      // the peer may write this slot, for the edge that the key names
+  kSlotsFreed = 8,      // the peer may write these slots again
+  kSlotsWithdrawn = 9,  // give these slots up
+  kSlotsGivenUp = 10,   // they are
 };
 
 // Identity (paper "RPC Considered Harmful", section 3.3, and TensorFlow's rendezvous): the
 // receiving server's incarnation, the step, and the full rendezvous key, which holds the sender's
 // incarnation, both devices, the edge and its frame and iteration.
 struct PushMessage {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
 
   PushKind kind = PushKind::kInline;
   bool dead = false;
+  bool wants_slot = false;     // more of this size will come: have memory waiting
   std::uint64_t receiver = 0;  // incarnation of the server it is for
   std::uint64_t sender = 0;    // incarnation of the server it is from
   std::int64_t step = 0;
@@ -37,6 +43,10 @@ struct PushMessage {
   std::string_view key;
   std::string_view payload;  // inline bytes
 };
+
+// Whether a tensor of this type, one whose bytes can be copied, and shape has so many bytes.
+bool describes(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
+               std::uint64_t bytes);
 
 std::string encode(const PushMessage& message);
 // Views into `bytes`. False if it is malformed.

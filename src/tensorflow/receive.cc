@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "edges.h"
 #include "peer_process.h"
 #include "push_message.h"
 #include "runtime.h"
@@ -66,6 +67,18 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data) {
   return check_lent_bytes(bytes, expected);
 }
 
+// The bytes are in their slot, and the slot becomes the tensor.
+void receive_landed(Runtime& runtime, std::uint32_t slot,
+                    const std::shared_ptr<PeerProcess>& peer) {
+  Arrival arrival;
+  StepId step;
+  std::string key;
+  if (!peer->landing().landed(slot, &step, &key, &arrival)) return;
+  arrival.peer = peer.get();
+  count(stats().landed);
+  runtime.mailbox().deliver(step, key, std::move(arrival));
+}
+
 }  // namespace
 
 absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected) {
@@ -74,8 +87,14 @@ absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected) {
                              " bytes for a tensor of " + std::to_string(expected));
 }
 
-void receive(const fw_notification& notification, const PeerProcess* peer) {
+void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer) {
   View lent(notification.lent);
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;
+  if (notification.message_bytes == 0) {
+    receive_landed(*runtime, notification.tag, peer);
+    return;
+  }
   PushMessage message;
   const std::string_view bytes(static_cast<const char*>(notification.message),
                                notification.message_bytes);
@@ -84,18 +103,34 @@ void receive(const fw_notification& notification, const PeerProcess* peer) {
                << " bytes that are no push message; its plug-in may be of another version";
     return;
   }
-  Runtime* const runtime = Runtime::current();
-  if (runtime == nullptr) return;
   const StepId step{message.receiver, message.step};
-  if (message.kind == PushKind::kStepGone) {
-    runtime->mailbox().sender_dropped(step, message.sender);
-    return;
+  switch (message.kind) {
+    case PushKind::kStepGone:
+      runtime->mailbox().sender_dropped(step, message.sender);
+      return;
+    case PushKind::kSlotOpened:
+      peer->peer_opened(message);
+      return;
+    case PushKind::kSlotsFreed:
+      peer->peer_freed(message.payload);
+      return;
+    case PushKind::kSlotsWithdrawn:
+      peer->peer_withdraws(message.payload);
+      return;
+    case PushKind::kSlotsGivenUp:
+      peer->peer_gave_up(message.payload);
+      return;
+    default:
+      break;
+  }
+  if (message.wants_slot) {
+    peer->landing().wanted(peer, split_key(message.key).name, message.tensor_bytes);
   }
   Arrival arrival;
   arrival.kind = message.kind;
   arrival.dead = message.dead;
   arrival.sender = message.sender;
-  arrival.peer = peer;
+  arrival.peer = peer.get();
   arrival.read_lane = peer->read_lane();
   arrival.dtype = message.dtype;
   arrival.shape = message.shape;
@@ -160,8 +195,7 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
       }
       return absl::OkStatus();
     }
-    case PushKind::kPull:
-    case PushKind::kStepGone:
+    default:
       break;
   }
   return absl::InternalError("Farwrite: this arrival brings no tensor");

@@ -12,7 +12,7 @@ class PeerProcess;
 
 // Takes what a peer pushed into the mailbox. On a thread of the channel: it copies inline bytes and
 // does nothing else that takes time.
-void receive(const fw_notification& notification, const PeerProcess* peer);
+void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer);
 
 // Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there
 // already, lent ones become a tensor over the sender's memory, read-only, whose end returns the

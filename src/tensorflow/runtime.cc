@@ -131,6 +131,7 @@ absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   // between two processes took 1.2 times as long on 2 cores with the default of 20 us.
   options.spin_ns = 1;
   absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
+  if (read.ok()) read = read_bytes("FARWRITE_RECEIVE_LIMIT", &options.receive_limit);
   if (read.ok()) read = read_port(&options.data_port);
   if (read.ok()) read = read_encrypt(&options.encrypt);
   if (!read.ok()) return read;

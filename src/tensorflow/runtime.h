@@ -30,6 +30,9 @@ class Runtime {
   bool fabric_is_forced() const { return fabric_is_forced_; }
   // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
   void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
+  void schedule_after(std::chrono::microseconds delay, std::function<void()> work) {
+    queue_.submit_after(delay, std::move(work));
+  }
 
  private:
   Runtime(fw_device* device, const std::string& own_host);

@@ -27,6 +27,10 @@ namespace farwrite::plugin {
   X(bytes_copied)             /* of these, bytes that were copied once more than inline */     \
   X(received)                 /* tensors handed to their consumer */                           \
   X(received_early)           /* of these, those that were there before they were asked for */ \
+  X(landed)                   /* written by another host's task into memory that waited */     \
+  X(offers_without_slot)      /* would have landed, had a slot been free */                    \
+  X(slots_opened)             /* memory made to wait for tensors */                            \
+  X(slots_refused)            /* could not be had: the limit of what peers may write */        \
   X(offers_read)              /* lent by another host's task, and fetched */                   \
   X(bytes_read)               /* of these */                                                   \
   X(read_allocations)         /* made for what was fetched */                                  \

@@ -4,9 +4,11 @@
 // they submit will take. TensorFlow's own pools do run it there when they are full.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 
 namespace farwrite::plugin {
@@ -19,13 +21,20 @@ class WorkQueue {
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   void submit(std::function<void()> work);
+  // When `delay` has passed, on the one thread for that: `work` must be short.
+  void submit_after(std::chrono::microseconds delay, std::function<void()> work);
 
  private:
   void serve();
+  void serve_later();
 
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::function<void()>> queue_;
+
+  std::mutex later_mutex_;
+  std::condition_variable sooner_;
+  std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_;
 };
 
 }  // namespace farwrite::plugin

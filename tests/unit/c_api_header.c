@@ -1,7 +1,7 @@
 /* The header is C: this file compiles as C11, and the linker finds every function. */
-#include "farwrite/c_api.h"
-
 #include <string.h>
+
+#include "farwrite/c_api.h"
 
 int farwrite_test_c_header(void);
 

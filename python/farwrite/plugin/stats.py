@@ -28,6 +28,14 @@ class Arena(TypedDict):
     segments: int
 
 
+class Landing(TypedDict):
+    """Memory that waits for tensors of other hosts: slots, those that tensors hold, and bytes."""
+
+    slots: int
+    held: int
+    bytes: int
+
+
 class Stats(TypedDict):
     """Counts of this process since the plug-in was loaded or its counters were reset.
 
@@ -52,6 +60,10 @@ class Stats(TypedDict):
     bytes_copied: int
     received: int
     received_early: int
+    landed: int
+    offers_without_slot: int
+    slots_opened: int
+    slots_refused: int
     offers_read: int
     bytes_read: int
     read_allocations: int
@@ -75,6 +87,7 @@ class Stats(TypedDict):
     waiting_tensors: int
     held_views: int
     fetches: int
+    landing: Landing
     arena: Arena
     links: list[Link]
 
@@ -132,6 +145,9 @@ def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
         metric = name if name in GAUGES else f"{name}_total"
         yield from _header(metric, kind, GAUGES.get(name, f"Farwrite's counter {name}."))
         yield _sample(metric, value)
+    for name, value in stats.get("landing", {}).items():
+        yield from _header(f"landing_{name}", "gauge", "Memory that waits for tensors: see stats().")
+        yield _sample(f"landing_{name}", value)
     for name, value in stats.get("arena", {}).items():
         metric = "arena_segments" if name == "segments" else f"arena_{name}_bytes"
         yield from _header(metric, "gauge", f"Registered memory: {name}.")
