@@ -60,7 +60,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         "Of this, what may be leased to one peer.",
     ),
     Option(
-        "receive_limit", "FARWRITE_RECEIVE_LIMIT", _DEVICE, Kind.SIZE, 8 * _GIB,
+        "receive_limit", "FARWRITE_RECEIVE_LIMIT", _BOTH, Kind.SIZE, 8 * _GIB,
         "Memory that peers may write, all peers together.",
     ),
     Option(
@@ -141,6 +141,11 @@ OPTIONS: tuple[Option, ...] = (
         "unified: large tensors are allocated in registered memory. off: they are staged by one"
         " copy.",
         ("unified", "off"),
+    ),
+    Option(
+        "", "FARWRITE_TF_LANDING", (Place.PLUGIN,), Kind.SWITCH, True,
+        "Whether tensors of a known size are written into memory that their receiver has waiting,"
+        " where memory cannot be mapped. off: each is offered, and read.",
     ),
     Option(
         "", "FARWRITE_TF_SUMMARY", (Place.PLUGIN,), Kind.FILE, None,

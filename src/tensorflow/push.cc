@@ -107,7 +107,7 @@ class Push {
       return small({data, message_.tensor_bytes});
     }
     const EdgeFacts facts = edge_->facts();
-    if (!route_.reach().process->maps()) {
+    if (runtime_.landing() && !route_.reach().process->maps()) {
       absl::Status status;
       if (land(facts, data, &status)) return status;
     }

@@ -69,18 +69,17 @@ absl::Status read_port(std::uint32_t* port) {
                                     " is no port");
 }
 
-// FARWRITE_ENCRYPT. What cannot be read must not be taken for "off".
-absl::Status read_encrypt(std::uint32_t* encrypt) {
-  const char* const text = environment("FARWRITE_ENCRYPT");
+// A switch that the environment may set. What cannot be read must not be taken for either.
+absl::Status read_switch(const char* name, bool* value) {
+  const char* const text = environment(name);
   if (text == nullptr) return absl::OkStatus();
   for (const char* const on : {"1", "true", "yes", "on"}) {
-    if (strcasecmp(text, on) == 0) *encrypt = 1;
+    if (strcasecmp(text, on) == 0) return *value = true, absl::OkStatus();
   }
   for (const char* const off : {"0", "false", "no", "off"}) {
-    if (strcasecmp(text, off) == 0) return absl::OkStatus();
+    if (strcasecmp(text, off) == 0) return *value = false, absl::OkStatus();
   }
-  if (*encrypt == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(std::string("Farwrite: FARWRITE_ENCRYPT=") + text +
+  return absl::InvalidArgumentError(std::string("Farwrite: ") + name + "=" + text +
                                     " is neither on nor off");
 }
 
@@ -107,9 +106,10 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
 
 }  // namespace
 
-Runtime::Runtime(fw_device* device, const std::string& own_host)
+Runtime::Runtime(fw_device* device, const std::string& own_host, bool landing)
     : device_(device),
       fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRIC"))),
+      landing_(landing),
       peers_(std::make_unique<Peers>(device, &mailbox_, own_host)),
       queue_(kThreads) {}
 
@@ -133,12 +133,16 @@ absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
   if (read.ok()) read = read_bytes("FARWRITE_RECEIVE_LIMIT", &options.receive_limit);
   if (read.ok()) read = read_port(&options.data_port);
-  if (read.ok()) read = read_encrypt(&options.encrypt);
+  bool encrypt = false;
+  bool landing = true;
+  if (read.ok()) read = read_switch("FARWRITE_ENCRYPT", &encrypt);
+  if (read.ok()) read = read_switch("FARWRITE_TF_LANDING", &landing);
+  options.encrypt = encrypt ? 1 : 0;
   if (!read.ok()) return read;
   fw_device* device = nullptr;
   const absl::Status opened = open_device(options, own_host, &device);
   if (!opened.ok()) return opened;
-  *runtime = new Runtime(device, own_host);
+  *runtime = new Runtime(device, own_host, landing);
   ArenaAllocator::use(device);
   std::thread([peers = (*runtime)->peers_.get()] { peers->accept_loop(); }).detach();
   the_process.store(getpid());

@@ -28,6 +28,8 @@ class Runtime {
   Mailbox& mailbox() { return mailbox_; }
   // Whether FARWRITE_FABRIC names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
+  // Whether tensors may land in slots, see landing_zone.h.
+  bool landing() const { return landing_; }
   // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
   void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
   void schedule_after(std::chrono::microseconds delay, std::function<void()> work) {
@@ -35,10 +37,11 @@ class Runtime {
   }
 
  private:
-  Runtime(fw_device* device, const std::string& own_host);
+  Runtime(fw_device* device, const std::string& own_host, bool landing);
 
   fw_device* const device_;
   const bool fabric_is_forced_;
+  const bool landing_;
   Mailbox mailbox_;
   std::unique_ptr<Peers> peers_;
   WorkQueue queue_;

@@ -146,7 +146,7 @@ def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
         yield from _header(metric, kind, GAUGES.get(name, f"Farwrite's counter {name}."))
         yield _sample(metric, value)
     for name, value in stats.get("landing", {}).items():
-        yield from _header(f"landing_{name}", "gauge", "Memory that waits for tensors: see stats().")
+        yield from _header(f"landing_{name}", "gauge", f"Memory that waits for tensors: {name}.")
         yield _sample(f"landing_{name}", value)
     for name, value in stats.get("arena", {}).items():
         metric = "arena_segments" if name == "segments" else f"arena_{name}_bytes"
