@@ -1,4 +1,4 @@
-"""Tensors of a known size land in memory that their receiver has waiting, where none can be mapped."""
+"""Tensors of a known size land in memory that waits for them, where none can be mapped."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_edges_that_repeat_need_no_request_and_no_allocation(tmp_path: Path) -> 
 
 def test_without_landing_or_room_for_it_tensors_are_offered(tmp_path: Path) -> None:
     # The ps lands nothing, and has no room for two slots of each of the worker's edges.
-    narrow = {"FARWRITE_TF_LANDING": "off", "FARWRITE_RECEIVE_LIMIT": "8M"}
+    narrow = {"FARWRITE_TF_LANDING": "off", "FARWRITE_RECEIVE_LIMIT": "2M"}
     with cluster(tmp_path, JOBS, FARWRITE, TCP, environments={"ps0": narrow}) as made:
         answered, grown = run(made)
         assert answered == {"wrong": []}
