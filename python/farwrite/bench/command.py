@@ -1,4 +1,4 @@
-"""The subcommand ``farwrite bench`` and its own subcommands ``p2p``, ``memory`` and ``tensor``."""
+"""The subcommand ``farwrite bench`` and its own subcommands ``p2p``, ``memory``, ``tensor``, ..."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from farwrite.bench.plan import (
     Plan,
 )
 from farwrite.bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
+from farwrite.bench.tensor import ablations
 from farwrite.bench.tensor import command as tensor
 from farwrite.info import memory_available
 from farwrite.units import format_size, parse_size
@@ -46,6 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_p2p(kinds)
     _add_memory(kinds)
     tensor.add_parser(kinds)
+    ablations.add_parser(kinds)
 
 
 def _add_p2p(kinds: Subparsers) -> None:

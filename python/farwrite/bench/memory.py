@@ -51,7 +51,7 @@ def run(plan: MemoryPlan, progress: Progress) -> dict[str, Any]:
     return {
         "allocations": allocations,
         "first_use": first_use,
-        "copies": _copies(plan),
+        "copies": copies(plan),
     }
 
 
@@ -101,7 +101,8 @@ def _first_use(plan: MemoryPlan) -> dict[str, Any]:
     }
 
 
-def _copies(plan: MemoryPlan) -> list[dict[str, Any]]:
+def copies(plan: MemoryPlan) -> list[dict[str, Any]]:
+    """Measure the copy kernels, a row a size; ``gb_s`` is by kernel."""
     bench = _farwrite.BenchCopy(plan.copy_pool_bytes)
     kernels = [kernel for kernel in _farwrite.copy_kernels() if kernel["supported"]]
     rows = []

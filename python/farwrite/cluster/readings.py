@@ -60,6 +60,7 @@ def _plugin() -> tuple[dict[str, int] | None, tuple[str, ...]]:
         return None, ()
     stats: dict[str, Any] = dict(plugin.stats())
     counters = {name: value for name, value in stats.items() if isinstance(value, int)}
+    counters["registrations"] = int(stats["arena"]["segments"])
     links = stats.get("links", [])
     return counters, tuple(sorted({str(link.get("fabric", "")) for link in links} - {""}))
 

@@ -11,7 +11,18 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite.bench.tensor.graph import OpenCase
-from farwrite.bench.tensor.plan import RAW, Close, Connect, Look, Open, Refused, Steps, Taken
+from farwrite.bench.tensor.network import NetworkCase
+from farwrite.bench.tensor.plan import (
+    NETWORK,
+    RAW,
+    Close,
+    Connect,
+    Look,
+    Open,
+    Refused,
+    Steps,
+    Taken,
+)
 from farwrite.bench.tensor.raw import RawCase
 from farwrite.cluster import child
 from farwrite.cluster.readings import read
@@ -23,7 +34,7 @@ def _main(control: Connection) -> None:
     tf: Any = importlib.import_module("tensorflow")
     control.send(read(TASK))
     targets: dict[str, str] = {}
-    opened: dict[str, OpenCase | RawCase] = {}
+    opened: dict[str, OpenCase | NetworkCase | RawCase] = {}
     values = itertools.count(1)
     while True:
         order = control.recv()
@@ -33,11 +44,12 @@ def _main(control: Connection) -> None:
                 targets = order.targets
             elif isinstance(order, Open):
                 key, number = order.transport, next(values)
-                opened[key] = (
-                    RawCase(targets[key], order.case, number)
-                    if key == RAW.key
-                    else OpenCase(tf, key, targets[key], order.case, float(number))
-                )
+                if key == RAW.key:
+                    opened[key] = RawCase(targets[key], order.case, number)
+                elif order.case.consumer == NETWORK:
+                    opened[key] = NetworkCase(tf, targets[key], order.case)
+                else:
+                    opened[key] = OpenCase(tf, key, targets[key], order.case, float(number))
             elif isinstance(order, Steps):
                 answer = Taken(opened[order.transport].take(order.empty, order.count))
             elif isinstance(order, Close):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from farwrite.bench.tensor.plan import LOCAL, RAW, TRANSPORTS, Connect, Look
+from farwrite.bench.tensor.plan import KNOWN, LOCAL, RAW, Connect, Look
 from farwrite.cluster import seat
 from farwrite.cluster.process import Task, free_addresses
 from farwrite.cluster.readings import Readings
@@ -49,7 +49,7 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
             targets[key] = f"grpc://{addresses['worker']}"
             servers[key] = []
             for job in jobs:
-                transport = TRANSPORTS[key]
+                transport = KNOWN[key]
                 task = stack.enter_context(
                     Task(
                         f"{key} {job}",

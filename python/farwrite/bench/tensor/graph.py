@@ -6,7 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from farwrite.bench.tensor.plan import CHAIN, CHAIN_HOPS, LOCAL, SLICE, Case
+from farwrite.bench.tensor.plan import (
+    CHAIN,
+    CHAIN_HOPS,
+    LOCAL,
+    PARALLEL,
+    PARALLEL_TENSORS,
+    SLICE,
+    Case,
+)
 from farwrite.errors import Internal
 
 PRODUCER = "/job:ps/task:0"
@@ -46,7 +54,7 @@ class OpenCase:
             result = self._consume(tf, case, tensor, count, producer)
             with tf.device(CONSUMER):
                 idle.append(tf.no_op())
-        self._session = tf.compat.v1.Session(target, graph=graph, config=_config(tf))
+        self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
         self._session.run(fill)
         self._check(result, value + (CHAIN_HOPS if case.consumer == CHAIN else 0))
         # Operations, not tensors: nothing is fetched, so the client's connection carries no result.
@@ -75,6 +83,11 @@ class OpenCase:
                 with tf.device(producer if hop % 2 else CONSUMER):
                     tensor = tensor + 1.0
             return tensor
+        if case.consumer == PARALLEL:
+            with tf.device(producer):
+                tensors = [tensor + 0.0 for _ in range(PARALLEL_TENSORS)]
+            with tf.device(CONSUMER):
+                return tf.add_n([tf.slice(each, [0], [1]) for each in tensors]) / PARALLEL_TENSORS
         with tf.device(CONSUMER):
             if case.consumer == SLICE:
                 return tf.slice(tensor, [count // 2], [1])
@@ -86,8 +99,8 @@ class OpenCase:
             raise Internal(f"bench: a step gave {found}, not {wanted}; this is a bug")
 
 
-def _config(tf: Any) -> Any:
+def session_config(tf: Any) -> Any:
+    """Return a session's settings: the graph as written, nothing folded, merged or moved."""
     config = tf.compat.v1.ConfigProto()
-    # The graph as written, on every transport: nothing folded, merged or moved.
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return config

@@ -13,6 +13,36 @@ LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
 RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
 """No TensorFlow: the same bytes through one tuned socket, the limit of a fabric between hosts."""
 TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE, LOCAL, RAW)}
+
+
+def _ours(key: str, name: str, fabric: str, policy: str, landing: str = "on") -> Transport:
+    return Transport(
+        key,
+        name,
+        FARWRITE.protocol,
+        {
+            "FARWRITE_FABRIC": fabric,
+            "FARWRITE_TF_ALLOCATION": policy,
+            "FARWRITE_TF_LANDING": landing,
+        },
+    )
+
+
+ABLATIONS = {
+    each.key: each
+    for each in (
+        GRPC,
+        _ours("request+copy", "tcp: asked for, staged", "tcp", "off", "off"),
+        _ours("request", "tcp: asked for, not copied", "tcp", "unified", "off"),
+        _ours("push", "tcp: pushed into place", "tcp", "unified"),
+        _ours("shm off", "shm: lent, staged", "shm", "off"),
+        _ours("shm traced", "shm: lent, traced sites", "shm", "traced"),
+        _ours("shm unified", "shm: lent", "shm", "unified"),
+        LOCAL,
+    )
+}
+"""What each part of the design is worth: without it, and with it."""
+KNOWN = {**TRANSPORTS, **ABLATIONS}
 FABRICS = ("shm", "tcp")
 RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
 """What Farwrite over tcp should reach of the raw socket, and from which size on."""
@@ -21,6 +51,8 @@ SLICE = "slice"
 REDUCE_MAX = "reduce_max"
 CHAIN = "chain"
 EMPTY = "empty"
+PARALLEL = "parallel"
+NETWORK = "network"
 CONSUMERS = (SLICE, REDUCE_MAX)
 
 GRPC_LIMIT = 2**31
@@ -30,6 +62,7 @@ the step does not end, not even by its deadline."""
 DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
 CHAIN_HOPS = 20
 CHAIN_BYTES = 256
+PARALLEL_TENSORS = 20
 
 MEMORY_PER_SIZE = {"grpc": 4.0, "staged": 2.5, "farwrite": 1.5, "local": 1.5, "raw": 2.0}
 """What a transport's servers hold at once, in tensors."""
@@ -51,7 +84,7 @@ class Case:
             return self.size < GRPC_LIMIT
         if transport == RAW.key:
             return self.consumer == SLICE  # which does not compute with the bytes either
-        return transport != LOCAL.key or self.consumer == REDUCE_MAX
+        return transport != LOCAL.key or self.consumer in (REDUCE_MAX, PARALLEL, CHAIN)
 
 
 @dataclass(frozen=True)

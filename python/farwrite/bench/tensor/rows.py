@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from farwrite.bench.tensor.plan import LOCAL, RAW, TRANSPORTS, Block, Case
+from farwrite.bench.tensor.plan import KNOWN, LOCAL, RAW, Block, Case
 from farwrite.cluster.readings import spent
 
 RESAMPLES = 2000
@@ -53,6 +53,12 @@ def make_row(
         "copies": total.get("copies", 0) / steps if counted else None,
         "socket_bytes": round(total["socket_bytes"] / steps, 1),
         "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0) / steps if counted else None,
+        "counters": {
+            name: value / steps
+            for name, value in total.items()
+            if value and name not in ("socket_bytes", "cpu_seconds")
+        },
+        "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
         "steps": steps,
         "load": round(load, 2),
         "vs_local": None,
@@ -133,6 +139,6 @@ def fabric(transport: str, seen: Sequence[str]) -> str:
     """Name what carried the bytes."""
     if transport == LOCAL.key:
         return "none"
-    if TRANSPORTS[transport].stock:
+    if KNOWN[transport].stock:
         return "tcp"  # gRPC's, and the raw socket's
     return "+".join(sorted(set(seen))) or "unknown"
