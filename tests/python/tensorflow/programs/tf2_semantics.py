@@ -146,12 +146,55 @@ def gradients_through_two_tasks():
     return [step(inputs) for _ in range(5)] + [first.read_value(), second.read_value()]
 
 
-def parameter_server_strategy():
-    """One worker and no parallel steps, so that the order is known."""
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec(ADDRESSES), rpc_layer=PROTOCOL
+@case
+def loop_gradients_stack_what_was_received():
+    """The lists that the gradient's loop takes its tensors from may lie on another task."""
+    with tf.device(A):
+        weights = tf.Variable(tf.random.stateless_normal([96, 96], [4, 5]) * 0.1)
+
+    @tf.function
+    def step(state):
+        with tf.GradientTape() as tape:
+            for _ in tf.range(6):
+                with tf.device(B):
+                    hidden = tf.tanh(state @ weights)
+                with tf.device(A):
+                    state = hidden * state + state if tf.reduce_sum(hidden) > 0.0 else hidden
+            loss = tf.reduce_mean(tf.square(state))
+        gradient = tape.gradient(loss, weights)
+        weights.assign_sub(0.1 * gradient)
+        return loss, gradient
+
+    start = tf.random.stateless_normal([96, 96], [6, 7])
+    return [step(start) for _ in range(3)] + [weights.read_value()]
+
+
+def model_fit(strategy):
+    """Keras 3 has no ParameterServerStrategy; tf_keras is its predecessor, which has."""
+    import tf_keras as keras
+
+    def batches(_):
+        inputs = tf.random.stateless_normal([320, 32], [1, 1])
+        labels = tf.cast(tf.reduce_sum(inputs, 1) > 0.0, tf.float32)
+        return tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(32).repeat()
+
+    with strategy.scope():
+        layers = [
+            keras.layers.Dense(
+                units, activation, kernel_initializer=keras.initializers.GlorotUniform(seed)
+            )
+            for units, activation, seed in ((128, "relu", 1), (64, "tanh", 2), (1, "sigmoid", 3))
+        ]
+        model = keras.Sequential(layers)
+        model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
+    history = model.fit(
+        keras.utils.experimental.DatasetCreator(batches), epochs=2, steps_per_epoch=10, verbose=0
     )
-    strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)
+    return [*history.history["loss"], *history.history["accuracy"], *model.get_weights()]
+
+
+def parameter_server_strategy(strategy):
+    """One worker and no parallel steps, so that the order is known."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         dense = tf.Variable(tf.random.stateless_normal([128, 64], [1, 2]))
@@ -178,7 +221,14 @@ def parameter_server_strategy():
 
 
 def main():
-    digests = {"parameter_server_strategy": digest(parameter_server_strategy())}
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(ADDRESSES), rpc_layer=PROTOCOL
+    )
+    strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)
+    digests = {
+        "parameter_server_strategy": digest(parameter_server_strategy(strategy)),
+        "model_fit": digest(model_fit(strategy)),
+    }
     for name, run in CASES.items():
         digests[name] = digest(run())
     plugin = {}

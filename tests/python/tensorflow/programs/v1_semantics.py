@@ -14,8 +14,12 @@ def case(function):
     return function
 
 
-def session():
-    return v1.Session(target("worker"))
+def session(rewriting=False):
+    """Without rewriting, what could be computed beforehand is sent all the same."""
+    options = config_pb2.GraphOptions(
+        rewrite_options=rewriter_config_pb2.RewriterConfig(disable_meta_optimizer=not rewriting)
+    )
+    return v1.Session(target("worker"), config=v1.ConfigProto(graph_options=options))
 
 
 def ramp(count, dtype=tf.float32):
@@ -57,6 +61,29 @@ def plain_dtypes():
         else value
         for value in values
     ]
+
+
+@case
+def rare_dtypes():
+    """Made of, and looked at as, a type that every kernel knows."""
+    names = "qint8 quint8 qint16 quint16 qint32 float8_e4m3fn float8_e5m2 int4 uint4"
+    results = []
+    for name in names.split():
+        dtype = tf.as_dtype(name)
+        for shape in ([], [0, 3], [2, 1, 2, 1, 2, 1, 2, 700], [20_000]):
+            with tf.device(A):
+                number = tf.random.stateless_uniform(shape, [3, 4], 0, 8, tf.int32)
+                if dtype.is_quantized:
+                    plain = {1: tf.int8, 2: tf.int16, 4: tf.int32}[dtype.size]
+                    sent = tf.bitcast(tf.cast(number, plain), dtype)
+                else:
+                    plain = tf.float32 if "float8" in name else tf.int8
+                    sent = tf.cast(tf.cast(number, plain), dtype)
+            with tf.device(B):
+                kept = tf.identity(sent)
+                results.append((tf.bitcast if dtype.is_quantized else tf.cast)(kept, plain))
+    with session() as running:
+        return running.run(results)
 
 
 @case
@@ -147,11 +174,7 @@ def ref_variable_through_ops_that_pass_it_on():
             )
             keep.append(kept.assign(value, read_value=False))
             look.append(tf.reduce_max(kept.read_value()))
-    rewriting = config_pb2.GraphOptions(
-        rewrite_options=rewriter_config_pb2.RewriterConfig(disable_meta_optimizer=True)
-    )
-    config = v1.ConfigProto(graph_options=rewriting)
-    with v1.Session(target("worker"), config=config) as running:
+    with session() as running:
         running.run(v1.global_variables_initializer())
         running.run(keep)
         for _ in range(3):
@@ -267,6 +290,105 @@ def while_loop():
 
 
 @case
+def cond_over_two_tasks():
+    """The branch that is not taken sends dead tensors, forwards and for its gradient."""
+    v1.disable_control_flow_v2()
+    with tf.device(A):
+        flag = v1.placeholder(tf.bool, [])
+        data = ramp(5000) + 1.0
+
+    def taken():
+        with tf.device(B):
+            deep = tf.sqrt(data) * 3.0
+        with tf.device(A):
+            return deep + data
+
+    def other():
+        with tf.device(B):
+            inner = v1.cond(tf.reduce_sum(data) > 1e6, lambda: data * 2.0, lambda: data - 2.0)
+        return inner
+
+    merged = v1.cond(flag, taken, other)
+    with tf.device(B):
+        total = tf.reduce_sum(tf.square(merged))
+    (gradient,) = v1.gradients(total, data)
+    with session() as running:
+        return [running.run([merged, gradient], {flag: on}) for on in (True, False, True)]
+
+
+@case
+def loop_gradients_stack_what_was_received():
+    """Each round's received tensors wait on a stack until the gradient's loop takes them back."""
+    v1.disable_control_flow_v2()
+    with tf.device(A):
+        weights = v1.get_variable(
+            "w",
+            initializer=np.linspace(-0.1, 0.1, 96 * 96, dtype=np.float32).reshape(96, 96),
+            use_resource=True,
+        )
+
+    def body(step, state):
+        with tf.device(A):
+            hidden = tf.tanh(tf.matmul(state, weights))
+        with tf.device(B):
+            mixed = v1.cond(
+                tf.equal(step % 2, 0), lambda: hidden * state + state, lambda: hidden - state
+            )
+            return step + 1, mixed
+
+    with tf.device(B):
+        start = tf.reshape(ramp(96 * 96), [96, 96]) * 1e-4
+    _, last = v1.while_loop(
+        lambda step, state: step < 9, body, [tf.constant(0), start], parallel_iterations=4
+    )
+    with tf.device(A):
+        loss = tf.reduce_sum(tf.square(last))
+    (gradient,) = v1.gradients(loss, weights.handle)
+    update = weights.assign_sub(0.01 * gradient).op
+    with session() as running:
+        running.run(v1.global_variables_initializer())
+        losses = []
+        for _ in range(3):
+            losses.append(running.run([loss, gradient]))
+            running.run(update)
+        return [*losses, running.run(weights.read_value())]
+
+
+@case
+def network_split_over_two_tasks():
+    """Model parallelism: two layers a task, trained with momentum, gradients going back."""
+    with tf.device(A):
+        inputs = tf.random.stateless_normal([64, 64], [1, 2])
+        labels = tf.random.stateless_uniform([64], [3, 4], 0, 10, tf.int32)
+    layers, value = [], inputs
+    for number, (task, width) in enumerate([(A, 256), (A, 192), (B, 128), (B, 10)]):
+        with tf.device(task):
+            shape = [value.shape[1], width]
+            kernel = v1.get_variable(
+                f"kernel{number}",
+                initializer=tf.random.stateless_normal(shape, [number, 5]) * 0.1,
+                use_resource=number % 2 == 0,
+            )
+            layers.append(kernel)
+            value = tf.matmul(value, kernel)
+            if number < 3:
+                value = tf.nn.relu(value)
+    with tf.device(B):
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=value)
+        )
+    train = v1.train.MomentumOptimizer(0.05, 0.9).minimize(loss, colocate_gradients_with_ops=True)
+    with session(rewriting=True) as running:
+        running.run(v1.global_variables_initializer())
+        losses = []
+        for _ in range(6):
+            losses.append(running.run(loss))
+            running.run(train)
+        assert losses[-1] < losses[0]
+        return [*losses, *running.run(layers)]
+
+
+@case
 def chain_of_small_tensors():
     with tf.device(A):
         state = ramp(64)
@@ -305,18 +427,21 @@ def feeds_and_fetches():
 
 @case
 def partial_run():
-    with tf.device(A):
-        a = v1.placeholder(tf.float32, [])
-        b = v1.placeholder(tf.float32, [])
-    with tf.device(B):
-        r1 = a + 1
-        r2 = r1 * b
-    with session() as running:
-        handle = running.partial_run_setup([r1, r2], [a, b])
-        return [
-            running.partial_run(handle, r1, {a: 2.0}),
-            running.partial_run(handle, r2, {b: 5.0}),
-        ]
+    results = []
+    for count in (1, 30_000):
+        with tf.device(A):
+            a = v1.placeholder(tf.float32, [count])
+            b = v1.placeholder(tf.float32, [count])
+        with tf.device(B):
+            r1 = a + 1
+        with tf.device(A):
+            r2 = r1 * b
+        fed = np.arange(count, dtype=np.float32)
+        with session() as running:
+            handle = running.partial_run_setup([r1, r2], [a, b])
+            results.append(running.partial_run(handle, r1, {a: fed}))
+            results.append(running.partial_run(handle, r2, {b: fed + 5}))
+    return results
 
 
 @case
