@@ -81,7 +81,9 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 test test-asan test-tsan: .cache/.googletest
 
 # Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
-nightly: test ## Hours: a million adversary seeds, ten minutes a fuzz target, a long soak
+nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak
+	@$(VENV)/bin/pytest -q -m nightly --junit-xml=build/release/results/nightly.xml
+	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
 	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
 		--gtest_brief=1 --gtest_filter='*Adversary*'
 	$(MAKE) fuzz FUZZ_SECONDS=600

@@ -127,6 +127,7 @@ class Cluster:
             for job, count in jobs.items()
         }
         self.tasks: dict[str, Task] = {}
+        self.clients: list[subprocess.Popen[str]] = []
         try:
             for job, count in jobs.items():
                 for index in range(count):
@@ -158,7 +159,7 @@ class Cluster:
         self, program: str, *arguments: str, host: Host = HERE
     ) -> subprocess.Popen[str]:
         """Start programs/`program` as a client; it prints JSON as its last line."""
-        return subprocess.Popen(
+        client = subprocess.Popen(
             [
                 *host.command,
                 sys.executable,
@@ -173,6 +174,8 @@ class Cluster:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.clients.append(client)
+        return client
 
     def run(self, program: str, *arguments: str, seconds: float = 100, host: Host = HERE) -> Any:
         client = self.start_program(program, *arguments, host=host)
@@ -185,6 +188,10 @@ class Cluster:
         return sum(int(stats.get(counter, 0)) for stats in self.stats().values())
 
     def close(self) -> None:
+        for client in self.clients:
+            if client.poll() is None:  # a test failed
+                client.kill()
+                client.communicate()
         for task in self.tasks.values():
             if task.process.poll() is None:
                 task.signal(signal.SIGCONT)

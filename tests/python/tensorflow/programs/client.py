@@ -16,6 +16,20 @@ def target(job, index=0):
     return f"grpc://{ADDRESSES[job][index]}"
 
 
+def taken(run, *arguments):
+    """Call run(*arguments) until TensorFlow takes the step.
+
+    It refuses one whose requests have ids that it has seen, and draws them on a new thread a step
+    from a generator with 2^32 seeds: of runs with 10,000 steps, one in a hundred is hit.
+    """
+    while True:
+        try:
+            return run(*arguments)
+        except tf.errors.AbortedError as error:
+            if "request was received twice" not in error.message:
+                raise
+
+
 def digest(value):
     """Name a value so that two runs can be compared bit for bit."""
     import numpy as np

@@ -3,7 +3,7 @@
 import sys
 
 import numpy as np
-from client import ARGUMENTS, answer, target, tf
+from client import ARGUMENTS, answer, taken, target, tf
 
 v1 = tf.compat.v1
 
@@ -21,7 +21,7 @@ def main():
         step = session.make_callable(update.op)
         for count in map(int, ARGUMENTS):
             for _ in range(count):
-                step()
+                taken(step)
             print(f"did {count}", flush=True)
             sys.stdin.readline()
     answer({})

@@ -1,0 +1,118 @@
+"""Steps that are given up while their tensors are on the way: storm.py ... ROUNDS...
+
+After each number of rounds it says "did ROUNDS" and waits for a line. Steps of sessions run into
+random deadlines, sessions are closed under a step, and functions are cancelled, two threads each. A
+step moves 7 MB to the worker and back. What was not given up must be right.
+"""
+
+import random
+import sys
+import threading
+
+from client import ADDRESSES, ARGUMENTS, PROTOCOL, answer, target, tf
+from tensorflow.python.eager import cancellation
+
+v1 = tf.compat.v1
+A, B = "/job:ps/task:0", "/job:worker/task:0"
+SIZES = [1_000_000, 500_000, 3000, 100, 250_000, 30_000]
+# How a step ends that was given up; a closed session says RuntimeError when it is used again.
+GIVEN_UP = (
+    tf.errors.DeadlineExceededError,
+    tf.errors.CancelledError,
+    tf.errors.AbortedError,
+    RuntimeError,
+)
+
+
+def there_and_back(base):
+    """Sums of what went to the worker, was doubled there and came back."""
+    sums = []
+    for size in SIZES:
+        with tf.device(A):
+            sent = tf.fill([size], base)
+        with tf.device(B):
+            doubled = sent * 2.0
+        with tf.device(A):
+            sums.append(tf.reduce_max(doubled) + tf.reduce_min(doubled))
+    with tf.device(A):
+        return tf.add_n(sums)
+
+
+class Storm:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.outcomes = {}
+        self.wrong = []
+        with tf.Graph().as_default() as self.graph:
+            with tf.device(A):
+                self.base = v1.placeholder(tf.float32, [])
+            self.total = there_and_back(self.base)
+        tf.config.experimental_connect_to_cluster(
+            tf.train.ClusterSpec(ADDRESSES), protocol=PROTOCOL
+        )
+        self.function = tf.function(there_and_back).get_concrete_function(
+            tf.TensorSpec([], tf.float32)
+        )
+
+    def attempt(self, kind, fed, run):
+        try:
+            value = float(run(fed))
+            if value != 4.0 * len(SIZES) * fed:
+                self.wrong.append([kind, fed, value])
+            ended = "done"
+        except GIVEN_UP as error:
+            ended = type(error).__name__
+        with self.lock:
+            self.outcomes[f"{kind}: {ended}"] = self.outcomes.get(f"{kind}: {ended}", 0) + 1
+        return ended
+
+    def step(self, session, options=None):
+        return lambda fed: session.run(self.total, {self.base: fed}, options)
+
+    def deadlines(self, rounds, chance):
+        with v1.Session(target("worker"), graph=self.graph) as session:
+            for fed in range(rounds):
+                options = v1.RunOptions(timeout_in_ms=chance.randrange(1, 150))
+                self.attempt("deadline", fed, self.step(session, options))
+
+    def closed(self, rounds, chance):
+        for _ in range(rounds // 4):
+            session = v1.Session(target("worker"), graph=self.graph)
+            self.attempt("closed", 1, self.step(session))
+            closer = threading.Timer(chance.uniform(0.001, 0.15), session.close)
+            closer.start()
+            while self.attempt("closed", 2, self.step(session)) == "done":
+                pass
+            closer.join()
+
+    def cancelled(self, rounds, chance):
+        for fed in range(rounds):
+            manager = cancellation.CancellationManager()
+            call = manager.get_cancelable_function(self.function)
+            canceller = threading.Timer(chance.uniform(0.001, 0.15), manager.start_cancel)
+            canceller.start()
+            self.attempt("cancelled", fed, lambda fed, call=call: call(tf.constant(float(fed))))
+            canceller.join()
+
+    def rage(self, rounds, seed):
+        threads = [
+            threading.Thread(target=work, args=(rounds, random.Random(seed + number)))
+            for number, work in enumerate((self.deadlines, self.closed, self.cancelled) * 2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def main():
+    storm = Storm()
+    for seed, rounds in enumerate(map(int, ARGUMENTS)):
+        storm.rage(rounds, seed)
+        print(f"did {rounds}", flush=True)
+        sys.stdin.readline()
+    answer({"outcomes": dict(sorted(storm.outcomes.items())), "wrong": storm.wrong})
+
+
+if __name__ == "__main__":
+    main()
