@@ -3,9 +3,14 @@
 #include <string>
 
 #include "farwrite/c_api.h"
+#include "tensorflow/core/common_runtime/base_collective_executor.h"
 #include "tensorflow/core/distributed_runtime/base_rendezvous_mgr.h"
+#include "tensorflow/core/distributed_runtime/collective_param_resolver_distributed.h"
+#include "tensorflow/core/distributed_runtime/collective_rma_distributed.h"
+#include "tensorflow/core/distributed_runtime/device_resolver_distributed.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
+#include "tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/public/version.h"
 
@@ -26,6 +31,16 @@ static_assert(sizeof(tf::GrpcServer) == 544, "GrpcServer is not the one of Tenso
 static_assert(sizeof(tf::BaseRemoteRendezvous) == 192,
               "BaseRemoteRendezvous is not TensorFlow 2.21's");
 static_assert(sizeof(tf::GrpcWorker) == 184, "GrpcWorker is not the one of TensorFlow 2.21");
+static_assert(sizeof(tf::RpcCollectiveExecutorMgr) == 304,
+              "RpcCollectiveExecutorMgr is not TensorFlow 2.21's");
+static_assert(sizeof(tf::CollectiveRemoteAccessDistributed) == 224,
+              "CollectiveRemoteAccessDistributed is not TensorFlow 2.21's");
+static_assert(sizeof(tf::BaseCollectiveExecutor) == 152,
+              "BaseCollectiveExecutor is not TensorFlow 2.21's");
+static_assert(sizeof(tf::CollectiveParamResolverDistributed) == 368,
+              "CollectiveParamResolverDistributed is not TensorFlow 2.21's");
+static_assert(sizeof(tf::DeviceResolverDistributed) == 80,
+              "DeviceResolverDistributed is not TensorFlow 2.21's");
 
 absl::Status check_abi() {
   if (fw_abi_version() != FW_ABI_VERSION) {

@@ -55,24 +55,23 @@ void* make_room(Arrival& arrival, tf::Allocator* allocator) {
   return arrival.tensor.IsInitialized() ? arrival.tensor.data() : nullptr;
 }
 
-}  // namespace
-
-bool must_fetch(const Arrival& arrival) {
-  return arrival.lent != nullptr && fw_view_maps(arrival.lent.get()) == 0;
-}
-
-void fetch(Arrival arrival, tf::Allocator* allocator, Fetched fetched) {
+std::unique_ptr<Fetch> begin(Arrival arrival, Fetched fetched) {
   auto fetch = std::make_unique<Fetch>();
   fetch->arrival = std::move(arrival);
   fetch->fetched = std::move(fetched);
   under_way.fetch_add(1, std::memory_order_relaxed);
+  return fetch;
+}
+
+template <typename Room>
+void read(std::unique_ptr<Fetch> fetch, const Room& room) {
   Arrival& taken = fetch->arrival;
   const absl::Status fits = check_lent_bytes(fw_view_bytes(taken.lent.get()), taken.tensor_bytes);
   if (!fits.ok()) {
     finish(std::move(fetch), fits);
     return;
   }
-  void* const destination = make_room(taken, allocator);
+  void* const destination = room(taken);
   if (destination == nullptr) {
     finish(std::move(fetch), absl::ResourceExhaustedError("Farwrite: no memory for a tensor of " +
                                                           std::to_string(taken.tensor_bytes) +
@@ -82,6 +81,24 @@ void fetch(Arrival arrival, tf::Allocator* allocator, Fetched fetched) {
   fw_view* const view = taken.lent.get();
   const std::uint32_t lane = taken.read_lane;
   fw_view_read(view, destination, lane, &read_over, fetch.release());
+}
+
+}  // namespace
+
+bool must_fetch(const Arrival& arrival) {
+  return arrival.lent != nullptr && fw_view_maps(arrival.lent.get()) == 0;
+}
+
+void fetch(Arrival arrival, tf::Allocator* allocator, Fetched fetched) {
+  read(begin(std::move(arrival), std::move(fetched)),
+       [allocator](Arrival& taken) { return make_room(taken, allocator); });
+}
+
+void fetch_into(Arrival arrival, const tf::Tensor& destination, Fetched fetched) {
+  read(begin(std::move(arrival), std::move(fetched)), [&destination](Arrival& taken) {
+    taken.tensor = destination;
+    return taken.tensor.data();
+  });
 }
 
 std::int64_t fetches() { return under_way.load(std::memory_order_relaxed); }

@@ -26,6 +26,8 @@ using Fetched = std::function<void(absl::Status status, Arrival arrival)>;
 // gone. Whoever gives up waiting just forgets about it: the destination lives until the last byte
 // has moved. Not under a lock: it allocates.
 void fetch(Arrival arrival, tensorflow::Allocator* allocator, Fetched fetched);
+// The same into memory that is there already: `destination` is as large as what is lent.
+void fetch_into(Arrival arrival, const tensorflow::Tensor& destination, Fetched fetched);
 
 // Fetches under way now.
 std::int64_t fetches();

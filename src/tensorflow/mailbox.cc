@@ -45,6 +45,8 @@ void Mailbox::deliver(const StepId& step, std::string_view key, Arrival arrival)
     dropped = std::move(arrival);
     return;
   }
+  const auto failed = shard.failed.find(step);
+  if (failed != shard.failed.end()) failed->second.erase(arrival.sender);
   Places& places = shard.steps[step];
   const auto place = places.try_emplace(std::string(key)).first;
   std::deque<Waiting>& waiters = place->second.waiters;
@@ -63,7 +65,7 @@ void Mailbox::deliver(const StepId& step, std::string_view key, Arrival arrival)
 }
 
 void Mailbox::wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
-                   const void* peer) {
+                   const void* peer, std::uint64_t sender) {
   Shard& shard = this->shard(step);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   if (waiter->given_up()) return;
@@ -71,7 +73,13 @@ void Mailbox::wait(const StepId& step, std::string_view key, std::shared_ptr<Wai
   const auto place = places.try_emplace(std::string(key)).first;
   std::deque<Arrival>& arrivals = place->second.arrivals;
   if (arrivals.empty()) {
-    place->second.waiters.push_back({std::move(waiter), peer});
+    const auto failed = shard.failed.find(step);
+    if (failed != shard.failed.end() && failed->second.count(sender) != 0) {
+      waiter->fail(failed->second[sender]);
+      prune(shard, step, place);
+      return;
+    }
+    place->second.waiters.push_back({std::move(waiter), peer, sender});
     return;
   }
   Arrival arrival = std::move(arrivals.front());
@@ -121,6 +129,43 @@ void Mailbox::sender_dropped(const StepId& step, std::uint64_t sender) {
     place = empty ? places.erase(place) : std::next(place);
   }
   if (places.empty()) shard.steps.erase(found);
+}
+
+void Mailbox::withdraw(const StepId& step, std::string_view key, std::uint64_t sender) {
+  Shard& shard = this->shard(step);
+  Arrival dropped;  // a lease ends after the lock
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const auto found = shard.steps.find(step);
+  if (found == shard.steps.end()) return;
+  const auto place = found->second.find(std::string(key));
+  if (place == found->second.end()) return;
+  std::deque<Arrival>& arrivals = place->second.arrivals;
+  const auto last =
+      std::find_if(arrivals.rbegin(), arrivals.rend(),
+                   [sender](const Arrival& arrival) { return arrival.sender == sender; });
+  if (last == arrivals.rend()) return;
+  dropped = std::move(*last);
+  arrivals.erase(std::next(last).base());
+  prune(shard, step, place);
+}
+
+void Mailbox::sender_failed(const StepId& step, std::uint64_t sender, const absl::Status& status) {
+  Shard& shard = this->shard(step);
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.failed[step][sender] = status;
+  const auto found = shard.steps.find(step);
+  if (found == shard.steps.end()) return;
+  for (const auto& [key, place] : found->second) {
+    for (const Waiting& waiting : place.waiters) {
+      if (waiting.sender == sender) waiting.waiter->fail(status);  // forgets itself, later
+    }
+  }
+}
+
+void Mailbox::forgive(const StepId& step) {
+  Shard& shard = this->shard(step);
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.failed.erase(step);
 }
 
 void Mailbox::step_ended(const StepId& step) {

@@ -92,14 +92,22 @@ class Mailbox {
  public:
   // Hands over to a waiter, or keeps the arrival until one comes or its step is gone.
   void deliver(const StepId& step, std::string_view key, Arrival arrival);
-  // `peer` is whose failure ends the wait; compared only.
+  // `peer` is whose failure ends the wait; compared only. So does that of `sender`, if it is not 0:
+  // see sender_failed().
   void wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
-            const void* peer);
+            const void* peer, std::uint64_t sender = 0);
   // After it, the mailbox does not know the waiter.
   void forget(const StepId& step, std::string_view key, const Waiter* waiter);
 
   // The sender has cleaned the step up: what it sent and nobody took goes, and what still comes.
   void sender_dropped(const StepId& step, std::uint64_t sender);
+  // The sender takes back what it pushed last to this place, if nobody has taken it.
+  void withdraw(const StepId& step, std::string_view key, std::uint64_t sender);
+  // The sender's part of the step has failed: ends every wait for it, and those that begin before
+  // it pushes again.
+  void sender_failed(const StepId& step, std::uint64_t sender, const absl::Status& status);
+  // Forgets who failed in the step: it begins anew.
+  void forgive(const StepId& step);
   // This side has: everything goes, and what still comes is dropped by a tombstone.
   void step_ended(const StepId& step);
   // Ends every wait for this peer, and drops what it sent.
@@ -111,6 +119,7 @@ class Mailbox {
   struct Waiting {
     std::shared_ptr<Waiter> waiter;
     const void* peer = nullptr;
+    std::uint64_t sender = 0;
   };
   struct Place {
     std::deque<Arrival> arrivals;
@@ -121,6 +130,7 @@ class Mailbox {
     mutable std::mutex mutex;
     std::unordered_map<StepId, Places, StepIdHash> steps;
     Tombstones tombstones;
+    std::unordered_map<StepId, std::unordered_map<std::uint64_t, absl::Status>, StepIdHash> failed;
   };
 
   Shard& shard(const StepId& step) { return shards_[StepIdHash()(step) % shards_.size()]; }

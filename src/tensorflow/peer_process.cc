@@ -24,7 +24,9 @@ void returned(void* context) {
   std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
   count(stats().leases_returned);
   if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
+  const std::function<void()> on_return = std::move(lent->on_return);
   give_back(std::move(lent));
+  if (on_return) on_return();
 }
 
 // Not here: the last user may be a callback of the channel.
@@ -44,6 +46,17 @@ std::string endpoint_of(const fw_channel* channel) {
 absl::Status gone() { return absl::UnavailableError("Farwrite: the peer has gone"); }
 
 }  // namespace
+
+std::unique_ptr<Lent> stage(fw_device* device, const void* data, std::uint64_t bytes) {
+  auto lent = std::make_unique<Lent>();
+  lent->device = device;
+  lent->staging = fw_device_allocate(device, bytes);
+  if (lent->staging == nullptr) return nullptr;
+  fw_copy(lent->staging, data, bytes);
+  count(stats().copies);
+  count(stats().bytes_copied, bytes);
+  return lent;
+}
 
 ProcessId ProcessId::of(const fw_identity& identity) {
   ProcessId id;
@@ -144,6 +157,7 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
   const FwStatus status(fw_channel_lend(channel.get(), message.data(), message.size(), memory,
                                         bytes, &returned, context, 0, 0));
   if (status == nullptr) return absl::OkStatus();
+  context->on_return = nullptr;
   returned(context);
   return absl::ResourceExhaustedError(message_of(status));
 }

@@ -47,6 +47,8 @@ struct Lent {
   void* staging = nullptr;      // our copy in registered memory, or null
   fw_device* device = nullptr;  // where `staging` is from
   bool variable = false;        // the producer reads a variable
+  // Called once the bytes are the sender's again, never if lend() failed. It must not block.
+  std::function<void()> on_return;
 };
 
 // A slot of this process that a peer may write again.
@@ -55,6 +57,9 @@ struct FreedSlot {
   std::uint64_t generation = 0;
 };
 std::string encode_freed(const std::vector<FreedSlot>& freed);
+
+// A copy of `bytes` at `data` in registered memory, to lend; null if there is no room.
+std::unique_ptr<Lent> stage(fw_device* device, const void* data, std::uint64_t bytes);
 
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
 // peer does, not with the last reference.

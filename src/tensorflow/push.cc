@@ -221,16 +221,11 @@ class Push {
   // Copies into registered memory and lends the copy. `why` it was copied.
   absl::Status staged(const char* data, std::uint64_t bytes, Way why,
                       const std::function<void()>& keep) {
-    auto lent = std::make_unique<Lent>();
-    lent->device = runtime_.device();
-    lent->staging = fw_device_allocate(lent->device, bytes);
-    if (lent->staging == nullptr) {
+    auto lent = stage(runtime_.device(), data, bytes);
+    if (lent == nullptr) {
       count(stats().pulls_no_memory);
       return pull(keep);
     }
-    fw_copy(lent->staging, data, bytes);
-    count(stats().copies);
-    count(stats().bytes_copied, bytes);
     const void* const staging = lent->staging;
     return lend(staging, bytes, std::move(lent), why, keep);
   }

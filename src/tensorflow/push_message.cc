@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint8_t kDead = 1;
 constexpr std::uint8_t kWantsSlot = 2;
+constexpr std::size_t kMaxFailureBytes = 1024;
 
 }  // namespace
 
@@ -67,6 +68,22 @@ bool decode(std::string_view bytes, PushMessage* message) {
   if (!plain || message->dead) return true;
   if (!describes(message->dtype, message->shape, message->tensor_bytes)) return false;
   return message->kind == PushKind::kAlias || message->payload.size() == message->tensor_bytes;
+}
+
+std::string encode_failure(const absl::Status& status) {
+  const std::string_view why = status.message();
+  RecordWriter record(8 + why.size());
+  record.number(static_cast<std::int32_t>(status.code()));
+  record.raw(why.substr(0, kMaxFailureBytes));
+  return record.bytes();
+}
+
+absl::Status decode_failure(std::string_view payload) {
+  RecordReader record(payload);
+  const auto code = static_cast<absl::StatusCode>(record.number<std::int32_t>());
+  // Whatever it says, it is a failure.
+  return absl::Status(code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : code,
+                      record.rest());
 }
 
 }  // namespace farwrite::plugin

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.pb.h"
 
@@ -23,6 +24,9 @@ enum class PushKind : std::uint8_t {
   kSlotsFreed = 8,      // the peer may write these slots again
   kSlotsWithdrawn = 9,  // give these slots up
   kSlotsGivenUp = 10,   // they are
+  // Of collectives.
+  kWithdrawn = 11,  // the sender takes its last push to this place back
+  kStepFailed = 12,  // the sender's part has failed, with the status that follows: wait no more
 };
 
 // Identity (paper "RPC Considered Harmful", section 3.3, and TensorFlow's rendezvous): the
@@ -51,5 +55,9 @@ bool describes(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
 std::string encode(const PushMessage& message);
 // Views into `bytes`. False if it is malformed.
 bool decode(std::string_view bytes, PushMessage* message);
+
+// The payload of kStepFailed.
+std::string encode_failure(const absl::Status& status);
+absl::Status decode_failure(std::string_view payload);
 
 }  // namespace farwrite::plugin

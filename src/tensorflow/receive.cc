@@ -120,6 +120,12 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
     case PushKind::kSlotsGivenUp:
       peer->peer_gave_up(message.payload);
       return;
+    case PushKind::kWithdrawn:
+      runtime->mailbox().withdraw(step, message.key, message.sender);
+      return;
+    case PushKind::kStepFailed:
+      runtime->mailbox().sender_failed(step, message.sender, decode_failure(message.payload));
+      return;
     default:
       break;
   }
@@ -149,9 +155,13 @@ bool ready(const Arrival& arrival) {
   return arrival.lent == nullptr || fw_view_ready(arrival.lent.get()) != 0;
 }
 
+absl::Status look(const Arrival& arrival, const void** data) {
+  return map(arrival.lent, arrival.tensor_bytes, data);
+}
+
 absl::Status wait_until_ready(const Arrival& arrival) {
   const void* data = nullptr;
-  return map(arrival.lent, arrival.tensor_bytes, &data);
+  return look(arrival, &data);
 }
 
 bool is_lent(const tf::Tensor& tensor) {

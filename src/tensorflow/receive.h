@@ -21,6 +21,8 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
 absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
 // Whether materialize() answers at once.
 bool ready(const Arrival& arrival);
+// The lent bytes of an arrival, where they lie. Waits for the peer if the arrival is not ready.
+absl::Status look(const Arrival& arrival, const void** data);
 // Waits for the peer until the arrival is ready.
 absl::Status wait_until_ready(const Arrival& arrival);
 // kInternal unless a peer lent as many bytes as it announced.

@@ -74,7 +74,10 @@ void Route::resolve(State state) {
 }
 
 std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task) {
-  Cache cache = session->GetSharedWorkerCache();
+  return find(session->GetSharedWorkerCache(), task);
+}
+
+std::shared_ptr<Route> Routes::find(Cache cache, const std::string& task) {
   std::shared_ptr<Route> route;
   int attempts = kAttempts;
   {

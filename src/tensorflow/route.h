@@ -72,6 +72,9 @@ class Routes {
 
   // The route to `task` by the cluster that `session` knows; starts the meeting at first.
   std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task);
+  // By the cluster that `cache` knows.
+  std::shared_ptr<Route> find(std::shared_ptr<tensorflow::WorkerCacheInterface> cache,
+                              const std::string& task);
   std::uint64_t server() const { return server_; }
   // A worker has introduced itself: what was stock no longer is.
   void introduced(const Introduction& peer);

@@ -150,6 +150,11 @@ absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   return absl::OkStatus();
 }
 
+const void* Runtime::receipt() {
+  std::call_once(receipt_made_, [this] { receipt_ = fw_device_allocate(device_, kReceiptBytes); });
+  return receipt_;
+}
+
 Runtime* Runtime::current() {
   Runtime* const runtime = the_runtime.load(std::memory_order_acquire);
   return runtime != nullptr && the_process.load() == getpid() ? runtime : nullptr;

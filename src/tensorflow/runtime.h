@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,6 +18,8 @@ namespace farwrite::plugin {
 
 class Runtime {
  public:
+  static constexpr std::uint64_t kReceiptBytes = 64;
+
   // The runtime of this process, opening its device at first, on `own_host` if FARWRITE_LISTEN says
   // nothing else. A forked child gets one of its own.
   static absl::Status open(const std::string& own_host, Runtime** runtime);
@@ -30,6 +33,9 @@ class Runtime {
   bool fabric_is_forced() const { return fabric_is_forced_; }
   // Whether tensors may land in slots, see landing_zone.h.
   bool landing() const { return landing_; }
+  // A few bytes of registered memory, to lend with what is inline: their return says that it was
+  // taken. Null if there is no room.
+  const void* receipt();
   // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
   void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
   void schedule_after(std::chrono::microseconds delay, std::function<void()> work) {
@@ -45,6 +51,8 @@ class Runtime {
   Mailbox mailbox_;
   std::unique_ptr<Peers> peers_;
   WorkQueue queue_;
+  std::once_flag receipt_made_;
+  const void* receipt_ = nullptr;
 };
 
 }  // namespace farwrite::plugin

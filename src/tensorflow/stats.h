@@ -38,6 +38,12 @@ namespace farwrite::plugin {
   X(pulls_no_memory)          /* reason: no room in registered memory or the peer's quota */   \
   X(pulls_device_memory)      /* reason: not in host memory */                                 \
   X(pulls_stock_peer)         /* reason: the peer has no plug-in, or cannot be reached by it */ \
+  X(collective_pushes)        /* tensors of collectives, and parts of them, that were pushed */ \
+  X(collective_bytes)         /* of these */                                                   \
+  X(collective_staged)        /* of these, those copied first: outside registered memory */    \
+  X(collective_copies)        /* copied from where a task of this host lent them */            \
+  X(collective_pulls)         /* received by gRPC */                                           \
+  X(collective_withdrawals)   /* pushes taken back, for their step ended badly */              \
   X(dropped_gone_step)        /* arrived after their step had ended */                         \
   X(dropped_dead_peer)        /* sent to a peer that had gone, or by it */                               \
   X(leases_out)               /* leases given with a push */                                   \
@@ -46,6 +52,8 @@ namespace farwrite::plugin {
   X(arena_refusals)           /* allocations that fell back to malloc */                       \
   X(grpc_recv_tensor_calls)   /* RecvTensor calls this process answered */                     \
   X(grpc_recv_tensor_bytes)                                                                    \
+  X(grpc_recv_buf_calls)      /* RecvBuf calls it answered: collectives */                     \
+  X(grpc_recv_buf_bytes)                                                                       \
   X(grpc_feeds)               /* tensors that clients and masters fed over gRPC */             \
   X(grpc_feed_bytes)                                                                           \
   X(grpc_fetches)             /* tensors that they asked for */                                \

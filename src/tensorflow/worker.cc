@@ -5,6 +5,7 @@
 #include "meeting.h"
 #include "rendezvous.h"
 #include "runtime.h"
+#include "stats.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 
 namespace farwrite::plugin {
@@ -14,7 +15,14 @@ namespace tf = ::tensorflow;
 void Worker::RecvBufAsync(tf::CallOptions* options, const tf::RecvBufRequest* request,
                           tf::RecvBufResponse* response, tf::StatusCallback done) {
   if (!is_meeting(*request)) {
-    tf::GrpcWorker::RecvBufAsync(options, request, response, std::move(done));
+    tf::GrpcWorker::RecvBufAsync(
+        options, request, response, [request, done = std::move(done)](const absl::Status& status) {
+          count(stats().grpc_recv_buf_calls);
+          if (status.ok()) {
+            count(stats().grpc_recv_buf_bytes, static_cast<std::uint64_t>(request->num_bytes()));
+          }
+          done(status);
+        });
     return;
   }
   Introduction peer;

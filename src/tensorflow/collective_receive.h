@@ -1,0 +1,57 @@
+// CollectiveReceive: one tensor that a collective waits for, into memory that is there already.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "collective_call.h"
+#include "mailbox.h"
+#include "route.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace farwrite::plugin {
+
+// The destination's memory lives until no byte moves into it any more, also when the step has been
+// aborted meanwhile.
+class CollectiveReceive final : public CollectiveCall, public Waiter {
+ public:
+  // By RecvBuf, as stock would.
+  using ByStock = std::function<void(tensorflow::StatusCallback done)>;
+
+  struct Incoming {
+    StepId step;  // of collective_space()
+    std::string key;
+    tensorflow::Tensor destination;
+    ByStock by_stock;
+  };
+
+  CollectiveReceive(Runtime* runtime, tensorflow::CancellationManager* abortion,
+                    tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done,
+                    Incoming incoming);
+
+  // `expected` is the sending server's incarnation as the group knows it, 0 if it does not.
+  void route_resolved(const Route& route, std::uint64_t expected);
+
+  // Waiter.
+  void deliver(Arrival arrival) override;
+  void fail(const absl::Status& status) override { settle(status); }
+  bool given_up() const override { return settled(); }
+
+ private:
+  void ended(const absl::Status& status) override;
+  std::shared_ptr<CollectiveReceive> self();
+  void pull();
+  void take(Arrival arrival);
+  // Waits for the peer if the arrival is not ready.
+  absl::Status copy(Arrival arrival, tensorflow::Tensor destination);
+
+  const StepId step_;
+  const std::string key_;
+  const ByStock by_stock_;
+  std::mutex mutex_;
+  tensorflow::Tensor destination_;  // under mutex_; gone once it has ended
+};
+
+}  // namespace farwrite::plugin
