@@ -5,6 +5,7 @@
 
 #include "collective_access.h"
 #include "rendezvous.h"
+#include "runtime.h"
 #include "tensorflow/core/common_runtime/base_collective_executor.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/distributed_runtime/collective_param_resolver_distributed.h"
@@ -32,6 +33,11 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
         server_(std::move(server)) {
     server_.resolver = dev_resolver_.get();
     server_.work_queue = work_queue_;
+  }
+
+  void Cleanup(std::int64_t step_id) override {
+    tf::RpcCollectiveExecutorMgr::Cleanup(step_id);
+    server_.runtime->mailbox().forgive({collective_space(server_.rendezvous->server()), step_id});
   }
 
  protected:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
 from farwrite.bench import memory, p2p
+from farwrite.bench.collective import command as collective
 from farwrite.bench.machine import busy_note, load, machine
 from farwrite.bench.plan import (
     DEFAULT_SIZES,
@@ -48,6 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_memory(kinds)
     tensor.add_parser(kinds)
     ablations.add_parser(kinds)
+    collective.add_parser(kinds)
 
 
 def _add_p2p(kinds: Subparsers) -> None:

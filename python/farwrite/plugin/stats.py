@@ -71,6 +71,12 @@ class Stats(TypedDict):
     pulls_no_memory: int
     pulls_device_memory: int
     pulls_stock_peer: int
+    collective_pushes: int
+    collective_bytes: int
+    collective_staged: int
+    collective_copies: int
+    collective_pulls: int
+    collective_withdrawals: int
     dropped_gone_step: int
     dropped_dead_peer: int
     leases_out: int
@@ -79,6 +85,8 @@ class Stats(TypedDict):
     arena_refusals: int
     grpc_recv_tensor_calls: int
     grpc_recv_tensor_bytes: int
+    grpc_recv_buf_calls: int
+    grpc_recv_buf_bytes: int
     grpc_feeds: int
     grpc_feed_bytes: int
     grpc_fetches: int

@@ -1,16 +1,15 @@
 """Where a TensorFlow program names its protocol, in TensorFlow 2.21's Python sources.
 
-All ways of starting a server or joining a cluster go through three functions:
+All ways of starting a server or joining a cluster go through four functions:
 
 - `server_lib._make_server_def`: every `tf.distribute.Server` and `tf.compat.v1.train.Server`.
 - `Context.set_server_def` and `update_server_def`: `tf.config.experimental_connect_to_cluster`
   and `_to_host`, and through them ParameterServerStrategy with any ClusterResolver.
+- `Context.enable_collective_ops`: MultiWorkerMirroredStrategy.
 
 There "grpc" becomes "grpc+farwrite". Resolvers, their `rpc_layer` and session targets keep saying
 "grpc": TensorFlow makes addresses from them ("grpc://host:port"), which a Farwrite server answers
-like a stock one, and a program that prints them prints the same. MultiWorkerMirroredStrategy
-starts its server by `enable_collective_ops`, which stays stock: its tensors are collectives, and
-those stay with gRPC.
+like a stock one, and a program that prints them prints the same.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ FARWRITE = "grpc+farwrite"
 
 
 def wrap() -> None:
-    """Wrap the three functions. Call once, before the program starts a server."""
+    """Wrap the four functions. Call once, before the program starts a server."""
     server_lib: Any = importlib.import_module("tensorflow.python.training.server_lib")
     context: Any = importlib.import_module("tensorflow.python.eager.context")
     server_lib._make_server_def = _of_result(server_lib._make_server_def)
-    for name in ("set_server_def", "update_server_def"):
+    for name in ("set_server_def", "update_server_def", "enable_collective_ops"):
         setattr(context.Context, name, _of_argument(getattr(context.Context, name)))
 
 

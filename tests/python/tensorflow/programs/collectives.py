@@ -1,6 +1,7 @@
 """One worker of a MultiWorkerMirroredStrategy: collectives.py PROTOCOL ADDRESSES_JSON INDEX.
 
-Says "joined", then answers lines on stdin: "check", "stats", "loop" and "cancel".
+Says "joined", then answers lines on stdin: "check", "stats", "reduce", "cancel",
+"abort" and "loop".
 """
 
 import hashlib
@@ -8,10 +9,12 @@ import json
 import os
 import sys
 import threading
+import time
 
 from task import load, stats
 
 SIZES = {"scalar": (), "odd": (1021,), "edge": (2, 2048), "eight_megabytes": (1024, 2048)}
+SIDE = 1024
 DTYPES = ("float32", "float64", "int32")
 
 
@@ -46,59 +49,64 @@ def value(tf, shape, dtype, index):
 
 
 def raw_collectives(tf, index, workers):
-    """The ops themselves, in one function each: reduction, all-gather, broadcast and the rest."""
-    results = {}
-    key = 7000
+    """Every kind, size and dtype, all in one function and so at the same time, twice."""
     common = {"group_size": workers, "group_key": 77, "timeout_seconds": 60.0}
-    second = {"communication_hint": "ring", "timeout_seconds": 60.0}
+    ring = {**common, "communication_hint": "ring"}
+    tree = {**common, "communication_hint": "auto"}
 
-    for name, shape in SIZES.items():
-        for dtype in DTYPES:
-            mine = value(tf, shape, dtype, index)
-            key += 10
+    def collectives(mine, shape, dtype, key):
+        flat = tf.reshape(mine, [-1])
+        yield (
+            "reduce",
+            tf.raw_ops.CollectiveReduceV2(
+                input=mine,
+                instance_key=key,
+                ordering_token=[],
+                merge_op="Add",
+                final_op="Id",
+                **ring,
+            ),
+        )
+        yield (
+            "gather",
+            tf.raw_ops.CollectiveGatherV2(
+                input=flat, instance_key=key + 1, ordering_token=[], **ring
+            ),
+        )
+        if index == 0:
+            yield (
+                "broadcast",
+                tf.raw_ops.CollectiveBcastSendV2(input=mine, instance_key=key + 2, **tree),
+            )
+        else:
+            yield (
+                "broadcast",
+                tf.raw_ops.CollectiveBcastRecvV2(
+                    T=dtype, shape=tf.constant(shape, tf.int32), instance_key=key + 2, **tree
+                ),
+            )
+        yield (
+            "exchange",
+            tf.raw_ops.CollectiveAllToAllV2(
+                input=tf.stack([flat, flat + 1]), instance_key=key + 3, ordering_token=[], **tree
+            ),
+        )
 
-            @tf.function
-            def reduce(mine, key=key):
-                return tf.raw_ops.CollectiveReduceV2(
-                    input=mine,
-                    instance_key=key,
-                    ordering_token=[],
-                    merge_op="Add",
-                    final_op="Id",
-                    group_size=workers,
-                    group_key=77,
-                    **second,
-                )
+    @tf.function
+    def everything(number):
+        results, key = {}, 7000
+        for name, shape in SIZES.items():
+            for dtype in DTYPES:
+                key += 10
+                mine = value(tf, shape, dtype, index) + tf.cast(number, dtype)
+                for kind, result in collectives(mine, shape, dtype, key):
+                    results[f"{kind} {name} {dtype}"] = result
+        return results
 
-            @tf.function
-            def gather(mine, key=key):
-                return tf.raw_ops.CollectiveGatherV2(
-                    input=tf.reshape(mine, [-1]),
-                    instance_key=key + 1,
-                    ordering_token=[],
-                    group_size=workers,
-                    group_key=77,
-                    **second,
-                )
-
-            @tf.function
-            def broadcast(mine, key=key, shape=shape, dtype=dtype):
-                if index == 0:
-                    return tf.raw_ops.CollectiveBcastSendV2(
-                        input=mine, instance_key=key + 2, communication_hint="auto", **common
-                    )
-                return tf.raw_ops.CollectiveBcastRecvV2(
-                    T=dtype,
-                    shape=tf.constant(shape, tf.int32),
-                    instance_key=key + 2,
-                    communication_hint="auto",
-                    **common,
-                )
-
-            for kind, op in (("reduce", reduce), ("gather", gather), ("broadcast", broadcast)):
-                for _ in range(2):  # the second time with the same keys
-                    results[f"{kind} {name} {dtype}"] = digest(op(mine))
-    return results
+    return [
+        {name: digest(result) for name, result in everything(tf.constant(number)).items()}
+        for number in range(2)
+    ]
 
 
 def trained(tf, strategy):
@@ -127,18 +135,15 @@ def trained(tf, strategy):
 
 
 def check(tf, strategy, index):
-    # stats come from where the collectives went: start from zero
     results = {"training": trained(tf, strategy)}
     results["raw"] = raw_collectives(tf, index, strategy.num_replicas_in_sync)
     return results
 
 
-def loop(tf, workers):
-    """Reductions until one fails."""
-
-    @tf.function
+def reduction(tf, workers):
+    @tf.function(input_signature=[tf.TensorSpec([SIDE, SIDE])])
     def reduce(mine):
-        return tf.raw_ops.CollectiveReduceV2(
+        total = tf.raw_ops.CollectiveReduceV2(
             input=mine,
             instance_key=9000,
             ordering_token=[],
@@ -148,27 +153,74 @@ def loop(tf, workers):
             group_key=77,
             communication_hint="ring",
         )
+        return tf.reduce_max(total)
 
-    mine = tf.ones([1024, 2048])
-    for number in range(100000):
-        try:
-            reduce(mine)
-        except tf.errors.OpError as error:
-            return {"failed": type(error).__name__, "message": error.message}
-        if number == 0:
-            print("looping", flush=True)
-    return {"failed": None}
+    concrete = reduce.get_concrete_function()
+
+    def run(number, manager=None):
+        function = manager.get_cancelable_function(concrete) if manager else concrete
+        return float(function(tf.fill([SIDE, SIDE], tf.constant(float(number)))))
+
+    return run
+
+
+def attempt(tf, run, *arguments):
+    try:
+        return {"value": run(*arguments)}
+    except tf.errors.OpError as error:
+        return {"failed": type(error).__name__, "message": error.message}
+
+
+def cancel(tf, run):
+    """Send, while the other worker does not take part, and be cancelled."""
+    from tensorflow.python.eager.cancellation import CancellationManager
+
+    manager, before = CancellationManager(), stats()["collective_pushes"]
+
+    def cancel_once_sent():
+        while stats()["collective_pushes"] == before:
+            time.sleep(0.001)
+        manager.start_cancel()
+
+    thread = threading.Thread(target=cancel_once_sent)
+    thread.start()
+    result = attempt(tf, run, 1000, manager)
+    thread.join()
+    return result
+
+
+def abort(tf):
+    """Abort this worker's collectives once the other one has sent something and waits."""
+    from tensorflow.python.eager import context
+
+    while stats()["waiting_tensors"] == 0:
+        time.sleep(0.001)
+    context.context().abort_collective_ops(tf.errors.ABORTED, "the test said so")
+    return True
+
+
+def loop(tf, run):
+    """Reductions until one fails."""
+    result = attempt(tf, run, 1)
+    print("looping", flush=True)
+    while "failed" not in result:
+        result = attempt(tf, run, 1)
+    return result
 
 
 def main():
     protocol, addresses, index = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
     tf = load(protocol)
     strategy = strategy_of(tf, protocol, addresses, index)
+    run = reduction(tf, len(addresses))
     print("joined", flush=True)
     answers = {
         "check": lambda: check(tf, strategy, index),
         "stats": stats,
-        "loop": lambda: loop(tf, len(addresses)),
+        "reduce": lambda: attempt(tf, run, index + 1),
+        "cancel": lambda: cancel(tf, run),
+        "abort": lambda: abort(tf),
+        "loop": lambda: loop(tf, run),
     }
     for line in sys.stdin:
         print(json.dumps(answers[line.strip()](), default=str), flush=True)

@@ -1,0 +1,1 @@
+"""What ``bench collective`` is made of."""

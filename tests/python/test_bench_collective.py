@@ -1,0 +1,35 @@
+"""farwrite bench collective: a small run end to end. Nothing here asserts a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_both_transports_reduce_in_turn(tmp_path: Path) -> None:
+    figures = tmp_path / "new" / "collective.json"
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "farwrite", "bench", "collective", "--megabytes", "1"),
+            *("--rounds", "2", "--steps", "2", "--json", str(figures)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    facts = json.loads(figures.read_text())
+    stock, ours = facts["rows"]
+    assert (stock["transport"], ours["transport"]) == ("grpc", "farwrite")
+    assert stock["of_grpc"] == 1
+    assert ours["rpcs"] == 0
+    # Each worker receives half a megabyte twice, and copies it where it belongs.
+    assert ours["copies"] == 4
+    assert ours["socket_bytes"] * 20 < stock["socket_bytes"]
+    assert stock["steps"] == ours["steps"] == 4
+    assert (
+        "all-reduce of 1 MiB between 2 workers (bytes 1048576, rounds 2, steps 2)" in ended.stdout
+    )
