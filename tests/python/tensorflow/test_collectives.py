@@ -15,6 +15,9 @@ import pytest
 from cluster import FARWRITE, PROGRAMS, QUIET, STOCK, free_ports
 from faults import balanced, eventually
 
+from farwrite.run.child import HOOK
+from farwrite.run.inside import MODE
+
 LARGEST = 1024 * 2048 * 8
 """Bytes of the largest tensor in programs/collectives.py."""
 
@@ -152,12 +155,18 @@ def test_a_stock_worker_among_them_gets_everything_by_grpc(
 def test_what_is_elsewhere_is_staged_and_without_room_pulled(
     tmp_path: Path, by_stock: list[Any]
 ) -> None:
+    """And an unmodified program under farwrite run takes part."""
     elsewhere = {"FARWRITE_TF_ALLOCATION": "off"}
     no_room = {**elsewhere, "FARWRITE_SEND_LIMIT": "4K"}
-    with workers(tmp_path, [FARWRITE, FARWRITE], elsewhere, no_room) as made:
+    hook = {MODE: "farwrite", "PYTHONPATH": os.pathsep.join([str(HOOK), QUIET["PYTHONPATH"]])}
+    with workers(tmp_path, [STOCK, FARWRITE], {**elsewhere, **hook}, no_room) as made:
         assert made.ask("check") == by_stock
         first, second = made.ask("stats")
         assert first["collective_staged"] > 0
         assert (first["pulls_no_memory"], second["collective_pulls"]) == (0, 0)
         assert first["collective_pulls"] == second["pulls_no_memory"] > 0
+        # A second strategy makes TensorFlow's server replace what carries collectives.
+        assert made.ask("train again") == [worker["training"] for worker in by_stock]
+        again = made.ask("stats", 0)[0]
+        assert again["collective_staged"] > first["collective_staged"]
         eventually(lambda: settled(made))

@@ -32,7 +32,7 @@ assert theirs.protocol == "grpc"
 
 collective = context.Context()
 collective.enable_collective_ops(theirs)
-assert collective._collective_ops_server_def.protocol == "grpc"
+assert collective._collective_ops_server_def.protocol == "grpc+farwrite"
 
 resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
 assert resolver.rpc_layer == "grpc"

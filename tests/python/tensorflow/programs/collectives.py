@@ -1,6 +1,6 @@
 """One worker of a MultiWorkerMirroredStrategy: collectives.py PROTOCOL ADDRESSES_JSON INDEX.
 
-Says "joined", then answers lines on stdin: "check", "stats", "reduce", "cancel",
+Says "joined", then answers lines on stdin: "check", "train again", "stats", "reduce", "cancel",
 "abort" and "loop".
 """
 
@@ -216,6 +216,7 @@ def main():
     print("joined", flush=True)
     answers = {
         "check": lambda: check(tf, strategy, index),
+        "train again": lambda: trained(tf, strategy_of(tf, protocol, addresses, index)),
         "stats": stats,
         "reduce": lambda: attempt(tf, run, index + 1),
         "cancel": lambda: cancel(tf, run),
