@@ -3,6 +3,12 @@
 #include <deque>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
+
+#include "shape_inference.h"
+#include "stats.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace farwrite::plugin {
 namespace {
@@ -19,6 +25,30 @@ std::string edge_name(std::string_view source, std::string_view target, std::str
   return name;
 }
 
+// How a graph sizes an edge, and the most bytes it then has.
+std::pair<Sizing, std::uint64_t> sized(const EdgeNote& note) {
+  if (note.dtype == tf::DT_INVALID) return {Sizing::kUnknown, 0};
+  if (!tf::DataTypeCanUseMemcpy(note.dtype)) return {Sizing::kDynamic, 0};
+  const auto bytes = [&note](const tf::PartialTensorShape& shape) {
+    return static_cast<std::uint64_t>(shape.num_elements()) *
+           static_cast<std::uint64_t>(tf::DataTypeSize(note.dtype));
+  };
+  if (note.shape.IsFullyDefined()) return {Sizing::kStatic, bytes(note.shape)};
+  if (note.pinned.IsFullyDefined()) return {Sizing::kStatic, bytes(note.pinned)};
+  if (note.bound.IsFullyDefined()) return {Sizing::kBounded, bytes(note.bound)};
+  return {note.shape_known ? Sizing::kDynamic : Sizing::kUnknown, 0};
+}
+
+bool breaks(const EdgeNote& note, const tf::TensorShape& shape) {
+  if (note.pinned.IsFullyDefined() && !note.pinned.IsCompatibleWith(shape)) return true;
+  if (!note.bound.IsFullyDefined()) return false;
+  if (note.bound.dims() != shape.dims()) return true;
+  for (int axis = 0; axis < shape.dims(); ++axis) {
+    if (shape.dim_size(axis) > note.bound.dim_size(axis)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Edge::add(const EdgeFacts& facts) {
@@ -32,10 +62,64 @@ void Edge::size_as(Sizing sizing, std::uint64_t max_bytes) {
   if (max_bytes > max_bytes_.load()) max_bytes_.store(max_bytes);
 }
 
-void Edge::went(Way way, tf::DataType, const tf::TensorShape&, std::uint64_t bytes) {
+void Edge::describe(const EdgeNote& note) {
+  add({note.ref, note.variable});
+  const auto [sizing, max_bytes] = sized(note);
+  if (sizing != Sizing::kUnknown) size_as(sizing, max_bytes);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  EdgeNote merged = note;
+  const EdgeNote& before = account_.note;
+  if (before.shape_known) {
+    merged.shape = note.shape_known ? join_shapes(before.shape, note.shape) : before.shape;
+    merged.shape_known = true;
+  }
+  if (note.producer.second.empty() && before.producer.first == note.producer.first) {
+    merged.producer = before.producer;
+  }
+  if (note.consumers.empty()) {
+    merged.consumers = before.consumers;
+    merged.more_consumers = before.more_consumers;
+  }
+  if (note.pinned.unknown_rank()) merged.pinned = before.pinned;
+  if (note.bound.unknown_rank()) merged.bound = before.bound;
+  account_.note = std::move(merged);
+}
+
+void Edge::explain(std::string why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  account_.why_copied = std::move(why);
+}
+
+EdgeAccount Edge::account() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return account_;
+}
+
+void Edge::went(Way way, tf::DataType dtype, const tf::TensorShape& shape, std::uint64_t bytes) {
   ways_[static_cast<std::size_t>(way)].fetch_add(1, std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   last_bytes_.store(bytes, std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // A dead tensor has no shape: it is an empty one of floats.
+  if (dtype == tf::DT_FLOAT && shape.dims() == 1 && shape.dim_size(0) == 0 &&
+      !account_.note.control) {
+    return;
+  }
+  if (account_.seen && (account_.last_dtype != dtype || account_.last_shape != shape)) {
+    account_.varied = true;
+  }
+  account_.seen = true;
+  account_.last_dtype = dtype;
+  account_.last_shape = shape;
+  if (!breaks(account_.note, shape)) return;
+  plugin::count(stats().broke_annotations);
+  if (account_.broke_annotation++ > 0) return;
+  LOG(WARNING) << "Farwrite: a tensor of shape " << shape.DebugString()
+               << " broke the annotation of " << name_ << ", "
+               << (account_.note.pinned.unknown_rank()
+                       ? "at most " + account_.note.bound.DebugString()
+                       : account_.note.pinned.DebugString())
+               << ". It is sent as one of unknown size; said once for each edge";
 }
 
 bool Edge::repeats(std::uint64_t bytes) const {

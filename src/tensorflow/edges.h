@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "edge_note.h"
 #include "tensorflow/core/framework/rendezvous.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.pb.h"
@@ -44,6 +45,18 @@ struct EdgeFacts {
   bool variable = false;  // the producer reads a variable
 };
 
+// What is known of an edge besides its counts.
+struct EdgeAccount {
+  EdgeNote note;  // empty where no graph named the edge
+  // Of the tensors that went: the last one, and whether any two differed.
+  bool seen = false;
+  tensorflow::DataType last_dtype = tensorflow::DT_INVALID;
+  tensorflow::TensorShape last_shape;
+  bool varied = false;
+  std::uint64_t broke_annotation = 0;  // tensors that are not what the user said
+  std::string why_copied;              // see Edge::explain
+};
+
 // Thread-safe.
 class Edge {
  public:
@@ -66,10 +79,17 @@ class Edge {
   // From a graph. An edge that two graphs size differently takes the larger of what they say.
   void size_as(Sizing sizing, std::uint64_t max_bytes);
 
+  // From a graph: facts, sizing and all else. What two graphs say differently is known of neither.
+  void describe(const EdgeNote& note);
+  // Why its tensors are copied, for people; else the way says it.
+  void explain(std::string why);
+  EdgeAccount account() const;
+
   // One tensor went this way.
   void went(Way way, tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
             std::uint64_t bytes);
   std::uint64_t count(Way way) const { return ways_[static_cast<std::size_t>(way)].load(); }
+  std::uint64_t bytes() const { return bytes_.load(); }
   // Whether memory for `bytes` waiting at the receiver will be used again: the graph says so, or as
   // many bytes went before.
   bool repeats(std::uint64_t bytes) const;
@@ -84,6 +104,8 @@ class Edge {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Way::kCount)> ways_{};
   std::atomic<std::uint64_t> last_bytes_{0};
   std::atomic<std::uint64_t> bytes_{0};
+  mutable std::mutex mutex_;
+  EdgeAccount account_;
 };
 
 // The parts of a full key: the edge's name, and which of its tensors.

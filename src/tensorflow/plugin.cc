@@ -4,8 +4,10 @@
 
 #include "abi.h"
 #include "arena_allocator.h"
+#include "edges_json.h"
 #include "farwrite/c_api.h"
 #include "fetch.h"
+#include "graph_analysis.h"
 #include "landing_zone.h"
 #include "receive.h"
 #include "runtime.h"
@@ -98,6 +100,37 @@ extern "C" FW_API const char* farwrite_tf_device_metrics(void) {
   static thread_local std::string text;
   text = farwrite::plugin::device_metrics();
   return text.c_str();
+}
+
+// The table of edges as JSON, valid until this thread's next call.
+extern "C" FW_API const char* farwrite_tf_edges_json(void) {
+  static thread_local std::string text;
+  text = farwrite::plugin::edges_json();
+  return text.c_str();
+}
+
+namespace {
+
+// Bytes, or the reason why not, valid until this thread's next call.
+int handed_out(absl::StatusOr<std::string> result, const char** data, std::uint64_t* size) {
+  static thread_local std::string text;
+  text = result.ok() ? *std::move(result) : std::string(result.status().message());
+  *data = text.data();
+  *size = text.size();
+  return result.ok() ? 0 : 1;
+}
+
+}  // namespace
+
+// Both take a GraphDef; see graph_analysis.h. They return 0, or 1 with the reason in `data`.
+extern "C" FW_API int farwrite_tf_lower_graph(const char* graph, std::uint64_t length,
+                                              const char** data, std::uint64_t* size) {
+  return handed_out(farwrite::plugin::lower_graph({graph, length}), data, size);
+}
+
+extern "C" FW_API int farwrite_tf_analyze_graph(const char* graph, std::uint64_t length,
+                                                const char** data, std::uint64_t* size) {
+  return handed_out(farwrite::plugin::analyze_graph({graph, length}), data, size);
 }
 
 extern "C" FW_API void farwrite_tf_reset_stats(void) { farwrite::plugin::reset_stats(); }

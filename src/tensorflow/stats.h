@@ -21,6 +21,7 @@ namespace farwrite::plugin {
   X(staged_foreign_memory)    /* copied: allocated outside registered memory */                \
   X(staged_unaligned)         /* copied: a slice the receiver could not use as it lies */      \
   X(snapshot_tensors)         /* of a ref variable, which may change while it is looked at */  \
+  X(broke_annotations)        /* tensors that are not of the shape that the user said */       \
   X(in_place_copies)          /* made for a kernel that writes into its input */    \
   X(copies)                   /* of tensor bytes, staging, snapshots and in-place together */  \
   X(bytes_pushed)             /* tensor bytes that crossed tasks by push */                    \

@@ -1,0 +1,52 @@
+// The kernel of `_Send`: TensorFlow's own, which also reads the note that its node carries.
+//
+// A worker that runs its part of a function sees no graph pass of it: the task that calls the
+// function partitions it, and the worker gets the part as a function of its own. It makes the
+// part's kernels, once, and that is where the sender learns of its edges.
+#include <memory>
+#include <string>
+
+#include "edge_marks.h"
+#include "edge_note.h"
+#include "edges.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/kernels/sendrecv_ops.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+// TensorFlow's own have 0.
+constexpr std::int32_t kPriority = 1;
+
+class SendKernel final : public tf::OpKernel {
+ public:
+  explicit SendKernel(tf::OpKernelConstruction* context)
+      : tf::OpKernel(context), own_(new tf::SendOp(context)) {
+    if (!context->status().ok() || !context->HasAttr(kNote)) return;
+    std::string bytes, source, target, tensor;
+    OP_REQUIRES_OK(context, context->GetAttr(kNote, &bytes));
+    OP_REQUIRES_OK(context, context->GetAttr("send_device", &source));
+    OP_REQUIRES_OK(context, context->GetAttr("recv_device", &target));
+    OP_REQUIRES_OK(context, context->GetAttr("tensor_name", &tensor));
+    const std::optional<EdgeNote> note = decode_note(bytes);
+    if (note) Edges::of_process().declare(source, target, tensor)->describe(*note);
+  }
+
+  void Compute(tf::OpKernelContext* context) override { own_->Compute(context); }
+
+  std::string TraceString(const tf::OpKernelContext& context, bool verbose) const override {
+    return own_->TraceString(context, verbose);
+  }
+
+ private:
+  const std::unique_ptr<tf::OpKernel> own_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_CPU).Priority(kPriority), SendKernel);
+REGISTER_KERNEL_BUILDER(
+    Name("_HostSend").Device(tf::DEVICE_CPU).HostMemory("tensor").Priority(kPriority), SendKernel);
+
+}  // namespace
+}  // namespace farwrite::plugin
