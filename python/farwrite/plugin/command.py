@@ -1,4 +1,4 @@
-"""The subcommand ``farwrite tensorflow``: build, info and clean."""
+"""The subcommand ``farwrite tensorflow``: build, info, clean and analyze."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import Error
-from farwrite.plugin import cache
+from farwrite.plugin import analyze, cache
 from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.compiler import find_compiler
 from farwrite.plugin.wheel import SUPPORTED, find_wheel, require_supported
@@ -21,7 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``tensorflow``."""
     parser = subparsers.add_parser(
         "tensorflow",
-        help="compile the TensorFlow plug-in, or show where it stands",
+        help="compile the TensorFlow plug-in, show where it stands, or analyze a graph",
         description="The TensorFlow plug-in is compiled once for the installed TensorFlow, on"
         " first use or here, and kept in a cache.",
     )
@@ -34,6 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     actions.add_parser("info", help="TensorFlow, plug-in, compiler and cache").set_defaults(
         run=run_info
     )
+    analyze.add_parser(actions)
     actions.add_parser("clean", help="delete the compiled plug-ins").set_defaults(run=run_clean)
 
 

@@ -54,6 +54,7 @@ class Stats(TypedDict):
     staged_foreign_memory: int
     staged_unaligned: int
     snapshot_tensors: int
+    broke_annotations: int
     in_place_copies: int
     copies: int
     bytes_pushed: int

@@ -29,6 +29,8 @@ _PAGE = """
     white-space: nowrap; }
   th { color: var(--quiet); font-weight: 600; }
   th:first-child, td:first-child { text-align: left; padding-left: 0; }
+  summary { cursor: pointer; color: var(--quiet); padding: 8px 0; }
+  .long { white-space: normal; min-width: 14em; overflow-wrap: anywhere; text-align: left; }
   code { font-size: 0.85em; overflow-wrap: anywhere; }"""
 
 
@@ -79,10 +81,23 @@ def charts(drawn: Sequence[str]) -> str:
     return f'<div class="charts">{"".join(drawn)}</div>'
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows; on a narrow screen the table scrolls by itself."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in headers)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows
-    )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], long: Sequence[int] = ()) -> str:
+    """Lay out rows; on a narrow screen the table scrolls by itself.
+
+    `long`: columns of running text, which are broken.
+    """
+    kinds = [' class="long"' if column in long else "" for column in range(len(headers))]
+
+    def row_of(tag: str, row: Sequence[str]) -> str:
+        drawn = (
+            f"<{tag}{kind}>{escape(text)}</{tag}>" for kind, text in zip(kinds, row, strict=True)
+        )
+        return f"<tr>{''.join(drawn)}</tr>"
+
+    head, body = row_of("th", headers), "".join(row_of("td", row) for row in rows)
+    return f'<div class="wide"><table>{head}{body}</table></div>'
+
+
+def folded(summary: str, part: str) -> str:
+    """Hide a part behind its summary until somebody opens it."""
+    return f"<details><summary>{escape(summary)}</summary>{part}</details>"

@@ -13,6 +13,7 @@ from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenie
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command
+from farwrite.run.page import html
 from farwrite.run.report import as_json, table
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def add_parser(subparsers: Subparsers) -> None:
         help="tensors in registered memory (unified, the default), or staged by a copy (off)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="also write a page with figures and edges there"
+    )
     trace.add_option(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
@@ -65,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     print("\n".join(table(runs)), file=sys.stdout if arguments.compare else sys.stderr, flush=True)
     if arguments.json is not None:
         _write(arguments.json, json.dumps(as_json(command, runs), indent=2) + "\n")
+    if arguments.report is not None:
+        _write(arguments.report, html(command, runs))
     return runs[-1].exit_status
 
 

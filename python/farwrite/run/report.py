@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
+from farwrite.plugin.edges import Edge, merge
 from farwrite.run.child import Run
 from farwrite.units import format_size
 
@@ -25,8 +26,14 @@ _REASONS = {
     "staged_foreign_memory": "staged: allocated outside registered memory",
     "staged_unaligned": "staged: slice the receiver could not use as it lies",
     "arena_refusals": "allocations that fell back to malloc",
+    "broke_annotations": "tensor not of the shape that the program said",
     "dropped_dead_peer": "sent to a peer that had gone",
 }
+
+
+def edges_of(run: Run) -> list[Edge]:
+    """Make one table of the edges that the processes know."""
+    return merge([cast("list[Edge]", process["edges"]) for process in run.processes])
 
 
 def counters(run: Run) -> Counter[str]:
@@ -91,6 +98,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "peak_memory": _peak(run),
         "counters": dict(counters(run)),
         "fallbacks": fallbacks(run),
+        "edges": edges_of(run),
         "processes": list(run.processes),
     }
 
@@ -98,7 +106,7 @@ def _run_json(run: Run) -> dict[str, Any]:
 def table(runs: Sequence[Run]) -> Iterator[str]:
     """Lay the runs out for people, line by line: one column for each."""
     yield ""
-    for name, cells in _rows(runs):
+    for name, cells in rows(runs):
         yield f"  {name:<34}" + "".join(f"{cell:>16}" for cell in cells)
     for run in runs:
         lines = fallbacks(run)
@@ -112,7 +120,8 @@ def table(runs: Sequence[Run]) -> Iterator[str]:
         yield from _agreement(runs[0].output, runs[1].output)
 
 
-def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
+def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the figures' names, each with one cell for each run; the first names the runs."""
     totals = [counters(run) for run in runs]
     # The plug-in counts, so of a stock run only what the kernel saw is known.
     counted = [any(process["loaded"] for process in run.processes) for run in runs]

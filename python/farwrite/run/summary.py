@@ -25,7 +25,9 @@ from farwrite.run.meter import METER, peak_memory, wall_seconds
 VARIABLE = "FARWRITE_TF_SUMMARY"
 PERIOD_SECONDS = 0.05
 TRACE_PERIODS = 20
-"""A trace is long: it is written this many times less often."""
+"""A trace is long: it is written this many times less often, and so are the edges."""
+MAX_EDGES = 500
+"""A program of eager copies has very many."""
 
 
 class Summary(TypedDict):
@@ -45,6 +47,9 @@ class Summary(TypedDict):
     stats: dict[str, Any]
     """As `farwrite.tensorflow.stats` gives it; empty without the plug-in."""
     description: dict[str, Any]
+    edges: list[dict[str, Any]]
+    """As `farwrite.tensorflow.edges` gives them: those with the most bytes."""
+    edges_left_out: int
 
 
 class Writer:
@@ -56,6 +61,8 @@ class Writer:
         self.reason = ""
         self.stats: Callable[[], Any] | None = None
         self.describe: Callable[[], Any] | None = None
+        self.edges: Callable[[], Any] | None = None
+        self._known_edges: list[dict[str, Any]] = []
 
     def summary(self) -> Summary:
         """Take stock now."""
@@ -71,12 +78,16 @@ class Writer:
             "reason": self.reason,
             "stats": dict(self.stats()) if self.stats else {},
             "description": dict(self.describe()) if self.describe else {},
+            "edges": self._known_edges[:MAX_EDGES],
+            "edges_left_out": max(0, len(self._known_edges) - MAX_EDGES),
         }
 
-    def write(self) -> None:
+    def write(self, *, look_at_edges: bool = True) -> None:
         """Replace the file. A program that ends must not fail for it."""
         target = f"{self._file}.{os.getpid()}.json"
         with self._lock, contextlib.suppress(OSError):
+            if look_at_edges and self.edges:
+                self._known_edges = self.edges()
             Path(f"{target}.part").write_text(json.dumps(self.summary()))
             os.replace(f"{target}.part", target)
 
@@ -97,7 +108,7 @@ class Writer:
         stop = threading.Event()
         for period in itertools.count(1):
             stop.wait(PERIOD_SECONDS)
-            self.write()
+            self.write(look_at_edges=period % TRACE_PERIODS == 0)
             if period % TRACE_PERIODS == 0:
                 with contextlib.suppress(Error):
                     _farwrite.write_trace()

@@ -17,12 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from farwrite.errors import FailedPrecondition
+from farwrite.errors import FailedPrecondition, InvalidArgument
 from farwrite.metrics import serve_from_environment
+from farwrite.plugin import edges as edge_tables
 from farwrite.plugin.build import ensure_built
+from farwrite.plugin.edges import Edge, parse_edges
 from farwrite.plugin.stats import Arena, Description, Link, Stats, parse_stats, prometheus_text
 from farwrite.run.meter import METER
 from farwrite.run.summary import writer
+from farwrite.tensorflow.annotations import bound_shape, pin_shape
 
 tf: Any = importlib.import_module("tensorflow")
 
@@ -31,9 +34,16 @@ __all__ = [
     "PROTOCOL",
     "Arena",
     "Description",
+    "Edge",
     "Link",
     "Stats",
+    "analyze_graph",
+    "bound_shape",
     "describe",
+    "edges",
+    "edges_table",
+    "lower_graph",
+    "pin_shape",
     "prometheus",
     "reset_stats",
     "socket_bytes",
@@ -48,6 +58,7 @@ def _load(path: Path) -> ctypes.CDLL:
     tf.load_library(str(path))
     library = ctypes.CDLL(str(path))  # the same one, already loaded
     library.farwrite_tf_stats_json.restype = ctypes.c_char_p
+    library.farwrite_tf_edges_json.restype = ctypes.c_char_p
     library.farwrite_tf_describe_json.restype = ctypes.c_char_p
     library.farwrite_tf_device_metrics.restype = ctypes.c_char_p
     library.farwrite_tf_reset_stats.restype = None
@@ -76,8 +87,46 @@ def describe() -> Description:
     return cast("Description", {"tensorflow_version": tf.__version__, **told})
 
 
+def edges() -> list[Edge]:
+    """Return what this process knows of the edges between tasks, those with the most bytes first.
+
+    Counts are since the plug-in was loaded. The sender of a tensor counts it.
+    """
+    return parse_edges(_text(_library.farwrite_tf_edges_json))
+
+
+def edges_table() -> str:
+    """Return `edges` as a table for people."""
+    return edge_tables.edges_table(edges())
+
+
+def lower_graph(graph: bytes) -> bytes:
+    """Return a serialized GraphDef with its calls inlined and its branches and loops lowered.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no GraphDef, or has ops that are not registered.
+    """
+    return _graph_call(_library.farwrite_tf_lower_graph, graph)
+
+
+def analyze_graph(graph: bytes) -> list[Edge]:
+    """Return the edges between tasks of a lowered GraphDef whose nodes all have devices.
+
+    Raises
+    ------
+    InvalidArgument
+        As `lower_graph`.
+    """
+    return parse_edges(_graph_call(_library.farwrite_tf_analyze_graph, graph).decode())
+
+
 def reset_stats() -> None:
-    """Set the counters to zero; what is there now (`waiting_tensors`, `arena`, ...) stays."""
+    """Set the counters to zero; what is there now (`waiting_tensors`, `arena`, ...) stays.
+
+    So do the counts of `edges`.
+    """
     _library.farwrite_tf_reset_stats()
 
 
@@ -87,6 +136,15 @@ def socket_bytes() -> int:
     A socket that was closed counts with what the latest call saw of it.
     """
     return sum(METER.look())
+
+
+def _graph_call(function: Callable[..., int], graph: bytes) -> bytes:
+    data, size = ctypes.c_void_p(), ctypes.c_uint64()
+    failed = function(graph, ctypes.c_uint64(len(graph)), ctypes.byref(data), ctypes.byref(size))
+    result = ctypes.string_at(data.value or 0, size.value)
+    if failed:
+        raise InvalidArgument(f"TensorFlow cannot read the graph: {result.decode()}")
+    return result
 
 
 def _text(function: Callable[[], bytes]) -> str:
@@ -108,4 +166,4 @@ _metrics = _Metrics()
 serve_from_environment(_metrics)
 
 if (_summary := writer()) is not None:
-    _summary.stats, _summary.describe = stats, describe
+    _summary.stats, _summary.describe, _summary.edges = stats, describe, edges

@@ -82,11 +82,14 @@ class Task:
         assert line.strip() == "up", f"the task did not start:\n{self.log.read_text()[-3000:]}"
 
     def stats(self) -> dict[str, Any]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write("stats\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        answer: dict[str, Any] = self.ask("stats")
         return answer
+
+    def ask(self, what: str) -> Any:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

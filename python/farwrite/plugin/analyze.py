@@ -1,0 +1,188 @@
+"""``farwrite tensorflow analyze``: the edges between tasks of a saved graph, without running it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
+from farwrite.plugin.edges import Edge, edges_table, sums, task_of
+from farwrite.units import format_size
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+SHOWN_NODES = 8
+
+
+def add_parser(actions: Subparsers) -> None:
+    """Add the action ``analyze``."""
+    parser = actions.add_parser(
+        "analyze",
+        help="the edges between tasks of a saved graph, and how they are sized",
+        description="Print what TensorFlow infers of the tensors that a saved graph sends between"
+        " tasks. The graph is not run.",
+    )
+    parser.add_argument(
+        "model",
+        type=Path,
+        metavar="MODEL_OR_GRAPH",
+        help="a SavedModel's folder, a MetaGraph (.meta) or a GraphDef (.pb, .pbtxt)",
+    )
+    parser.add_argument(
+        "--place",
+        action="append",
+        default=[],
+        type=_placement,
+        metavar="REGEX=DEVICE",
+        help="place the nodes whose whole names match, as 'dense.*=/job:ps/task:0'; whatever their"
+        " device was, and the first match counts",
+    )
+    parser.add_argument(
+        "--default-device", metavar="DEVICE", help="place the nodes there that have no device"
+    )
+    parser.add_argument(
+        "--fetch",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="look only at what a step that fetches this node runs (default: the signature's"
+        " outputs, or the whole graph)",
+    )
+    parser.add_argument(
+        "--signature",
+        default="serving_default",
+        metavar="NAME",
+        help="of a SavedModel (default: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the edges there")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    edges = analyze(
+        arguments.model,
+        place=arguments.place,
+        default_device=arguments.default_device,
+        fetch=arguments.fetch,
+        signature=arguments.signature,
+    )
+    print(edges_table(edges))
+    print()
+    for sizing, count, size in sums(edges):
+        known = f", {format_size(size)} a step" if sizing in ("static", "bounded") else ""
+        at_most = " at most" if sizing == "bounded" else ""
+        print(f"{sizing:<8} {count:>6} edge{'' if count == 1 else 's'}{known}{at_most}")
+    if arguments.json is not None:
+        try:
+            arguments.json.write_text(json.dumps(edges, indent=2) + "\n")
+        except OSError as error:
+            raise PermissionDenied(
+                f"farwrite tensorflow analyze: cannot write {arguments.json}: {error.strerror}"
+            ) from error
+    return 0
+
+
+def analyze(
+    model: Path,
+    *,
+    place: Sequence[tuple[re.Pattern[str], str]] = (),
+    default_device: str | None = None,
+    fetch: Sequence[str] = (),
+    signature: str = "serving_default",
+) -> list[Edge]:
+    """Return the edges between tasks of a saved graph.
+
+    Raises
+    ------
+    NotFound, InvalidArgument
+        If `model`, a fetched node or the signature is missing, or `model` is no graph.
+    FailedPrecondition
+        If a node has no device, or all nodes are in one task.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
+    import farwrite.tensorflow as plugin
+    from farwrite.plugin import saved_graph
+
+    graph = saved_graph.load(model, fetch, signature)
+    graph = saved_graph.parse(plugin.lower_graph(graph.SerializeToString()))
+    _place(graph, place, default_device)
+    tasks = {task_of(node.device) for node in graph.node}
+    if len(tasks) < 2:
+        raise FailedPrecondition(
+            f"farwrite tensorflow analyze: all {len(graph.node)} nodes of {model} are in one task,"
+            f" {', '.join(tasks)}, so no edge crosses tasks; place some with --place REGEX=DEVICE"
+        )
+    return plugin.analyze_graph(graph.SerializeToString())
+
+
+def _placement(text: str) -> tuple[re.Pattern[str], str]:
+    pattern, equals, device = text.rpartition("=")
+    if not equals or not pattern:
+        raise argparse.ArgumentTypeError(f"{text!r} is not REGEX=DEVICE")
+    try:
+        return re.compile(pattern), _device(device)
+    except (re.error, InvalidArgument) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def _device(text: str) -> str:
+    """Complete a device's name: "/job:ps/task:0" names its first CPU."""
+    found = re.fullmatch(
+        r"/job:([a-zA-Z]\w*)(?:/replica:(\d+))?(?:/task:(\d+))?(?:/(?:device:)?([a-zA-Z]+):(\d+))?",
+        text,
+    )
+    if found is None:
+        raise InvalidArgument(
+            f"farwrite tensorflow analyze: {text!r} is no device of a task;"
+            " write /job:NAME/task:NUMBER"
+        )
+    job, replica, task, kind, number = found.groups()
+    device = f"{(kind or 'CPU').upper()}:{number or 0}"
+    return f"/job:{job}/replica:{replica or 0}/task:{task or 0}/device:{device}"
+
+
+def _place(
+    graph: Any, place: Sequence[tuple[re.Pattern[str], str]], default_device: str | None
+) -> None:
+    nodes = {node.name: node for node in graph.node}
+    for node in graph.node:
+        matching = (device for pattern, device in place if pattern.fullmatch(node.name))
+        node.device = next(matching, node.device)
+    found = {name: _decided(node, nodes) or default_device for name, node in nodes.items()}
+    unplaced = [name for name, device in found.items() if not device]
+    if unplaced:
+        names = ", ".join(unplaced[:SHOWN_NODES])
+        raise FailedPrecondition(
+            f"farwrite tensorflow analyze: {len(unplaced)} of {len(nodes)} nodes have no"
+            f" device: {names}{', ...' if len(unplaced) > SHOWN_NODES else ''}; place them with"
+            " --place REGEX=DEVICE or --default-device DEVICE"
+        )
+    for name, device in found.items():
+        nodes[name].device = _device(device or "")
+
+
+def _decided(node: Any, nodes: Mapping[str, Any]) -> str:
+    """Return the device of `node`, or of the node that it has to be with; else nothing."""
+    seen = set()
+    while not node.device and node.name not in seen:
+        seen.add(node.name)
+        node = nodes.get(_leader(node), node)
+    device: str = node.device
+    return device
+
+
+def _leader(node: Any) -> str:
+    for place in node.attr["_class"].list.s if "_class" in node.attr else ():
+        if place.startswith(b"loc:@"):
+            name: str = place.removeprefix(b"loc:@").decode()
+            return name
+    # What uses a variable is where the variable is. An Identity costs nothing where its input is.
+    follows = node.op == "Identity" or "VariableOp" in node.op or node.op.startswith("Resource")
+    return node.input[0].split(":", 1)[0] if follows and node.input else ""

@@ -1,0 +1,53 @@
+"""``farwrite run --report``: the figures of a run, and its edges, as a page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from farwrite.plugin.edges import HEADERS, Edge, cells
+from farwrite.report import page
+from farwrite.run.child import Run
+from farwrite.run.report import edges_of, fallbacks, rows
+
+SHOWN = 25
+"""Edges above the fold."""
+_LONG = tuple(HEADERS.index(name) for name in ("tensor", "consumer", "ways", "why"))
+
+
+def html(command: Sequence[str], runs: Sequence[Run]) -> str:
+    """Make the page."""
+    return page.page(f"farwrite run -- {shlex.join(command)}", list(_parts(runs)))
+
+
+def _parts(runs: Sequence[Run]) -> Iterator[str]:
+    (_, names), *figures = rows(runs)
+    yield page.table(("", *names), [(name, *texts) for name, texts in figures])
+    for run in runs:
+        if run.transport != "farwrite":
+            continue
+        yield page.heading("Fallbacks, and why")
+        lines = fallbacks(run)
+        yield page.bullets(lines) if lines else page.paragraph("None.")
+        yield page.heading("Edges between tasks")
+        yield from _edges(edges_of(run))
+        left_out = sum(process["edges_left_out"] for process in run.processes)
+        if left_out:
+            yield page.paragraph(f"{left_out:,} more edges, with fewer bytes, were left out.", True)
+
+
+def _edges(edges: Sequence[Edge]) -> Iterator[str]:
+    if not edges:
+        yield page.paragraph("None is known.")
+        return
+    yield page.paragraph(
+        "Those that moved most bytes first. Static: TensorFlow infers the whole shape, or the"
+        " program pins it; bounded: the program says the largest; dynamic: neither; observed: no"
+        " graph names the edge, as with eager copies.",
+        quiet=True,
+    )
+    drawn = [cells(edge) for edge in edges]
+    yield page.table(HEADERS, drawn[:SHOWN], long=_LONG)
+    if len(drawn) > SHOWN:
+        rest = page.table(HEADERS, drawn[SHOWN:], long=_LONG)
+        yield page.folded(f"{len(drawn) - SHOWN} more edges", rest)

@@ -1,0 +1,83 @@
+"""What a program may say of a tensor's shape where TensorFlow cannot infer it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from farwrite.errors import InvalidArgument
+
+tf: Any = importlib.import_module("tensorflow")
+
+Tensor = TypeVar("Tensor")
+
+# Attributes of the op, with the output's number behind them, which src/tensorflow/edge_note.h
+# names. An op that TensorFlow's optimizer replaces loses them; the plug-in remembers its name.
+PINNED = "_farwrite_pin_shape_"
+BOUND = "_farwrite_max_shape_"
+
+
+def pin_shape(tensor: Tensor, shape: Iterable[int]) -> Tensor:
+    """Say that `tensor` has `shape` in every step; returns `tensor`.
+
+    For tensors of a graph or a `tf.function` that go to another task. A tensor of another shape is
+    sent all the same, as one of unknown size, and counted in `stats()["broke_annotations"]` and in
+    `edges()`. Eager tensors have no graph: for them it does nothing.
+
+    Raises
+    ------
+    InvalidArgument
+        If `shape` has an unknown size, or cannot be the tensor's as TensorFlow infers it.
+    """
+    sizes = _sizes("pin_shape", shape)
+    if tf.is_symbolic_tensor(tensor) and not _shape(tensor).is_compatible_with(sizes):
+        raise InvalidArgument(f"pin_shape: {_named(tensor)} cannot have the shape {sizes}")
+    return _annotate("pin_shape", PINNED, tensor, sizes)
+
+
+def bound_shape(tensor: Tensor, max_shape: Iterable[int]) -> Tensor:
+    """Say that `tensor` is in no dimension larger than `max_shape`; returns `tensor`.
+
+    Otherwise like `pin_shape`.
+    """
+    sizes = _sizes("bound_shape", max_shape)
+    if tf.is_symbolic_tensor(tensor):
+        known = _shape(tensor)
+        if known.rank is not None and (
+            known.rank != len(sizes)
+            or any(
+                size is not None and size > limit
+                for size, limit in zip(known.as_list(), sizes, strict=True)
+            )
+        ):
+            raise InvalidArgument(f"bound_shape: {_named(tensor)} does not fit into {sizes}")
+    return _annotate("bound_shape", BOUND, tensor, sizes)
+
+
+def _sizes(function: str, shape: Iterable[int]) -> list[int]:
+    sizes = list(shape)
+    if any(isinstance(size, bool) or not hasattr(size, "__index__") for size in sizes):
+        raise InvalidArgument(f"{function}: {sizes} is no shape: every size must be a number")
+    sizes = [size.__index__() for size in sizes]
+    if any(size < 0 for size in sizes):
+        raise InvalidArgument(f"{function}: {sizes} has a negative size")
+    return sizes
+
+
+def _annotate(function: str, attribute: str, tensor: Tensor, sizes: list[int]) -> Tensor:
+    if not tf.is_tensor(tensor):
+        raise InvalidArgument(f"{function}: {tensor!r} is no tensor")
+    if tf.is_symbolic_tensor(tensor):
+        graph_tensor: Any = tensor
+        value = tf.compat.v1.AttrValue(shape=tf.TensorShape(sizes).as_proto())
+        graph_tensor.op._set_attr(f"{attribute}{graph_tensor.value_index}", value)
+    return tensor
+
+
+def _shape(tensor: Any) -> Any:
+    return tensor.shape
+
+
+def _named(tensor: Any) -> str:
+    return f"{tensor.name}, inferred as {tensor.shape},"
