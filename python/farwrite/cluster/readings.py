@@ -27,6 +27,9 @@ class Readings:
     """`farwrite.tensorflow.stats()`'s numbers; None in a process without the plug-in."""
     fabrics: tuple[str, ...]
     """Over which Farwrite reaches the other tasks."""
+    registered: int = 0
+    """Bytes of registered memory in use, and at most so far; 0 without the plug-in."""
+    registered_peak: int = 0
 
 
 def read(task: str, memory: bool = False) -> Readings:
@@ -41,7 +44,7 @@ def read(task: str, memory: bool = False) -> Readings:
     """
     sockets = socket_bytes()
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    counters, fabrics = _plugin()
+    counters, arena, fabrics = _plugin()
     return Readings(
         task=task,
         socket_sent=sockets.sent,
@@ -50,19 +53,22 @@ def read(task: str, memory: bool = False) -> Readings:
         peak_rss=_kilobytes("/proc/self/status", "VmHWM:"),
         pss=_kilobytes("/proc/self/smaps_rollup", "Pss:") if memory else 0,
         counters=counters,
+        registered=arena.get("used", 0),
+        registered_peak=arena.get("peak_used", 0),
         fabrics=fabrics,
     )
 
 
-def _plugin() -> tuple[dict[str, int] | None, tuple[str, ...]]:
+def _plugin() -> tuple[dict[str, int] | None, dict[str, int], tuple[str, ...]]:
     plugin: Any = sys.modules.get("farwrite.tensorflow")
     if plugin is None:
-        return None, ()
+        return None, {}, ()
     stats: dict[str, Any] = dict(plugin.stats())
     counters = {name: value for name, value in stats.items() if isinstance(value, int)}
     counters["registrations"] = int(stats["arena"]["segments"])
     links = stats.get("links", [])
-    return counters, tuple(sorted({str(link.get("fabric", "")) for link in links} - {""}))
+    arena: dict[str, int] = stats.get("arena", {})
+    return counters, arena, tuple(sorted({str(link.get("fabric", "")) for link in links} - {""}))
 
 
 def _kilobytes(path: str, name: str) -> int:

@@ -39,18 +39,18 @@ def load() -> Digits:
     return Digits(images[test:], labels[test:], images[:test], labels[:test])
 
 
-def batches(digits: Digits, count: int) -> npt.NDArray[np.int32]:
+def batches(digits: Digits, count: int, size: int = BATCH) -> npt.NDArray[np.int32]:
     """Choose the images of `count` batches: every epoch in a new order, always the same one.
 
     Returns
     -------
     array
-        Indices of training images, of shape (count, `BATCH`).
+        Indices of training images, of shape (count, `size`).
     """
     images = len(digits.train_images)
-    whole = images // BATCH
+    whole = images // size
     epochs = [
-        np.random.default_rng((SEED, epoch)).permutation(images)[: whole * BATCH]
+        np.random.default_rng((SEED, epoch)).permutation(images)[: whole * size]
         for epoch in range(-(-count // whole))
     ]
-    return np.concatenate(epochs).reshape(-1, BATCH)[:count].astype(np.int32)
+    return np.concatenate(epochs).reshape(-1, size)[:count].astype(np.int32)

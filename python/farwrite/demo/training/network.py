@@ -45,7 +45,8 @@ class Trainer:
         self._job = job
         self._digits = digits
         self._total = job.steps + job.warm_up
-        self._batches = batches(digits, self._total * (WORKERS if job.synchronous else 1))
+        count = self._total * (WORKERS if job.synchronous else 1)
+        self._batches = batches(digits, count, job.batch)
         self.variables = [tf.Variable(value) for value in initial_weights(job.model)]
 
     def step(self) -> Callable[[Any], Any]:

@@ -66,6 +66,8 @@ class Job:
     """Both workers take a batch each, and the mean of their gradients is applied once a step.
     Repeats bit for bit. Otherwise each worker goes ahead on its own, as parameter servers do."""
 
+    batch: int = BATCH
+
     @property
     def tensor_bytes_per_step(self) -> int:
         """Bytes of tensors that cross tasks: parameters read, and gradients sent back."""
