@@ -138,9 +138,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--allocation", "FARWRITE_TF_ALLOCATION", (Place.PLUGIN, Place.CLI), Kind.CHOICE,
         "unified",
-        "unified: large tensors are allocated in registered memory. off: they are staged by one"
-        " copy.",
-        ("unified", "off"),
+        "unified: large tensors are allocated in registered memory. traced: those are whose"
+        " operations were seen to make tensors that are sent. off: they are staged by one copy.",
+        ("unified", "traced", "off"),
+    ),
+    Option(
+        "", "FARWRITE_TF_TRACING", (Place.PLUGIN,), Kind.CHOICE, "auto",
+        "always: with traced, tracing never ends. For measuring what it costs.",
+        ("auto", "always"),
     ),
     Option(
         "", "FARWRITE_TF_LANDING", (Place.PLUGIN,), Kind.SWITCH, True,

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "allocation_sites.h"
 #include "stats.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/allocator_registry.h"
@@ -20,7 +21,7 @@ namespace tf = ::tensorflow;
 constexpr int kPriority = 1000;  // TensorFlow's own are at most 200
 constexpr std::size_t kMaxDevices = 8;
 
-enum class Policy { kUnified, kOff, kLate };
+enum class Policy { kUnified, kTraced, kOff, kLate };
 std::atomic<Policy> policy_now{Policy::kOff};
 
 // Devices that blocks may lie in: this process' own, and before it those of the processes it was
@@ -37,25 +38,41 @@ fw_device* owner_of(const void* block) {
   return nullptr;
 }
 
-class Unified final : public tf::Allocator {
+void* plain_block(std::size_t alignment, std::size_t bytes) {
+  return tf::port::AlignedMalloc(bytes, static_cast<std::align_val_t>(alignment));
+}
+
+class RegisteredFirst final : public tf::Allocator {
  public:
+  // Without `sites` every large block is registered memory.
+  explicit RegisteredFirst(AllocationSites* sites) : sites_(sites) {}
+
   std::string Name() override { return "farwrite_cpu"; }
 
   void* AllocateRaw(std::size_t alignment, std::size_t bytes) override {
-    if (bytes > ArenaAllocator::kThreshold && alignment <= kAllocatorAlignment) {
-      fw_device* const device = current.load(std::memory_order_acquire);
-      if (device != nullptr) {
-        void* const block = fw_device_allocate(device, bytes);
-        if (block != nullptr) return block;
-        count(stats().arena_refusals);
+    fw_device* const device = bytes > ArenaAllocator::kThreshold && alignment <= kAllocatorAlignment
+                                  ? current.load(std::memory_order_acquire)
+                                  : nullptr;
+    if (device == nullptr) return plain_block(alignment, bytes);
+    AllocationSites::Site site = AllocationSites::kUnknown;
+    if (sites_ != nullptr) {
+      site = sites_->current();
+      if (!sites_->sent(site)) {
+        void* const block = plain_block(alignment, bytes);
+        sites_->remember(block, site);
+        return block;
       }
     }
-    return tf::port::AlignedMalloc(bytes, static_cast<std::align_val_t>(alignment));
+    void* const block = fw_device_allocate(device, bytes);
+    if (block != nullptr) return block;
+    count(stats().arena_refusals);
+    return plain_block(alignment, bytes);
   }
 
   void DeallocateRaw(void* block) override {
     fw_device* const device = owner_of(block);
     if (device == nullptr) {
+      if (sites_ != nullptr) sites_->forget(block);  // first: the address is somebody else's then
       tf::port::AlignedFree(block);
     } else {
       fw_device_deallocate(device, block);
@@ -65,6 +82,9 @@ class Unified final : public tf::Allocator {
   tf::AllocatorMemoryType GetMemoryType() const override {
     return tf::AllocatorMemoryType::kHostPageable;
   }
+
+ private:
+  AllocationSites* const sites_;
 };
 
 // What pools that ask for whole regions get: as TensorFlow's own does, plain memory.
@@ -73,8 +93,7 @@ class PlainRegions final : public tf::SubAllocator {
   PlainRegions() : tf::SubAllocator({}, {}) {}
   void* Alloc(std::size_t alignment, std::size_t bytes, std::size_t* received) override {
     *received = bytes;
-    if (bytes == 0) return nullptr;
-    return tf::port::AlignedMalloc(bytes, static_cast<std::align_val_t>(alignment));
+    return bytes == 0 ? nullptr : plain_block(alignment, bytes);
   }
   void Free(void* region, std::size_t bytes) override {
     if (bytes > 0) tf::port::AlignedFree(region);
@@ -87,7 +106,10 @@ class PlainRegions final : public tf::SubAllocator {
 
 class Factory final : public tsl::AllocatorFactory {
  public:
-  tf::Allocator* CreateAllocator() override { return new Unified; }
+  tf::Allocator* CreateAllocator() override {
+    const bool traced = policy_now.load() == Policy::kTraced;
+    return new RegisteredFirst(traced ? &AllocationSites::of_process() : nullptr);
+  }
   tf::SubAllocator* CreateSubAllocator(int) override { return new PlainRegions; }
 };
 
@@ -107,9 +129,12 @@ template struct ReadFlag<&tsl::AllocatorFactoryRegistry::first_alloc_made_>;
 void ArenaAllocator::install() {
   const char* const wanted = std::getenv("FARWRITE_TF_ALLOCATION");
   if (wanted != nullptr && std::strcmp(wanted, "off") == 0) return;
-  if (wanted != nullptr && wanted[0] != '\0' && std::strcmp(wanted, "unified") != 0) {
+  Policy policy = Policy::kUnified;
+  if (wanted != nullptr && std::strcmp(wanted, "traced") == 0) {
+    policy = Policy::kTraced;
+  } else if (wanted != nullptr && wanted[0] != '\0' && std::strcmp(wanted, "unified") != 0) {
     LOG(WARNING) << "Farwrite: FARWRITE_TF_ALLOCATION=" << wanted
-                 << " is not known; say unified or off. Taking unified.";
+                 << " is not known; say unified, traced or off. Taking unified.";
   }
   tsl::AllocatorFactoryRegistry& registry = *tsl::AllocatorFactoryRegistry::singleton();
   if (AllocationSeen(registry)) {
@@ -119,8 +144,8 @@ void ArenaAllocator::install() {
                     "makes a tensor";
     return;
   }
+  policy_now = policy;  // first: the factory asks for it
   registry.Register(__FILE__, __LINE__, "farwrite", kPriority, new Factory);
-  policy_now = Policy::kUnified;
 }
 
 void ArenaAllocator::use(fw_device* device) {
@@ -128,15 +153,23 @@ void ArenaAllocator::use(fw_device* device) {
     fw_device* empty = nullptr;
     if (slot.compare_exchange_strong(empty, device)) {
       current.store(device, std::memory_order_release);
+      if (traced()) AllocationSites::of_process().trace();
       return;
     }
   }
+}
+
+bool ArenaAllocator::traced() {
+  return policy_now.load(std::memory_order_relaxed) == Policy::kTraced &&
+         current.load(std::memory_order_relaxed) != nullptr;
 }
 
 std::string ArenaAllocator::policy() {
   switch (policy_now.load()) {
     case Policy::kUnified:
       return "unified";
+    case Policy::kTraced:
+      return "traced";
     case Policy::kOff:
       return "off";
     case Policy::kLate:
@@ -149,6 +182,8 @@ std::string ArenaAllocator::reason() {
   switch (policy_now.load()) {
     case Policy::kUnified:
       return "large tensors are allocated in registered memory";
+    case Policy::kTraced:
+      return "large tensors that are sent are allocated in registered memory, once traced";
     case Policy::kOff:
       return "FARWRITE_TF_ALLOCATION=off";
     case Policy::kLate:

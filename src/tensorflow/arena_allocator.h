@@ -1,6 +1,7 @@
 // ArenaAllocator: TensorFlow's CPU allocator, whose large blocks lie in registered memory, so that
 // they can be lent as they are (the zero-copy dataflow paper: communication and computation share
-// one allocator; policy `unified`).
+// one allocator; policy `unified`). Policy `traced` puts only those blocks there whose allocation
+// sites are known to make tensors that are sent; see allocation_sites.h.
 //
 // Before the first server opens a device, in a forked child, and when registered memory is full,
 // every block comes from malloc, and a tensor in it is staged by one copy if it is sent.
@@ -23,7 +24,9 @@ class ArenaAllocator {
   static void install();
   // Large blocks come from this device from now on.
   static void use(fw_device* device);
-  // "unified", "off" or "late", and why.
+  // Whether the policy is `traced`, and there is a device.
+  static bool traced();
+  // "unified", "traced", "off" or "late", and why.
   static std::string policy();
   static std::string reason();
 };

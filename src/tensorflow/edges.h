@@ -36,6 +36,7 @@ enum class Way : std::uint8_t {
   kSerialized,
   kPull,
   kLoopback,
+  kLentAgain,  // the copy that was made of the same memory before
   kCount,
 };
 

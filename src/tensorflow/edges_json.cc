@@ -45,6 +45,8 @@ const char* name_of(Way way) {
       return "pull";
     case Way::kLoopback:
       return "loopback";
+    case Way::kLentAgain:
+      return "lent_again";
     case Way::kCount:
       break;
   }

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <string>
 
+#include "arena_allocator.h"
 #include "receive.h"
+#include "staged_copies.h"
 #include "stats.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/register_types.h"
@@ -69,6 +71,8 @@ class InPlaceKernel final : public tf::OpKernel {
         count(stats().copies);
         count(stats().bytes_copied, x.TotalBytes());
         x = own;
+      } else if (ArenaAllocator::traced()) {
+        StagedCopies::of_process().will_change(x);
       }
       write(rows, v, &x);
     }

@@ -3,8 +3,10 @@
 #include <cstring>
 #include <utility>
 
+#include "arena_allocator.h"
 #include "push_message.h"
 #include "runtime.h"
+#include "staged_copies.h"
 #include "stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -51,6 +53,10 @@ std::unique_ptr<Lent> stage(fw_device* device, const void* data, std::uint64_t b
   auto lent = std::make_unique<Lent>();
   lent->device = device;
   lent->staging = fw_device_allocate(device, bytes);
+  if (lent->staging == nullptr && ArenaAllocator::traced() &&
+      StagedCopies::of_process().release_all()) {
+    lent->staging = fw_device_allocate(device, bytes);
+  }
   if (lent->staging == nullptr) return nullptr;
   fw_copy(lent->staging, data, bytes);
   count(stats().copies);
@@ -83,6 +89,7 @@ void PeerProcess::close() {
   }
   credits_.clear();
   landing_->close();
+  if (ArenaAllocator::traced()) StagedCopies::of_process().peer_ended();
 }
 
 PeerProcess::Channel PeerProcess::channel() const {

@@ -43,10 +43,11 @@ struct ProcessId {
 
 // A sent tensor, held while a peer looks at its bytes.
 struct Lent {
-  tensorflow::Tensor tensor;    // empty if the bytes were staged
-  void* staging = nullptr;      // our copy in registered memory, or null
-  fw_device* device = nullptr;  // where `staging` is from
-  bool variable = false;        // the producer reads a variable
+  tensorflow::Tensor tensor;         // empty if the bytes were staged
+  void* staging = nullptr;           // our copy in registered memory, or null
+  fw_device* device = nullptr;       // where `staging` is from
+  bool variable = false;             // the producer reads a variable
+  std::shared_ptr<const void> copy;  // in place of `staging`: one that may be lent again
   // Called once the bytes are the sender's again, never if lend() failed. It must not block.
   std::function<void()> on_return;
 };

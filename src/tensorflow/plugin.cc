@@ -3,6 +3,7 @@
 #include <string>
 
 #include "abi.h"
+#include "allocation_sites.h"
 #include "arena_allocator.h"
 #include "edges_json.h"
 #include "farwrite/c_api.h"
@@ -11,6 +12,7 @@
 #include "landing_zone.h"
 #include "receive.h"
 #include "runtime.h"
+#include "staged_copies.h"
 #include "stats.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -51,6 +53,14 @@ std::string stats_json() {
   text += std::to_string(runtime == nullptr ? 0 : runtime->mailbox().waiting_tensors());
   text += ",\"held_views\":" + std::to_string(held_views());
   text += ",\"fetches\":" + std::to_string(fetches());
+  const bool traced = ArenaAllocator::traced();
+  const auto number = [&](const char* name, std::uint64_t value) {
+    text += ",\"" + std::string(name) + "\":" + std::to_string(value);
+  };
+  number("tracing", traced && AllocationSites::of_process().tracing() ? 1 : 0);
+  number("sent_sites", traced ? AllocationSites::of_process().sent_sites() : 0);
+  number("held_copies", traced ? StagedCopies::of_process().held() : 0);
+  number("held_copy_bytes", traced ? StagedCopies::of_process().held_bytes() : 0);
   text += ",\"landing\":" + landing_json();
   text += ",\"arena\":" + memory_json();
   text += ",\"links\":";

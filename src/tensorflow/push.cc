@@ -12,6 +12,7 @@
 #include "landing_head.h"
 #include "push_message.h"
 #include "runtime.h"
+#include "staged_copies.h"
 #include "stats.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/platform/logging.h"
@@ -45,6 +46,8 @@ std::atomic<std::uint64_t>& counter_of(Way way) {
       return stats().pushes_landed;
     case Way::kLoopback:
       return stats().pushes_loopback;
+    case Way::kLentAgain:
+      return stats().staged_lent_again;
     case Way::kPull:
     case Way::kCount:
       break;
@@ -109,13 +112,15 @@ class Push {
     const EdgeFacts facts = edge_->facts();
     if (runtime_.landing() && !route_.reach().process->maps()) {
       absl::Status status;
-      if (land(facts, data, &status)) return status;
+      if (land(facts, data, &status)) {
+        if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
+        return status;
+      }
     }
     message_.kind = PushKind::kAlias;
     if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot, keep);
-    if (fw_device_contains(runtime_.device(), data) == 0) {
-      return staged(data, message_.tensor_bytes, Way::kStagedForeign, keep);
-    }
+    if (fw_device_contains(runtime_.device(), data) == 0) return foreign(data, keep);
+    if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
     if (!aligned(data)) return staged(data, message_.tensor_bytes, Way::kStagedUnaligned, keep);
     auto lent = std::make_unique<Lent>();
     lent->tensor = tensor;
@@ -218,15 +223,35 @@ class Push {
     return route_.reach().process->send(encode(message_));
   }
 
-  // Copies into registered memory and lends the copy. `why` it was copied.
+  // What was allocated outside registered memory.
+  absl::Status foreign(const char* data, const std::function<void()>& keep) {
+    const std::uint64_t bytes = message_.tensor_bytes;
+    if (!ArenaAllocator::traced()) {
+      edge_->explain("staged: allocated outside registered memory; " + ArenaAllocator::reason());
+      return staged(data, bytes, Way::kStagedForeign, keep);
+    }
+    const StagedCopies::Sent sent{edge_, route_.reach().process, outgoing_.tensor, message_.step,
+                                  runtime_.device()};
+    auto again = std::make_unique<Lent>();
+    bool hold = false;
+    again->copy = StagedCopies::of_process().find(sent, &hold);
+    const void* const memory = again->copy.get();
+    if (memory != nullptr) return lend(memory, bytes, std::move(again), Way::kLentAgain, keep);
+    return staged(data, bytes, Way::kStagedForeign, keep, hold ? &sent : nullptr);
+  }
+
+  // Copies into registered memory and lends the copy. `why` it was copied. `hold`: for later, too.
   absl::Status staged(const char* data, std::uint64_t bytes, Way why,
-                      const std::function<void()>& keep) {
+                      const std::function<void()>& keep, const StagedCopies::Sent* hold = nullptr) {
     auto lent = stage(runtime_.device(), data, bytes);
     if (lent == nullptr) {
       count(stats().pulls_no_memory);
       return pull(keep);
     }
     const void* const staging = lent->staging;
+    if (hold != nullptr) {
+      lent->copy = StagedCopies::of_process().hold(*hold, std::exchange(lent->staging, nullptr));
+    }
     return lend(staging, bytes, std::move(lent), why, keep);
   }
 

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "allocation_sites.h"
+#include "arena_allocator.h"
 #include "edge_marks.h"
 #include "edge_note.h"
 #include "edges.h"
@@ -24,6 +26,8 @@ class SendKernel final : public tf::OpKernel {
  public:
   explicit SendKernel(tf::OpKernelConstruction* context)
       : tf::OpKernel(context), own_(new tf::SendOp(context)) {
+    // A new graph, or a function that this process has a part of.
+    if (ArenaAllocator::traced()) AllocationSites::of_process().trace_new_graph();
     if (!context->status().ok() || !context->HasAttr(kNote)) return;
     std::string bytes, source, target, tensor;
     OP_REQUIRES_OK(context, context->GetAttr(kNote, &bytes));

@@ -19,6 +19,7 @@ namespace farwrite::plugin {
   X(pushes_loopback)          /* to another server in this process */                          \
   X(zero_copy_tensors)        /* lent from where the kernel wrote them */                      \
   X(staged_foreign_memory)    /* copied: allocated outside registered memory */                \
+  X(staged_lent_again)        /* not copied: the copy made of the same memory before */        \
   X(staged_unaligned)         /* copied: a slice the receiver could not use as it lies */      \
   X(snapshot_tensors)         /* of a ref variable, which may change while it is looked at */  \
   X(broke_annotations)        /* tensors that are not of the shape that the user said */       \
@@ -51,6 +52,7 @@ namespace farwrite::plugin {
   X(leases_returned)          /* and given back, or ended by the peer's death */               \
   X(copy_on_write)            /* variables replaced while a peer looked at them */             \
   X(arena_refusals)           /* allocations that fell back to malloc */                       \
+  X(traced_allocations)       /* whose site was remembered (policy `traced`) */                \
   X(grpc_recv_tensor_calls)   /* RecvTensor calls this process answered */                     \
   X(grpc_recv_tensor_bytes)                                                                    \
   X(grpc_recv_buf_calls)      /* RecvBuf calls it answered: collectives */                     \

@@ -39,8 +39,7 @@ class Landing(TypedDict):
 class Stats(TypedDict):
     """Counts of this process since the plug-in was loaded or its counters were reset.
 
-    docs/tensorflow.md says what each counts. `waiting_tensors`, `held_views`, `fetches` and
-    `arena` are what is there now.
+    docs/tensorflow.md says what each counts. From `waiting_tensors` on it is what is there now.
     """
 
     pushes_inline: int
@@ -52,6 +51,7 @@ class Stats(TypedDict):
     pushes_loopback: int
     zero_copy_tensors: int
     staged_foreign_memory: int
+    staged_lent_again: int
     staged_unaligned: int
     snapshot_tensors: int
     broke_annotations: int
@@ -84,6 +84,7 @@ class Stats(TypedDict):
     leases_returned: int
     copy_on_write: int
     arena_refusals: int
+    traced_allocations: int
     grpc_recv_tensor_calls: int
     grpc_recv_tensor_bytes: int
     grpc_recv_buf_calls: int
@@ -96,6 +97,10 @@ class Stats(TypedDict):
     waiting_tensors: int
     held_views: int
     fetches: int
+    tracing: int
+    sent_sites: int
+    held_copies: int
+    held_copy_bytes: int
     landing: Landing
     arena: Arena
     links: list[Link]
@@ -107,7 +112,7 @@ class Description(TypedDict):
     farwrite_version: str
     tensorflow_version: str
     allocator: str
-    """"unified", "off", or "late" if it was loaded after TensorFlow's first allocation."""
+    """"unified", "traced", "off", or "late": loaded after TensorFlow's first allocation."""
     reason: str
     """Why not unified; empty where it is."""
     error: str
@@ -118,6 +123,10 @@ GAUGES = {
     "waiting_tensors": "Tensors that arrived and have not been asked for.",
     "held_views": "Views of peers' memory held.",
     "fetches": "Tensors that are being read from another host now.",
+    "tracing": "1 while it is traced which operations allocate what is sent.",
+    "sent_sites": "Allocation sites whose tensors are sent.",
+    "held_copies": "Staged copies that are held, to be lent again.",
+    "held_copy_bytes": "Bytes of staged copies that are held or lent.",
 }
 
 # The counters that one metric gathers under a label: prefix, metric, label, help.

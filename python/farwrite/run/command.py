@@ -37,8 +37,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--allocation",
-        choices=("unified", "off"),
-        help="tensors in registered memory (unified, the default), or staged by a copy (off)",
+        choices=("unified", "traced", "off"),
+        help="tensors in registered memory (unified, the default), those that are sent (traced), or"
+        " staged by a copy (off)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument(

@@ -58,7 +58,7 @@ def fallbacks(run: Run) -> list[str]:
         if not process["loaded"]:
             found[f"plug-in not loaded: {process['reason'] or 'reason unknown'}"] += 1
         allocator = process["description"].get("allocator", "unified")
-        if allocator != "unified":
+        if allocator not in ("unified", "traced"):
             found[f"allocation {allocator}: {process['description'].get('reason', '')}"] += 1
         for link in process["stats"].get("links", []):
             if link["transport"] == "grpc":

@@ -72,7 +72,7 @@ def assert_no_rpc(
 
 
 @pytest.mark.parametrize(
-    ("policy", "fabric"), [("unified", "shm"), ("off", "shm"), ("unified", "tcp")]
+    ("policy", "fabric"), [("traced", "shm"), ("off", "shm"), ("unified", "tcp")]
 )
 def test_v1_sessions(tmp_path: Path, stock: Callable[[str], Any], policy: str, fabric: str) -> None:
     ours, counters = run_ours(
@@ -92,17 +92,18 @@ def test_v1_sessions(tmp_path: Path, stock: Callable[[str], Any], policy: str, f
         total(counters, "zero_copy_tensors"),
         total(counters, "staged_foreign_memory"),
     )
-    if policy == "unified":
+    if policy != "off":
         assert zero_copy > 0
     else:
         assert zero_copy == 0 and staged > 0
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize(("policy", "fabric"), [("unified", "shm"), ("traced", "tcp")])
 def test_functions_eager_copies_and_parameter_server_strategy(
-    tmp_path: Path, stock: Callable[[str], Any], fabric: str
+    tmp_path: Path, stock: Callable[[str], Any], policy: str, fabric: str
 ) -> None:
-    ours, counters = run_ours(tmp_path, "tf2_semantics.py", {"FARWRITE_FABRIC": fabric})
+    environment = {"FARWRITE_TF_ALLOCATION": policy, "FARWRITE_FABRIC": fabric}
+    ours, counters = run_ours(tmp_path, "tf2_semantics.py", environment)
     assert ours["digests"] == stock("tf2_semantics.py")["digests"]
     assert ours["grpc_recv_tensor_calls"] == 0
     assert ours["in_place_copies"] == (3 if fabric == "shm" else 0)
