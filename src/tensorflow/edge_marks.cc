@@ -8,11 +8,43 @@
 #include "shape_inference.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
+
+namespace {
+
+// The devices by node, with what TensorFlow's partitioner moves: a Switch and an Exit go with what
+// they take, an Enter and a NextIteration with what takes them.
+std::vector<const std::string*> devices_of(const tf::Graph& graph) {
+  std::vector<const std::string*> devices(static_cast<std::size_t>(graph.num_node_ids()));
+  const auto device = [&devices](const tf::Node* node) -> const std::string*& {
+    return devices[static_cast<std::size_t>(node->id())];
+  };
+  for (const tf::Node* const node : graph.nodes()) device(node) = &device_of(*node);
+  const auto move = [&device](tf::Node* node) {
+    const bool after_input = node->IsSwitch() || node->IsExit();
+    const bool before_output =
+        node->IsNextIteration() || (node->IsEnter() && !tf::IsRefType(node->input_type(0)));
+    if (after_input) {
+      const tf::Edge* input = nullptr;
+      if (node->input_edge(0, &input).ok()) device(node) = device(input->src());
+    } else if (before_output) {
+      for (const tf::Edge* const edge : node->out_edges()) {
+        if (edge->IsControlEdge()) continue;
+        device(node) = device(edge->dst());
+        break;
+      }
+    }
+  };
+  tf::DFS(graph, move, nullptr);
+  return devices;
+}
+
+}  // namespace
 
 const std::string& device_of(const tf::Node& node) {
   return node.has_assigned_device_name() ? node.assigned_device_name() : node.requested_device();
@@ -26,15 +58,17 @@ std::vector<MarkedEdge> find_edges(const tf::Graph& graph,
                                    const tf::FunctionLibraryDefinition* functions,
                                    const std::string& function) {
   std::map<std::tuple<int, int, std::string>, MarkedEdge> found;
+  const std::vector<const std::string*> devices = devices_of(graph);
   for (tf::Node* const node : graph.op_nodes()) {
-    const std::string& source = device_of(*node);
+    const std::string& source = *devices[static_cast<std::size_t>(node->id())];
     for (const tf::Edge* const edge : node->out_edges()) {
       if (!edge->dst()->IsOp()) continue;
-      const std::string& target = device_of(*edge->dst());
+      const std::string& target = *devices[static_cast<std::size_t>(edge->dst()->id())];
       if (source.empty() || target.empty() || in_one_task(source, target)) continue;
       const int output = edge->IsControlEdge() ? kControlOutput : edge->src_output();
       MarkedEdge& marked = found[{node->id(), output, target}];
       marked.producer = node;
+      marked.source = source;
       marked.note.target = target;
       marked.note.producer = {node->name(), node->type_string()};
       marked.note.output = output;

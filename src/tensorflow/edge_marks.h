@@ -11,6 +11,7 @@ namespace farwrite::plugin {
 
 struct MarkedEdge {
   tensorflow::Node* producer;
+  std::string source;  // its device
   EdgeNote note;
   std::vector<std::pair<tensorflow::Node*, int>> inputs;  // consumers and the input they take it at
 };

@@ -174,7 +174,8 @@ class EdgePass final : public tf::GraphOptimizationPass {
       }
     }
     // Where a stock master wrote nothing, the part that is here says something too.
-    const Shapes shapes = unknown.empty() ? Shapes() : infer_shapes(*graph, functions, unknown);
+    const Shapes shapes =
+        unknown.empty() ? Shapes() : infer_shapes(*graph, functions, unknown, fed_shapes());
     for (Sent& edge : sent) {
       const auto found = shapes.find(edge.input->src());
       if (!edge.note.shape_known && found != shapes.end()) {

@@ -60,7 +60,7 @@ absl::StatusOr<std::string> analyze_graph(const std::string& bytes) {
     const EdgeNote& note = marked.note;
     const std::string tensor =
         note.producer.first + (note.control ? " (control)" : ":" + std::to_string(note.output));
-    Edge edge(device_of(*marked.producer) + ";" + note.target + ";" + tensor);
+    Edge edge(marked.source + ";" + note.target + ";" + tensor);
     edge.seen_in_graph();
     edge.describe(note);
     text += (text.empty() ? "" : ",") + edge_json(edge);
