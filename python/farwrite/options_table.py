@@ -154,7 +154,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "", "FARWRITE_TF_SUMMARY", (Place.PLUGIN,), Kind.FILE, None,
-        "Each process writes its counters to FILE.<pid>.json when it exits.",
+        "Each process writes its counters to FILE.<pid>.json, and its edges to FILE.<pid>.edges,"
+        " when it exits.",
     ),
     Option(
         "", "FARWRITE_CACHE", (Place.PLUGIN, Place.CLI), Kind.FILE, "($XDG_CACHE_HOME/farwrite)",

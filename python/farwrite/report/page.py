@@ -30,7 +30,7 @@ _PAGE = """
   th { color: var(--quiet); font-weight: 600; }
   th:first-child, td:first-child { text-align: left; padding-left: 0; }
   summary { cursor: pointer; color: var(--quiet); padding: 8px 0; }
-  .long { white-space: normal; min-width: 14em; overflow-wrap: anywhere; text-align: left; }
+  .long { white-space: normal; min-width: 9em; overflow-wrap: anywhere; text-align: left; }
   code { font-size: 0.85em; overflow-wrap: anywhere; }"""
 
 

@@ -12,6 +12,7 @@ from farwrite.run.report import edges_of, fallbacks, rows
 
 SHOWN = 25
 """Edges above the fold."""
+_INDENT = "\N{EM SPACE}"
 _LONG = tuple(HEADERS.index(name) for name in ("tensor", "consumer", "ways", "why"))
 
 
@@ -22,7 +23,9 @@ def html(command: Sequence[str], runs: Sequence[Run]) -> str:
 
 def _parts(runs: Sequence[Run]) -> Iterator[str]:
     (_, names), *figures = rows(runs)
-    yield page.table(("", *names), [(name, *texts) for name, texts in figures])
+    yield page.table(
+        ("", *names), [(name.replace("  ", _INDENT), *texts) for name, texts in figures]
+    )
     for run in runs:
         if run.transport != "farwrite":
             continue

@@ -1,8 +1,9 @@
 """What each process of a run leaves in a file, and how the files are read back.
 
-With FARWRITE_TF_SUMMARY=FILE, a process writes FILE.<pid>.json when it exits. Parameter servers
-are usually killed, and no handler of ours goes into a user's program: under ``farwrite run`` the
-file is written twenty times a second as well.
+With FARWRITE_TF_SUMMARY=FILE, a process writes FILE.<pid>.json and FILE.<pid>.edges when it exits.
+Parameter servers are usually killed, and no handler of ours goes into a user's program: under
+``farwrite run`` the files are written twenty times a second as well, those of programs with very
+many edges less often.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -25,9 +27,11 @@ from farwrite.run.meter import METER, peak_memory, wall_seconds
 VARIABLE = "FARWRITE_TF_SUMMARY"
 PERIOD_SECONDS = 0.05
 TRACE_PERIODS = 20
-"""A trace is long: it is written this many times less often, and so are the edges."""
+"""A trace is long: it is written this many times less often."""
 MAX_EDGES = 500
 """A program of eager copies has very many."""
+EDGES_SHARE = 0.05
+"""Of its time, what a process spends at most on writing its edges."""
 
 
 class Summary(TypedDict):
@@ -62,7 +66,6 @@ class Writer:
         self.stats: Callable[[], Any] | None = None
         self.describe: Callable[[], Any] | None = None
         self.edges: Callable[[], Any] | None = None
-        self._known_edges: list[dict[str, Any]] = []
 
     def summary(self) -> Summary:
         """Take stock now."""
@@ -78,18 +81,29 @@ class Writer:
             "reason": self.reason,
             "stats": dict(self.stats()) if self.stats else {},
             "description": dict(self.describe()) if self.describe else {},
-            "edges": self._known_edges[:MAX_EDGES],
-            "edges_left_out": max(0, len(self._known_edges) - MAX_EDGES),
+            "edges": [],
+            "edges_left_out": 0,
         }
 
-    def write(self, *, look_at_edges: bool = True) -> None:
-        """Replace the file. A program that ends must not fail for it."""
-        target = f"{self._file}.{os.getpid()}.json"
-        with self._lock, contextlib.suppress(OSError):
-            if look_at_edges and self.edges:
-                self._known_edges = self.edges()
-            Path(f"{target}.part").write_text(json.dumps(self.summary()))
-            os.replace(f"{target}.part", target)
+    def write(self) -> None:
+        """Replace both files. A program that ends must not fail for it."""
+        self.write_summary()
+        self.write_edges()
+
+    def write_summary(self) -> None:
+        """Replace the file with the counters."""
+        with self._lock:
+            _replace(f"{self._file}.{os.getpid()}.json", self.summary())
+
+    def write_edges(self) -> None:
+        """Replace the file with the edges."""
+        if self.edges is None:
+            return
+        with self._lock:
+            edges = self.edges()
+            left_out = max(0, len(edges) - MAX_EDGES)
+            known = {"edges": edges[:MAX_EDGES], "edges_left_out": left_out}
+            _replace(f"{self._file}.{os.getpid()}.edges", known)
 
     def keep_writing(self) -> None:
         """Write now and then from a thread, which forked children have too."""
@@ -106,12 +120,23 @@ class Writer:
 
     def _run(self) -> None:
         stop = threading.Event()
+        next_edges = 0.0
         for period in itertools.count(1):
             stop.wait(PERIOD_SECONDS)
-            self.write(look_at_edges=period % TRACE_PERIODS == 0)
+            self.write_summary()
+            now = time.monotonic()
+            if now >= next_edges:
+                self.write_edges()
+                next_edges = now + (time.monotonic() - now) / EDGES_SHARE
             if period % TRACE_PERIODS == 0:
                 with contextlib.suppress(Error):
                     _farwrite.write_trace()
+
+
+def _replace(target: str, facts: Any) -> None:
+    with contextlib.suppress(OSError):
+        Path(f"{target}.part").write_text(json.dumps(facts))
+        os.replace(f"{target}.part", target)
 
 
 _writer: Writer | None = None
@@ -133,4 +158,5 @@ def read_summaries(file: Path) -> list[Summary]:
     for path in file.parent.glob(f"{file.name}.*.json"):
         with contextlib.suppress(OSError, ValueError):
             found.append(json.loads(path.read_text()))
+            found[-1].update(json.loads(path.with_suffix(".edges").read_text()))
     return sorted(found, key=lambda summary: summary["pid"])
