@@ -16,12 +16,15 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Both sides know both names, and so agree.
-bool in_host_memory(const std::string& device, const std::string& other) {
-  tf::DeviceNameUtils::ParsedName one;
-  tf::DeviceNameUtils::ParsedName two;
-  return tf::DeviceNameUtils::ParseFullName(device, &one) &&
-         tf::DeviceNameUtils::ParseFullName(other, &two) && one.type == "CPU" && two.type == "CPU";
+bool is_host(const std::string& device) {
+  tf::DeviceNameUtils::ParsedName name;
+  return tf::DeviceNameUtils::ParseFullName(device, &name) && name.type == "CPU";
+}
+
+// Whether the bytes of a tensor between these devices are in both hosts' memory. Both sides know
+// this of each other, and so agree.
+bool in_host_memory(const tf::Tensor& tensor, const std::string& device, const std::string& other) {
+  return tf::DataTypeCanUseMemcpy(tensor.dtype()) && is_host(device) && is_host(other);
 }
 
 // TensorFlow's keys name a place in the sender's table.
@@ -91,7 +94,7 @@ void CollectiveAccess::PostToPeer(const std::string& peer_device, const std::str
     by_stock(done);
     return;
   }
-  if (!in_host_memory(from_device->name(), peer_device)) {
+  if (!in_host_memory(*from_tensor, from_device->name(), peer_device)) {
     count(stats().pulls_device_memory);
     by_stock(done);
     return;
@@ -127,7 +130,7 @@ void CollectiveAccess::RecvFromPeer(const std::string& peer_device, const std::s
     by_stock(done);
     return;
   }
-  if (!in_host_memory(peer_device, to_device->name())) {
+  if (!in_host_memory(*to_tensor, peer_device, to_device->name())) {
     count(stats().collective_pulls);
     by_stock(done);
     return;

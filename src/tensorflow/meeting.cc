@@ -11,7 +11,8 @@ namespace {
 
 constexpr char kTypeUrl[] = "type.googleapis.com/farwrite.Meeting";
 constexpr char kBufferKey[] = "farwrite: meeting";
-constexpr std::uint16_t kVersion = 1;
+// Whoever does not push collectives would be waited for in vain.
+constexpr std::uint16_t kVersion = 2;
 
 void write(const Introduction& introduction, google::protobuf::Any* any) {
   const fw_identity& process = introduction.process;
