@@ -31,13 +31,23 @@ TRANSPORTS = {transport.key: transport for transport in (GRPC, FARWRITE)}
 WARM_UP_STEPS = 1
 """Before each turn; they do not count."""
 FABRICS = ("shm", "tcp")
-HEADERS = ("transport", "fabric", "step ms", "GB/s", "of grpc", "copies", "socket bytes", "RPCs")
+HEADERS = (
+    "transport",
+    "fabric",
+    "step ms",
+    "GB/s",
+    "of grpc",
+    "cpu ms",
+    "copies",
+    "socket bytes",
+    "RPCs",
+)
 NOTE = (
     "A step is MultiWorkerMirroredStrategy's all_reduce of one float32 variable in a tf.function,"
     " by TensorFlow's ring; it takes as long as the slower of the two workers. GB/s: the variable's"
-    " bytes over that; each worker sends about as many. copies, socket bytes and RPCs (RecvBuf): a"
-    " step, both workers together. gRPC as TensorFlow sets it up, a thread a core, on both"
-    " transports."
+    " bytes over that; each worker sends about as many. cpu ms, copies, socket bytes and RPCs"
+    " (RecvBuf): a step, both workers together. gRPC as TensorFlow sets it up, a thread a core, on"
+    " both transports."
 )
 
 
@@ -190,6 +200,7 @@ def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
                 "gb_s": round(size / median / 1e9, 3),
                 "of_grpc": round(statistics.median(ratios), 3),
                 "of_grpc_spread": [round(min(ratios), 3), round(max(ratios), 3)],
+                "cpu_ms": round(a_step("cpu_seconds") * 1e3, 3),
                 "copies": a_step("copies") if counted else None,
                 "rpcs": a_step("grpc_recv_buf_calls") if counted else None,
                 "socket_bytes": round(a_step("socket_bytes"), 1),
@@ -209,6 +220,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['step_ms']:.4g}",
         f"{row['gb_s']:.2f}",
         f"{row['of_grpc']:.3f}",
+        f"{row['cpu_ms']:.4g}",
         known(row["copies"]),
         format_size(int(row["socket_bytes"])),
         known(row["rpcs"]),
