@@ -12,9 +12,9 @@ namespace farwrite::plugin {
 
 class Runtime;
 
-// `env` has its devices and our rendezvous manager; `cache` outlives what is returned.
+// `env` has its devices and our rendezvous manager.
 std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> make_collective_mgr(
     const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv& env,
-    tensorflow::WorkerCacheInterface* cache, Runtime* runtime);
+    std::shared_ptr<tensorflow::WorkerCacheInterface> cache, Runtime* runtime);
 
 }  // namespace farwrite::plugin

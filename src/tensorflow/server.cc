@@ -10,6 +10,7 @@
 #include "runtime.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
+#include "tensorflow/core/distributed_runtime/worker_cache_wrapper.h"
 #include "worker.h"
 
 namespace farwrite::plugin {
@@ -25,32 +26,32 @@ class Server final : public tf::GrpcServer {
       : tf::GrpcServer(server_def, env), runtime_(runtime) {}
 
   absl::Status init(tf::DeviceMgr* devices) {
-    Runtime* const runtime = runtime_;
     tf::GrpcServerOptions options;
     options.local_device_mgr = devices;
     options.service_func = [](const tf::WorkerEnv*, ::grpc::ServerBuilder* builder) {
       install_grpc_tally(builder);
     };
-    options.rendezvous_mgr_func = [runtime](const tf::WorkerEnv* env) {
-      return new RendezvousMgr(env, runtime);
+    options.rendezvous_mgr_func = [this](const tf::WorkerEnv* env) {
+      return new RendezvousMgr(env, runtime_);
     };
-    options.collective_mgr_func = [runtime](const tf::ConfigProto& config, const tf::WorkerEnv* env,
-                                            tf::WorkerCacheInterface* cache) {
-      return make_collective_mgr(config, *env, cache, runtime).release();
+    const Keep keep;
+    options.collective_mgr_func = [this](const tf::ConfigProto& config, const tf::WorkerEnv* env,
+                                         tf::WorkerCacheInterface*) {
+      return make_collective_mgr(config, *env, kept_, runtime_).release();
     };
-    options.worker_func = [runtime](tf::WorkerEnv* env, const tf::ConfigProto& config) {
-      return std::make_unique<Worker>(env, config, runtime);
+    options.worker_func = [this](tf::WorkerEnv* env, const tf::ConfigProto& config) {
+      return std::make_unique<Worker>(env, config, runtime_);
     };
     return Init(options);
   }
 
   // It makes the stock manager of collectives anew, whatever the options were.
   absl::Status UpdateServerDef(const tf::ServerDef& server_def) override {
+    const Keep keep;
     const absl::Status updated = tf::GrpcServer::UpdateServerDef(server_def);
     if (!updated.ok()) return updated;
-    tf::WorkerCacheInterface* const cache = last_cache_;
     worker_env()->collective_executor_mgr =
-        make_collective_mgr(server_def.default_session_config(), *worker_env(), cache, runtime_);
+        make_collective_mgr(server_def.default_session_config(), *worker_env(), kept_, runtime_);
     return updated;
   }
 
@@ -58,17 +59,42 @@ class Server final : public tf::GrpcServer {
   absl::Status WorkerCacheFactory(const tf::WorkerCacheFactoryOptions& options,
                                   tf::WorkerCacheInterface** cache) override {
     const absl::Status made = tf::GrpcServer::WorkerCacheFactory(options, cache);
-    if (made.ok()) last_cache_ = *cache;
+    if (!made.ok() || !keeping_ || *cache == nullptr) return made;
+    kept_.reset(*cache);
+    *cache = new SharedCache(kept_);
     return made;
   }
 
  private:
+  // The server's own cache of workers, which it deletes when its cluster is another; a meeting of
+  // the collectives' may still be under way with it.
+  class SharedCache final : public tf::WorkerCacheWrapper {
+   public:
+    explicit SharedCache(std::shared_ptr<tf::WorkerCacheInterface> shared)
+        : tf::WorkerCacheWrapper(shared.get()), shared_(std::move(shared)) {}
+
+   private:
+    const std::shared_ptr<tf::WorkerCacheInterface> shared_;
+  };
+
+  // While it lives, the cache that this thread makes is the server's own, and not a session's.
+  struct Keep {
+    Keep() { keeping_ = true; }
+    ~Keep() {
+      keeping_ = false;
+      kept_ = nullptr;
+    }
+    Keep(const Keep&) = delete;
+    Keep& operator=(const Keep&) = delete;
+  };
+
+  static thread_local bool keeping_;
+  static thread_local std::shared_ptr<tf::WorkerCacheInterface> kept_;
   Runtime* const runtime_;
-  // On this thread; UpdateServerDef() hands it to nobody who would tell.
-  static thread_local tf::WorkerCacheInterface* last_cache_;
 };
 
-thread_local tf::WorkerCacheInterface* Server::last_cache_ = nullptr;
+thread_local bool Server::keeping_ = false;
+thread_local std::shared_ptr<tf::WorkerCacheInterface> Server::kept_;
 
 class Factory final : public tf::ServerFactory {
  public:
