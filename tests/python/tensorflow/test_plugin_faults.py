@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import time
@@ -111,7 +112,10 @@ def go_on(client: subprocess.Popen[str]) -> None:
 
 
 def storm(made: Cluster, warm: int, rounds: int) -> None:
-    """Give up steps whose tensors are on the way: right or TensorFlow's error; nothing stays."""
+    """Give up steps whose tensors are on the way: right or TensorFlow's error; nothing stays.
+
+    In the end their client is killed.
+    """
     client = made.start_program("storm.py", str(warm), str(rounds))
     wait_for(client, f"did {warm}")
     for task in made.tasks.values():
@@ -121,15 +125,27 @@ def storm(made: Cluster, warm: int, rounds: int) -> None:
     wait_for(client, f"did {rounds}")
     for name, task in made.tasks.items():
         eventually(lambda task=task: balanced(task.stats()))
-        assert task.stats()["arena"]["used"] <= before[name]["arena"]["used"] + (1 << 20)
+        # Aborted kernels may still be at it, and the client gives its handles back by and by.
+        most = before[name]["arena"]["used"] + (1 << 20)
+        eventually(lambda task=task, most=most: task.stats()["arena"]["used"] <= most)
         assert task.stats()["descriptors"] <= before[name]["descriptors"] + 2
     go_on(client)
-    result = finish(client)
+    wait_for(client, "")
+    assert client.stdout is not None
+    result = json.loads(client.stdout.readline())
     assert result["wrong"] == []
     given_up = {kind for kind in result["outcomes"] if not kind.endswith("done")}
     assert {kind.partition(":")[0] for kind in given_up} == {"deadline", "closed", "cancelled"}
+    enough = made.total("received") + 200
+    go_on(client)
+    eventually(lambda: made.total("received") > enough)
+    client.kill()
+    client.communicate()
+    for task in made.tasks.values():
+        eventually(lambda task=task: balanced(task.stats()))
 
 
+@pytest.mark.timeout(240)  # three clusters, on a machine that may be busy
 def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) -> None:
     results = {}
     for name in ("stock", "shm", "tcp"):

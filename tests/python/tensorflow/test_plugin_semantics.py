@@ -112,6 +112,7 @@ def test_functions_eager_copies_and_parameter_server_strategy(
     assert total(counters, "grpc_eager_inputs") > 0
 
 
+@pytest.mark.timeout(240)  # twelve tasks, on a machine that may be busy
 def test_training_on_four_tasks_and_checkpoints_of_stock_and_for_stock(tmp_path: Path) -> None:
     """A queue between workers, partitioned variables; each run checks what it restores."""
     jobs = {"ps": 2, "worker": 2}
