@@ -63,7 +63,8 @@ CollectiveAccess::CollectiveAccess(const Server& server, std::int64_t step_id)
 }
 
 std::shared_ptr<Route> CollectiveAccess::route_to(const std::string& task) {
-  std::shared_ptr<Route> route = rendezvous_->routes().find(cache_, task);
+  // Also for a post: a group that has lost a member is over, and nobody waits for a later start.
+  std::shared_ptr<Route> route = rendezvous_->routes().find(cache_, task, Routes::For::kReceiving);
   const std::lock_guard<std::mutex> lock(mutex_);
   routes_.insert(route);
   return route;

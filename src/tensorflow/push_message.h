@@ -25,7 +25,7 @@ enum class PushKind : std::uint8_t {
   kSlotsWithdrawn = 9,  // give these slots up
   kSlotsGivenUp = 10,   // they are
   // Of collectives.
-  kWithdrawn = 11,  // the sender takes its last push to this place back
+  kWithdrawn = 11,   // the sender takes its last push to this place back
   kStepFailed = 12,  // the sender's part has failed, with the status that follows: wait no more
 };
 

@@ -24,13 +24,13 @@ Rendezvous::Rendezvous(RendezvousMgr* manager, const tf::WorkerEnv* env, std::in
     : tf::BaseRemoteRendezvous(env, step_id), manager_(manager) {}
 
 std::shared_ptr<Route> Rendezvous::route_to(const tf::DeviceNameUtils::ParsedName& device,
-                                            absl::Status* status) {
+                                            Routes::For purpose, absl::Status* status) {
   std::string task;
   if (!tf::DeviceNameUtils::GetTaskName(device, &task)) {
     *status = absl::InvalidArgumentError("Farwrite: a rendezvous key names no task");
     return nullptr;
   }
-  return manager_->routes().find(session(), task);
+  return manager_->routes().find(session(), task, purpose);
 }
 
 absl::Status Rendezvous::aborted() {
@@ -48,7 +48,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   if (IsSameWorker(key.src, key.dst)) return keep(key, args, value, is_dead);
   absl::Status status = aborted();
   if (!status.ok()) return status;
-  const std::shared_ptr<Route> route = route_to(key.dst, &status);
+  const std::shared_ptr<Route> route = route_to(key.dst, Routes::For::kSending, &status);
   if (route == nullptr) return status;
   manager_->will_push(step_id_, route);
   auto outgoing = std::make_shared<Outgoing>();
@@ -85,7 +85,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
 void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
                                      const tf::RendezvousInterface::Args& args, DoneCallback done) {
   absl::Status status;
-  const std::shared_ptr<Route> route = route_to(key.src, &status);
+  const std::shared_ptr<Route> route = route_to(key.src, Routes::For::kReceiving, &status);
   if (route == nullptr) {
     done(status, tf::RendezvousInterface::Args(), args, tf::Tensor(), false);
     return;

@@ -44,7 +44,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
             DoneCallback done);
   absl::Status aborted();
   std::shared_ptr<Route> route_to(const tensorflow::DeviceNameUtils::ParsedName& device,
-                                  absl::Status* status);
+                                  Routes::For purpose, absl::Status* status);
 
   RendezvousMgr* const manager_;
   std::mutex mutex_;

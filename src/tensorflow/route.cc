@@ -73,11 +73,12 @@ void Route::resolve(State state) {
   }
 }
 
-std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task) {
-  return find(session->GetSharedWorkerCache(), task);
+std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task,
+                                    For purpose) {
+  return find(session->GetSharedWorkerCache(), task, purpose);
 }
 
-std::shared_ptr<Route> Routes::find(Cache cache, const std::string& task) {
+std::shared_ptr<Route> Routes::find(Cache cache, const std::string& task, For purpose) {
   std::shared_ptr<Route> route;
   int attempts = kAttempts;
   {
@@ -88,8 +89,12 @@ std::shared_ptr<Route> Routes::find(Cache cache, const std::string& task) {
         !found->second.route->stale()) {
       return found->second.route;
     }
-    // Whoever was there and has gone is not waited for: stock's RPC would fail at once.
-    if (found != routes_.end() && found->second.route->lost()) attempts = 1;
+    // Whoever was there and has gone is not waited for: stock's RPC would fail at once. A sender,
+    // which is asked by nobody, goes on: the peer may be back and wait for the push, while gRPC
+    // still backs off from the failures before.
+    if (purpose == For::kReceiving && found != routes_.end() && found->second.route->lost()) {
+      attempts = 1;
+    }
     for (auto at = routes_.begin(); at != routes_.end();) {
       at = at->second.cache.expired() ? routes_.erase(at) : std::next(at);
     }

@@ -70,11 +70,13 @@ class Routes {
   Routes(Runtime* runtime, std::string task, std::uint64_t server)
       : runtime_(runtime), task_(std::move(task)), server_(server) {}
 
+  enum class For { kSending, kReceiving };
   // The route to `task` by the cluster that `session` knows; starts the meeting at first.
-  std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task);
+  std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task,
+                              For purpose);
   // By the cluster that `cache` knows.
   std::shared_ptr<Route> find(std::shared_ptr<tensorflow::WorkerCacheInterface> cache,
-                              const std::string& task);
+                              const std::string& task, For purpose);
   std::uint64_t server() const { return server_; }
   // A worker has introduced itself: what was stock no longer is.
   void introduced(const Introduction& peer);
