@@ -174,6 +174,7 @@ FW_API void fw_region_release(fw_region* region);
 /* Opens a peer's region by its descriptor. May wait for the peer: not from a handler. */
 FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, uint64_t bytes,
                                   uint64_t timeout_ns, fw_target** target);
+FW_API uint64_t fw_target_bytes(const fw_target* target);
 FW_API void fw_target_release(fw_target* target); /* no write to it is under way */
 typedef void (*fw_write_done)(void* context, const char* error);
 /* One write of two pieces: `head` (at most 512 bytes, free again on return) lands at the target's

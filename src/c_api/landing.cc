@@ -38,6 +38,8 @@ fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, uint64_t
   return nullptr;
 }
 
+uint64_t fw_target_bytes(const fw_target* target) { return target->region.size(); }
+
 void fw_target_release(fw_target* target) { delete target; }
 
 fw_status* fw_target_write(fw_target* target, const void* head, uint64_t head_bytes,
@@ -45,7 +47,9 @@ fw_status* fw_target_write(fw_target* target, const void* head, uint64_t head_by
                            fw_write_done done, void* context) {
   const Completion write = target->channel.write_with_notify(
       {head, head_bytes}, {source, source_bytes}, target->region, 0, tag, lane);
-  if (write.done()) {
+  // Settled, not just done: a peer that goes ends the waiting while bytes may still be on their
+  // way.
+  if (write.settled()) {
     const Status status = write.wait();
     if (!status.ok()) return to_c(status);
   }

@@ -28,6 +28,8 @@ constexpr std::uint64_t kIdle = 10'000'000;  // us
 // After memory was short, it is not asked for again before this.
 constexpr std::uint64_t kPause = 1'000'000;  // us
 
+constexpr std::uint64_t kMaxSlotBytes = std::uint64_t{1} << 40;
+
 std::uint64_t now_us() { return tsl::Env::Default()->NowMicros(); }
 
 }  // namespace
@@ -43,11 +45,11 @@ struct LandingZone::Slot {
     landing_totals().slots.fetch_add(1);
     landing_totals().bytes.fetch_add(static_cast<std::int64_t>(bytes));
   }
-  // The peer's access ends first, which may wait for it: not on a thread of a step.
+  // The peer's access ends first, which may wait for it while the channel is open: see let_go().
   ~Slot() {
     landing_totals().slots.fetch_sub(1);
     landing_totals().bytes.fetch_sub(static_cast<std::int64_t>(capacity));
-    tsl::Env::Default()->SchedClosure([memory = region] { fw_region_release(memory); });
+    if (Runtime::current() != nullptr) fw_region_release(region);  // not in a forked child
   }
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
@@ -62,6 +64,7 @@ struct LandingZone::Slot {
   // Under the zone's mutex.
   std::uint64_t generation = 1;
   bool held = false;     // by a tensor; otherwise granted
+  bool used = false;     // something has landed in it
   bool retired = false;  // not granted again
 };
 
@@ -78,7 +81,7 @@ class LandingZone::Buffer final : public tf::TensorBuffer {
   }
   ~Buffer() override {
     landing_totals().held.fetch_sub(1);
-    zone_->give_back(slot_);
+    zone_->give_back(std::move(slot_));
   }
   std::size_t size() const override { return bytes_; }
   tf::TensorBuffer* root_buffer() override { return this; }
@@ -89,13 +92,19 @@ class LandingZone::Buffer final : public tf::TensorBuffer {
 
  private:
   const std::shared_ptr<LandingZone> zone_;
-  const SlotRef slot_;
+  SlotRef slot_;
   const std::size_t bytes_;
 };
+
+// Their memory may have to wait for the peer: not on a thread of a step.
+void LandingZone::let_go(std::vector<SlotRef> slots) {
+  tsl::Env::Default()->SchedClosure([gone = std::move(slots)]() mutable { gone.clear(); });
+}
 
 void LandingZone::wanted(const std::shared_ptr<PeerProcess>& process, std::string_view edge,
                          std::uint64_t bytes) {
   const std::string name(edge);
+  if (bytes > kMaxSlotBytes) return;
   int count = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -105,14 +114,16 @@ void LandingZone::wanted(const std::shared_ptr<PeerProcess>& process, std::strin
     const auto known = edges_.find(name);
     if (known != edges_.end()) {
       for (const SlotRef& slot : known->second.slots) {
-        fit += !slot->retired && slot->capacity >= bytes ? 1 : 0;
+        if (slot->retired || slot->capacity < bytes) continue;
+        if (!slot->used) return;  // the peer may not even know of it yet
+        ++fit;
       }
     }
     if (fit >= kMaxSlots) return;
     count = fit == 0 ? kFirstSlots : 1;
     opening_.insert(name);
   }
-  Runtime::current()->schedule([self = shared_from_this(), process, name, bytes, count] {
+  process->open_slots([self = shared_from_this(), process, name, bytes, count] {
     self->open_slots(process, name, bytes, count);
   });
 }
@@ -176,7 +187,8 @@ void LandingZone::withdraw_idle(PeerProcess& process) {
   if (!idle.empty()) process.withdraw_slots(idle);
 }
 
-bool LandingZone::landed(std::uint32_t id, StepId* step, std::string* key, Arrival* arrival) {
+const char* LandingZone::landed(std::uint32_t id, StepId* step, std::string* key,
+                                Arrival* arrival) {
   LandingHeadBytes bytes;
   LandingHead head;
   SlotRef slot;
@@ -184,7 +196,7 @@ bool LandingZone::landed(std::uint32_t id, StepId* step, std::string* key, Arriv
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = slots_.find(id);
-    if (closed_) return false;
+    if (closed_) return "of a channel that has ended";
     if (found == slots_.end() || found->second->held) {
       wrong = "that is not granted to it";
     } else {
@@ -194,16 +206,12 @@ bool LandingZone::landed(std::uint32_t id, StepId* step, std::string* key, Arriv
           head.tensor_bytes > slot->capacity) {
         wrong = "with a head that is none";
       } else {
-        slot->held = true;
+        slot->held = slot->used = true;
         edges_[slot->edge].last_used = now_us();
       }
     }
   }
-  if (wrong != nullptr) {
-    LOG(ERROR) << "Farwrite: a peer wrote into slot " << id << ", " << wrong
-               << "; its plug-in may be of another version";
-    return false;
-  }
+  if (wrong != nullptr) return wrong;
   auto* const buffer = new Buffer(shared_from_this(), slot, head.tensor_bytes);
   arrival->tensor = tf::Tensor(head.dtype, head.shape, buffer);
   buffer->Unref();                    // the tensor has its own reference
@@ -215,10 +223,11 @@ bool LandingZone::landed(std::uint32_t id, StepId* step, std::string* key, Arriv
   step->receiver = head.receiver;
   step->step = head.step;
   *key = join_key(slot->edge, head.instance);
-  return true;
+  return nullptr;
 }
 
-void LandingZone::give_back(const SlotRef& slot) {
+void LandingZone::give_back(SlotRef slot) {
+  if (Runtime::current() == nullptr) return;  // a forked child
   std::shared_ptr<PeerProcess> process;
   std::uint64_t generation = 0;
   {
@@ -227,6 +236,7 @@ void LandingZone::give_back(const SlotRef& slot) {
     if (closed_) return;
     if (slot->retired) {
       forget(slot);
+      let_go({std::move(slot)});
       return;
     }
     generation = ++slot->generation;
@@ -246,14 +256,15 @@ void LandingZone::forget(const SlotRef& slot) {
 }
 
 void LandingZone::given_up(const std::vector<std::uint32_t>& ids) {
-  std::vector<SlotRef> gone;  // after the lock
+  std::vector<SlotRef> gone;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const std::uint32_t id : ids) {
     const auto found = slots_.find(id);
-    if (found == slots_.end() || !found->second->retired || found->second->held) continue;
+    if (found == slots_.end() || found->second->held) continue;
     gone.push_back(found->second);
     forget(gone.back());
   }
+  let_go(std::move(gone));
 }
 
 void LandingZone::close() {

@@ -31,9 +31,9 @@ class LandingZone : public std::enable_shared_from_this<LandingZone> {
   // Opens slots soon, on another thread.
   void wanted(const std::shared_ptr<PeerProcess>& process, std::string_view edge,
               std::uint64_t bytes);
-  // The peer has written into the slot. False, with a word in the log, if that cannot be.
-  bool landed(std::uint32_t slot, StepId* step, std::string* key, Arrival* arrival);
-  // The peer has given these slots up, as it was asked to.
+  // The peer has written into the slot. Null, or what is wrong with that.
+  const char* landed(std::uint32_t slot, StepId* step, std::string* key, Arrival* arrival);
+  // The peer will not write into these slots any more.
   void given_up(const std::vector<std::uint32_t>& slots);
   // The channel has ended: nobody writes any more. What is held stays until its tensors go.
   void close();
@@ -52,7 +52,8 @@ class LandingZone : public std::enable_shared_from_this<LandingZone> {
   void withdraw_idle(PeerProcess& process);
   std::vector<std::uint32_t> retire(EdgeSlots& edge, std::uint64_t below);
   void forget(const SlotRef& slot);
-  void give_back(const SlotRef& slot);
+  static void let_go(std::vector<SlotRef> slots);
+  void give_back(SlotRef slot);
 
   std::mutex mutex_;
   bool closed_ = false;

@@ -75,12 +75,24 @@ absl::Status PeerProcess::land(const Credit& credit, const LandingHeadBytes& hea
   auto landing = std::make_unique<Landing>(Landing{tensor, credit.target});
   const FwStatus status(fw_target_write(credit.target.get(), head.data(), head.size(), data, bytes,
                                         credit.slot, read_lane(), &landed, landing.get()));
-  if (status != nullptr) return absl::UnavailableError(message_of(status));
+  if (status != nullptr) {
+    put_back(credit);
+    return absl::UnavailableError(message_of(status));
+  }
   (void)landing.release();  // landed() has it
   return absl::OkStatus();
 }
 
-// Opening waits for the peer: on a thread that may.
+void PeerProcess::put_back(const Credit& credit) {
+  if (!credits_.freed(credit.slot, credit.generation)) give_up({credit.slot});
+}
+
+void PeerProcess::give_up(const std::vector<std::uint32_t>& slots) {
+  if (!slots.empty()) send_later(write_slots(PushKind::kSlotsGivenUp, slots));
+}
+
+// Opening may wait for the peer: on a thread that may, or a peer that is stopped would hold up the
+// steps of all.
 void PeerProcess::peer_opened(const PushMessage& message) {
   RecordReader record(message.payload);
   const auto slot = record.number<std::uint32_t>();
@@ -91,8 +103,8 @@ void PeerProcess::peer_opened(const PushMessage& message) {
     LOG(ERROR) << "Farwrite: a peer opened a slot in words that cannot be read";
     return;
   }
-  Runtime::current()->schedule([self = shared_from_this(), edge = std::string(message.key), slot,
-                                generation, capacity, descriptor] {
+  schedule([self = shared_from_this(), edge = std::string(message.key), slot, generation, capacity,
+            descriptor] {
     const Channel channel = self->channel();
     if (channel == nullptr) return;
     fw_target* target = nullptr;
@@ -101,20 +113,31 @@ void PeerProcess::peer_opened(const PushMessage& message) {
     if (opened != nullptr) {
       count(stats().slots_refused);
       VLOG(1) << "Farwrite: cannot open a slot: " << message_of(opened);
+      self->credits_.not_opened(slot);
+      self->give_up({slot});
       return;
     }
-    self->credits_.opened(edge, slot, generation, capacity, Target(target, &fw_target_release));
+    const Target owned(target, &fw_target_release);
+    const std::uint64_t bytes = fw_target_bytes(target);
+    if (bytes < kLandingHeadBytes || bytes - kLandingHeadBytes < capacity) {
+      LOG(ERROR) << "Farwrite: a peer opened a slot that is smaller than it says";
+      return;
+    }
+    self->credits_.opened(edge, slot, generation, capacity, owned);
   });
 }
 
 void PeerProcess::peer_freed(std::string_view slots) {
+  std::vector<std::uint32_t> unknown;
   RecordReader record(slots);
   while (!record.rest().empty()) {
     const auto slot = record.number<std::uint32_t>();
     const auto generation = record.number<std::uint64_t>();
     if (!record.ok()) break;
-    credits_.freed(slot, generation);
+    if (!credits_.freed(slot, generation)) unknown.push_back(slot);
   }
+  // Withdrawn while they came back: the receiver waits to hear that nobody writes into them.
+  give_up(unknown);
 }
 
 void PeerProcess::peer_withdraws(std::string_view slots) {
@@ -122,7 +145,7 @@ void PeerProcess::peer_withdraws(std::string_view slots) {
   for (const std::uint32_t slot : read_slots(slots)) {
     if (credits_.withdrawn(slot)) unused.push_back(slot);
   }
-  if (!unused.empty()) send_later(write_slots(PushKind::kSlotsGivenUp, unused));
+  give_up(unused);
 }
 
 void PeerProcess::peer_gave_up(std::string_view slots) { landing_->given_up(read_slots(slots)); }
@@ -143,9 +166,7 @@ void PeerProcess::slot_opened(const std::string& edge, std::uint32_t slot, std::
   record.number(generation);
   record.number(capacity);
   record.text({descriptor.data(), length});
-  // Without it the slot is memory that nobody uses; the channel's end, which is the one reason why
-  // this may fail, gives it back.
-  (void)send(slot_message(PushKind::kSlotOpened, edge, record));
+  if (!send(slot_message(PushKind::kSlotOpened, edge, record)).ok()) landing_->given_up({slot});
 }
 
 void PeerProcess::slot_freed(std::uint32_t slot, std::uint64_t generation) {

@@ -15,6 +15,7 @@ namespace farwrite::plugin {
 namespace {
 
 constexpr std::chrono::milliseconds kLater(500);
+constexpr std::size_t kMaxFreedInOne = 1024;            // well below a message's limit
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;  // ns
 
 void give_back(std::unique_ptr<Lent> lent) {
@@ -115,7 +116,9 @@ void PeerProcess::send_later(std::string message) {
 }
 
 void PeerProcess::send_later_at_most(std::chrono::microseconds delay) {
-  Runtime::current()->schedule_after(delay, [weak = weak_from_this()] {
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;  // a forked child
+  runtime->schedule_after(delay, [weak = weak_from_this()] {
     const std::shared_ptr<PeerProcess> self = weak.lock();
     const Channel channel = self == nullptr ? nullptr : self->channel();
     if (channel != nullptr) self->send_what_waits(channel.get());
@@ -133,11 +136,50 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
     freed.swap(freed_);
     waits_.store(false);
   }
-  if (!freed.empty()) messages.push_back(encode_freed(freed));
-  for (const std::string& message : messages) {
-    const FwStatus status(fw_channel_send(channel, message.data(), message.size(), 0, 0));
-    if (status != nullptr) VLOG(1) << "Farwrite: " << message_of(status);
+  while (!freed.empty()) {
+    const std::size_t count = std::min(freed.size(), kMaxFreedInOne);
+    messages.push_back(
+        encode_freed({freed.end() - static_cast<std::ptrdiff_t>(count), freed.end()}));
+    freed.resize(freed.size() - count);
   }
+  for (auto message = messages.begin(); message != messages.end(); ++message) {
+    const FwStatus status(fw_channel_send(channel, message->data(), message->size(), 0, 0));
+    if (status == nullptr) continue;
+    VLOG(1) << "Farwrite: later: " << message_of(status);
+    // A silent peer, whose queue is full. One that has gone needs none of this.
+    {
+      const std::lock_guard<std::mutex> lock(waiting_mutex_);
+      waiting_.insert(waiting_.begin(), std::make_move_iterator(message),
+                      std::make_move_iterator(messages.end()));
+      waits_.store(true);
+    }
+    if (!ended()) send_later_at_most(kLater);
+    return;
+  }
+}
+
+void PeerProcess::schedule(std::function<void()> work) {
+  {
+    const std::lock_guard<std::mutex> lock(work_mutex_);
+    work_.push_back(std::move(work));
+    if (works_) return;
+    works_ = true;
+  }
+  tsl::Env::Default()->SchedClosure([self = shared_from_this()] {
+    while (true) {
+      std::function<void()> next;
+      {
+        const std::lock_guard<std::mutex> lock(self->work_mutex_);
+        if (self->work_.empty()) {
+          self->works_ = false;
+          return;
+        }
+        next = std::move(self->work_.front());
+        self->work_.pop_front();
+      }
+      next();
+    }
+  });
 }
 
 absl::Status PeerProcess::send(const std::string& message) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -96,9 +97,11 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // --- Landing, the sender's half.
   SlotCredits& credits() { return credits_; }
   // Writes the head and the tensor's bytes, `data`, into the slot, and tells the peer. Holds
-  // `tensor` until the last byte has left. On an error nothing was written.
+  // `tensor` until the last byte has left. On an error nothing was written, and the credit is back.
   absl::Status land(const Credit& credit, const LandingHeadBytes& head, const void* data,
                     std::uint64_t bytes, const tensorflow::Tensor& tensor);
+  // The credit was not used.
+  void put_back(const Credit& credit);
   // What the peer says of its slots. None waits for it.
   void peer_opened(const PushMessage& message);
   void peer_freed(std::string_view slots);
@@ -107,6 +110,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
 
   // --- Landing, the receiver's half.
   LandingZone& landing() { return *landing_; }
+  void open_slots(std::function<void()> open) { schedule(std::move(open)); }
   absl::Status allocate(std::uint64_t bytes, fw_region** region);
   void slot_opened(const std::string& edge, std::uint32_t slot, std::uint64_t generation,
                    std::uint64_t capacity, const fw_region* region);
@@ -123,6 +127,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   absl::Status check(const std::string& message) const;
   void send_what_waits(fw_channel* channel);
   void send_later_at_most(std::chrono::microseconds delay);
+  // Runs `work` soon, one after the other, on a thread for this peer alone: it may wait for it.
+  void schedule(std::function<void()> work);
+  void give_up(const std::vector<std::uint32_t>& slots);
 
   const ProcessId id_;
   const std::string endpoint_;
@@ -138,6 +145,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::mutex waiting_mutex_;
   std::vector<std::string> waiting_;
   std::vector<FreedSlot> freed_;
+  std::mutex work_mutex_;
+  std::deque<std::function<void()>> work_;
+  bool works_ = false;  // under work_mutex_
   SlotCredits credits_;
   const std::shared_ptr<LandingZone> landing_ = std::make_shared<LandingZone>();
 };
@@ -162,6 +172,8 @@ class Peers {
   const fw_identity& own() const { return own_; }
   // Whether this side is the one to connect to `peer`.
   bool connects_to(const fw_identity& peer) const;
+  // The peer has broken the protocol: everything ends that waits for it.
+  void broken(const std::shared_ptr<PeerProcess>& process, const std::string& how);
   // Whether there is a channel to `peer` now.
   bool connected(const ProcessId& peer) const;
 
@@ -191,6 +203,7 @@ class Peers {
   void give_up(const ProcessId& id, std::uint64_t attempt);
   void serve(const ProcessId& id, fw_channel* channel);
   static void on_notification(void* context, const fw_notification* notification);
+  void ended(const std::shared_ptr<PeerProcess>& process, const std::string& what);
   static void on_end(void* context, int good_order, const char* reason);
 
   fw_device* const device_;

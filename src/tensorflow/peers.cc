@@ -189,19 +189,28 @@ void Peers::on_end(void* context, int good_order, const char* reason) {
   process->close();
   Runtime* const runtime = Runtime::current();
   if (runtime == nullptr) return;
-  Peers& peers = runtime->peers();
+  const char* const how = good_order != 0 ? " has closed its device: " : " is gone: ";
+  runtime->peers().ended(process, how + std::string(reason));
+}
+
+void Peers::broken(const std::shared_ptr<PeerProcess>& process, const std::string& how) {
+  LOG(ERROR) << "Farwrite: the peer at " << process->endpoint()
+             << " broke the protocol, and is given up; its plug-in may be of another version: "
+             << how;
+  process->ended_.store(true);
+  process->close();
+  ended(process, " broke the protocol: " + how);
+}
+
+void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string& what) {
   {
     // A later start of the peer has another epoch; the same one may connect again.
-    const std::lock_guard<std::mutex> lock(peers.mutex_);
-    const auto found = peers.entries_.find(process->id());
-    if (found != peers.entries_.end() && found->second.reach.process == process) {
-      peers.entries_.erase(found);
-    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(process->id());
+    if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
   }
-  std::string what = "Farwrite: the peer at " + process->endpoint();
-  what += good_order != 0 ? " has closed its device: " : " is gone: ";
-  what += reason;
-  runtime->mailbox().peer_ended(process.get(), absl::UnavailableError(what));
+  const std::string text = "Farwrite: the peer at " + process->endpoint() + what;
+  mailbox_->peer_ended(process.get(), absl::UnavailableError(text));
 }
 
 std::string Peers::links_json() const {

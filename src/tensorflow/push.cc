@@ -188,7 +188,7 @@ class Push {
     head.instance = split_key(message_.key).instance;
     LandingHeadBytes head_bytes;
     if (!encode(head, &head_bytes)) {
-      process.credits().put_back(*credit);
+      process.put_back(*credit);
       return false;
     }
     tf::Tensor tensor = outgoing_.tensor;

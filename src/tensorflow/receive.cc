@@ -73,7 +73,11 @@ void receive_landed(Runtime& runtime, std::uint32_t slot,
   Arrival arrival;
   StepId step;
   std::string key;
-  if (!peer->landing().landed(slot, &step, &key, &arrival)) return;
+  if (const char* const wrong = peer->landing().landed(slot, &step, &key, &arrival)) {
+    // Somebody waits for this tensor, and there is no telling who.
+    runtime.peers().broken(peer, "it wrote into slot " + std::to_string(slot) + " " + wrong);
+    return;
+  }
   arrival.peer = peer.get();
   count(stats().landed);
   runtime.mailbox().deliver(step, key, std::move(arrival));
@@ -129,7 +133,7 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
     default:
       break;
   }
-  if (message.wants_slot) {
+  if (message.wants_slot && message.kind == PushKind::kAlias && !message.dead) {
     peer->landing().wanted(peer, split_key(message.key).name, message.tensor_bytes);
   }
   Arrival arrival;

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace farwrite::plugin {
+namespace {
+
+// An honest receiver withdraws few slots before they are opened here.
+constexpr std::size_t kMaxEarly = 65536;
+
+}  // namespace
 
 std::optional<Credit> SlotCredits::take(std::string_view edge, std::uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -19,22 +25,27 @@ std::optional<Credit> SlotCredits::take(std::string_view edge, std::uint64_t byt
   return std::nullopt;
 }
 
-void SlotCredits::put_back(const Credit& credit) { freed(credit.slot, credit.generation); }
-
 bool SlotCredits::opened(std::string_view edge, std::uint32_t id, std::uint64_t generation,
                          std::uint64_t capacity, Target target) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (withdrawn_early_.erase(id) != 0) return false;
+  if (withdrawn_early_.erase(id) != 0 || cleared_) return false;
   Slot slot{std::string(edge), capacity, std::move(target), generation};
   by_edge_[slot.edge].push_back(id);
   slots_.insert_or_assign(id, std::move(slot));
   return true;
 }
 
-void SlotCredits::freed(std::uint32_t id, std::uint64_t generation) {
+void SlotCredits::not_opened(std::uint32_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  withdrawn_early_.erase(id);
+}
+
+bool SlotCredits::freed(std::uint32_t id, std::uint64_t generation) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = slots_.find(id);
-  if (found != slots_.end()) found->second.granted = generation;
+  if (found == slots_.end()) return false;
+  found->second.granted = generation;
+  return true;
 }
 
 bool SlotCredits::withdrawn(std::uint32_t id) {
@@ -42,7 +53,7 @@ bool SlotCredits::withdrawn(std::uint32_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = slots_.find(id);
   if (found == slots_.end()) {
-    withdrawn_early_.insert(id);
+    if (withdrawn_early_.size() < kMaxEarly) withdrawn_early_.insert(id);
     return true;
   }
   slot = std::move(found->second);
@@ -57,6 +68,7 @@ bool SlotCredits::withdrawn(std::uint32_t id) {
 void SlotCredits::clear() {
   std::unordered_map<std::uint32_t, Slot> gone;  // after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
+  cleared_ = true;
   gone.swap(slots_);
   by_edge_.clear();
   withdrawn_early_.clear();

@@ -32,14 +32,14 @@ class SlotCredits {
  public:
   // A credit for so many bytes of this edge, if there is one.
   std::optional<Credit> take(std::string_view edge, std::uint64_t bytes);
-  // The write was never posted.
-  void put_back(const Credit& credit);
-
-  // The receiver has opened a slot, and grants it. False if it has withdrawn it meanwhile.
+  // The receiver has opened a slot, and grants it. False if it has withdrawn it meanwhile, or gone.
   bool opened(std::string_view edge, std::uint32_t slot, std::uint64_t generation,
               std::uint64_t capacity, Target target);
-  // The receiver grants the slot anew.
-  void freed(std::uint32_t slot, std::uint64_t generation);
+  // It could not be opened here.
+  void not_opened(std::uint32_t slot);
+  // The receiver grants the slot anew, or the write that was to use it was never posted. False if
+  // the slot is not known any more: the receiver must hear that it is given up.
+  bool freed(std::uint32_t slot, std::uint64_t generation);
   // The receiver wants the slot back, and it is forgotten. True if nothing is written into it;
   // otherwise the push that is under way tells the receiver.
   bool withdrawn(std::uint32_t slot);
@@ -55,6 +55,7 @@ class SlotCredits {
   };
 
   std::mutex mutex_;
+  bool cleared_ = false;
   std::unordered_map<std::uint32_t, Slot> slots_;
   std::unordered_map<std::string, std::vector<std::uint32_t>> by_edge_;
   std::unordered_set<std::uint32_t> withdrawn_early_;  // before they were opened here
