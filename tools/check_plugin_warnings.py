@@ -11,9 +11,11 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from farwrite.plugin.build import precompile
 from farwrite.plugin.compiler import find_compiler
 from farwrite.plugin.recipe import recipe, source_folder
 from farwrite.plugin.wheel import find_wheel
@@ -31,13 +33,16 @@ def main() -> int:
     flags = [
         f"-I{SOURCES}" if flag == installed else flag for flag in recipe(find_wheel()).compile_flags
     ]
-    strict = [*find_compiler().command, *flags, "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-
-    def check(source: Path) -> bool:
-        return subprocess.run([*strict, str(source)], check=False).returncode == 0
-
+    flags += ["-Wall", "-Wextra", "-Werror"]
+    compiler = find_compiler()
     sources = sorted(SOURCES.glob("*.cc"))
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool, tempfile.TemporaryDirectory() as folder:
+        common = precompile(compiler, flags, SOURCES, Path(folder))
+        strict = [*compiler.command, *flags, *common, "-fsyntax-only"]
+
+        def check(source: Path) -> bool:
+            return subprocess.run([*strict, str(source)], check=False).returncode == 0
+
         failed = [clean for clean in pool.map(check, sources) if not clean]
     print(f"plug-in: {len(sources)} files, {len(failed)} with warnings")
     return int(bool(failed))

@@ -97,7 +97,7 @@ const tf::Node* awaited(const tf::Node& sent, const Ends& ends) {
 }
 
 // What the master wrote; without it, what the partition says.
-EdgeNote note_of_send(const tf::Node& send, const tf::Edge& input, const Ends& ends) {
+EdgeNote note_of_send(const tf::Edge& input, const Ends& ends) {
   const tf::Node* const control = awaited(*input.src(), ends);
   const tf::Node& producer = control == nullptr ? *input.src() : *control;
   const int output = control == nullptr ? input.src_output() : kControlOutput;
@@ -169,7 +169,7 @@ class EdgePass final : public tf::GraphOptimizationPass {
       if (node->IsRecv()) {
         declare(*ends, note_of_receive(*node, *ends));
       } else if (node->input_edge(0, &input).ok()) {
-        sent.push_back({node, input, *ends, note_of_send(*node, *input, *ends)});
+        sent.push_back({node, input, *ends, note_of_send(*input, *ends)});
         if (!sent.back().note.shape_known) unknown.push_back(input->src());
       }
     }
