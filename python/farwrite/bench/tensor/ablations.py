@@ -177,20 +177,21 @@ def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
-    """Say what small tensors cost against stock, and what was wanted."""
+    """Say what small tensors cost against stock, less what the same graph takes in one process."""
     added = {(row["consumer"], row["transport"]): row["added_us"] for row in rows}
-    for consumer, wanted in ((SLICE, 0.5), (PARALLEL, 0.2)):
+    for consumer, what, wanted in (
+        (SLICE, "one 4 KiB tensor", 0.5),
+        (PARALLEL, f"each of {PARALLEL_TENSORS} 4 KiB tensors", 0.2),
+    ):
+        local = added.get((consumer, LOCAL.key)) or 0.0
         stock = added.get((consumer, GRPC.key))
-        for key in ABLATIONS:
-            mine = added.get((consumer, key))
-            if key == GRPC.key or not mine or not stock:
-                continue
-            what = (
-                "one 4 KiB tensor" if consumer == SLICE else f"each of {PARALLEL_TENSORS} tensors"
-            )
-            share = mine / stock
-            met = "" if share <= wanted else ", missed"
-            yield f"{what}, {key}: {share:.2f} of stock's added time (wanted {wanted}{met})"
+        shares = [
+            f"{key} {(added[consumer, key] - local) / (stock - local):.2f}"
+            for key in ABLATIONS
+            if stock and key not in (GRPC.key, LOCAL.key) and added.get((consumer, key))
+        ]
+        if shares:
+            yield f"{what}, share of what stock adds (wanted {wanted}): {', '.join(shares)}"
 
 
 def _registrations(row: Row) -> dict[str, Any]:
