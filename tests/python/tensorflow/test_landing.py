@@ -62,7 +62,7 @@ def test_edges_that_repeat_need_no_request_and_no_allocation(tmp_path: Path) -> 
         assert to_ps["pushes_landed"] == grown["ps0"]["landed"] == 3 * STEPS
         assert to_ps["pushes_alias"] == 0 and grown["ps0"]["offers_read"] == 0
         assert grown["ps0"]["read_allocations"] == 0 and grown["ps0"]["slots_opened"] == 0
-        # To the worker: three static ones, the ref variable and the one that has grown land; the one
+        # To the worker land three static ones, the ref variable and the one that has grown. The one
         # that still grows is offered, and of the loop's as many as find no slot.
         assert to_worker["pushes_landed"] == grown["worker0"]["landed"] >= 5 * STEPS - 2
         assert to_worker["pushes_alias"] == grown["worker0"]["offers_read"] >= STEPS
