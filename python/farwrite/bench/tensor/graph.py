@@ -63,13 +63,7 @@ class OpenCase:
 
     def take(self, empty: bool, count: int) -> list[float]:
         """Run `count` steps and return the seconds of each."""
-        step: Callable[[], object] = self._empty if empty else self._full
-        seconds = []
-        for _ in range(count):
-            start = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        return timed(self._empty if empty else self._full, count)
 
     def close(self) -> None:
         """Give the variable's memory back and end the session."""
@@ -97,6 +91,16 @@ class OpenCase:
         found = self._session.run(result)
         if float(found.ravel()[0]) != wanted:
             raise Internal(f"bench: a step gave {found}, not {wanted}; this is a bug")
+
+
+def timed(step: Callable[[], object], count: int) -> list[float]:
+    """Call `step` so often, and return the seconds of each call."""
+    seconds = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 def session_config(tf: Any) -> Any:

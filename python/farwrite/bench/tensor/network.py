@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
-from farwrite.bench.tensor.graph import CONSUMER, PRODUCER, session_config
+from farwrite.bench.tensor.graph import CONSUMER, PRODUCER, session_config, timed
 from farwrite.bench.tensor.plan import Case
 from farwrite.errors import Internal
 
@@ -87,13 +86,7 @@ class NetworkCase:
 
     def take(self, empty: bool, count: int) -> list[float]:
         """Run `count` steps and return the seconds of each."""
-        step = self._empty if empty else self._full
-        seconds = []
-        for _ in range(count):
-            start = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        return timed(self._empty if empty else self._full, count)
 
     def close(self) -> None:
         """Give the variables' memory back and end the session."""
