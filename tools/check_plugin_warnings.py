@@ -30,14 +30,13 @@ def main() -> int:
     jobs = parser.parse_args().jobs
 
     installed = f"-I{source_folder()}"
-    flags = [
-        f"-I{SOURCES}" if flag == installed else flag for flag in recipe(find_wheel()).compile_flags
-    ]
+    plan = recipe(find_wheel())
+    flags = [f"-I{SOURCES}" if flag == installed else flag for flag in plan.compile_flags]
     flags += ["-Wall", "-Wextra", "-Werror"]
     compiler = find_compiler()
     sources = sorted(SOURCES.glob("*.cc"))
     with ThreadPoolExecutor(jobs) as pool, tempfile.TemporaryDirectory() as folder:
-        common = precompile(compiler, flags, SOURCES, Path(folder))
+        common = precompile(compiler, flags, SOURCES / plan.common.name, Path(folder))
         strict = [*compiler.command, *flags, *common, "-fsyntax-only"]
 
         def check(source: Path) -> bool:

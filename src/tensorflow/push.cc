@@ -197,7 +197,7 @@ class Push {
       data = static_cast<const char*>(tensor.data());
     }
     *status = process.land(*credit, head_bytes, data, bytes, tensor);
-    if (!status->ok()) return true;
+    if (!status->ok()) return process.ended();  // else offer it
     went(Way::kLanded, bytes);
     count(stats().bytes_pushed, bytes);
     return true;

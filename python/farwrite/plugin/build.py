@@ -22,8 +22,6 @@ from farwrite.plugin.wheel import Wheel, find_wheel, require_supported
 JOB_BYTES = 1500 * 2**20
 """What one compilation of TensorFlow's headers takes at its peak."""
 ERROR_LINES = 12
-PRECOMPILED = Path("precompiled.h")
-"""Of the plug-in's sources."""
 
 
 def ensure_built(*, jobs: int | None = None) -> Path:
@@ -90,7 +88,7 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
         made = Path(name)
         say = _progress(f"compiling for TensorFlow {plan.wheel.minor}", len(plan.sources) + 1)
         say(0)
-        common = precompile(compiler, plan.compile_flags, source_folder(), made)
+        common = precompile(compiler, plan.compile_flags, plan.common, made)
         objects = [made / f"{source.stem}.o" for source in plan.sources]
         commands = [
             (
@@ -130,21 +128,20 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
 
 
 def precompile(
-    compiler: Compiler, flags: Sequence[str], sources: Path, folder: Path
+    compiler: Compiler, flags: Sequence[str], header: Path, folder: Path
 ) -> tuple[str, ...]:
-    """Compile TensorFlow's headers once, into `folder`: most of the work on every file.
+    """Compile `header`, TensorFlow's own, once, into `folder`: most of the work on every file.
 
     Returns
     -------
     tuple of str
-        The flags by which a file of `sources` takes them from there.
+        The flags by which a source takes it from there.
     """
-    header = folder / PRECOMPILED
-    header.write_text((sources / PRECOMPILED).read_text())
+    copy = folder / header.name
+    copy.write_text(header.read_text())
     suffix = ".pch" if compiler.family == "clang" else ".gch"
-    made = ("-x", "c++-header", str(header), "-o", f"{header}{suffix}")
-    _call((*compiler.command, *flags, *made))
-    return ("-include", str(header))
+    _call((*compiler.command, *flags, "-x", "c++-header", str(copy), "-o", f"{copy}{suffix}"))
+    return ("-include", str(copy))
 
 
 def _call(command: tuple[str, ...]) -> None:

@@ -34,6 +34,8 @@ class Recipe:
     wheel: Wheel
     sources: tuple[Path, ...]
     headers: tuple[Path, ...]
+    common: Path
+    """The header that every source begins with."""
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
 
@@ -81,6 +83,7 @@ def recipe(wheel: Wheel) -> Recipe:
         wheel,
         tuple(sorted(folder.glob("*.cc"))),
         tuple(sorted(headers)),
+        folder / "precompiled.h",
         compile_flags,
         link_flags,
     )
