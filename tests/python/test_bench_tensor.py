@@ -66,6 +66,7 @@ def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:
         ("reduce_max", 256 * KIB, "grpc", "tcp"),
         ("reduce_max", 256 * KIB, "local", "none"),
         ("chain", 256, "grpc", "tcp"),
+        ("chain", 256, "local", "none"),
     ]
     for row in rows:
         assert row.keys() >= ROW_KEYS
