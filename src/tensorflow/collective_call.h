@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -19,6 +20,9 @@ class Runtime;
 // longer. What goes on after that, since bytes were moving, uses nothing but the call's own.
 class CollectiveCall : public std::enable_shared_from_this<CollectiveCall> {
  public:
+  // Sends or receives by RecvBuf, as stock would.
+  using ByStock = std::function<void(tensorflow::StatusCallback done)>;
+
   // `abortion` is the executor's, `cancellation` the operation's, or null.
   CollectiveCall(Runtime* runtime, tensorflow::CancellationManager* abortion,
                  tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);

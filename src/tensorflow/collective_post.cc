@@ -109,9 +109,7 @@ absl::Status CollectivePost::lend(const void* data, std::uint64_t bytes,
   auto self = std::static_pointer_cast<CollectivePost>(shared_from_this());
   lent->on_return = [self = std::move(self), process = process_] {
     // A lease ends by its receiver's death, too.
-    self->settle(process->ended() ? absl::UnavailableError("Farwrite: the peer at " +
-                                                           process->endpoint() + " is gone")
-                                  : absl::OkStatus());
+    self->settle(process->ended() ? process->gone() : absl::OkStatus());
   };
   return process_->lend(encode(message_), data, bytes, std::move(lent));
 }

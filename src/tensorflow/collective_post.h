@@ -20,9 +20,6 @@ namespace farwrite::plugin {
 
 class CollectivePost final : public CollectiveCall {
  public:
-  // By RecvBuf, as stock would.
-  using ByStock = std::function<void(tensorflow::StatusCallback done)>;
-
   struct Outgoing {
     std::int64_t step = 0;
     std::uint64_t sender = 0;  // own server's incarnation

@@ -45,9 +45,7 @@ void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expecte
   PeerProcess* const process = route.reach().process.get();
   runtime().mailbox().wait(step_, key_, self(), process, route.server());
   // It may have gone before the mailbox knew of the wait.
-  if (process->ended()) {
-    settle(absl::UnavailableError("Farwrite: the peer at " + process->endpoint() + " is gone"));
-  }
+  if (process->ended()) settle(process->gone());
 }
 
 void CollectiveReceive::deliver(Arrival arrival) {

@@ -17,9 +17,6 @@ namespace farwrite::plugin {
 // aborted meanwhile.
 class CollectiveReceive final : public CollectiveCall, public Waiter {
  public:
-  // By RecvBuf, as stock would.
-  using ByStock = std::function<void(tensorflow::StatusCallback done)>;
-
   struct Incoming {
     StepId step;  // of collective_space()
     std::string key;

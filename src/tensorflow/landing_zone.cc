@@ -27,7 +27,7 @@ constexpr std::size_t kMaxSlots = 4;  // of an edge
 constexpr std::uint64_t kIdle = 10'000'000;  // us
 // After memory was short, it is not asked for again before this.
 constexpr std::uint64_t kPause = 1'000'000;  // us
-
+// No tensor is larger, and with its head the sum does not overflow.
 constexpr std::uint64_t kMaxSlotBytes = std::uint64_t{1} << 40;
 
 std::uint64_t now_us() { return tsl::Env::Default()->NowMicros(); }
@@ -123,7 +123,7 @@ void LandingZone::wanted(const std::shared_ptr<PeerProcess>& process, std::strin
     count = fit == 0 ? kFirstSlots : 1;
     opening_.insert(name);
   }
-  process->open_slots([self = shared_from_this(), process, name, bytes, count] {
+  process->schedule([self = shared_from_this(), process, name, bytes, count] {
     self->open_slots(process, name, bytes, count);
   });
 }
@@ -192,26 +192,20 @@ const char* LandingZone::landed(std::uint32_t id, StepId* step, std::string* key
   LandingHeadBytes bytes;
   LandingHead head;
   SlotRef slot;
-  const char* wrong = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = slots_.find(id);
     if (closed_) return "of a channel that has ended";
-    if (found == slots_.end() || found->second->held) {
-      wrong = "that is not granted to it";
-    } else {
-      slot = found->second;
-      std::memcpy(bytes.data(), slot->head(), bytes.size());
-      if (!decode(bytes, &head) || head.slot != id || head.generation != slot->generation ||
-          head.tensor_bytes > slot->capacity) {
-        wrong = "with a head that is none";
-      } else {
-        slot->held = slot->used = true;
-        edges_[slot->edge].last_used = now_us();
-      }
+    const auto found = slots_.find(id);
+    if (found == slots_.end() || found->second->held) return "that is not granted to it";
+    slot = found->second;
+    std::memcpy(bytes.data(), slot->head(), bytes.size());
+    if (!decode(bytes, &head) || head.slot != id || head.generation != slot->generation ||
+        head.tensor_bytes > slot->capacity) {
+      return "with a head that is none";
     }
+    slot->held = slot->used = true;
+    edges_[slot->edge].last_used = now_us();
   }
-  if (wrong != nullptr) return wrong;
   auto* const buffer = new Buffer(shared_from_this(), slot, head.tensor_bytes);
   arrival->tensor = tf::Tensor(head.dtype, head.shape, buffer);
   buffer->Unref();                    // the tensor has its own reference

@@ -70,7 +70,7 @@ std::string encode_freed(const std::vector<FreedSlot>& freed) {
 absl::Status PeerProcess::land(const Credit& credit, const LandingHeadBytes& head, const void* data,
                                std::uint64_t bytes, const tensorflow::Tensor& tensor) {
   const Channel channel = this->channel();
-  if (channel == nullptr) return absl::UnavailableError("Farwrite: the peer has gone");
+  if (channel == nullptr) return gone();
   send_what_waits(channel.get());
   auto landing = std::make_unique<Landing>(Landing{tensor, credit.target});
   const FwStatus status(fw_target_write(credit.target.get(), head.data(), head.size(), data, bytes,
@@ -152,7 +152,7 @@ void PeerProcess::peer_gave_up(std::string_view slots) { landing_->given_up(read
 
 absl::Status PeerProcess::allocate(std::uint64_t bytes, fw_region** region) {
   const Channel channel = this->channel();
-  if (channel == nullptr) return absl::UnavailableError("Farwrite: the peer has gone");
+  if (channel == nullptr) return gone();
   const FwStatus status(fw_channel_allocate(channel.get(), bytes, region));
   return status == nullptr ? absl::OkStatus() : absl::ResourceExhaustedError(message_of(status));
 }

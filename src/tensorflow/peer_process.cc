@@ -46,8 +46,6 @@ std::string endpoint_of(const fw_channel* channel) {
   return identity.endpoint;
 }
 
-absl::Status gone() { return absl::UnavailableError("Farwrite: the peer has gone"); }
-
 }  // namespace
 
 std::unique_ptr<Lent> stage(fw_device* device, const void* data, std::uint64_t bytes) {
@@ -81,6 +79,10 @@ PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
       maps_(fw_channel_maps(channel) != 0),
       max_message_bytes_(fw_channel_max_message_bytes(channel)),
       channel_(channel, &close_soon) {}
+
+absl::Status PeerProcess::gone() const {
+  return absl::UnavailableError("Farwrite: the peer at " + endpoint_ + " is gone");
+}
 
 void PeerProcess::close() {
   Channel channel;

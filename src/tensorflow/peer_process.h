@@ -82,6 +82,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // there are two, a small push never waits behind a large tensor's bytes.
   std::uint32_t read_lane() const { return lanes_ - 1; }
   bool ended() const { return ended_.load(); }
+  // The error of whoever waits for it once it has ended.
+  absl::Status gone() const;
 
   // Both fail without harm once the peer has ended; see ended().
   absl::Status send(const std::string& message);
@@ -110,7 +112,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
 
   // --- Landing, the receiver's half.
   LandingZone& landing() { return *landing_; }
-  void open_slots(std::function<void()> open) { schedule(std::move(open)); }
+  // Runs `work` soon, one after the other, on a thread for this peer alone: it may wait for it.
+  void schedule(std::function<void()> work);
   absl::Status allocate(std::uint64_t bytes, fw_region** region);
   void slot_opened(const std::string& edge, std::uint32_t slot, std::uint64_t generation,
                    std::uint64_t capacity, const fw_region* region);
@@ -127,8 +130,6 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   absl::Status check(const std::string& message) const;
   void send_what_waits(fw_channel* channel);
   void send_later_at_most(std::chrono::microseconds delay);
-  // Runs `work` soon, one after the other, on a thread for this peer alone: it may wait for it.
-  void schedule(std::function<void()> work);
   void give_up(const std::vector<std::uint32_t>& slots);
 
   const ProcessId id_;

@@ -74,6 +74,7 @@ void receive_landed(Runtime& runtime, std::uint32_t slot,
   StepId step;
   std::string key;
   if (const char* const wrong = peer->landing().landed(slot, &step, &key, &arrival)) {
+    if (peer->ended()) return;  // on the other lane, and everything of it is over
     // Somebody waits for this tensor, and there is no telling who.
     runtime.peers().broken(peer, "it wrote into slot " + std::to_string(slot) + " " + wrong);
     return;

@@ -65,9 +65,7 @@ void ReceiveCall::route_resolved(const Route& route) {
   manager.runtime().mailbox().wait({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
                                    shared_from_this(), process);
   // It may have gone before the mailbox knew of the wait.
-  if (process != nullptr && process->ended()) {
-    fail(absl::UnavailableError("Farwrite: the peer at " + process->endpoint() + " is gone"));
-  }
+  if (process != nullptr && process->ended()) fail(process->gone());
 }
 
 void ReceiveCall::deliver(Arrival arrival) {
