@@ -1,0 +1,44 @@
+// Which RDMA device, port and address a fabric uses.
+//
+// rdma_cm names everything by IP addresses: an address of an interface that belongs to an RDMA
+// device (RoCE, iWARP, or IPoIB) names device, port and GID.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fabric/verbs/verbs_library.h"
+#include "fabric/verbs/verbs_options.h"
+#include "farwrite/status.h"
+
+namespace farwrite::fabric::verbs {
+
+// One way to be reached, and what its device can do.
+struct RdmaAddress {
+  sockaddr_storage address{};
+  std::string host;                // "10.9.0.1"
+  ibv_context* context = nullptr;  // of get_devices(), for as long as those are open
+  std::string device;              // "rxe0"
+  std::uint8_t port = 0;
+  int gid_index = -1;     // -1 if the port's table has no such address (IPoIB)
+  std::string transport;  // "RoCE v2", "RoCE v1", "InfiniBand", "iWARP"
+  bool iwarp = false;
+  std::uint32_t mtu = 0;                // bytes of the active path MTU
+  std::uint64_t max_message_bytes = 0;  // of the port: one work request
+  ibv_device_attr limits{};             // of the device
+};
+
+// All that fit `options`, best first: active ports, IPv4 RoCE v2, then other RoCE v2, InfiniBand,
+// iWARP, RoCE v1. kUnavailable if there is none: the sentence names every device and why it does
+// not do (no device, port down, no address, no such name).
+Result<std::vector<RdmaAddress>> choose_addresses(VerbsLibrary& library,
+                                                  const VerbsOptions& options);
+
+// One line for `farwrite info`: "rxe0 port 1, RoCE v2, GID 1 (10.9.0.1), MTU 4096".
+std::string describe(const RdmaAddress& address);
+
+}  // namespace farwrite::fabric::verbs

@@ -1,0 +1,90 @@
+// RegistrationCache: memory regions (MRs) of one protection domain, by address.
+//
+// Segments of arenas are registered once and stay until they go. Memory of the user's own is
+// registered while somebody needs it: for one transfer, or for as long as he holds a Registration
+// (Device::register_memory). An entry that nobody holds is deregistered at once and never kept for
+// later: the address might by then belong to other pages.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "core/counter.h"
+#include "fabric/verbs/verbs_library.h"
+#include "farwrite/bytes.h"
+#include "farwrite/status.h"
+#include "memory/segment.h"
+
+namespace farwrite::fabric::verbs {
+
+// A registered stretch of memory. Deregisters when the last holder lets go.
+class Registration {
+ public:
+  Registration(VerbsLibrary& library, ibv_mr* region, std::shared_ptr<const void> keeps);
+  ~Registration();
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+  std::uint32_t local_key() const { return region_->lkey; }
+  std::uint32_t remote_key() const { return region_->rkey; }
+  const std::byte* data() const { return static_cast<const std::byte*>(region_->addr); }
+  std::uint64_t bytes() const { return region_->length; }
+
+ private:
+  VerbsLibrary& library_;
+  ibv_mr* const region_;
+  const std::shared_ptr<const void> keeps_;  // the protection domain's owner
+};
+
+struct RegistrationStats {
+  std::uint64_t segments = 0;   // registrations of segments, ever
+  std::uint64_t on_demand = 0;  // registrations of user memory, ever
+  std::uint64_t live = 0;       // MRs there are now
+  std::uint64_t live_bytes = 0;
+  std::uint64_t nanoseconds = 0;           // spent in registering and deregistering
+  std::uint64_t transfers = 0;             // lookups for a transfer
+  std::uint64_t transfers_registered = 0;  // of those, had to register first
+};
+
+// Thread-safe. Lookups of segments take a shared lock only.
+class RegistrationCache {
+ public:
+  // `keeps` holds the protection domain; every Registration holds it as well. `max_bytes` is the
+  // device's max_mr_size.
+  RegistrationCache(VerbsLibrary& library, ibv_pd* domain, std::string device,
+                    std::uint64_t max_bytes, std::shared_ptr<const void> keeps);
+
+  // Registers a segment of an arena with `access` (IBV_ACCESS_*) for as long as it lives or until
+  // remove_segment(). Errors explain limits (ulimit -l, max_mr_size) and what to do.
+  Result<std::shared_ptr<Registration>> add_segment(const std::shared_ptr<memory::Segment>& segment,
+                                                    unsigned access);
+  void remove_segment(const memory::Segment& segment);
+
+  // For one transfer: the registration that covers all of `memory`, made on demand if there is
+  // none. `writable`: the adapter writes there (the destination of a read). Hold it until the work
+  // request is over.
+  Result<std::shared_ptr<Registration>> find(ByteView memory, bool writable);
+  // The same for a user who wants to pay once; not counted as a transfer.
+  Result<std::shared_ptr<Registration>> acquire(ByteView memory, bool writable);
+  // Null if nothing covers it now; registers nothing, counts nothing.
+  std::shared_ptr<Registration> peek(ByteView memory, bool writable) const;
+
+  RegistrationStats stats() const;
+
+ private:
+  // The author of registration_cache.cc decides what lies here.
+  class State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace farwrite::fabric::verbs
