@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace farwrite {
 enum class FabricKind : std::uint8_t {
   kShm = 1,        // shared memory, peers on this host
   kTcp = 2,        // TCP, peers anywhere
-  kVerbs = 3,      // reserved: not built yet
+  kVerbs = 3,      // InfiniBand, RoCE, iWARP
   kSimulated = 4,  // in-process adversary, for tests
 };
 
@@ -29,7 +30,43 @@ enum class HugePages : std::uint8_t {
 
 namespace fabric {
 class SimulatedNetwork;  // src/fabric/simulated, tests only
+namespace verbs {
+class VerbsLibrary;  // src/fabric/verbs, another one in tests only
 }
+}  // namespace fabric
+
+// The verbs fabric's own settings; docs/rdma.md says when to change one.
+struct VerbsOptions {
+  // Which adapter: empty, 0 and -1 choose by themselves, IPv4-mapped RoCE v2 first.
+  std::string device;      // "mlx5_0", as `ibv_devices` names it
+  std::uint8_t port = 0;   // 1, 2, ...
+  int gid_index = -1;      // of that port's GID table
+
+  // Work requests that a lane may have under way; fewer if the adapter allows fewer.
+  std::uint32_t send_queue_depth = 128;
+  // Notifications and messages that the peer may have sent on a lane before we take them.
+  std::uint32_t receive_credits = 64;
+  // The most bytes that one work request carries; fewer if the port allows fewer.
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 30;
+  // Of unsignalled work requests, every so many asks for its completion.
+  std::uint32_t signal_every = 16;
+  // Writes up to this many bytes travel inside their work request; fewer if the adapter says so.
+  std::uint32_t inline_bytes = 128;
+  // How often the adapter repeats what nobody acknowledges (0-7), and what met no receive (0-7, 7:
+  // for ever).
+  std::uint8_t retry_count = 7;
+  std::uint8_t rnr_retry_count = 7;
+  // Relaxed PCIe ordering of the memory that peers write. Unset: where the notification's lowering
+  // and the adapter allow it.
+  std::optional<bool> relaxed_ordering;
+  // False: notifications without immediate data, as on iWARP (flush, then a message).
+  bool use_immediate = true;
+  // Takes it for granted that a write's data lands in order. For tests of the tail flag.
+  bool assume_data_in_order = false;
+
+  // In place of the machine's libibverbs and librdmacm; not owned.
+  fabric::verbs::VerbsLibrary* library = nullptr;
+};
 
 struct DeviceOptions {
   // Where peers reach this device. Port 0 picks a free one; see Device::endpoint().
@@ -74,6 +111,9 @@ struct DeviceOptions {
   // the peer behind it counts as dead: its host or the way there has gone. A stopped process does
   // not: its host still answers.
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(60);
+
+  // What the verbs fabric uses of the machine's adapters.
+  VerbsOptions verbs;
 
   // Shared secret. When set, both sides must prove it before any memory is exposed.
   std::string token;

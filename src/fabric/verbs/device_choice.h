@@ -36,7 +36,7 @@ struct RdmaAddress {
 // iWARP, RoCE v1. kUnavailable if there is none: the sentence names every device and why it does
 // not do (no device, port down, no address, no such name).
 Result<std::vector<RdmaAddress>> choose_addresses(VerbsLibrary& library,
-                                                  const VerbsOptions& options);
+                                                  const FabricOptions& options);
 
 // One line for `farwrite info`: "rxe0 port 1, RoCE v2, GID 1 (10.9.0.1), MTU 4096".
 std::string describe(const RdmaAddress& address);
