@@ -38,9 +38,9 @@ class VerbsLibrary;  // src/fabric/verbs, another one in tests only
 // The verbs fabric's own settings; docs/rdma.md says when to change one.
 struct VerbsOptions {
   // Which adapter: empty, 0 and -1 choose by themselves, IPv4-mapped RoCE v2 first.
-  std::string device;      // "mlx5_0", as `ibv_devices` names it
-  std::uint8_t port = 0;   // 1, 2, ...
-  int gid_index = -1;      // of that port's GID table
+  std::string device;     // "mlx5_0", as `ibv_devices` names it
+  std::uint8_t port = 0;  // 1, 2, ...
+  int gid_index = -1;     // of that port's GID table
 
   // Work requests that a lane may have under way; fewer if the adapter allows fewer.
   std::uint32_t send_queue_depth = 128;
