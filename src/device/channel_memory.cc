@@ -85,7 +85,8 @@ Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes)
   return region;
 }
 
-Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout) {
+Status ChannelState::revoke(std::uint64_t key, std::uint64_t region_id,
+                            std::chrono::nanoseconds timeout) {
   const core::Deadline deadline = core::Deadline::after(timeout);
   while (true) {
     // A finished channel has no link, and nothing lands without one. In short turns, because
@@ -93,7 +94,8 @@ Status ChannelState::revoke(std::uint64_t key, std::chrono::nanoseconds timeout)
     const core::Gate::Pass pass(link_gate_);
     const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
     if (link == nullptr) return Status();
-    const Status status = link->revoke(key, deadline.earlier(core::Deadline::after(kTurn)));
+    const Status status =
+        link->revoke(key, region_id, deadline.earlier(core::Deadline::after(kTurn)));
     if (status.ok() || deadline.expired()) return status;
   }
 }
@@ -136,10 +138,10 @@ Status ChannelState::revoke_all(core::Deadline deadline) {
   return first;
 }
 
-void ChannelState::quarantine(std::uint64_t key, std::shared_ptr<memory::Arena> arena,
-                              memory::Block block) {
+void ChannelState::quarantine(std::uint64_t key, std::uint64_t region_id,
+                              std::shared_ptr<memory::Arena> arena, memory::Block block) {
   const std::lock_guard<std::mutex> lock(quarantine_mutex_);
-  quarantined_.push_back({key, std::move(arena), block});
+  quarantined_.push_back({key, region_id, std::move(arena), block});
 }
 
 memory::ArenaStats ChannelState::landing_stats() const {

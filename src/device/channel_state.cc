@@ -45,6 +45,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   peer_name_ = std::move(peer_name);
   peer_ = std::move(introduction.peer);
   capabilities_ = device_->capabilities(peer_.fabric);
+  introduction.link->refine(capabilities_);
   has_records_ = introduction.wire_version >= kRecordsVersion;
   named_.store(true);
   FARWRITE_RETURN_IF_ERROR(inbox_.open());
@@ -297,7 +298,7 @@ void ChannelState::tick_quarantine() {
   {
     const std::lock_guard<std::mutex> lock(quarantine_mutex_);
     std::erase_if(quarantined_, [&](Quarantined& entry) {
-      if (!link->revoke(entry.key, core::Deadline::after({})).ok()) return false;
+      if (!link->revoke(entry.key, entry.region_id, core::Deadline::after({})).ok()) return false;
       settled.push_back(std::move(entry));
       return true;
     });

@@ -87,8 +87,9 @@ class ChannelState final : public fabric::LinkObserver,
                                                     std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<RemoteRegionState>> open(const RegionDescriptor& descriptor,
                                                   std::chrono::nanoseconds timeout);
-  Status revoke(std::uint64_t key, std::chrono::nanoseconds timeout);
-  void quarantine(std::uint64_t key, std::shared_ptr<memory::Arena> arena, memory::Block block);
+  Status revoke(std::uint64_t key, std::uint64_t region_id, std::chrono::nanoseconds timeout);
+  void quarantine(std::uint64_t key, std::uint64_t region_id, std::shared_ptr<memory::Arena> arena,
+                  memory::Block block);
   // For RemoteRegionState, in the gate: a window of the peer's memory.
   Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                        core::Deadline deadline);
@@ -132,6 +133,7 @@ class ChannelState final : public fabric::LinkObserver,
   };
   struct Quarantined {
     std::uint64_t key = 0;
+    std::uint64_t region_id = 0;
     std::shared_ptr<memory::Arena> arena;
     memory::Block block;
   };

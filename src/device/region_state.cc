@@ -42,7 +42,8 @@ RegionState::~RegionState() {
   if (channel_ == nullptr || close(std::chrono::nanoseconds(0)).ok()) {
     arena_->free(block_.data);
   } else {
-    channel_->quarantine(find_key(descriptor_, channel_->peer().fabric), arena_, block_);
+    channel_->quarantine(find_key(descriptor_, channel_->peer().fabric), descriptor_.region_id,
+                         arena_, block_);
   }
 }
 
@@ -60,7 +61,8 @@ Status RegionState::close(std::chrono::nanoseconds timeout) {
                          "allow more time");
   }
   if (revoked_.load()) return Status();
-  const Status status = channel_->revoke(find_key(descriptor_, channel_->peer().fabric), timeout);
+  const Status status = channel_->revoke(find_key(descriptor_, channel_->peer().fabric),
+                                         descriptor_.region_id, timeout);
   revoked_.store(status.ok());
   return status;
 }

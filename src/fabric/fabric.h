@@ -135,9 +135,10 @@ class Link {
   virtual Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment,
                                       std::uint64_t offset, std::uint64_t length,
                                       std::uint64_t region_id) = 0;
-  // Takes that back. Ok means: no later byte can land. kPeerSilent means that the peer did not
-  // settle in time: call again later, and do not reuse the memory before.
-  virtual Status revoke(std::uint64_t key, core::Deadline deadline) = 0;
+  // Takes back what grant() gave for that region. Ok means: no later byte can land. kPeerSilent
+  // means that the peer did not settle in time: call again later, and do not reuse the memory
+  // before.
+  virtual Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) = 0;
 
   // Resolves the peer's descriptor to something reachable. May ask the peer.
   virtual Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
@@ -154,6 +155,9 @@ class Link {
   // Announces that the caller is about to sleep on the lane's doorbell, and takes back earlier
   // rings. Several threads may sleep on one lane; whoever arms must look at the lane when told so.
   virtual Doorbell arm(std::uint32_t lane) = 0;
+
+  // Takes out of `capabilities`, which are the fabric's, what this peer's side cannot do.
+  virtual void refine(Capabilities& /*capabilities*/) const {}
 
   // The layer above knows that the peer has gone. When it returns, the peer can read nothing here
   // any more; what had arrived still lands and is handed over, and then the lanes are drained.

@@ -119,7 +119,7 @@ class Party final : public EventSink, public LinkObserver {
   }
 
   void revoke() {
-    if (!link_->revoke(grant_key_, core::Deadline::never()).ok()) std::abort();
+    if (!link_->revoke(grant_key_, 1, core::Deadline::never()).ok()) std::abort();
     has_revoked_ = true;
     revoked_.assign(landing_->base(), landing_->base() + landing_->bytes());
   }

@@ -217,7 +217,7 @@ TEST_F(ShmLinks, FlushAtOnce) {
 TEST_F(ShmLinks, RefuseAWriteToARevokedRegion) {
   ASSERT_NO_FATAL_FAILURE(land());
   landing_->base()[4096] = std::byte{5};
-  ASSERT_TRUE(far().link->revoke(key_, hang()).ok());
+  ASSERT_TRUE(far().link->revoke(key_, 1, hang()).ok());
   EXPECT_EQ(write({"x", 1}, 0).wait().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(landing_->base()[4096], std::byte{5});
 }

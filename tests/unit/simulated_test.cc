@@ -125,7 +125,7 @@ TEST_F(SimulatedFabricTest, TheTargetRefusesBytesBesideTheGrantedOnes) {
 }
 
 TEST_F(SimulatedFabricTest, TheTargetRefusesARevokedKey) {
-  ASSERT_TRUE(theirs_->revoke(key_, core::Deadline::never()).ok());
+  ASSERT_TRUE(theirs_->revoke(key_, 1, core::Deadline::never()).ok());
   (void)ours_->post(write({payload_.data(), 100}));
   const Completion flushed = flush();
   drain();

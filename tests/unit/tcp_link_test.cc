@@ -197,7 +197,7 @@ TEST_F(ForgedPeer, CannotWriteUnderAKeyItWasNotGiven) {
   header.key = side_.export_key;
   send(header, {'x', 'x', 'x', 'x'});
   EXPECT_EQ(flushed(), StatusCode::kPermissionDenied);
-  ASSERT_TRUE(side_.link->revoke(side_.grant_key, core::Deadline::never()).ok());
+  ASSERT_TRUE(side_.link->revoke(side_.grant_key, 1, core::Deadline::never()).ok());
   send(write(1024, 4), {'x', 'x', 'x', 'x'});
   EXPECT_EQ(flushed(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(side_.untouched());
@@ -208,7 +208,7 @@ TEST_F(ForgedPeer, WritesNoByteAfterItsGrantIsRevokedAlsoInTheMiddleOfAWrite) {
   send(write(1024, 4000), std::vector<char>(1500, 'x'));
   side_.poll();
   EXPECT_EQ(side_.landing->base()[1024], std::byte{'x'});
-  ASSERT_TRUE(side_.link->revoke(side_.grant_key, core::Deadline::never()).ok());
+  ASSERT_TRUE(side_.link->revoke(side_.grant_key, 1, core::Deadline::never()).ok());
   std::memset(side_.landing->base(), 0, kBytes);
   const std::vector<char> rest(2500, 'y');
   send(rest.data(), rest.size());
@@ -378,7 +378,7 @@ TEST_F(TwoLinks, WriteInBothDirectionsAtOnceWithoutADeadlock) {
 }
 
 TEST_F(TwoLinks, RefusedWritesCostTheirSenderNoCredit) {
-  ASSERT_TRUE(far_.link->revoke(far_.grant_key, core::Deadline::never()).ok());
+  ASSERT_TRUE(far_.link->revoke(far_.grant_key, 1, core::Deadline::never()).ok());
   RegionDescriptor descriptor;
   descriptor.length = 8;
   descriptor.keys.push_back({FabricKind::kTcp, far_.grant_key});
@@ -416,7 +416,7 @@ TEST_F(TwoLinks, ARefusedWriteRaisesNoTagAlsoWhenItsSenderHadNoCredit) {
   write.window = near_.link->import(descriptor, core::Deadline::never()).value();
   (void)near_.link->post(write);  // allowed
   for (int i = 0; i < 10; ++i) far_.poll();
-  ASSERT_TRUE(far_.link->revoke(far_.grant_key, core::Deadline::never()).ok());
+  ASSERT_TRUE(far_.link->revoke(far_.grant_key, 1, core::Deadline::never()).ok());
   write.tag = 99;
   (void)near_.link->post(write);  // refused
   far_.recorder.room = 1 << 30;

@@ -124,7 +124,7 @@ Result<std::uint64_t> ShmLink::grant(const std::shared_ptr<memory::Segment>& seg
   return grants_.grant(segment, region_id, peer_name_);
 }
 
-Status ShmLink::revoke(std::uint64_t key, core::Deadline deadline) {
+Status ShmLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/, core::Deadline deadline) {
   return grants_.revoke(key, deadline, peer_name_);
 }
 

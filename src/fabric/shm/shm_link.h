@@ -33,7 +33,7 @@ class ShmLink final : public Link {
 
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
                               std::uint64_t length, std::uint64_t region_id) override;
-  Status revoke(std::uint64_t key, core::Deadline deadline) override;
+  Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
   Completion post(const Operation& operation) override;

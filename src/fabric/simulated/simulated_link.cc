@@ -37,7 +37,8 @@ Result<std::uint64_t> SimulatedLink::grant(const std::shared_ptr<memory::Segment
   return connection_->grant(side_, world_->new_key(lock), segment, offset, length);
 }
 
-Status SimulatedLink::revoke(std::uint64_t key, core::Deadline /*deadline*/) {
+Status SimulatedLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/,
+                             core::Deadline /*deadline*/) {
   const std::lock_guard<std::mutex> lock(world_->mutex());
   if (connection_->revoke(side_, key)) return Status();
   return Status::error(StatusCode::kNotFound, where("revoke"),

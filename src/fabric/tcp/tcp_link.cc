@@ -65,7 +65,8 @@ Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& seg
   return key;
 }
 
-Status TcpLink::revoke(std::uint64_t key, core::Deadline /*deadline*/) {
+Status TcpLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/,
+                       core::Deadline /*deadline*/) {
   {
     const std::lock_guard<std::mutex> lock(grants_mutex_);
     if (grants_.erase(key) == 0) {
