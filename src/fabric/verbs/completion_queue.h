@@ -1,0 +1,94 @@
+// CompletionQueue: where the lanes of many peers hear of their work requests.
+//
+// A device has one for each poller. Whoever polls one of its lanes takes what there is for all of
+// them: work for the asked lane comes back to the caller's thread, the others' threads are rung. An
+// adapter's queue holds a fixed number of entries, so there may be several behind one channel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/completion_state.h"
+#include "fabric/verbs/verbs_library.h"
+#include "farwrite/status.h"
+
+namespace farwrite::fabric::verbs {
+
+// Operations that ended, to be told once no lock is held.
+using Finished = std::vector<std::pair<std::shared_ptr<core::CompletionState>, Status>>;
+
+inline void tell(Finished& finished) {
+  for (auto& [completion, status] : finished) {
+    if (completion != nullptr) completion->finish(std::move(status));
+  }
+  finished.clear();
+}
+
+// One lane, as its completion queue sees it. Called under the queue's lock.
+class QueueClient {
+ public:
+  virtual ~QueueClient() = default;
+  // Work of the lane is over; `number` is what its wr_id said.
+  virtual void on_work(const ibv_wc& completion, std::uint32_t number, Finished& finished) = 0;
+  // Somebody else's look at the queue is over that brought this lane something.
+  virtual void on_looked_at(Finished& finished) = 0;
+};
+
+// Thread-safe. Locks: the queue's, then a lane's; never the other way round.
+class CompletionQueue {
+ public:
+  static Result<std::unique_ptr<CompletionQueue>> create(VerbsLibrary& library,
+                                                         ibv_context* context, int max_entries);
+  ~CompletionQueue();
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
+
+  struct Place {
+    ibv_cq* queue = nullptr;
+    std::uint32_t client = 0;  // in the high half of a wr_id
+    std::uint32_t entries = 0;
+  };
+  // Room for `entries` work requests under way at once. Until remove() the client is called.
+  Result<Place> add(QueueClient& client, std::uint32_t entries);
+  // When it returns the client is not called and never is again.
+  void remove(const Place& place);
+
+  static std::uint64_t work_id(const Place& place, std::uint32_t number) {
+    return std::uint64_t{place.client} << 32 | number;
+  }
+
+  // Takes everything there is and hands it to its lanes. Waits for another thread that does.
+  void look();
+  // The same, unless another thread does.
+  void try_look();
+  // Announces a sleeper on fd(). Look again afterwards, before sleeping.
+  void arm();
+  // Readable when an armed queue has news.
+  int fd() const { return channel_->fd; }
+
+ private:
+  struct Queue {
+    ibv_cq* queue = nullptr;
+    std::uint32_t used = 0;  // entries given to lanes
+  };
+
+  CompletionQueue(VerbsLibrary& library, ibv_context* context, int max_entries)
+      : library_(library), context_(context), max_entries_(max_entries) {}
+  void look_locked(std::unique_lock<std::mutex> lock);
+
+  VerbsLibrary& library_;
+  ibv_context* const context_;
+  const int max_entries_;
+  ibv_comp_channel* channel_ = nullptr;
+  std::mutex mutex_;
+  std::vector<Queue> queues_;
+  std::unordered_map<std::uint32_t, QueueClient*> clients_;
+  std::uint32_t next_client_ = 1;
+};
+
+}  // namespace farwrite::fabric::verbs

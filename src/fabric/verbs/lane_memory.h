@@ -1,0 +1,50 @@
+// LaneMemory: the registered buffers of one lane: what it receives into, what it sends from, and
+// the words that flushes read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fabric/verbs/protocol.h"
+#include "fabric/verbs/verbs_library.h"
+#include "farwrite/status.h"
+
+namespace farwrite::fabric::verbs {
+
+// Thread-compatible. Not inherited by fork.
+class LaneMemory {
+ public:
+  static Result<std::unique_ptr<LaneMemory>> create(VerbsLibrary& library, ibv_pd* domain,
+                                                    std::uint32_t receives, std::uint32_t sends,
+                                                    const std::string& device, bool iwarp);
+  ~LaneMemory();
+  LaneMemory(const LaneMemory&) = delete;
+  LaneMemory& operator=(const LaneMemory&) = delete;
+
+  std::byte* receive_slot(std::uint32_t index) const { return base_ + index * kSlotBytes; }
+  std::byte* send_slot(std::uint32_t index) const {
+    return base_ + (receives_ + index) * kSlotBytes;
+  }
+  std::uint32_t local_key() const { return slots_->lkey; }
+  // What the peer's flushes read, or add 0 to; nobody else looks at it.
+  std::uint64_t flush_address() const { return reinterpret_cast<std::uintptr_t>(words_); }
+  std::uint32_t flush_key() const { return words_region_->rkey; }
+  // Where the answer to our own lands.
+  std::byte* flush_answer() const { return base_ + (receives_ + sends_) * kSlotBytes; }
+
+ private:
+  LaneMemory(VerbsLibrary& library, std::uint32_t receives, std::uint32_t sends)
+      : library_(library), receives_(receives), sends_(sends) {}
+
+  VerbsLibrary& library_;
+  const std::size_t receives_, sends_;
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::byte* words_ = nullptr;  // a page of its own, because the peer reaches it
+  ibv_mr* slots_ = nullptr;
+  ibv_mr* words_region_ = nullptr;
+};
+
+}  // namespace farwrite::fabric::verbs
