@@ -157,13 +157,12 @@ void ChannelState::leave_pollers(bool return_lane_too) {
 }
 
 void ChannelState::say_fin_if_due() {
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
-    if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
-    fin_sent_ = true;
-  }
+  // Said before the lock goes: a thread that sees fin_sent_ may end the channel and its connection.
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
+  if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
   send(FrameType::kFin);
+  fin_sent_ = true;
 }
 
 void ChannelState::finish_if_due() {

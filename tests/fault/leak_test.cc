@@ -1,4 +1,6 @@
 // Nothing stays behind: no descriptor, thread, mapping or file, however often peers come and go.
+#include <barrier>
+#include <thread>
 #include <vector>
 
 #include "fault/child_process.h"
@@ -44,6 +46,37 @@ TEST_F(Leaks, NoneInFiftyConversationsOfTwoDevices) {
   EXPECT_EQ(server.stats().receive.used, 0u);
   EXPECT_TRUE(client.close().ok());
   EXPECT_TRUE(server.close().ok());
+}
+
+// Two threads drop the last two leases at once, when all that is left to say is that none is held.
+// Either may end the channel; the peer must have heard it by then, or it keeps the channel for
+// ever.
+TEST_F(Leaks, NoneWhenTwoThreadsDropTheLastLeasesAtOnce) {
+  Device server = open_device();
+  Device client = open_device();
+  auto exported = server.allocate(4096).value();
+  ASSERT_TRUE(server.publish("export", exported).ok());
+  for (int round = 0; round < 100; ++round) {
+    Channel from = client.connect(server.endpoint(), kPatience).value();
+    Channel to = server.accept(kPatience).value();
+    auto one = from.lookup("export").value();
+    auto other = from.lookup("export").value();
+    ASSERT_TRUE(from.close().ok());
+    ASSERT_TRUE(to.close().ok());
+    ASSERT_TRUE(eventually([&] { return from.peer_state() == PeerState::kClosed; }));
+    std::barrier both(2);
+    std::thread dropper([&] {
+      both.arrive_and_wait();
+      one = RemoteRegion();
+    });
+    both.arrive_and_wait();
+    other = RemoteRegion();
+    dropper.join();
+  }
+  EXPECT_TRUE(eventually([&] {
+    return server.stats().channels_open == 0 && client.stats().channels_open == 0;
+  })) << server.stats().channels_open
+      << " and " << client.stats().channels_open << " left open";
 }
 
 TEST_F(Leaks, NoneInFiftyDevices) {
