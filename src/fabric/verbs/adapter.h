@@ -1,0 +1,76 @@
+// Adapter: one RDMA device as a fabric uses it: its protection domain, completion queues and
+// registrations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/verbs/completion_queue.h"
+#include "fabric/verbs/device_choice.h"
+#include "fabric/verbs/registration_cache.h"
+#include "fabric/verbs/verbs_library.h"
+#include "fabric/verbs/verbs_options.h"
+#include "farwrite/status.h"
+
+namespace farwrite::fabric::verbs {
+
+// What queue pairs of this adapter get: the options, cut to what it allows.
+struct LaneLimits {
+  std::uint32_t sends = 0;           // work requests under way
+  std::uint32_t send_slots = 0;      // of them, those that travel from a copy of ours
+  std::uint32_t credits = 0;         // notifications and messages of the peer that we hold
+  std::uint32_t receives = 0;        // credits and kReservedReceives
+  std::uint32_t signal_every = 0;
+  std::uint32_t inline_bytes = 0;
+  std::uint64_t chunk_bytes = 0;     // of one work request
+  std::uint8_t reads = 0;            // and atomics: under way, each way
+};
+
+// Thread-safe; outlives the links over it, which share it.
+class Adapter {
+ public:
+  static Result<std::shared_ptr<Adapter>> create(const FabricOptions& options);
+  ~Adapter();
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  VerbsLibrary& library() const { return library_; }
+  const FabricOptions& options() const { return options_; }
+  const RdmaAddress& address() const { return address_; }
+  ibv_pd* domain() const { return domain_; }
+  RegistrationCache& registrations() const { return *registrations_; }
+  const LaneLimits& limits() const { return limits_; }
+  bool has_immediate() const { return has_immediate_; }
+  bool relaxed_ordering() const { return relaxed_ordering_; }
+  // Whether the bytes of one write land in order in our memory.
+  bool data_in_order() const { return data_in_order_; }
+  CompletionQueue& next_queue();
+
+ private:
+  Adapter(VerbsLibrary& library, const FabricOptions& options)
+      : library_(library), options_(options) {}
+  Status open();
+  void choose_limits();
+  // Makes a queue pair and looks at it.
+  Status probe();
+
+  VerbsLibrary& library_;
+  const FabricOptions options_;
+  ibv_context** devices_ = nullptr;  // keeps the contexts open
+  RdmaAddress address_;
+  ibv_pd* domain_ = nullptr;
+  std::vector<std::unique_ptr<CompletionQueue>> queues_;
+  std::unique_ptr<RegistrationCache> registrations_;
+  std::atomic<std::uint32_t> next_queue_{0};
+  LaneLimits limits_;
+  bool has_immediate_ = true;
+  bool relaxed_ordering_ = false;
+  bool data_in_order_ = false;
+};
+
+// What a queue pair is made of.
+ibv_qp_init_attr queue_pair_attributes(const LaneLimits& limits, ibv_cq* queue);
+
+}  // namespace farwrite::fabric::verbs

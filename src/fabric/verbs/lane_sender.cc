@@ -1,0 +1,488 @@
+#include "fabric/verbs/lane_sender.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/trace.h"
+
+namespace farwrite::fabric::verbs {
+namespace {
+
+// A sender that is this far ahead of its receiver is told so instead of eating memory.
+constexpr std::size_t kMaxHeldBack = 1 << 16;
+constexpr std::uint64_t kMaxHeldBackBytes = std::uint64_t{64} << 20;
+constexpr std::uint32_t kNumberMask = 0x7FFFFFFF;
+
+void append(std::vector<std::byte>& bytes, ByteView more) {
+  if (more.size > 0) bytes.insert(bytes.end(), more.data, more.data + more.size);
+}
+
+ibv_sge piece(const std::byte* data, std::uint64_t bytes, std::uint32_t key) {
+  return {reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint32_t>(bytes), key};
+}
+
+}  // namespace
+
+LaneSender::LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place)
+    : adapter_(adapter), memory_(memory), place_(std::move(place)), limits_(adapter.limits()) {
+  for (std::uint32_t slot = 0; slot < limits_.send_slots; ++slot) {
+    free_slots_.push_back(static_cast<int>(slot));
+  }
+}
+
+void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
+                       const HelloMessage& peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  pair_ = pair;
+  queue_place_ = queue;
+  peer_ = peer;
+  credit_ = peer.credits;
+}
+
+Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
+                              ByteView payload) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pair_ = pair;
+    queue_place_ = queue;
+  }
+  control(type, 0, payload);
+  return failure();
+}
+
+Status LaneSender::refused(std::string_view what, int error) const {
+  return Status::system_error(StatusCode::kInternal, {what, place_.peer, "verbs"},
+                              place_.device + " took no work request", error,
+                              "connect again; see the kernel's log (dmesg)");
+}
+
+Status LaneSender::revoked() const {
+  return Status::error(StatusCode::kFailedPrecondition, {"write", place_.peer, "verbs"},
+                       "the region was closed by its owner", "ask the peer for another region");
+}
+
+bool LaneSender::is_dropped(const Work& work) const {
+  return work.window != nullptr && work.kind == Kind::kWrite && work.window->revoked.load();
+}
+
+Completion LaneSender::write(const Operation& operation) {
+  const auto& window = std::static_pointer_cast<VerbsWindow>(operation.window);
+  Work work;
+  work.window = window;
+  work.remote = window->address + operation.offset;
+  work.remote_key = window->remote_key;
+  work.notify = operation.notify;
+  work.costs_credit = operation.notify;
+  work.tag = operation.tag;
+  append(work.own, operation.head);
+  work.source = operation.source;
+  const std::uint64_t bytes = work.own.size() + work.source.size;
+  bool copied = work.source.size == 0 || bytes <= limits_.inline_bytes;
+  if (!copied) {
+    work.registration = adapter_.registrations().peek(work.source, /*writable=*/false);
+    if (work.registration == nullptr && bytes <= kMaxMessageBytes) {
+      copied = true;
+      counters_.copies.add();
+    } else {
+      auto found = adapter_.registrations().find(work.source, /*writable=*/false);
+      if (!found.ok()) return Completion(found.status());
+      work.registration = *std::move(found);
+    }
+  }
+  if (copied) {
+    append(work.own, work.source);
+    work.source = {};
+  }
+  return submit(std::move(work));
+}
+
+Completion LaneSender::read(const Operation& operation) {
+  const auto& window = static_cast<const VerbsWindow&>(*operation.window);
+  if (operation.destination.size == 0) return Completion(Status());
+  Work work;
+  work.kind = Kind::kRead;
+  work.remote = window.address + operation.offset;
+  work.remote_key = window.remote_key;
+  work.destination = operation.destination;
+  auto found = adapter_.registrations().find(
+      {operation.destination.data, operation.destination.size}, /*writable=*/true);
+  if (!found.ok()) return Completion(found.status());
+  work.registration = *std::move(found);
+  return submit(std::move(work));
+}
+
+Completion LaneSender::notify(MessageType type, const Operation& operation) {
+  Work work;
+  work.costs_credit = true;
+  work.tag = operation.tag;
+  if (type == MessageType::kNotify && adapter_.has_immediate()) {
+    work.notify = true;  // a write of no bytes
+  } else {
+    work.kind = Kind::kMessage;
+    MessageHeader header;
+    header.type = type;
+    header.tag = operation.tag;
+    const auto bytes = header.to_bytes();
+    append(work.own, {bytes.data(), bytes.size()});
+    append(work.own, operation.source);
+  }
+  return submit(std::move(work));
+}
+
+Completion LaneSender::end_lane() {
+  Work work;
+  work.kind = Kind::kMessage;
+  MessageHeader header;
+  header.type = MessageType::kEnd;
+  const auto bytes = header.to_bytes();
+  append(work.own, {bytes.data(), bytes.size()});
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!ended_.ok()) return Completion(ended_);
+    if (!held_back_.empty()) {
+      held_back_.push_back(std::move(work));  // always: without it the peer would wait for more
+    } else if (!queue_.empty() || !post_all_locked(work, finished)) {
+      queue_.push_back(std::move(work));
+    }
+  }
+  tell(finished);
+  return Completion(Status());
+}
+
+void LaneSender::control(MessageType type, std::uint64_t value, ByteView payload) {
+  Work work;
+  work.kind = Kind::kMessage;
+  MessageHeader header;
+  header.type = type;
+  header.value = value;
+  const auto bytes = header.to_bytes();
+  append(work.own, {bytes.data(), bytes.size()});
+  append(work.own, payload);
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!ended_.ok()) return;
+    if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
+  }
+  tell(finished);
+}
+
+bool LaneSender::flush(const std::shared_ptr<core::CompletionState>& completion) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!ended_.ok()) {
+      finished.emplace_back(completion, ended_);
+    } else {
+      // An earlier flush that has not come back has writes before it, too.
+      if (!written_ && flushes_ == 0) return false;
+      written_ = false;
+      ++flushes_;
+      counters_.flushes.add();
+      Work work;
+      work.kind = Kind::kFlush;
+      work.remote = peer_.flush_address;
+      work.remote_key = peer_.flush_key;
+      work.completion = completion;
+      if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
+    }
+  }
+  tell(finished);
+  return true;
+}
+
+Completion LaneSender::submit(Work&& work) {
+  Finished finished;
+  std::shared_ptr<core::CompletionState> completion;
+  const bool borrows = work.source.size > 0 || work.destination.size > 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!ended_.ok()) return Completion(ended_);
+    if (is_dropped(work)) return Completion(revoked());
+    if (work.costs_credit && (credit_ == 0 || !held_back_.empty())) {
+      const bool plain = work.kind == Kind::kWrite && size_of(work) > 0;
+      if (!plain) {
+        completion = std::make_shared<core::CompletionState>();
+        work.completion = completion;
+        Status held = hold_back_locked(std::move(work));
+        return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
+      }
+      // The bytes need no credit; the tag comes behind them when there is some.
+      Work tag;
+      tag.notify = true;
+      tag.costs_credit = true;
+      tag.tag = work.tag;
+      tag.window = work.window;
+      if (Status held = hold_back_locked(std::move(tag)); !held.ok()) {
+        return Completion(std::move(held));
+      }
+      work.notify = false;
+    } else if (work.costs_credit) {
+      --credit_;
+    }
+    if (work.kind == Kind::kWrite && size_of(work) > 0) written_ = true;
+    if (borrows) {
+      completion = std::make_shared<core::CompletionState>();
+      work.completion = completion;
+    }
+    if (!queue_.empty() || !post_all_locked(work, finished)) {
+      if (completion == nullptr) {
+        completion = std::make_shared<core::CompletionState>();
+        work.completion = completion;
+      }
+      queue_.push_back(std::move(work));
+    }
+  }
+  tell(finished);
+  return completion == nullptr ? Completion(Status()) : Completion(std::move(completion));
+}
+
+Status LaneSender::hold_back_locked(Work&& work) {
+  if (held_back_.size() >= kMaxHeldBack || held_back_bytes_ + work.own.size() > kMaxHeldBackBytes) {
+    return Status::error(
+        StatusCode::kResourceExhausted, {"notify", place_.peer, "verbs"},
+        std::to_string(held_back_.size()) + " notifications wait for the peer to take earlier ones",
+        "let the peer take its notifications, or send fewer at once");
+  }
+  held_back_bytes_ += work.own.size();
+  counters_.backlogged.add();
+  core::trace_instant("backlogged", "verbs", place_.peer, work.own.size(), 0, work.tag);
+  held_back_.push_back(std::move(work));
+  return Status();
+}
+
+bool LaneSender::add_credit(std::uint64_t count) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (count > peer_.credits - credit_) return false;
+    credit_ += count;
+    release_held_locked();
+  }
+  pump(finished);
+  tell(finished);
+  return true;
+}
+
+// Moves what there is credit for behind the queue.
+void LaneSender::release_held_locked() {
+  while (!held_back_.empty()) {
+    Work& work = held_back_.front();
+    if (work.costs_credit) {
+      if (credit_ == 0) break;
+      --credit_;
+    }
+    held_back_bytes_ -= work.own.size();
+    queue_.push_back(std::move(work));
+    held_back_.pop_front();
+  }
+}
+
+void LaneSender::pump(Finished& finished) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  while (!queue_.empty() && post_all_locked(queue_.front(), finished)) queue_.pop_front();
+}
+
+// True once all of it is with the adapter, or given up.
+bool LaneSender::post_all_locked(Work& work, Finished& finished) {
+  const std::uint64_t bytes = size_of(work);
+  if (work.kind == Kind::kWrite && bytes == 0 && !work.notify) {
+    if (work.completion != nullptr) finished.emplace_back(std::move(work.completion), Status());
+    return true;
+  }
+  do {
+    if (!ended_.ok()) return give_up_locked(work, ended_, finished);
+    if (is_dropped(work)) return give_up_locked(work, revoked(), finished);
+    if (under_way_.size() >= limits_.sends) return false;
+    if (!post_one_locked(work, finished)) return false;
+  } while (work.posted < bytes);
+  return true;
+}
+
+bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& finished) {
+  if (work.kind == Kind::kFlush) --flushes_;
+  if (work.costs_credit && ended_.ok()) ++credit_;  // nobody will see it and give it back
+  if (work.completion == nullptr) return true;
+  if (work.posted > 0 && !under_way_.empty()) {
+    // The adapter still moves its first part; nothing was posted since.
+    under_way_.back().completion = std::move(work.completion);
+    under_way_.back().outcome = reason;
+  } else {
+    finished.emplace_back(std::move(work.completion), reason);
+  }
+  return true;
+}
+
+// One work request: a chunk of a large transfer, all of a small one. False: no room now.
+bool LaneSender::post_one_locked(Work& work, Finished& finished) {
+  ibv_send_wr request{};
+  std::array<ibv_sge, 2> pieces{};
+  Posted posted;
+  posted.kind = work.kind;
+  const std::uint64_t own = work.posted == 0 ? work.own.size() : 0;
+  const std::uint64_t done = work.posted == 0 ? 0 : work.posted - work.own.size();
+  std::uint64_t lent = 0;
+  if (own > 0) {
+    const bool travels_inline = own <= limits_.inline_bytes && work.source.size == 0;
+    if (travels_inline) {
+      request.send_flags |= IBV_SEND_INLINE;
+      counters_.inlined.add();
+    } else {
+      posted.slot = take_slot_locked({work.own.data(), work.own.size()});
+      if (posted.slot < 0) return false;
+    }
+    const std::byte* const data =
+        travels_inline ? work.own.data()
+                       : memory_.send_slot(static_cast<std::uint32_t>(posted.slot));
+    pieces[static_cast<std::size_t>(request.num_sge++)] = piece(data, own, memory_.local_key());
+  }
+  if (work.source.size > 0) {
+    lent = std::min(limits_.chunk_bytes - own, work.source.size - done);
+    pieces[static_cast<std::size_t>(request.num_sge++)] =
+        piece(work.source.data + done, lent, work.registration->local_key());
+  } else if (work.destination.size > 0) {
+    lent = std::min(limits_.chunk_bytes, work.destination.size - done);
+    pieces[static_cast<std::size_t>(request.num_sge++)] =
+        piece(work.destination.data + done, lent, work.registration->local_key());
+  } else if (work.kind == Kind::kFlush) {
+    pieces[static_cast<std::size_t>(request.num_sge++)] =
+        piece(memory_.flush_answer(), sizeof(std::uint64_t), memory_.local_key());
+  }
+  const bool last = work.posted + own + lent >= size_of(work);
+  const bool borrows = lent > 0;
+  request.wr.rdma.remote_addr = work.remote + work.posted;
+  request.wr.rdma.rkey = work.remote_key;
+  switch (work.kind) {
+    case Kind::kWrite:
+      request.opcode = last && work.notify ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+      request.imm_data = htonl(work.tag);
+      break;
+    case Kind::kRead:
+      request.opcode = IBV_WR_RDMA_READ;
+      break;
+    case Kind::kMessage:
+      request.opcode = IBV_WR_SEND;
+      break;
+    case Kind::kFlush:
+      if (peer_.flush_by_atomic) {
+        request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        request.wr.atomic = {work.remote, 0, 0, work.remote_key};
+      } else {
+        request.opcode = IBV_WR_RDMA_READ;
+      }
+      break;
+  }
+  request.sg_list = pieces.data();
+  // Whatever somebody waits for, or holds memory for, asks for its completion at once.
+  posted.signalled = borrows || work.kind == Kind::kFlush ||
+                     ++unsignalled_ >= limits_.signal_every ||
+                     under_way_.size() + 1 >= limits_.sends;
+  if (posted.signalled) {
+    request.send_flags |= IBV_SEND_SIGNALED;
+    unsignalled_ = 0;
+  }
+  request.wr_id = CompletionQueue::work_id(queue_place_, next_number_);
+  ibv_send_wr* bad = nullptr;
+  if (const int error = adapter_.library().post_send(pair_, &request, &bad); error != 0) {
+    if (posted.slot >= 0) free_slots_.push_back(posted.slot);
+    failure_ = refused("post", error);
+    ended_ = failure_;
+    return false;
+  }
+  if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) counters_.immediates.add();
+  if (request.opcode == IBV_WR_SEND) counters_.messages.add();
+  next_number_ = (next_number_ + 1) & kNumberMask;
+  work.posted += own + lent;
+  posted.registration = work.registration;
+  if (last && work.completion != nullptr) {
+    if (borrows || work.kind == Kind::kFlush) {
+      posted.completion = std::move(work.completion);
+    } else {
+      finished.emplace_back(std::move(work.completion), Status());
+    }
+  }
+  under_way_.push_back(std::move(posted));
+  return true;
+}
+
+int LaneSender::take_slot_locked(ByteView bytes) {
+  if (free_slots_.empty()) return -1;
+  const int slot = free_slots_.back();
+  free_slots_.pop_back();
+  std::memcpy(memory_.send_slot(static_cast<std::uint32_t>(slot)), bytes.data, bytes.size);
+  return slot;
+}
+
+void LaneSender::finish_front_locked(const Status& status, Finished& finished) {
+  Posted& posted = under_way_.front();
+  if (posted.slot >= 0) free_slots_.push_back(posted.slot);
+  if (posted.kind == Kind::kFlush) --flushes_;
+  if (posted.completion != nullptr) {
+    finished.emplace_back(std::move(posted.completion), status.ok() ? posted.outcome : status);
+  }
+  under_way_.pop_front();
+}
+
+bool LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto count = static_cast<std::uint32_t>(under_way_.size());
+  const std::uint32_t before = (number - (next_number_ - count)) & kNumberMask;
+  if (before >= count) return true;  // of a request that was settled when the lane ended
+  // A queue pair works in order: what was posted before this one is done.
+  for (std::uint32_t i = 0; i < before; ++i) finish_front_locked(Status(), finished);
+  if (completion.status == IBV_WC_SUCCESS) {
+    finish_front_locked(Status(), finished);
+    return true;
+  }
+  if (failure_.ok()) {
+    static constexpr std::array<std::string_view, 4> kNames = {"write", "read", "flush", "send"};
+    const auto kind = static_cast<std::size_t>(under_way_.front().kind);
+    failure_ = status_of(adapter_.library(), completion, kNames[kind], place_);
+    failed_by_rule_ = !means_peer_gone(completion.status);
+  }
+  if (ended_.ok()) ended_ = failure_;
+  finish_front_locked(ended_, finished);
+  return false;
+}
+
+Status LaneSender::failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
+bool LaneSender::failed_by_rule() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failed_by_rule_;
+}
+
+void LaneSender::end(const Status& reason) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_.ok()) ended_ = reason;
+    for (std::deque<Work>* works : {&queue_, &held_back_}) {
+      for (Work& work : *works) (void)give_up_locked(work, ended_, finished);
+      works->clear();
+    }
+    held_back_bytes_ = 0;
+  }
+  tell(finished);
+}
+
+void LaneSender::settle(const Status& reason) {
+  end(reason);
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    while (!under_way_.empty()) finish_front_locked(ended_, finished);
+  }
+  tell(finished);
+}
+
+}  // namespace farwrite::fabric::verbs

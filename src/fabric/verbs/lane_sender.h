@@ -1,0 +1,139 @@
+// LaneSender: what one side posts on one lane's queue pair, in order.
+//
+// A work request goes to the adapter at once while the send queue has room; what finds none waits
+// here and follows when completions come. What the peer has to take out (notifications, messages,
+// records) costs a credit; without one it is held back, and the writes and reads behind it pass.
+//
+// Large sources travel from where they lie, under their registration. Small ones travel inside the
+// work request, or, if their memory is not registered, from a slot of ours (counted as a copy).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/completion_state.h"
+#include "core/counter.h"
+#include "fabric/fabric.h"
+#include "fabric/verbs/adapter.h"
+#include "fabric/verbs/completion_queue.h"
+#include "fabric/verbs/lane_memory.h"
+#include "fabric/verbs/protocol.h"
+#include "fabric/verbs/verbs_window.h"
+#include "fabric/verbs/work_completion.h"
+
+namespace farwrite::fabric::verbs {
+
+struct SenderCounters {
+  core::Counter copies, backlogged, immediates, messages, flushes, inlined;
+};
+
+// Thread-safe.
+class LaneSender {
+ public:
+  LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place);
+
+  // The lane is connected: what follows goes out.
+  void begin(ibv_qp* pair, const CompletionQueue::Place& queue, const HelloMessage& peer);
+  // Before that, for the proofs and hellos.
+  Status send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
+                    ByteView payload);
+
+  Completion write(const Operation& operation);
+  Completion read(const Operation& operation);
+  // A kNotify, kMessage or kRecord.
+  Completion notify(MessageType type, const Operation& operation);
+  Completion end_lane();
+  // Reads the peer's word behind every write so far. False if none needs it.
+  bool flush(const std::shared_ptr<core::CompletionState>& completion);
+  // Messages that cost no credit.
+  void control(MessageType type, std::uint64_t value, ByteView payload = {});
+  // False if the peer says more than there ever was.
+  bool add_credit(std::uint64_t count);
+
+  // A send's completion; under the completion queue's lock. False: the lane is broken, and
+  // failure() says by what.
+  bool on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished);
+  void pump(Finished& finished);
+
+  // Whatever has not gone to the adapter ends with `reason`, now and later.
+  void end(const Status& reason);
+  // Nothing is under way any more, because the queue pair has gone.
+  void settle(const Status& reason);
+  Status failure() const;
+  bool failed_by_rule() const;  // and not because the peer has gone
+  const SenderCounters& counters() const { return counters_; }
+
+ private:
+  enum class Kind : std::uint8_t { kWrite, kRead, kFlush, kMessage };
+  // One operation on its way to the adapter.
+  struct Work {
+    Kind kind = Kind::kWrite;
+    bool notify = false;     // a write's last request carries `tag`
+    bool costs_credit = false;
+    std::uint32_t tag = 0;
+    std::uint64_t remote = 0;
+    std::uint32_t remote_key = 0;
+    std::shared_ptr<VerbsWindow> window;
+    std::vector<std::byte> own;  // bytes of ours that go first: a head, a copy, a message
+    ByteView source;
+    MutableByteView destination;
+    std::shared_ptr<Registration> registration;
+    std::uint64_t posted = 0;  // bytes
+    std::shared_ptr<core::CompletionState> completion;
+  };
+  // One work request under way.
+  struct Posted {
+    Kind kind = Kind::kWrite;
+    bool signalled = false;
+    int slot = -1;
+    std::shared_ptr<core::CompletionState> completion;
+    Status outcome;  // what the completion says if all goes well
+    std::shared_ptr<Registration> registration;
+  };
+
+  Completion submit(Work&& work);
+  bool post_all_locked(Work& work, Finished& finished);
+  bool post_one_locked(Work& work, Finished& finished);
+  Status hold_back_locked(Work&& work);
+  void release_held_locked();
+  bool is_dropped(const Work& work) const;
+  Status revoked() const;
+  Status refused(std::string_view what, int error) const;
+  int take_slot_locked(ByteView bytes);
+  bool give_up_locked(Work& work, const Status& reason, Finished& finished);
+  void finish_front_locked(const Status& status, Finished& finished);
+  static std::uint64_t size_of(const Work& work) {
+    return work.own.size() + work.source.size + work.destination.size;
+  }
+
+  Adapter& adapter_;
+  LaneMemory& memory_;
+  const WorkPlace place_;
+  const LaneLimits limits_;
+
+  mutable std::mutex mutex_;
+  ibv_qp* pair_ = nullptr;
+  CompletionQueue::Place queue_place_;
+  HelloMessage peer_;
+  std::deque<Posted> under_way_;
+  std::uint32_t next_number_ = 0;  // of the next work request; 31 bits
+  std::uint32_t unsignalled_ = 0;
+  std::vector<int> free_slots_;
+  std::deque<Work> queue_;
+  std::uint64_t credit_ = 0;
+  std::deque<Work> held_back_;
+  std::uint64_t held_back_bytes_ = 0;
+  bool written_ = false;  // since the last flush
+  std::size_t flushes_ = 0;
+  Status ended_;
+  Status failure_;
+  bool failed_by_rule_ = false;
+  SenderCounters counters_;
+};
+
+}  // namespace farwrite::fabric::verbs
