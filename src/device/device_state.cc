@@ -13,6 +13,7 @@
 #include "fabric/shm/shm_fabric.h"
 #include "fabric/simulated/simulated_fabric.h"
 #include "fabric/tcp/tcp_fabric.h"
+#include "fabric/verbs.h"
 
 namespace farwrite::device {
 namespace {
@@ -141,6 +142,18 @@ Status DeviceState::make_fabrics() {
       auto fabric = fabric::tcp::TcpFabric::create(*loop_, tcp);
       if (!fabric.ok()) return fabric.status();
       fabrics_.push_back(*std::move(fabric));
+    } else if (kind == FabricKind::kVerbs) {
+      auto fabric = fabric::make_verbs_fabric(*loop_, options_);
+      if (fabric.ok()) {
+        fabrics_.push_back(*std::move(fabric));
+      } else if (options_.fabrics.size() == 1) {
+        return fabric.status();  // forced
+      } else {
+        // Most machines have no RDMA device; peers and statistics hear why.
+        core::log(core::LogLevel::kInfo, "verbs is off: " + fabric.status().message());
+        const std::lock_guard<std::mutex> lock(mutex_);
+        choices_.push_back("verbs is off: " + fabric.status().message());
+      }
     } else if (kind == FabricKind::kSimulated) {
       if (options_.simulated_network == nullptr) {
         return Status::error(StatusCode::kInvalidArgument, {"open a device"},
@@ -151,7 +164,7 @@ Status DeviceState::make_fabrics() {
     } else {
       return Status::error(StatusCode::kUnsupported, {"open a device"},
                            "this build has no fabric " + std::string(to_string(kind)),
-                           "use shm or tcp; `farwrite info` lists what there is");
+                           "use shm, verbs or tcp; `farwrite info` lists what there is");
     }
   }
   return Status();

@@ -79,8 +79,8 @@ void Adapter::choose_limits() {
   const auto most_requests = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 64));
   limits_.sends = std::clamp<std::uint32_t>(options_.send_queue_depth, 16, most_requests);
   limits_.send_slots = std::min(kSendSlots, limits_.sends);
-  limits_.credits = std::clamp<std::uint32_t>(options_.receive_credits, 4,
-                                              most_requests - kReservedReceives);
+  limits_.credits =
+      std::clamp<std::uint32_t>(options_.receive_credits, 4, most_requests - kReservedReceives);
   limits_.receives = limits_.credits + kReservedReceives;
   // A slot or a place in the queue comes back with the next signalled request, so that must come
   // before they run out.
@@ -88,11 +88,11 @@ void Adapter::choose_limits() {
       std::clamp<std::uint32_t>(options_.signal_every, 1, limits_.send_slots / 2);
   limits_.inline_bytes = options_.inline_bytes;
   // Large enough for a message of ours, and a piece of memory has at most 4 GiB.
-  const std::uint64_t most = std::clamp<std::uint64_t>(address_.max_message_bytes, 2 * kSlotBytes,
-                                                       std::uint64_t{1} << 31);
+  const std::uint64_t most =
+      std::clamp<std::uint64_t>(address_.max_message_bytes, 2 * kSlotBytes, std::uint64_t{1} << 31);
   limits_.chunk_bytes = std::clamp<std::uint64_t>(options_.chunk_bytes, 2 * kSlotBytes, most);
-  limits_.reads = static_cast<std::uint8_t>(std::clamp<int>(
-      std::min(device.max_qp_init_rd_atom, device.max_qp_rd_atom), 1, kReads));
+  limits_.reads = static_cast<std::uint8_t>(
+      std::clamp<int>(std::min(device.max_qp_init_rd_atom, device.max_qp_rd_atom), 1, kReads));
   has_immediate_ = options_.use_immediate && !address_.iwarp;
 }
 
@@ -133,16 +133,32 @@ Status Adapter::probe() {
   const bool atomics = address_.limits.atomic_cap != IBV_ATOMIC_NONE;
   // The notification comes with a completion, and that waits for all bytes before. A flush has
   // none at the peer, so it needs an atomic there. A tail flag needs order, so it comes first.
-  relaxed_ordering_ =
-      options_.relaxed_ordering.value_or(has_immediate_ && atomics && !options_.assume_data_in_order);
+  relaxed_ordering_ = options_.relaxed_ordering.value_or(has_immediate_ && atomics &&
+                                                         !options_.assume_data_in_order);
   if (relaxed_ordering_ && !atomics) {
     return Status::error(StatusCode::kUnsupported, {"open a device", "", "verbs"},
-                         address_.device + " has no atomics, and without them relaxed ordering "
-                                           "leaves a flush without meaning",
+                         address_.device +
+                             " has no atomics, and without them relaxed ordering "
+                             "leaves a flush without meaning",
                          "leave relaxed_ordering unset");
   }
   data_in_order_ = (in_order || options_.assume_data_in_order) && !relaxed_ordering_;
   return Status();
+}
+
+void Adapter::add(AdapterUser& user) {
+  const std::lock_guard<std::mutex> lock(users_mutex_);
+  users_.push_back(&user);
+}
+
+void Adapter::remove(AdapterUser& user) {
+  const std::lock_guard<std::mutex> lock(users_mutex_);
+  std::erase(users_, &user);
+}
+
+void Adapter::failed(const std::string& sentence) {
+  const std::lock_guard<std::mutex> lock(users_mutex_);
+  for (AdapterUser* const user : users_) user->device_failed(sentence);
 }
 
 CompletionQueue& Adapter::next_queue() {

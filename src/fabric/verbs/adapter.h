@@ -2,8 +2,10 @@
 // registrations.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,14 +20,22 @@ namespace farwrite::fabric::verbs {
 
 // What queue pairs of this adapter get: the options, cut to what it allows.
 struct LaneLimits {
-  std::uint32_t sends = 0;           // work requests under way
-  std::uint32_t send_slots = 0;      // of them, those that travel from a copy of ours
-  std::uint32_t credits = 0;         // notifications and messages of the peer that we hold
-  std::uint32_t receives = 0;        // credits and kReservedReceives
+  std::uint32_t sends = 0;       // work requests under way
+  std::uint32_t send_slots = 0;  // of them, those that travel from a copy of ours
+  std::uint32_t credits = 0;     // notifications and messages of the peer that we hold
+  std::uint32_t receives = 0;    // credits and kReservedReceives
   std::uint32_t signal_every = 0;
   std::uint32_t inline_bytes = 0;
-  std::uint64_t chunk_bytes = 0;     // of one work request
-  std::uint8_t reads = 0;            // and atomics: under way, each way
+  std::uint64_t chunk_bytes = 0;  // of one work request
+  std::uint8_t reads = 0;         // and atomics: under way, each way
+};
+
+// Who wants to know when the device fails.
+class AdapterUser {
+ public:
+  virtual ~AdapterUser() = default;
+  // Called under a lock: must not call the adapter.
+  virtual void device_failed(const std::string& sentence) = 0;
 };
 
 // Thread-safe; outlives the links over it, which share it.
@@ -47,6 +57,10 @@ class Adapter {
   // Whether the bytes of one write land in order in our memory.
   bool data_in_order() const { return data_in_order_; }
   CompletionQueue& next_queue();
+  // When remove() returns the user is not called.
+  void add(AdapterUser& user);
+  void remove(AdapterUser& user);
+  void failed(const std::string& sentence);
 
  private:
   Adapter(VerbsLibrary& library, const FabricOptions& options)
@@ -64,6 +78,8 @@ class Adapter {
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::atomic<std::uint32_t> next_queue_{0};
+  std::mutex users_mutex_;
+  std::vector<AdapterUser*> users_;
   LaneLimits limits_;
   bool has_immediate_ = true;
   bool relaxed_ordering_ = false;

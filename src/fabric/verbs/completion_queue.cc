@@ -44,9 +44,8 @@ CompletionQueue::~CompletionQueue() {
 Result<CompletionQueue::Place> CompletionQueue::add(QueueClient& client, std::uint32_t entries) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto most = static_cast<std::uint32_t>(std::min(kEntries, max_entries_));
-  auto found = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& queue) {
-    return queue.used + entries <= most;
-  });
+  auto found = std::find_if(queues_.begin(), queues_.end(),
+                            [&](const Queue& queue) { return queue.used + entries <= most; });
   if (found == queues_.end()) {
     Queue queue;
     queue.queue = library_.create_cq(context_, static_cast<int>(std::max(most, entries)), channel_);

@@ -17,10 +17,11 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
                                                        std::uint32_t receives, std::uint32_t sends,
                                                        const std::string& device, bool iwarp) {
   std::unique_ptr<LaneMemory> memory(new LaneMemory(library, receives, sends));
-  const std::size_t slots = (memory->receives_ + memory->sends_) * kSlotBytes + sizeof(std::uint64_t);
+  const std::size_t slots =
+      (memory->receives_ + memory->sends_) * kSlotBytes + sizeof(std::uint64_t);
   memory->bytes_ = (slots + kPage - 1) / kPage * kPage + kPage;
-  void* const mapped = ::mmap(nullptr, memory->bytes_, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped =
+      ::mmap(nullptr, memory->bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     return Status::system_error(StatusCode::kResourceExhausted, {"connect", "", "verbs"},
                                 "no memory for a lane's buffers", errno, "free some memory");
@@ -32,9 +33,9 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
   const unsigned access = IBV_ACCESS_LOCAL_WRITE | (iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
   memory->slots_ = library.reg_mr(domain, memory->base_, memory->bytes_ - kPage, access);
   if (memory->slots_ != nullptr) {
-    memory->words_region_ = library.reg_mr(
-        domain, memory->words_, kPage,
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    memory->words_region_ =
+        library.reg_mr(domain, memory->words_, kPage,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     if (memory->words_region_ == nullptr && (errno == EOPNOTSUPP || errno == EINVAL)) {  // siw
       memory->words_region_ = library.reg_mr(domain, memory->words_, kPage,
                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);

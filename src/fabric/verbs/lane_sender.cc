@@ -258,15 +258,10 @@ Status LaneSender::hold_back_locked(Work&& work) {
 }
 
 bool LaneSender::add_credit(std::uint64_t count) {
-  Finished finished;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (count > peer_.credits - credit_) return false;
-    credit_ += count;
-    release_held_locked();
-  }
-  pump(finished);
-  tell(finished);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (count > peer_.credits - credit_) return false;
+  credit_ += count;
+  release_held_locked();
   return true;
 }
 
@@ -337,9 +332,9 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
       posted.slot = take_slot_locked({work.own.data(), work.own.size()});
       if (posted.slot < 0) return false;
     }
-    const std::byte* const data =
-        travels_inline ? work.own.data()
-                       : memory_.send_slot(static_cast<std::uint32_t>(posted.slot));
+    const std::byte* const data = travels_inline
+                                      ? work.own.data()
+                                      : memory_.send_slot(static_cast<std::uint32_t>(posted.slot));
     pieces[static_cast<std::size_t>(request.num_sge++)] = piece(data, own, memory_.local_key());
   }
   if (work.source.size > 0) {
@@ -393,6 +388,7 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
     if (posted.slot >= 0) free_slots_.push_back(posted.slot);
     failure_ = refused("post", error);
     ended_ = failure_;
+    failed_.store(true);
     return false;
   }
   if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) counters_.immediates.add();
@@ -429,16 +425,16 @@ void LaneSender::finish_front_locked(const Status& status, Finished& finished) {
   under_way_.pop_front();
 }
 
-bool LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
+void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto count = static_cast<std::uint32_t>(under_way_.size());
   const std::uint32_t before = (number - (next_number_ - count)) & kNumberMask;
-  if (before >= count) return true;  // of a request that was settled when the lane ended
+  if (before >= count) return;  // of a request that was settled when the lane ended
   // A queue pair works in order: what was posted before this one is done.
   for (std::uint32_t i = 0; i < before; ++i) finish_front_locked(Status(), finished);
   if (completion.status == IBV_WC_SUCCESS) {
     finish_front_locked(Status(), finished);
-    return true;
+    return;
   }
   if (failure_.ok()) {
     static constexpr std::array<std::string_view, 4> kNames = {"write", "read", "flush", "send"};
@@ -447,8 +443,8 @@ bool LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finishe
     failed_by_rule_ = !means_peer_gone(completion.status);
   }
   if (ended_.ok()) ended_ = failure_;
+  failed_.store(true);
   finish_front_locked(ended_, finished);
-  return false;
 }
 
 Status LaneSender::failure() const {

@@ -52,18 +52,19 @@ class LaneSender {
   bool flush(const std::shared_ptr<core::CompletionState>& completion);
   // Messages that cost no credit.
   void control(MessageType type, std::uint64_t value, ByteView payload = {});
-  // False if the peer says more than there ever was.
+  // False if the peer says more than there ever was. pump() afterwards.
   bool add_credit(std::uint64_t count);
 
-  // A send's completion; under the completion queue's lock. False: the lane is broken, and
-  // failure() says by what.
-  bool on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished);
+  // A send's completion; under the completion queue's lock.
+  void on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished);
   void pump(Finished& finished);
 
   // Whatever has not gone to the adapter ends with `reason`, now and later.
   void end(const Status& reason);
   // Nothing is under way any more, because the queue pair has gone.
   void settle(const Status& reason);
+  // The queue pair works no more: failure() says why.
+  bool failed() const { return failed_.load(); }
   Status failure() const;
   bool failed_by_rule() const;  // and not because the peer has gone
   const SenderCounters& counters() const { return counters_; }
@@ -73,7 +74,7 @@ class LaneSender {
   // One operation on its way to the adapter.
   struct Work {
     Kind kind = Kind::kWrite;
-    bool notify = false;     // a write's last request carries `tag`
+    bool notify = false;  // a write's last request carries `tag`
     bool costs_credit = false;
     std::uint32_t tag = 0;
     std::uint64_t remote = 0;
@@ -133,6 +134,7 @@ class LaneSender {
   Status ended_;
   Status failure_;
   bool failed_by_rule_ = false;
+  std::atomic<bool> failed_{false};
   SenderCounters counters_;
 };
 

@@ -1,0 +1,109 @@
+#include "fabric/verbs/revocations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fabric/verbs/protocol.h"
+
+namespace farwrite::fabric::verbs {
+namespace {
+
+constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
+
+}  // namespace
+
+void GrantedRegions::add(std::uint64_t region) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  regions_.emplace(region, Stage::kGranted);
+}
+
+Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto found = regions_.find(region);
+  if (found == regions_.end()) {
+    return Status::error(StatusCode::kNotFound, {"revoke", peer_name_, "verbs"},
+                         "this link has not granted region " + std::to_string(region),
+                         "revoke a region once, on the link that granted it");
+  }
+  if (found->second == Stage::kGranted && !all_settled_) {
+    found->second = Stage::kWaiting;
+    waiting_.push_back(region);
+    ask_next_locked();
+  }
+  while (!all_settled_ && regions_.at(region) != Stage::kSettled) {
+    if (deadline.expired()) {
+      return Status::error(StatusCode::kPeerSilent, {"close a region", peer_name_, "verbs"},
+                           "the peer has not confirmed that it writes there no more",
+                           "allow more time; its memory is not reused before");
+    }
+    settled_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+  }
+  regions_.erase(region);
+  return Status();
+}
+
+void GrantedRegions::ask_next_locked() {
+  if (answers_ > 0 || waiting_.empty()) return;
+  const std::size_t count = std::min(waiting_.size(), kMaxRevokedAtOnce);
+  asked_.assign(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  for (const std::uint64_t region : asked_) regions_.at(region) = Stage::kAsked;
+  answers_ = lanes_;
+  ask_(++number_, asked_);
+}
+
+bool GrantedRegions::answered(std::uint64_t number) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (answers_ == 0 || number != number_) return false;
+    if (--answers_ > 0) return true;
+    for (const std::uint64_t region : asked_) regions_.at(region) = Stage::kSettled;
+    asked_.clear();
+    ask_next_locked();
+  }
+  settled_.notify_all();
+  return true;
+}
+
+void GrantedRegions::settle_all() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_settled_ = true;
+  }
+  settled_.notify_all();
+}
+
+Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWindow>& window) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (gone_.contains(region)) {
+    return Status::error(StatusCode::kFailedPrecondition, {"open a region", "", "verbs"},
+                         "the region was closed by its owner", "ask the peer for another region");
+  }
+  windows_[region].push_back(window);
+  if (windows_.size() < prune_at_) return Status();
+  for (auto entry = windows_.begin(); entry != windows_.end();) {
+    std::erase_if(entry->second, [](const auto& weak) { return weak.expired(); });
+    entry = entry->second.empty() ? windows_.erase(entry) : std::next(entry);
+  }
+  prune_at_ = std::max<std::size_t>(1024, windows_.size() * 2);
+  return Status();
+}
+
+void ImportedRegions::revoke(const std::vector<std::uint64_t>& regions) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::uint64_t region : regions) {
+    if (gone_.insert(region).second) gone_in_order_.push_back(region);
+    const auto found = windows_.find(region);
+    if (found == windows_.end()) continue;
+    for (const auto& weak : found->second) {
+      if (const auto window = weak.lock()) window->revoked.store(true);
+    }
+    windows_.erase(found);
+  }
+  while (gone_in_order_.size() > kRemembered) {
+    gone_.erase(gone_in_order_.front());
+    gone_in_order_.pop_front();
+  }
+}
+
+}  // namespace farwrite::fabric::verbs

@@ -1,0 +1,81 @@
+// Revocations: regions that a peer may write, and how they are taken back.
+//
+// A key is a segment's, and a segment holds many regions, so the adapter cannot refuse one of them.
+// The owner asks the peer: kRevoke names regions, the peer posts no more writes to them and answers
+// kRevoked on every lane. A queue pair works in order, so once all answers are here, whatever was
+// posted before has landed, and nothing lands any more. A peer that does not answer is silent: its
+// memory is not reused until the connection is cut, which ends its access at once.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/deadline.h"
+#include "fabric/verbs/verbs_window.h"
+#include "farwrite/status.h"
+
+namespace farwrite::fabric::verbs {
+
+// The owner's side. Thread-safe.
+class GrantedRegions {
+ public:
+  // `ask` sends a kRevoke; it is called under the lock, and must not call back.
+  using Ask = std::function<void(std::uint64_t number, const std::vector<std::uint64_t>& regions)>;
+
+  GrantedRegions(std::string peer_name, std::uint32_t lanes, Ask ask)
+      : peer_name_(std::move(peer_name)), lanes_(lanes), ask_(std::move(ask)) {}
+
+  void add(std::uint64_t region);
+  // Asks, and waits until it is settled. kPeerSilent when it is not in time; ask again then.
+  Status revoke(std::uint64_t region, core::Deadline deadline);
+  // One lane's answer. False if nothing of that number was asked.
+  bool answered(std::uint64_t number);
+  // Nothing of the peer lands any more, asked or not.
+  void settle_all();
+
+ private:
+  enum class Stage : std::uint8_t { kGranted, kWaiting, kAsked, kSettled };
+  void ask_next_locked();
+
+  const std::string peer_name_;
+  const std::uint32_t lanes_;
+  const Ask ask_;
+  std::mutex mutex_;
+  std::condition_variable settled_;
+  std::map<std::uint64_t, Stage> regions_;
+  std::deque<std::uint64_t> waiting_;
+  std::vector<std::uint64_t> asked_;  // one kRevoke is under way at a time
+  std::uint64_t number_ = 0;          // of that one
+  std::uint32_t answers_ = 0;         // of lanes, still to come
+  bool all_settled_ = false;
+};
+
+// The writer's side: windows by region. Thread-safe.
+class ImportedRegions {
+ public:
+  // kFailedPrecondition if the owner has closed the region meanwhile.
+  Status add(std::uint64_t region, const std::shared_ptr<VerbsWindow>& window);
+  void revoke(const std::vector<std::uint64_t>& regions);
+
+ private:
+  // A descriptor may be on its way here while its region is revoked. Later than this many
+  // revocations it cannot be.
+  static constexpr std::size_t kRemembered = 1 << 16;
+
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<VerbsWindow>>> windows_;
+  std::size_t prune_at_ = 1024;
+  std::unordered_set<std::uint64_t> gone_;
+  std::deque<std::uint64_t> gone_in_order_;
+};
+
+}  // namespace farwrite::fabric::verbs

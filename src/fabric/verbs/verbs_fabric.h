@@ -1,0 +1,70 @@
+// VerbsFabric: one-sided transfers by RDMA: InfiniBand, RoCE, iWARP.
+#pragma once
+
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/event_loop.h"
+#include "fabric/fabric.h"
+#include "fabric/verbs/adapter.h"
+#include "fabric/verbs/async_events.h"
+#include "fabric/verbs/cm_channel.h"
+#include "fabric/verbs/protocol.h"
+#include "fabric/verbs/verbs_link.h"
+#include "fabric/verbs/verbs_options.h"
+
+namespace farwrite::fabric::verbs {
+
+// Over one RDMA device, the best there is or the one that was asked for. Thread-safe. The loop
+// outlives the fabric.
+class VerbsFabric final : public Fabric {
+ public:
+  static Result<std::unique_ptr<Fabric>> create(core::EventLoop& loop,
+                                                const FabricOptions& options);
+  ~VerbsFabric() override;
+
+  FabricKind kind() const override { return FabricKind::kVerbs; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
+  // "10.9.0.1 18515": where rdma_cm reaches us.
+  std::string address() const override;
+  Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
+
+ private:
+  // A connection that has not found its handshake yet.
+  struct Arrival {
+    rdma_cm_id* id = nullptr;
+    JoinMessage join;
+    std::uint8_t reads = 0;  // that it wants to have under way
+    core::Deadline deadline = core::Deadline::never();
+  };
+
+  VerbsFabric(core::EventLoop& loop, std::shared_ptr<Adapter> adapter);
+  Status listen();
+  void on_cm_event();
+  void refuse(rdma_cm_id* id);
+  Status connect_lane(VerbsLink& link, const AttachRequest& request, std::uint16_t lane);
+  // Waits for the connection that belongs to this handshake.
+  Status accept_lane(VerbsLink& link, const AttachRequest& request, std::uint16_t lane);
+  Result<Arrival> wait_for_arrival(const AttachRequest& request, std::uint16_t lane);
+  rdma_conn_param parameters(std::uint8_t reads) const;
+  Status refused(std::string_view operation, const AttachRequest& request, std::string_view what,
+                 int error) const;
+
+  core::EventLoop& loop_;
+  const std::shared_ptr<Adapter> adapter_;
+  AsyncEvents events_;
+  Capabilities capabilities_;
+  std::unique_ptr<CmChannel> cm_;
+  rdma_cm_id* listener_ = nullptr;
+  bool watched_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::list<Arrival> arrivals_;  // oldest first
+};
+
+}  // namespace farwrite::fabric::verbs

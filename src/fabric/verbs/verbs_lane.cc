@@ -1,0 +1,420 @@
+#include "fabric/verbs/verbs_lane.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "fabric/verbs/verbs_link.h"
+
+namespace farwrite::fabric::verbs {
+namespace {
+
+constexpr std::uint32_t kReceiveBit = 1U << 31;  // of a work request's number
+constexpr int kAskAgainMs = 20;                  // whether the peer has given up
+
+// The lane whose poll or arm this thread is in: it need not ring itself.
+thread_local const VerbsLane* current = nullptr;
+
+class Current {
+ public:
+  explicit Current(const VerbsLane* lane) : before_(std::exchange(current, lane)) {}
+  ~Current() { current = before_; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const VerbsLane* const before_;
+};
+
+}  // namespace
+
+VerbsLane::VerbsLane(VerbsLink& link, std::uint32_t index, Adapter& adapter)
+    : link_(link), index_(index), adapter_(adapter) {}
+
+VerbsLane::~VerbsLane() {
+  close(link_.error(StatusCode::kCancelled, "connect", "the connection was given up", "try again"));
+}
+
+WorkPlace VerbsLane::place() const {
+  return {link_.peer_name(), adapter_.address().device, index_};
+}
+
+Status VerbsLane::open(rdma_cm_id* id) {
+  id_ = id;
+  const LaneLimits& limits = adapter_.limits();
+  auto memory =
+      LaneMemory::create(adapter_.library(), adapter_.domain(), limits.receives, limits.send_slots,
+                         adapter_.address().device, adapter_.address().iwarp);
+  if (!memory.ok()) return memory.status();
+  memory_ = *std::move(memory);
+  sender_ = std::make_unique<LaneSender>(adapter_, *memory_, place());
+  queue_ = &adapter_.next_queue();
+  auto place = queue_->add(*this, limits.sends + limits.receives);
+  if (!place.ok()) return place.status();
+  queue_place_ = *place;
+  bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  sleep_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {bell_.get(), queue_->fd()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!bell_.valid() || !sleep_.valid() ||
+        ::epoll_ctl(sleep_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Status::system_error(
+          StatusCode::kResourceExhausted, {"connect", link_.peer_name(), "verbs"},
+          "no descriptor for a lane", errno, "raise the limit of open files (ulimit -n)");
+    }
+  }
+  ibv_qp_init_attr attributes = queue_pair_attributes(limits, queue_place_.queue);
+  if (const int error = adapter_.library().create_qp(id_, adapter_.domain(), &attributes);
+      error != 0) {
+    return Status::system_error(StatusCode::kResourceExhausted,
+                                {"connect", link_.peer_name(), "verbs"},
+                                adapter_.address().device + " makes no queue pair", error,
+                                "close channels, use fewer lanes, or a smaller send_queue_depth "
+                                "or receive_credits; `ibv_devinfo -v` shows the adapter's limits");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::uint32_t slot = 0; slot < limits.receives; ++slot) free_receives_.push_back(slot);
+  post_receives_locked();
+  return broken_;
+}
+
+void VerbsLane::post_receives_locked() {
+  if (free_receives_.empty() || over_.load()) return;
+  std::vector<ibv_recv_wr> requests(free_receives_.size());
+  std::vector<ibv_sge> pieces(free_receives_.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::uint32_t slot = free_receives_[i];
+    pieces[i] = {reinterpret_cast<std::uintptr_t>(memory_->receive_slot(slot)), kSlotBytes,
+                 memory_->local_key()};
+    requests[i] = {};
+    requests[i].wr_id = CompletionQueue::work_id(queue_place_, kReceiveBit | slot);
+    requests[i].sg_list = &pieces[i];
+    requests[i].num_sge = 1;
+    requests[i].next = i + 1 < requests.size() ? &requests[i + 1] : nullptr;
+  }
+  ibv_recv_wr* bad = nullptr;
+  if (const int error = adapter_.library().post_recv(id_->qp, requests.data(), &bad); error != 0) {
+    return break_locked(Status::system_error(StatusCode::kInternal,
+                                             {"receive", link_.peer_name(), "verbs"},
+                                             adapter_.address().device + " took no receive", error,
+                                             "connect again; see the kernel's log (dmesg)"));
+  }
+  receives_ += static_cast<std::uint32_t>(free_receives_.size());
+  free_receives_.clear();
+}
+
+Status VerbsLane::prove(const AttachRequest& request) {
+  const core::Digest proof =
+      lane_proof(request.secret, request.connecting, static_cast<std::uint16_t>(index_));
+  return sender_->send_setup(id_->qp, queue_place_, MessageType::kProof,
+                             {proof.data(), proof.size()});
+}
+
+Status VerbsLane::check_proof(const AttachRequest& request) {
+  auto proof = wait_for(MessageType::kProof, request);
+  if (!proof.ok()) return proof.status();
+  const core::Digest expected =
+      lane_proof(request.secret, !request.connecting, static_cast<std::uint16_t>(index_));
+  if (core::constant_time_equal({proof->data(), proof->size()},
+                                {expected.data(), expected.size()})) {
+    return Status();
+  }
+  return link_.error(StatusCode::kUnauthenticated, "connect", "somebody else answers by verbs",
+                     "see what listens at the peer's RDMA address");
+}
+
+Status VerbsLane::greet(const AttachRequest& request) {
+  if (request.connecting) {
+    FARWRITE_RETURN_IF_ERROR(prove(request));
+    FARWRITE_RETURN_IF_ERROR(check_proof(request));
+  } else {
+    FARWRITE_RETURN_IF_ERROR(check_proof(request));
+    FARWRITE_RETURN_IF_ERROR(prove(request));
+  }
+  HelloMessage hello;
+  hello.credits = adapter_.limits().credits;
+  hello.message_bytes = kSlotBytes;
+  hello.flush_address = memory_->flush_address();
+  hello.flush_key = memory_->flush_key();
+  hello.flush_by_atomic = adapter_.relaxed_ordering();
+  hello.data_in_order = adapter_.data_in_order();
+  const std::vector<std::byte> bytes = hello.to_bytes();
+  FARWRITE_RETURN_IF_ERROR(sender_->send_setup(id_->qp, queue_place_, MessageType::kHello,
+                                               {bytes.data(), bytes.size()}));
+  auto answer = wait_for(MessageType::kHello, request);
+  if (!answer.ok()) return answer.status();
+  auto peer = HelloMessage::from_bytes({answer->data(), answer->size()});
+  if (!peer.ok()) return peer.status();
+  peer_ = *peer;
+  sender_->begin(id_->qp, queue_place_, peer_);
+  return Status();
+}
+
+Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const AttachRequest& request) {
+  while (true) {
+    (void)arm();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!broken_.ok()) return broken_;
+      if (!control_.empty()) {
+        if (control_.front().header.type != type) {
+          return link_.error(StatusCode::kProtocolError, "connect", "an unexpected message",
+                             "run the same Farwrite release");
+        }
+        std::vector<std::byte> payload = std::move(control_.front().payload);
+        control_.pop_front();
+        return payload;
+      }
+      if (receives_ == 0) {
+        return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
+                           "see the peer's log, and connect again");
+      }
+    }
+    if (sender_->failed()) return sender_->failure();
+    const bool given_up = request.abandoned && request.abandoned();
+    if (given_up || request.deadline.expired()) {
+      return link_.error(StatusCode::kUnavailable, "connect",
+                         given_up ? "the peer gave up on verbs" : "the peer did not greet in time",
+                         "see the peer's log");
+    }
+    pollfd waiting{sleep_.get(), POLLIN, 0};
+    const int left = request.deadline.poll_timeout_ms();
+    (void)::poll(&waiting, 1, left < 0 ? kAskAgainMs : std::min(left, kAskAgainMs));
+  }
+}
+
+void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
+  if ((number & kReceiveBit) == 0) {
+    sender_->on_sent(completion, number, finished);
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  on_received_locked(completion, number & ~kReceiveBit);
+}
+
+void VerbsLane::on_looked_at(Finished& finished) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    post_receives_locked();
+  }
+  sender_->pump(finished);
+  if (current != this) (void)::eventfd_write(bell_.get(), 1);
+}
+
+void VerbsLane::on_received_locked(const ibv_wc& completion, std::uint32_t slot) {
+  if (receives_ > 0) --receives_;
+  if (completion.status != IBV_WC_SUCCESS) {
+    // Flushed: the connection is over. Anything else is a message that does not fit its buffer.
+    if (completion.status != IBV_WC_WR_FLUSH_ERR) {
+      break_locked(status_of(adapter_.library(), completion, "receive", place()));
+    }
+    return;
+  }
+  free_receives_.push_back(slot);
+  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    Notification notification;
+    notification.tag = ntohl(completion.imm_data);
+    arrive_locked(std::move(notification), /*is_record=*/false);
+    return;
+  }
+  // Only the adapter writes there, and it has finished.
+  on_message_locked({memory_->receive_slot(slot), completion.byte_len});
+}
+
+void VerbsLane::on_message_locked(ByteView bytes) {
+  auto header = MessageHeader::from_bytes(bytes);
+  if (!header.ok()) return break_locked(header.status());
+  const std::byte* const payload = bytes.data + MessageHeader::kBytes;
+  std::vector<std::byte> copied(payload, bytes.data + bytes.size);
+  switch (header->type) {
+    case MessageType::kNotify:
+    case MessageType::kMessage:
+    case MessageType::kRecord: {
+      Notification notification;
+      notification.tag = header->tag;
+      notification.message = std::move(copied);
+      arrive_locked(std::move(notification), header->type == MessageType::kRecord);
+      return;
+    }
+    case MessageType::kCredit:
+      if (!sender_->add_credit(header->value)) {
+        break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
+                                 "it gives back more credit than it was sent",
+                                 "run the same Farwrite release"));
+      }
+      return;
+    case MessageType::kEnd:
+      end_seen_ = true;
+      return;
+    default:
+      if (control_.size() >= kReservedReceives) {
+        return break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
+                                        "too many messages at once",
+                                        "run the same Farwrite release"));
+      }
+      control_.push_back({*header, std::move(copied)});
+  }
+}
+
+void VerbsLane::arrive_locked(Notification&& notification, bool is_record) {
+  if (++unpaid_ > adapter_.limits().credits) {
+    return break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
+                                    "it sends notifications without credit for them",
+                                    "run the same Farwrite release"));
+  }
+  notification.lane = index_;
+  arrivals_.push_back({std::move(notification), is_record});
+}
+
+void VerbsLane::break_locked(const Status& reason) {
+  if (broken_.ok()) broken_ = reason;
+}
+
+Progress VerbsLane::poll(EventSink& sink) {
+  Progress progress;
+  if (polling_.test_and_set(std::memory_order_acquire)) return progress;
+  {
+    const Current mark(this);
+    queue_->try_look();
+    serve_control();
+    hand_over(sink, progress);
+    look_for_end();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    progress.drained = arrivals_.empty() && (end_seen_ || (over_.load() && receives_ == 0));
+  }
+  polling_.clear();
+  return progress;
+}
+
+void VerbsLane::serve_control() {
+  while (true) {
+    Control next;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (control_.empty()) return;
+      next = std::move(control_.front());
+      control_.pop_front();
+    }
+    Status taken;
+    if (next.header.type == MessageType::kRevoke) {
+      taken = link_.take_revoke(next.header.value, {next.payload.data(), next.payload.size()});
+    } else if (next.header.type == MessageType::kRevoked) {
+      taken = link_.take_revoked(next.header.value);
+    } else {
+      taken = link_.error(StatusCode::kProtocolError, "read from the peer",
+                          "a greeting after the greeting", "run the same Farwrite release");
+    }
+    if (taken.ok()) continue;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    break_locked(taken);
+  }
+}
+
+void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
+  while (sink.has_room()) {
+    Arrival arrival;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (arrivals_.empty()) break;
+      arrival = std::move(arrivals_.front());
+      arrivals_.pop_front();
+    }
+    ++progress.delivered;
+    ++owed_;
+    if (arrival.is_record) {
+      sink.on_record(std::move(arrival.notification));
+    } else {
+      sink.on_notification(std::move(arrival.notification));
+    }
+  }
+  if (owed_ < std::max<std::uint32_t>(1, adapter_.limits().credits / 4) || over_.load()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    unpaid_ -= owed_;
+  }
+  sender_->control(MessageType::kCredit, std::exchange(owed_, 0));
+}
+
+void VerbsLane::look_for_end() {
+  Status broken;
+  bool empty = false;
+  bool in_good_order = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    broken = broken_;
+    empty = receives_ == 0;
+    in_good_order = end_seen_;
+  }
+  if (told_end_.load()) return;
+  if (broken.ok() && sender_->failed_by_rule()) broken = sender_->failure();
+  if (!broken.ok()) {
+    told_end_.store(true);
+    shut();
+    sender_->end(broken);
+    link_.lane_broken(broken);
+    return;
+  }
+  // Receives come back by themselves when the queue pair has failed.
+  if (!over_.load() && !sender_->failed() && !empty) return;
+  shut();
+  Status reason = sender_->failure();
+  if (reason.ok()) {
+    reason = link_.error(StatusCode::kPeerDead, "use the channel",
+                         "the peer's process ended, or its host closed the connection",
+                         "restart the peer and connect again");
+  }
+  sender_->end(reason);
+  if (!empty) return;  // what has arrived is not all known yet
+  told_end_.store(true);
+  if (!in_good_order) link_.lane_ended(index_, reason);
+}
+
+Doorbell VerbsLane::arm() {
+  const Current mark(this);
+  eventfd_t rings = 0;
+  (void)::eventfd_read(bell_.get(), &rings);
+  queue_->arm();
+  queue_->look();
+  Doorbell doorbell;
+  doorbell.fd = sleep_.get();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  doorbell.holds = !arrivals_.empty();
+  const bool news = receives_ == 0 || (!over_.load() && (!broken_.ok() || sender_->failed()));
+  doorbell.ready = !control_.empty() || (news && !told_end_.load());
+  return doorbell;
+}
+
+void VerbsLane::shut() {
+  if (id_ == nullptr || id_->qp == nullptr || over_.exchange(true)) return;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  (void)adapter_.library().modify_qp(id_->qp, &attributes, IBV_QP_STATE);
+  (void)adapter_.library().disconnect(id_);  // tells the peer
+}
+
+void VerbsLane::fail(const Status& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    break_locked(reason);
+  }
+  (void)::eventfd_write(bell_.get(), 1);
+}
+
+void VerbsLane::close(const Status& reason) {
+  if (id_ == nullptr) return;
+  shut();
+  if (sender_ != nullptr) sender_->end(reason);
+  if (queue_place_.client != 0) queue_->remove(queue_place_);
+  if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);
+  if (sender_ != nullptr) sender_->settle(reason);
+  (void)adapter_.library().destroy_id(id_);
+  id_ = nullptr;
+}
+
+}  // namespace farwrite::fabric::verbs

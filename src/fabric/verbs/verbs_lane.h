@@ -1,0 +1,109 @@
+// VerbsLane: one lane of a VerbsLink: a queue pair, what comes in on it, and its end.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/unique_fd.h"
+#include "fabric/fabric.h"
+#include "fabric/verbs/adapter.h"
+#include "fabric/verbs/completion_queue.h"
+#include "fabric/verbs/lane_memory.h"
+#include "fabric/verbs/lane_sender.h"
+#include "fabric/verbs/protocol.h"
+
+namespace farwrite::fabric::verbs {
+
+class VerbsLink;
+
+// Thread-safe but for what says otherwise. Locks: the completion queue's, then the lane's own, then
+// the sender's.
+class VerbsLane final : private QueueClient {
+ public:
+  VerbsLane(VerbsLink& link, std::uint32_t index, Adapter& adapter);
+  ~VerbsLane() override;
+
+  // The set-up, in this order, by one thread. `id` is this lane's from here on: a connection that
+  // is not made yet.
+  Status open(rdma_cm_id* id);
+  // Proofs and hellos, once connected.
+  Status greet(const AttachRequest& request);
+
+  const rdma_cm_id* id() const { return id_; }
+  const HelloMessage& peer() const { return peer_; }
+  LaneSender& sender() { return *sender_; }
+
+  Progress poll(EventSink& sink);
+  Doorbell arm();
+  // Ends the connection: when it returns, nothing of the peer lands and it reads nothing. What has
+  // arrived is still handed over.
+  void shut();
+  // Its device is of no use any more; whoever polls tells everybody.
+  void fail(const Status& reason);
+  // Ends everything: nothing is under way when it returns. Nobody polls or posts any more.
+  void close(const Status& reason);
+
+ private:
+  // A notification that came.
+  struct Arrival {
+    Notification notification;
+    bool is_record = false;
+  };
+  struct Control {
+    MessageHeader header;
+    std::vector<std::byte> payload;
+  };
+
+  // QueueClient.
+  void on_work(const ibv_wc& completion, std::uint32_t number, Finished& finished) override;
+  void on_looked_at(Finished& finished) override;
+
+  void on_received_locked(const ibv_wc& completion, std::uint32_t slot);
+  void on_message_locked(ByteView bytes);
+  void arrive_locked(Notification&& notification, bool is_record);
+  void break_locked(const Status& reason);
+  // Gives slots back to the adapter, in one call.
+  void post_receives_locked();
+  Result<std::vector<std::byte>> wait_for(MessageType type, const AttachRequest& request);
+  Status prove(const AttachRequest& request);
+  Status check_proof(const AttachRequest& request);
+  void serve_control();
+  void hand_over(EventSink& sink, Progress& progress);
+  void look_for_end();
+  WorkPlace place() const;
+
+  VerbsLink& link_;
+  const std::uint32_t index_;
+  Adapter& adapter_;
+  rdma_cm_id* id_ = nullptr;
+  std::unique_ptr<LaneMemory> memory_;
+  std::unique_ptr<LaneSender> sender_;
+  CompletionQueue* queue_ = nullptr;
+  CompletionQueue::Place queue_place_;
+  core::UniqueFd bell_;   // eventfd: another thread's look brought us something
+  core::UniqueFd sleep_;  // epoll: the bell, and the completion queue's channel
+  HelloMessage peer_;
+
+  mutable std::mutex mutex_;
+  std::deque<Arrival> arrivals_;
+  std::deque<Control> control_;
+  std::vector<std::uint32_t> free_receives_;  // slots that the adapter does not have
+  std::uint32_t receives_ = 0;                // that it has
+  std::uint32_t unpaid_ = 0;                  // arrivals that the peer has no credit back for
+  bool end_seen_ = false;
+  Status broken_;  // the peer broke a rule
+
+  // Held by the one thread that polls; guards what follows.
+  std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
+  std::uint32_t owed_ = 0;  // credits to give back
+
+  std::atomic<bool> over_{false};  // shut
+  std::atomic<bool> told_end_{false};
+};
+
+}  // namespace farwrite::fabric::verbs

@@ -1,0 +1,227 @@
+#include "fabric/verbs/verbs_link.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace farwrite::fabric::verbs {
+namespace {
+
+// A flush of all lanes: over when each that had writes has answered.
+struct FlushState {
+  std::mutex mutex;
+  std::size_t unanswered = 1;  // ours, until every lane has been asked
+  Status first_failure;
+  std::shared_ptr<core::CompletionState> completion = std::make_shared<core::CompletionState>();
+
+  void answered(const Status& status) {
+    Status outcome;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (first_failure.ok()) first_failure = status;
+      if (--unanswered > 0) return;
+      outcome = first_failure;
+    }
+    completion->finish(outcome);
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsLink>> VerbsLink::create(core::EventLoop& loop,
+                                                     std::shared_ptr<Adapter> adapter,
+                                                     const AttachRequest& request) {
+  std::unique_ptr<VerbsLink> link(new VerbsLink(loop, std::move(adapter), request));
+  auto channel = CmChannel::create(link->adapter_->library());
+  if (!channel.ok()) return channel.status();
+  link->cm_ = *std::move(channel);
+  return link;
+}
+
+VerbsLink::VerbsLink(core::EventLoop& loop, std::shared_ptr<Adapter> adapter,
+                     const AttachRequest& request)
+    : loop_(loop),
+      adapter_(std::move(adapter)),
+      peer_name_(request.peer_name),
+      observer_(request.observer),
+      granted_(peer_name_, request.lanes,
+               [this](std::uint64_t number, const std::vector<std::uint64_t>& regions) {
+                 const std::vector<std::byte> bytes = regions_to_bytes(regions);
+                 lanes_.front()->sender().control(MessageType::kRevoke, number,
+                                                  {bytes.data(), bytes.size()});
+               }) {}
+
+VerbsLink::~VerbsLink() {
+  adapter_->remove(*this);
+  if (live_) loop_.remove_fd(cm_->fd());
+  const Status reason = error(StatusCode::kCancelled, "finish an operation",
+                              "the channel was closed", "keep it open until its operations end");
+  for (const auto& lane : lanes_) lane->close(reason);
+  granted_.settle_all();
+  for (const auto& [id, segment] : landing_) adapter_->registrations().remove_segment(*segment);
+}
+
+Result<VerbsLane*> VerbsLink::add_lane(rdma_cm_id* id) {
+  lanes_.push_back(
+      std::make_unique<VerbsLane>(*this, static_cast<std::uint32_t>(lanes_.size()), *adapter_));
+  FARWRITE_RETURN_IF_ERROR(lanes_.back()->open(id));
+  return lanes_.back().get();
+}
+
+Status VerbsLink::go_live() {
+  live_ = true;
+  adapter_->add(*this);
+  return loop_.add_fd(cm_->fd(), EPOLLIN, [this](std::uint32_t) { on_cm_event(); });
+}
+
+void VerbsLink::device_failed(const std::string& sentence) {
+  for (const auto& lane : lanes_) {
+    lane->fail(error(StatusCode::kUnavailable, "use the channel", sentence,
+                     "connect again once the adapter works"));
+  }
+}
+
+void VerbsLink::on_cm_event() {
+  while (std::optional<CmEvent> event = cm_->take()) {
+    const bool device_gone = event->type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+    if (!device_gone && event->type != RDMA_CM_EVENT_DISCONNECTED) continue;
+    for (const auto& lane : lanes_) {
+      // Its receives come back now, and behind the last one its end is known.
+      if (device_gone || lane->id() == event->id) lane->shut();
+    }
+  }
+}
+
+Result<std::uint64_t> VerbsLink::grant(const std::shared_ptr<memory::Segment>& segment,
+                                       std::uint64_t offset, std::uint64_t length,
+                                       std::uint64_t region_id) {
+  if (offset > segment->bytes() || length > segment->bytes() - offset) {
+    return error(StatusCode::kOutOfRange, "grant", "the bytes leave their landing segment",
+                 "stay inside the segment");
+  }
+  unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  if (adapter_->relaxed_ordering()) access |= IBV_ACCESS_RELAXED_ORDERING;
+  std::shared_ptr<Registration> registration;
+  {
+    const std::lock_guard<std::mutex> lock(landing_mutex_);
+    auto added = adapter_->registrations().add_segment(segment, access);
+    if (!added.ok()) return added.status();
+    registration = *std::move(added);
+    landing_.emplace(segment->id(), segment);
+  }
+  granted_.add(region_id);
+  const auto address = reinterpret_cast<std::uintptr_t>(segment->base());
+  return SegmentKey{address, registration->remote_key()}.pack();
+}
+
+Status VerbsLink::revoke(std::uint64_t /*key*/, std::uint64_t region_id, core::Deadline deadline) {
+  return granted_.revoke(region_id, deadline);
+}
+
+Status VerbsLink::take_revoke(std::uint64_t number, ByteView bytes) {
+  auto regions = regions_from_bytes(bytes);
+  if (!regions.ok()) return regions.status();
+  imported_.revoke(*regions);
+  for (const auto& lane : lanes_) lane->sender().control(MessageType::kRevoked, number);
+  return Status();
+}
+
+Status VerbsLink::take_revoked(std::uint64_t number) {
+  return granted_.answered(number) ? Status()
+                                   : error(StatusCode::kProtocolError, "read from the peer",
+                                           "it answers a revocation that was not asked for",
+                                           "run the same Farwrite release");
+}
+
+Result<std::shared_ptr<RemoteWindow>> VerbsLink::import(const RegionDescriptor& descriptor,
+                                                        core::Deadline /*deadline*/) {
+  const auto key =
+      std::find_if(descriptor.keys.begin(), descriptor.keys.end(),
+                   [](const FabricKey& entry) { return entry.fabric == FabricKind::kVerbs; });
+  if (key == descriptor.keys.end()) {
+    return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for verbs",
+                 "ask its owner for one made while verbs was in use");
+  }
+  const SegmentKey segment = SegmentKey::unpack(key->key);
+  auto window = std::make_shared<VerbsWindow>();
+  window->length = descriptor.length;
+  window->address = segment.address + descriptor.offset;
+  window->remote_key = segment.remote_key;
+  if (descriptor.access == Access::kWrite) {
+    FARWRITE_RETURN_IF_ERROR(imported_.add(descriptor.region_id, window));
+  }
+  return std::shared_ptr<RemoteWindow>(std::move(window));
+}
+
+Completion VerbsLink::post(const Operation& operation) {
+  LaneSender& sender = lanes_[operation.lane]->sender();
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return sender.write(operation);
+    case OperationKind::kRead:
+      return sender.read(operation);
+    case OperationKind::kNotify:
+      return sender.notify(MessageType::kNotify, operation);
+    case OperationKind::kMessage:
+      return sender.notify(MessageType::kMessage, operation);
+    case OperationKind::kRecord:
+      return sender.notify(MessageType::kRecord, operation);
+    case OperationKind::kFlush:
+      return flush();
+    case OperationKind::kEnd:
+      return sender.end_lane();
+  }
+  return Completion(error(StatusCode::kInternal, "post", "unknown operation", "report this"));
+}
+
+Completion VerbsLink::flush() {
+  auto flush = std::make_shared<FlushState>();
+  for (const auto& lane : lanes_) {
+    auto answer = std::make_shared<core::CompletionState>();
+    answer->on_done([flush](const Status& status) { flush->answered(status); });
+    {
+      const std::lock_guard<std::mutex> lock(flush->mutex);
+      ++flush->unanswered;
+    }
+    if (!lane->sender().flush(answer)) flush->answered(Status());
+  }
+  flush->answered(Status());
+  return Completion(flush->completion);
+}
+
+void VerbsLink::refine(Capabilities& capabilities) const {
+  const bool in_order = std::all_of(lanes_.begin(), lanes_.end(),
+                                    [](const auto& lane) { return lane->peer().data_in_order; });
+  if (!in_order) capabilities.whole_message_order = false;
+}
+
+void VerbsLink::cut() {
+  for (const auto& lane : lanes_) lane->shut();
+  granted_.settle_all();
+}
+
+void VerbsLink::lane_ended(std::uint32_t lane, const Status& reason) {
+  // The last lane may be one whose end nobody announces: the others' ends say whether the peer left
+  // in good order.
+  if (lane > 0 && lane + 1 == lanes_.size()) return;
+  if (observer_ != nullptr && !reported_.exchange(true)) observer_->on_peer_dead(reason);
+}
+
+void VerbsLink::lane_broken(const Status& reason) {
+  const bool first = !reported_.exchange(true);  // before the other lanes see their end
+  cut();
+  if (observer_ != nullptr && first) observer_->on_link_error(reason);
+}
+
+LinkCounters VerbsLink::counters() const {
+  LinkCounters counters;
+  for (const auto& lane : lanes_) {
+    const SenderCounters& sender = const_cast<VerbsLane&>(*lane).sender().counters();
+    counters.copies += sender.copies.value();
+    counters.backlogged += sender.backlogged.value();
+  }
+  return counters;
+}
+
+}  // namespace farwrite::fabric::verbs
