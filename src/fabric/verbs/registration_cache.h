@@ -3,23 +3,18 @@
 // Segments of arenas are registered once and stay until they go. Memory of the user's own is
 // registered while somebody needs it: for one transfer, or for as long as he holds a Registration
 // (Device::register_memory). An entry that nobody holds is deregistered at once and never kept for
-// later: the address might by then belong to other pages.
+// later: a registration holds pages, not addresses. Once the user has freed the memory, the address
+// may belong to other pages, and a kept entry would let the adapter work on the old ones, unseen.
 #pragma once
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
-#include <vector>
 
-#include "core/counter.h"
+#include "core/fork_guard.h"
 #include "fabric/verbs/verbs_library.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -27,7 +22,8 @@
 
 namespace farwrite::fabric::verbs {
 
-// A registered stretch of memory. Deregisters when the last holder lets go.
+// A registered stretch of memory. Deregisters when the last holder lets go; not in a forked child,
+// whose parent goes on using it.
 class Registration {
  public:
   Registration(VerbsLibrary& library, ibv_mr* region, std::shared_ptr<const void> keeps);
@@ -44,6 +40,7 @@ class Registration {
   VerbsLibrary& library_;
   ibv_mr* const region_;
   const std::shared_ptr<const void> keeps_;  // the protection domain's owner
+  const core::ForkGuard fork_guard_;
 };
 
 struct RegistrationStats {
@@ -56,23 +53,30 @@ struct RegistrationStats {
   std::uint64_t transfers_registered = 0;  // of those, had to register first
 };
 
-// Thread-safe. Lookups of segments take a shared lock only.
+// Thread-safe. Lookups of segments take a shared lock only. Registering, which takes long, happens
+// outside all locks: two threads that need the same memory at the same moment may both do it.
 class RegistrationCache {
  public:
   // `keeps` holds the protection domain; every Registration holds it as well. `max_bytes` is the
-  // device's max_mr_size.
+  // device's max_mr_size. `iwarp`: there the destination of a read has to be writable by the peer.
   RegistrationCache(VerbsLibrary& library, ibv_pd* domain, std::string device,
-                    std::uint64_t max_bytes, std::shared_ptr<const void> keeps);
+                    std::uint64_t max_bytes, std::shared_ptr<const void> keeps, bool iwarp = false);
+  // Registrations that somebody holds stay.
+  ~RegistrationCache();
+  RegistrationCache(const RegistrationCache&) = delete;
+  RegistrationCache& operator=(const RegistrationCache&) = delete;
 
   // Registers a segment of an arena with `access` (IBV_ACCESS_*) for as long as it lives or until
+  // remove_segment(). Again: gives the same, or one with both rights. A segment that is gone is
+  // never found again, and deregistered with the next that is added or missed, or by
   // remove_segment(). Errors explain limits (ulimit -l, max_mr_size) and what to do.
   Result<std::shared_ptr<Registration>> add_segment(const std::shared_ptr<memory::Segment>& segment,
                                                     unsigned access);
   void remove_segment(const memory::Segment& segment);
 
-  // For one transfer: the registration that covers all of `memory`, made on demand if there is
-  // none. `writable`: the adapter writes there (the destination of a read). Hold it until the work
-  // request is over.
+  // For one transfer: the registration that covers all of `memory`, made on demand (whole pages) if
+  // there is none. `writable`: the adapter writes there (the destination of a read). Hold it until
+  // the work request is over.
   Result<std::shared_ptr<Registration>> find(ByteView memory, bool writable);
   // The same for a user who wants to pay once; not counted as a transfer.
   Result<std::shared_ptr<Registration>> acquire(ByteView memory, bool writable);
@@ -82,7 +86,6 @@ class RegistrationCache {
   RegistrationStats stats() const;
 
  private:
-  // The author of registration_cache.cc decides what lies here.
   class State;
   const std::shared_ptr<State> state_;
 };
