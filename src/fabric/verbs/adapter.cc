@@ -34,6 +34,21 @@ ibv_qp_init_attr queue_pair_attributes(const LaneLimits& limits, ibv_cq* queue) 
   return attributes;
 }
 
+Domain::~Domain() {
+  if (domain_ != nullptr) (void)library_.dealloc_pd(domain_);
+  if (devices_ != nullptr) library_.free_devices(devices_);
+}
+
+void Domain::open_devices() {
+  int count = 0;
+  devices_ = library_.get_devices(&count);
+}
+
+Status Domain::allocate(ibv_context* context, const std::string& device) {
+  domain_ = library_.alloc_pd(context);
+  return domain_ != nullptr ? Status() : refused(device, "no protection domain", errno);
+}
+
 Result<std::shared_ptr<Adapter>> Adapter::create(const FabricOptions& options) {
   VerbsLibrary* library = options.library;
   if (library == nullptr) {
@@ -47,13 +62,11 @@ Result<std::shared_ptr<Adapter>> Adapter::create(const FabricOptions& options) {
 }
 
 Status Adapter::open() {
-  int count = 0;
-  devices_ = library_.get_devices(&count);
+  domain_->open_devices();
   auto addresses = choose_addresses(library_, options_);
   if (!addresses.ok()) return addresses.status();
   address_ = addresses->front();
-  domain_ = library_.alloc_pd(address_.context);
-  if (domain_ == nullptr) return refused(address_.device, "no protection domain", errno);
+  FARWRITE_RETURN_IF_ERROR(domain_->allocate(address_.context, address_.device));
   for (std::uint32_t i = 0; i < std::max<std::uint32_t>(1, options_.completion_queues); ++i) {
     auto queue = CompletionQueue::create(library_, address_.context, address_.limits.max_cqe);
     if (!queue.ok()) return queue.status();
@@ -61,17 +74,11 @@ Status Adapter::open() {
   }
   choose_limits();
   FARWRITE_RETURN_IF_ERROR(probe());
-  registrations_ = std::make_unique<RegistrationCache>(
-      library_, domain_, address_.device, address_.limits.max_mr_size, nullptr, address_.iwarp);
+  registrations_ =
+      std::make_unique<RegistrationCache>(library_, domain_->get(), address_.device,
+                                          address_.limits.max_mr_size, domain_, address_.iwarp);
   core::log(core::LogLevel::kInfo, "verbs: " + describe(address_));
   return Status();
-}
-
-Adapter::~Adapter() {
-  registrations_.reset();
-  queues_.clear();
-  if (domain_ != nullptr) (void)library_.dealloc_pd(domain_);
-  if (devices_ != nullptr) library_.free_devices(devices_);
 }
 
 void Adapter::choose_limits() {
@@ -112,12 +119,12 @@ Status Adapter::probe() {
   bool in_order = false;
   if (queue != nullptr) {
     ibv_qp_init_attr attributes = queue_pair_attributes(limits_, queue);
-    error = library_.create_qp(id, domain_, &attributes);
+    error = library_.create_qp(id, domain_->get(), &attributes);
     if (error == EINVAL && limits_.inline_bytes > 0) {
       // More inline bytes than the adapter has room for, and it does not say how many it would.
       limits_.inline_bytes = 0;
       attributes = queue_pair_attributes(limits_, queue);
-      error = library_.create_qp(id, domain_, &attributes);
+      error = library_.create_qp(id, domain_->get(), &attributes);
     }
     if (error == 0) {
       in_order = library_.data_in_order(id->qp, IBV_WR_RDMA_WRITE);

@@ -18,6 +18,25 @@
 
 namespace farwrite::fabric::verbs {
 
+// A device's context and protection domain, kept by whoever has memory registered in it.
+class Domain {
+ public:
+  explicit Domain(VerbsLibrary& library) : library_(library) {}
+  ~Domain();
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+
+  // Keeps the contexts of all devices open.
+  void open_devices();
+  Status allocate(ibv_context* context, const std::string& device);
+  ibv_pd* get() const { return domain_; }
+
+ private:
+  VerbsLibrary& library_;
+  ibv_context** devices_ = nullptr;
+  ibv_pd* domain_ = nullptr;
+};
+
 // What queue pairs of this adapter get: the options, cut to what it allows.
 struct LaneLimits {
   std::uint32_t sends = 0;       // work requests under way
@@ -42,14 +61,13 @@ class AdapterUser {
 class Adapter {
  public:
   static Result<std::shared_ptr<Adapter>> create(const FabricOptions& options);
-  ~Adapter();
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
   VerbsLibrary& library() const { return library_; }
   const FabricOptions& options() const { return options_; }
   const RdmaAddress& address() const { return address_; }
-  ibv_pd* domain() const { return domain_; }
+  ibv_pd* domain() const { return domain_->get(); }
   RegistrationCache& registrations() const { return *registrations_; }
   const LaneLimits& limits() const { return limits_; }
   bool has_immediate() const { return has_immediate_; }
@@ -72,9 +90,8 @@ class Adapter {
 
   VerbsLibrary& library_;
   const FabricOptions options_;
-  ibv_context** devices_ = nullptr;  // keeps the contexts open
+  const std::shared_ptr<Domain> domain_ = std::make_shared<Domain>(library_);
   RdmaAddress address_;
-  ibv_pd* domain_ = nullptr;
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::atomic<std::uint32_t> next_queue_{0};
