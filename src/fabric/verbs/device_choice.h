@@ -25,16 +25,17 @@ struct RdmaAddress {
   std::string device;              // "rxe0"
   std::uint8_t port = 0;
   int gid_index = -1;     // -1 if the port's table has no such address (IPoIB)
-  std::string transport;  // "RoCE v2", "RoCE v1", "InfiniBand", "iWARP"
+  std::string transport;  // "RoCE v2", "RoCE v1", "InfiniBand", "iWARP"; "RoCE" without a GID
   bool iwarp = false;
   std::uint32_t mtu = 0;                // bytes of the active path MTU
   std::uint64_t max_message_bytes = 0;  // of the port: one work request
   ibv_device_attr limits{};             // of the device
 };
 
-// All that fit `options`, best first: active ports, IPv4 RoCE v2, then other RoCE v2, InfiniBand,
-// iWARP, RoCE v1. kUnavailable if there is none: the sentence names every device and why it does
-// not do (no device, port down, no address, no such name).
+// All that fit `options`, best first: active ports, IPv4 RoCE v2, then other RoCE v2 (link-local
+// last), InfiniBand, iWARP, RoCE v1; among equals the faster port. kUnavailable if there is none:
+// the sentence names every device and why it does not do (no device, port down, no address, no such
+// name). Whoever uses the contexts holds get_devices() before and while he does.
 Result<std::vector<RdmaAddress>> choose_addresses(VerbsLibrary& library,
                                                   const FabricOptions& options);
 
