@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Unpacks Debian packages into .cache/debs without installing them and without root.
 #
-#   tools/fetch_debs.sh PACKAGE[:PATH]...
+#   tools/fetch_debs.sh [--into FOLDER] [--only PATTERN] PACKAGE[:PATH]...
 #
-# A package comes with those of its dependencies that this machine lacks. PATH (no leading slash)
-# names a file the package must provide: if the machine or the cache already holds it, nothing is
-# fetched. Afterwards the file is at .cache/debs/PATH, or at /PATH where the machine had it.
+# A package comes with those of its dependencies that this machine lacks. PATH (no leading slash,
+# may hold a *) names a file the package must provide: if the machine or the folder already holds
+# it, nothing is fetched. Afterwards the file is at .cache/debs/PATH, or at /PATH where the machine
+# had it. --into unpacks elsewhere, with bin, lib and sbin merged into usr, so that the folder can
+# be laid over a system. --only takes just what matches PATTERN from the package and everything it
+# needs, whatever this machine has: a kernel, say, of which / may hold another.
 # FARWRITE_DEBS overrides the cache folder.
 #
 # apt's own lists may be missing, stale or unreadable for a plain user, so this script keeps
@@ -15,11 +18,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${FARWRITE_DEBS:-$PWD/.cache/debs}
 state=$cache/.apt
+into=$cache
+merged=
+only=
 lists_are_fresh=
 
 is_present() {
   local package=$1 path=$2
-  if [[ -n $path ]]; then [[ -e /$path || -e $cache/$path ]]; else [[ -e $state/have/$package ]]; fi
+  if [[ -z $path ]]; then
+    [[ -e $state/have/$package ]]
+  else
+    [[ -z $only ]] && compgen -G "/$path" >/dev/null || compgen -G "$into/$path" >/dev/null
+  fi
 }
 
 apt() {
@@ -29,33 +39,68 @@ apt() {
 
 refresh_lists() {
   [[ -z $lists_are_fresh ]] || return 0
+  if ! command -v apt-get dpkg-deb >/dev/null; then
+    echo "fetch_debs: this is no Debian system: it has no apt-get and dpkg-deb" >&2
+    return 1
+  fi
   mkdir -p "$state"/{lists/partial,cache/archives/partial,have}
   # One unreachable source among several must not stop us: the download below decides.
   apt update || echo "fetch_debs: some package lists could not be read, going on" >&2
   lists_are_fresh=yes
 }
 
+# A simulated install names the package and whatever it needs that is not installed here.
+names_wanted_for() {
+  local status=()
+  [[ -z $only ]] || status=(-o Dir::State::status=/dev/null)
+  apt "${status[@]}" --simulate --no-install-recommends install "$1" \
+    | awk '/^Inst/ {print $2}' | while read -r name; do
+      # shellcheck disable=SC2053  # a pattern
+      if [[ -z $only || $name == $only ]]; then echo "$name"; fi
+    done
+}
+
+unpack() {
+  if [[ -z $merged ]]; then
+    dpkg-deb -x "$1" "$into"
+    return
+  fi
+  local name
+  for name in bin lib lib64 sbin; do
+    mkdir -p "$into/usr/$name"
+    [[ -e $into/$name ]] || ln -s "usr/$name" "$into/$name"
+  done
+  dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$into"
+}
+
 fetch() {
   local package=$1 path=$2 folder wanted
   echo "fetch_debs: $package"
   refresh_lists
-  # A simulated install names the package and whatever it needs that is not installed here.
-  wanted=$(apt --simulate --no-install-recommends install "$package" | awk '/^Inst/ {print $2}') \
+  wanted=$(names_wanted_for "$package") \
     || { echo "fetch_debs: no package list knows '$package'" >&2; return 1; }
   folder=$(mktemp -d "$state/download.XXXXXX")
   # Already installed, yet wanted for a file that is gone: fetch the package alone.
   # shellcheck disable=SC2086  # a list of words
   (cd "$folder" && apt download ${wanted:-$package})
-  for deb in "$folder"/*.deb; do dpkg-deb -x "$deb" "$cache"; done
+  for deb in "$folder"/*.deb; do unpack "$deb"; done
   rm -rf "$folder"
-  if [[ -n $path && ! -e $cache/$path ]]; then
+  if [[ -n $path ]] && ! compgen -G "$into/$path" >/dev/null; then
     echo "fetch_debs: $package was unpacked but holds no $path" >&2
     return 1
   fi
   touch "$state/have/$package"
 }
 
-[[ $# -gt 0 ]] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+while [[ ${1-} == --* ]]; do
+  case $1 in
+    --into) into=$2 merged=yes ;;
+    --only) only=$2 ;;
+    *) break ;;
+  esac
+  shift 2
+done
+[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 for request in "$@"; do
   package=${request%%:*}
   path=
