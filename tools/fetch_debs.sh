@@ -21,12 +21,13 @@ state=$cache/.apt
 into=$cache
 merged=
 only=
-lists_are_fresh=
+
+path_of() { if [[ $1 == *:* ]]; then echo "${1#*:}"; fi; }
 
 is_present() {
   local package=$1 path=$2
   if [[ -z $path ]]; then
-    [[ -e $state/have/$package ]]
+    [[ -e $into/.apt/have/$package ]]
   else
     [[ -z $only ]] && compgen -G "/$path" >/dev/null || compgen -G "$into/$path" >/dev/null
   fi
@@ -38,22 +39,20 @@ apt() {
 }
 
 refresh_lists() {
-  [[ -z $lists_are_fresh ]] || return 0
-  if ! command -v apt-get dpkg-deb >/dev/null; then
-    echo "fetch_debs: this is no Debian system: it has no apt-get and dpkg-deb" >&2
+  if ! { command -v apt-get && command -v dpkg-deb; } >/dev/null; then
+    echo "fetch_debs: this is no Debian system: it has no apt-get or no dpkg-deb" >&2
     return 1
   fi
-  mkdir -p "$state"/{lists/partial,cache/archives/partial,have}
+  mkdir -p "$state"/{lists/partial,cache/archives/partial} "$into/.apt/have"
   # One unreachable source among several must not stop us: the download below decides.
   apt update || echo "fetch_debs: some package lists could not be read, going on" >&2
-  lists_are_fresh=yes
 }
 
-# A simulated install names the package and whatever it needs that is not installed here.
+# A simulated install names the packages and whatever they need that is not installed here.
 names_wanted_for() {
   local status=()
   [[ -z $only ]] || status=(-o Dir::State::status=/dev/null)
-  apt "${status[@]}" --simulate --no-install-recommends install "$1" \
+  apt "${status[@]}" --simulate --no-install-recommends install "$@" \
     | awk '/^Inst/ {print $2}' | while read -r name; do
       # shellcheck disable=SC2053  # a pattern
       if [[ -z $only || $name == $only ]]; then echo "$name"; fi
@@ -74,22 +73,18 @@ unpack() {
 }
 
 fetch() {
-  local package=$1 path=$2 folder wanted
-  echo "fetch_debs: $package"
+  local folder wanted deb
+  echo "fetch_debs: $*"
   refresh_lists
-  wanted=$(names_wanted_for "$package") \
-    || { echo "fetch_debs: no package list knows '$package'" >&2; return 1; }
+  wanted=$(names_wanted_for "$@") \
+    || { echo "fetch_debs: no package list knows all of: $*" >&2; return 1; }
+  # One that is installed, yet wanted for a file that is gone, is not among those to be installed.
+  [[ -n $only ]] || wanted=$(printf '%s\n' "$@" $wanted | sort -u)
   folder=$(mktemp -d "$state/download.XXXXXX")
-  # Already installed, yet wanted for a file that is gone: fetch the package alone.
   # shellcheck disable=SC2086  # a list of words
-  (cd "$folder" && apt download ${wanted:-$package})
+  (cd "$folder" && apt download $wanted)
   for deb in "$folder"/*.deb; do unpack "$deb"; done
   rm -rf "$folder"
-  if [[ -n $path ]] && ! compgen -G "$into/$path" >/dev/null; then
-    echo "fetch_debs: $package was unpacked but holds no $path" >&2
-    return 1
-  fi
-  touch "$state/have/$package"
 }
 
 while [[ ${1-} == --* ]]; do
@@ -101,9 +96,17 @@ while [[ ${1-} == --* ]]; do
   shift 2
 done
 [[ $# -gt 0 && $1 != --* ]] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+missing=()
 for request in "$@"; do
-  package=${request%%:*}
-  path=
-  [[ $request == *:* ]] && path=${request#*:}
-  is_present "$package" "$path" || fetch "$package" "$path"
+  is_present "${request%%:*}" "$(path_of "$request")" || missing+=("$request")
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+fetch "${missing[@]%%:*}"
+for request in "${missing[@]}"; do
+  path=$(path_of "$request")
+  if [[ -n $path ]] && ! compgen -G "$into/$path" >/dev/null; then
+    echo "fetch_debs: ${request%%:*} was unpacked but holds no $path" >&2
+    exit 1
+  fi
+  touch "$into/.apt/have/${request%%:*}"
 done

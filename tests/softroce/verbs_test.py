@@ -1,0 +1,141 @@
+"""Runs the lanes of `make verbs-test` and writes their results to build/verbs/results.
+
+    python tests/softroce/verbs_test.py [--accel auto|kvm|tcg] [LANE...]
+
+A lane is a script NAME.sh in this folder, which says in one line each what is run. Each of its
+steps becomes a test case NAME.GUEST.STEP beside what GoogleTest wrote in the guest, for
+tools/check_skips.py. Where no guest can be had, every lane is one skipped test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import NamedTuple
+
+import guests
+
+HERE = Path(__file__).resolve().parent
+OUT = guests.CHECKOUT / "build" / "verbs"
+RESULTS = OUT / "results"
+IMAGE = Path(os.environ.get("FARWRITE_SOFTROCE", guests.CHECKOUT / ".cache" / "softroce"))
+
+
+class Lane(NamedTuple):
+    """A script and the guests it needs."""
+
+    name: str
+    pair: bool
+    memory: int  # MiB for each guest
+    cpus: int
+    limit: float  # seconds
+
+
+LANES = (
+    Lane("one_guest", pair=False, memory=3072, cpus=2, limit=300),
+    Lane("two_guests", pair=True, memory=1536, cpus=2, limit=300),
+)
+
+
+def write_results(lane: str, cases: list[tuple[str, float, str, str]]) -> None:
+    """Write a JUnit file of (test, seconds, kind, message); kind is passed, failure or skipped."""
+    suite = ElementTree.Element("testsuite", name=lane)
+    for name, seconds, kind, message in cases:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=lane, name=name, time=f"{seconds:.3f}"
+        )
+        if kind != "passed":
+            ElementTree.SubElement(case, kind, message=message)
+    ElementTree.ElementTree(suite).write(RESULTS / f"{lane}.xml")
+
+
+def prepare() -> str:
+    """Have what the guests boot; return why that cannot be, or nothing."""
+    script = [str(HERE / "prepare.sh")]
+    with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            said = line.strip()
+    if process.returncode not in (0, guests.CANNOT):
+        sys.exit(process.returncode)
+    return said if process.returncode == guests.CANNOT else ""
+
+
+def run_lane(lane: Lane, accel: str) -> bool:
+    """Run one lane and write its results; return whether all was well."""
+    print(f"== {lane.name} ({accel})", flush=True)
+    out = OUT / lane.name
+    plan = guests.Plan(
+        script=HERE / f"{lane.name}.sh",
+        image=IMAGE,
+        out=out,
+        accel=accel,
+        memory=lane.memory,
+        cpus=lane.cpus,
+        limit=lane.limit,
+    )
+    started = time.monotonic()
+    endings = guests.run(plan, lane.pair)
+    cases = []
+    for guest, status in endings.items():
+        steps = out / f"steps-{guest}"
+        lines = steps.read_text().splitlines() if steps.exists() else []
+        for line in lines:
+            name, code, limit, took = line.split("\t")
+            kind = "passed" if code == "0" else "failure"
+            message = f"exit status {code}, limit {limit} s"
+            cases.append((f"{guest}.{name}", int(took) / 1000, kind, message))
+        # Steps that were never come to are seen here alone.
+        seconds = time.monotonic() - started
+        kind = "passed" if status == "0" else "failure"
+        cases.append((f"{guest}.end", seconds, kind, f"the lane ended with {status}"))
+    write_results(lane.name, cases)
+    for path in (out / "results").glob("*.xml"):
+        shutil.copy(path, RESULTS / f"{lane.name}.{path.name}")
+    return all(kind == "passed" for _, _, kind, _ in cases)
+
+
+def main() -> int:
+    """Read the command line, run the lanes, print their times."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("lanes", nargs="*", metavar="LANE", help="default: all")
+    parser.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto")
+    words = parser.parse_args()
+    unknown = set(words.lanes) - {lane.name for lane in LANES}
+    if unknown:
+        parser.error(f"no lane {', '.join(sorted(unknown))}")
+    lanes = [lane for lane in LANES if not words.lanes or lane.name in words.lanes]
+    os.chdir(guests.CHECKOUT)
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir(parents=True)
+    reason = prepare()
+    if reason:
+        for lane in lanes:
+            write_results(lane.name, [("guest", 0.0, "skipped", reason)])
+        return 0  # tools/check_skips.py decides
+    accel = guests.working_accel(IMAGE) if words.accel == "auto" else words.accel
+    failed = False
+    times = []
+    for lane in lanes:
+        started = time.monotonic()
+        failed = not run_lane(lane, accel) or failed
+        times.append(f"{lane.name} {time.monotonic() - started:.0f} s")
+    print(f"== {', '.join(times)}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
