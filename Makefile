@@ -2,7 +2,8 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-asan test-tsan fuzz soak nightly lint format bench clean
+.PHONY: help install plugin demo test test-asan test-tsan verbs-test fuzz soak nightly lint format
+.PHONY: bench clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -45,7 +46,7 @@ $(VENV)/.tools: pyproject.toml
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES)
+$(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES) | .cache/.verbs_headers
 	$(call say,install: build the wheel (minutes at first$(comma) then only what changed))
 	@tools/install_package.sh $(VENV)
 	@touch $@
@@ -58,6 +59,13 @@ $(VENV)/.tensorflow: $(VENV)/.tools
 
 plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the user's cache
 	@$(VENV)/bin/farwrite tensorflow build
+
+# Headers alone; where they cannot be had, the build goes on without the verbs fabric.
+.cache/.verbs_headers: tools/fetch_debs.sh
+	@mkdir -p $(@D)
+	@if tools/fetch_debs.sh libibverbs-dev:usr/include/infiniband/verbs.h \
+		librdmacm-dev:usr/include/rdma/rdma_cma.h; then touch $@; \
+	else echo "install: no headers of libibverbs and librdmacm, so no verbs fabric" >&2; fi
 
 .cache/.googletest: tools/fetch_debs.sh
 	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
@@ -78,7 +86,16 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 	@tools/run_cpp_tests.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
-test test-asan test-tsan: .cache/.googletest
+# auto, kvm or tcg (software emulation).
+VERBS_ACCEL ?= auto
+
+verbs-test: install ## Run what needs RDMA devices in guests that have soft ones
+	@tools/run_cpp_tests.sh --build-only release
+	$(call say,test: in guests with soft-RoCE)
+	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL)
+	@$(VENV)/bin/python tools/check_skips.py build/verbs/results/*.xml
+
+test test-asan test-tsan verbs-test: .cache/.googletest | .cache/.verbs_headers
 
 # Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
 nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak

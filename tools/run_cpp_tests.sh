@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Builds the C++ tests in build/PRESET and runs them; results go to build/PRESET/results/*.xml.
 #
-#   tools/run_cpp_tests.sh release|asan|tsan
+#   tools/run_cpp_tests.sh [--build-only] release|asan|tsan
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 unset FARWRITE_LOG FARWRITE_COPY_KERNEL  # tests state their own
+build_only=
+[[ $1 != --build-only ]] || { build_only=yes; shift; }
 preset=$1
 launch=()
 if [[ $preset == tsan ]] && setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
@@ -16,6 +18,7 @@ fi
 printf '\033[1m%s\033[0m\n' "test: build $preset"
 cmake --preset "$preset" --log-level=WARNING >/dev/null
 cmake --build --preset "$preset" -- --quiet
+[[ -z $build_only ]] || exit 0
 rm -rf "build/$preset/results"
 printf '\033[1m%s\033[0m\n' "test: run $preset"
 "${launch[@]}" ctest --preset "$preset"

@@ -129,7 +129,7 @@ def main() -> int:
         started = time.monotonic()
         failed = not run_lane(lane, accel) or failed
         times.append(f"{lane.name} {time.monotonic() - started:.0f} s")
-    print(f"== {', '.join(times)}", flush=True)
+    print(f"== {', '.join(times)}{'; a step failed, see FAILED above' * failed}", flush=True)
     return int(failed)
 
 
