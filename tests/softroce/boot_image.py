@@ -35,8 +35,10 @@ MODULES = (
 )
 # Not every kernel has these; a guest without them has no use for them either.
 OPTIONAL = {"crc32_generic", "crc32_pclmul", "crc32c_generic", "crc32c_intel", "siw"}
-APPLETS = ("cat", "chroot", "hostname", "insmod", "ip", "ln", "mkdir", "mount", "poweroff")
-APPLETS += ("sh", "sync")
+APPLETS = (
+    *("cat", "chroot", "hostname", "insmod", "ip", "ln"),
+    *("mkdir", "mount", "poweroff", "sh", "sync"),
+)
 XZ_MAGIC = b"\xfd7zXZ\x00"
 
 

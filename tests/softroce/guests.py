@@ -20,6 +20,7 @@ import os
 import re
 import secrets
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -119,21 +120,22 @@ def shared_folder(tag: str, path: Path, readonly: bool) -> list[str]:
 def start(plan: Plan, name: str, number: int, peer: str, wire: socket.socket | None) -> Guest:
     """Boot one guest."""
     status = f"status-{name}-{secrets.token_hex(8)}"
-    line = {
-        "name": name,
-        "ip": f"10.9.0.{number}/24",
-        "peer": peer,
-        "folder": Path.cwd(),
-        "script": plan.script,
-        "rc": status,
+    told = {
+        "GUEST_NAME": name,
+        "GUEST_IP": f"10.9.0.{number}",
+        "GUEST_PEER_IP": peer,
+        "GUEST_FOLDER": str(Path.cwd()),
+        "GUEST_SCRIPT": str(plan.script),
+        "GUEST_STATUS": status,
     }
+    lines = [f"{key}={shlex.quote(value)}\n" for key, value in told.items()]
+    (plan.out / f"{name}.sh").write_text("".join(lines))
     words = [*qemu(plan.image), "-M", "pc", "-accel", plan.accel, "-cpu", "max"]
     words += ["-smp", str(plan.cpus), "-m", str(plan.memory), "-nodefaults", "-no-user-config"]
     words += ["-no-reboot", "-display", "none", "-serial", "stdio"]
     words += ["-kernel", str(plan.image / "boot/vmlinux")]
     words += ["-initrd", str(plan.image / "boot/initramfs")]
-    words += ["-append", f"{KERNEL_WORDS} "]
-    words[-1] += " ".join(f"guest.{key}={value}" for key, value in line.items())
+    words += ["-append", f"{KERNEL_WORDS} guest={name}"]
     words += shared_folder("root", Path("/"), readonly=True)
     words += shared_folder("layer", plan.image / "layer", readonly=True)
     words += shared_folder("out", plan.out, readonly=False)
@@ -194,6 +196,14 @@ def stop(guests: list[Guest]) -> None:
             guest.process.wait()
 
 
+def empty_folder(out: Path) -> None:
+    """Make the shared folder anew; one that is no earlier run's is left alone."""
+    if out.is_dir() and any(out.iterdir()) and not (out / "a.sh").exists():
+        sys.exit(f"guests: {out} holds something else than an earlier run; give another --out")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+
+
 def ending(guest: Guest, limit: float | None) -> str:
     """Return the exit status of a guest's script, or why there is none; 0 alone is good."""
     # QEMU's own exit status says nothing about the guest.
@@ -208,8 +218,7 @@ def ending(guest: Guest, limit: float | None) -> str:
 
 def run(plan: Plan, pair: bool) -> dict[str, str]:
     """Run the script in one guest or two; return what each guest's script ended with."""
-    shutil.rmtree(plan.out, ignore_errors=True)
-    plan.out.mkdir(parents=True)
+    empty_folder(plan.out)
     names = ["a", "b"] if pair else ["a"]
     # A wire without a name: nothing to clean up, and no guest has to wait for the other.
     wires: list[socket.socket | None] = list(socket.socketpair()) if pair else [None]
