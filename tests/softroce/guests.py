@@ -1,12 +1,13 @@
 """Boots one guest, or two on one wire, and runs a script of the host in each.
 
     python tests/softroce/guests.py SCRIPT [--pair] [--accel auto|kvm|tcg] [--limit SECONDS]
-                                    [--memory MIB] [--out FOLDER] [--image FOLDER]
+                                    [--memory MIB] [--out FOLDER] [--image FOLDER] [--siw]
 
-A guest is a Debian kernel with soft-RoCE (device rxe0 on eth0) under QEMU, unprivileged. It sees
-the host's files read-only below a writable layer in memory, so the checkout and its .venv run as
-they are; OUT is its /out, shared by both guests and emptied first. SCRIPT runs as root under bash
-in the folder this is called from, with GUEST_NAME (a or b), GUEST_IP and, of a pair, GUEST_PEER_IP.
+A guest is a Debian kernel under QEMU, unprivileged, with soft-RoCE (device rxe0 on eth0) or, where
+prepare.sh was told to build it, iWARP in software (siw0). It sees the host's files read-only below
+a writable layer in memory, so the checkout and its .venv run as they are; OUT is its /out, shared
+by both guests and emptied first. SCRIPT runs as root under bash in the folder this is called from,
+with GUEST_NAME (a or b), GUEST_DEVICE, GUEST_IP and, of a pair, GUEST_PEER_IP.
 
 Exits 0 if every script did, 1 if one failed or a guest did not end in time, and 77 with the reason
 where no guest can be had.
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
     script: Path
     image: Path
     out: Path
+    device: str  # rxe0 or siw0
     accel: str
     memory: int
     cpus: int
@@ -122,6 +124,7 @@ def start(plan: Plan, name: str, number: int, peer: str, wire: socket.socket | N
     status = f"status-{name}-{secrets.token_hex(8)}"
     told = {
         "GUEST_NAME": name,
+        "GUEST_DEVICE": plan.device,
         "GUEST_IP": f"10.9.0.{number}",
         "GUEST_PEER_IP": peer,
         "GUEST_FOLDER": str(Path.cwd()),
@@ -245,6 +248,7 @@ def main() -> int:
     parser.add_argument("--memory", type=int, default=3072, help="MiB for each guest")
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--out", type=Path, default=CHECKOUT / "build/softroce/out")
+    parser.add_argument("--siw", action="store_true", help="iWARP in place of RoCE")
     parser.add_argument("--image", type=Path, default=CHECKOUT / ".cache/softroce")
     words = parser.parse_args()
     accel = working_accel(words.image) if words.accel == "auto" else words.accel
@@ -252,6 +256,7 @@ def main() -> int:
         script=words.script.resolve(),
         image=words.image.resolve(),
         out=words.out.resolve(),
+        device="siw0" if words.siw else "rxe0",
         accel=accel,
         memory=words.memory,
         cpus=words.cpus,

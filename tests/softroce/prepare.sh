@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Fetches what a guest needs and builds what it boots, in .cache/softroce; nothing is installed.
 #
-#   tests/softroce/prepare.sh
+#   tests/softroce/prepare.sh [--siw]
 #
 # layer/ holds QEMU and the guest's userland beyond what this machine has, boot/ the kernel and the
-# initramfs. Costs nothing when both are there and made from what this folder says. Exits 77 with
-# the reason where they cannot be had. FARWRITE_SOFTROCE overrides the folder.
+# initramfs. Costs nothing when both are there and made from what this folder says. --siw builds the
+# module siw, too, which Debian's kernels lack (half a minute, once). Exits 77 with the reason where
+# something cannot be had. FARWRITE_SOFTROCE overrides the folder.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -35,7 +36,9 @@ refuse() {
 
 # Prints what a part is made from, so that a change of it makes the part anew.
 key_of_layer() { printf '%s\n' "${userland[@]}" "$kernel" | sha256sum; }
-key_of_boot() { { key_of_layer; cat "$here"/{boot_image.py,init}; } | sha256sum; }
+key_of_boot() {
+  { key_of_layer; cat "$here"/{boot_image.py,init}; find "$image/kernel" -name siw.ko; } | sha256sum
+}
 
 is_current() { [[ -e $image/$1.key && $(<"$image/$1.key") == "$2" ]]; }
 
@@ -64,6 +67,11 @@ if ! is_current layer "$key"; then
   echo "softroce: fetching QEMU, a kernel and the guests' programs (about 160 MB)"
   fetch || refuse "QEMU, a kernel with rdma_rxe or its programs cannot be had, see above"
   echo "$key" >"$image/layer.key"
+fi
+if [[ ${1-} == --siw && -z $(find "$image/kernel" -name siw.ko) ]]; then
+  echo "softroce: building the module siw (about 150 MB to fetch)"
+  "$here/siw_module.sh" "$image/kernel" "$image/siw" || refuse "siw cannot be built, see above"
+  rm -rf "$image/siw"
 fi
 key=$(key_of_boot)
 if ! is_current boot "$key"; then

@@ -10,7 +10,7 @@ bandwidth() { "$@" | grep -E '^ *[0-9]+ +[0-9]+ '; }
 export -f bandwidth
 perftest() {
   local tool=$1 bytes=$2 count=$3
-  bash -o pipefail -c 'bandwidth "$@"' - "$tool" -R -d rxe0 -s "$bytes" -n "$count" "${@:4}"
+  bash -o pipefail -c 'bandwidth "$@"' - "$tool" -R -d "$GUEST_DEVICE" -s "$bytes" -n "$count" "${@:4}"
 }
 export -f perftest
 

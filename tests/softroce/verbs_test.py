@@ -2,8 +2,8 @@
 
     python tests/softroce/verbs_test.py [--accel auto|kvm|tcg] [LANE...]
 
-A lane is a script NAME.sh in this folder, which says in one line each what is run. Each of its
-steps becomes a test case NAME.GUEST.STEP beside what GoogleTest wrote in the guest, for
+A lane is a script in this folder, which says in one line each what is run, on one kind of device.
+Each of its steps becomes a test case LANE.GUEST.STEP beside what GoogleTest wrote in the guest, for
 tools/check_skips.py. Where no guest can be had, every lane is one skipped test.
 """
 
@@ -32,6 +32,8 @@ class Lane(NamedTuple):
     """A script and the guests it needs."""
 
     name: str
+    script: str
+    device: str
     pair: bool
     memory: int  # MiB for each guest
     cpus: int
@@ -39,9 +41,12 @@ class Lane(NamedTuple):
 
 
 LANES = (
-    Lane("one_guest", pair=False, memory=3072, cpus=2, limit=300),
-    Lane("two_guests", pair=True, memory=1536, cpus=2, limit=300),
+    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=3072, cpus=2, limit=300),
+    Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=300),
+    Lane("siw", "two_guests.sh", "siw0", pair=True, memory=1536, cpus=2, limit=300),
 )
+# Without a name on the command line: siw is left out, because its module has to be built.
+USUAL = ("one_guest", "two_guests")
 
 
 def write_results(lane: str, cases: list[tuple[str, float, str, str]]) -> None:
@@ -56,9 +61,9 @@ def write_results(lane: str, cases: list[tuple[str, float, str, str]]) -> None:
     ElementTree.ElementTree(suite).write(RESULTS / f"{lane}.xml")
 
 
-def prepare() -> str:
+def prepare(siw: bool) -> str:
     """Have what the guests boot; return why that cannot be, or nothing."""
-    script = [str(HERE / "prepare.sh")]
+    script = [str(HERE / "prepare.sh"), *(["--siw"] if siw else [])]
     with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = ""
@@ -75,9 +80,10 @@ def run_lane(lane: Lane, accel: str) -> bool:
     print(f"== {lane.name} ({accel})", flush=True)
     out = OUT / lane.name
     plan = guests.Plan(
-        script=HERE / f"{lane.name}.sh",
+        script=HERE / lane.script,
         image=IMAGE,
         out=out,
+        device=lane.device,
         accel=accel,
         memory=lane.memory,
         cpus=lane.cpus,
@@ -107,17 +113,17 @@ def run_lane(lane: Lane, accel: str) -> bool:
 def main() -> int:
     """Read the command line, run the lanes, print their times."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("lanes", nargs="*", metavar="LANE", help="default: all")
+    parser.add_argument("lanes", nargs="*", metavar="LANE", help=f"default: {' '.join(USUAL)}")
     parser.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto")
     words = parser.parse_args()
     unknown = set(words.lanes) - {lane.name for lane in LANES}
     if unknown:
         parser.error(f"no lane {', '.join(sorted(unknown))}")
-    lanes = [lane for lane in LANES if not words.lanes or lane.name in words.lanes]
+    lanes = [lane for lane in LANES if lane.name in (words.lanes or USUAL)]
     os.chdir(guests.CHECKOUT)
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
-    reason = prepare()
+    reason = prepare(any(lane.device == "siw0" for lane in lanes))
     if reason:
         for lane in lanes:
             write_results(lane.name, [("guest", 0.0, "skipped", reason)])
