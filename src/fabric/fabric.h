@@ -90,7 +90,7 @@ class EventSink {
   virtual void on_record(Notification&& /*record*/) {}
 };
 
-// How a link tells the layer above about its peer. Called at most once, from any thread.
+// How a link tells the layer above about its peer. From any thread; its end at most once.
 class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
@@ -98,6 +98,8 @@ class LinkObserver {
   virtual void on_peer_dead(const Status& reason) = 0;
   // The peer broke the protocol: the link is poisoned, the peer may still be alive.
   virtual void on_link_error(const Status& reason) = 0;
+  // A revocation that ended with kPeerSilent would not do so now. Any number of times.
+  virtual void on_revoked() {}
 };
 
 // What a sleeper needs: the descriptor that tells when the lane has news, and whether it has news

@@ -104,7 +104,20 @@ bool eventually(const std::function<bool()>& condition);
                         ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2},        \
                         ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 1, 1},  \
                         ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 4, 2}), \
+      ::farwrite::variant_name);                                                        \
+  FARWRITE_VERBS_TOO(fixture)
+
+// Over the software adapter, or over the machine's own if FARWRITE_TEST_VERBS is "real".
+#ifdef FARWRITE_HAVE_VERBS
+#define FARWRITE_VERBS_TOO(fixture)                                                 \
+  INSTANTIATE_TEST_SUITE_P(                                                         \
+      Verbs, fixture,                                                               \
+      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kVerbs, 1, 1},  \
+                        ::farwrite::Variant{::farwrite::FabricKind::kVerbs, 4, 2}), \
       ::farwrite::variant_name)
+#else
+#define FARWRITE_VERBS_TOO(fixture) static_assert(true)
+#endif
 
 // The same over encrypted tcp, for what moves bytes.
 #define FARWRITE_ENCRYPTED_TOO(fixture)                                                 \

@@ -14,7 +14,7 @@ namespace farwrite::fabric::verbs {
 namespace {
 
 // A sender that is this far ahead of its receiver is told so instead of eating memory.
-constexpr std::size_t kMaxHeldBack = 1 << 16;
+constexpr std::size_t kMaxHeldBack = 1 << 18;
 constexpr std::uint64_t kMaxHeldBackBytes = std::uint64_t{64} << 20;
 constexpr std::uint32_t kNumberMask = 0x7FFFFFFF;
 

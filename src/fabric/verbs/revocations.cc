@@ -52,17 +52,17 @@ void GrantedRegions::ask_next_locked() {
   ask_(++number_, asked_);
 }
 
-bool GrantedRegions::answered(std::uint64_t number) {
+GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (answers_ == 0 || number != number_) return false;
-    if (--answers_ > 0) return true;
+    if (answers_ == 0 || number != number_) return Answer::kUnasked;
+    if (--answers_ > 0) return Answer::kOneOfMany;
     for (const std::uint64_t region : asked_) regions_.at(region) = Stage::kSettled;
     asked_.clear();
     ask_next_locked();
   }
   settled_.notify_all();
-  return true;
+  return Answer::kLast;
 }
 
 void GrantedRegions::settle_all() {

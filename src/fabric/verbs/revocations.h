@@ -37,8 +37,9 @@ class GrantedRegions {
   void add(std::uint64_t region);
   // Asks, and waits until it is settled. kPeerSilent when it is not in time; ask again then.
   Status revoke(std::uint64_t region, core::Deadline deadline);
-  // One lane's answer. False if nothing of that number was asked.
-  bool answered(std::uint64_t number);
+  // One lane's answer. kLast: what was asked is settled. kUnasked: nothing of that number was.
+  enum class Answer : std::uint8_t { kUnasked, kOneOfMany, kLast };
+  Answer answered(std::uint64_t number);
   // Nothing of the peer lands any more, asked or not.
   void settle_all();
 
