@@ -262,6 +262,12 @@ void ChannelState::on_peer_dead(const Status& reason) {
   }
 }
 
+void ChannelState::on_revoked() {
+  device_->loop().post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->tick_quarantine();
+  });
+}
+
 void ChannelState::on_link_error(const Status& reason) { peer_is(PeerState::kClosed, reason); }
 
 void ChannelState::heard() {

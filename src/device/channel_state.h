@@ -116,6 +116,7 @@ class ChannelState final : public fabric::LinkObserver,
   // fabric::LinkObserver.
   void on_peer_dead(const Status& reason) override;
   void on_link_error(const Status& reason) override;
+  void on_revoked() override;
 
  private:
   class Lane;

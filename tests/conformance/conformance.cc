@@ -1,5 +1,7 @@
 #include "conformance/conformance.h"
 
+#include <gmock/gmock.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -7,6 +9,9 @@
 
 #include "core/log.h"
 #include "core/tls_library.h"
+#ifdef FARWRITE_HAVE_VERBS
+#include "verbs_double/software_rnic.h"
+#endif
 
 namespace farwrite {
 namespace {
@@ -20,6 +25,23 @@ fabric::SimulatedOptions network_options() {
 }
 
 }  // namespace
+
+#ifdef FARWRITE_HAVE_VERBS
+class VerbsUnderTest {
+ public:
+  ~VerbsUnderTest() {
+    EXPECT_THAT(rnic_.complaints(), testing::IsEmpty());
+    EXPECT_THAT(rnic_.leaks(), testing::IsEmpty());
+    EXPECT_EQ(rnic_.rnr_count(), 0U) << "a message met no receive";
+  }
+  fabric::verbs::VerbsLibrary* library() { return &rnic_; }
+
+ private:
+  verbs_double::SoftwareRnic rnic_;
+};
+#else
+class VerbsUnderTest {};
+#endif
 
 testing::AssertionResult is_ok(const Status& status) {
   if (status.ok()) return testing::AssertionSuccess();
@@ -41,6 +63,8 @@ Conformance::Conformance() : network_(network_options()) {
   if (std::getenv("FARWRITE_LOG") == nullptr) core::set_log_level(core::LogLevel::kError);
 }
 
+Conformance::~Conformance() = default;
+
 DeviceOptions Conformance::options() {
   DeviceOptions result;
   result.fabrics = {GetParam().fabric};
@@ -53,6 +77,14 @@ DeviceOptions Conformance::options() {
                                &result.receive_limit, &result.receive_limit_per_peer}) {
     *limit = std::uint64_t{64} << 20;
   }
+#ifdef FARWRITE_HAVE_VERBS
+  const char* const adapter = std::getenv("FARWRITE_TEST_VERBS");
+  if (GetParam().fabric == FabricKind::kVerbs &&
+      (adapter == nullptr || std::string(adapter) != "real")) {
+    if (verbs_ == nullptr) verbs_ = std::make_unique<VerbsUnderTest>();
+    result.verbs.library = verbs_->library();
+  }
+#endif
   if (GetParam().encrypted) {
     result.token = "the token of the conformance suite";
     result.encrypt = true;

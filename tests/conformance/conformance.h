@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -50,10 +51,13 @@ struct ChannelPair {
   Channel near, far;
 };
 
+class VerbsUnderTest;  // the software adapter (verbs_double/software_rnic.h)
+
 class Conformance : public testing::TestWithParam<Variant> {
  protected:
   // The seed of a simulated network is FARWRITE_ADVERSARY_SEED, or 1.
   Conformance();
+  ~Conformance() override;
   // Skips what needs encryption where OpenSSL is missing.
   void SetUp() override;
 
@@ -68,6 +72,7 @@ class Conformance : public testing::TestWithParam<Variant> {
 
  private:
   fabric::SimulatedNetwork network_;
+  std::unique_ptr<VerbsUnderTest> verbs_;
 };
 
 // Two devices and one channel, there before the test begins.

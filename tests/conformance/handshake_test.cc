@@ -137,9 +137,10 @@ TEST_P(Handshake, NoFabricInCommonIsAnErrorAndNeverAFallback) {
   EXPECT_EQ(far_device.stats().channels_open, 0U);
 }
 
-TEST_P(Handshake, AFabricThatIsNotBuiltIsAnErrorThatNamesIt) {
+TEST_P(Handshake, AFabricThatCannotBeHadIsAnErrorThatNamesIt) {
   DeviceOptions forced = options();
   forced.fabrics = {FabricKind::kVerbs};
+  forced.verbs.device = "no_such_adapter";
   auto device = Device::open(forced);
   Status refused = device.status();
   if (device.ok()) {

@@ -128,10 +128,13 @@ Status VerbsLink::take_revoke(std::uint64_t number, ByteView bytes) {
 }
 
 Status VerbsLink::take_revoked(std::uint64_t number) {
-  return granted_.answered(number) ? Status()
-                                   : error(StatusCode::kProtocolError, "read from the peer",
-                                           "it answers a revocation that was not asked for",
-                                           "run the same Farwrite release");
+  const GrantedRegions::Answer answer = granted_.answered(number);
+  if (answer == GrantedRegions::Answer::kUnasked) {
+    return error(StatusCode::kProtocolError, "read from the peer",
+                 "it answers a revocation that was not asked for", "run the same Farwrite release");
+  }
+  if (answer == GrantedRegions::Answer::kLast && observer_ != nullptr) observer_->on_revoked();
+  return Status();
 }
 
 Result<std::shared_ptr<RemoteWindow>> VerbsLink::import(const RegionDescriptor& descriptor,
