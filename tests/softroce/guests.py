@@ -37,8 +37,13 @@ KVM = Path("/dev/kvm")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PR_SET_PDEATHSIG = 1
 LONGEST_LINE = 4096
-# The clock that a guest finds by itself, hpet, costs an exit of the guest a look.
-KERNEL_WORDS = "console=ttyS0,115200 quiet panic=-1 tsc=reliable clocksource=tsc mitigations=off"
+KERNEL_WORDS = (
+    "console=ttyS0,115200 quiet panic=-1",
+    # The clock that a guest finds by itself, hpet, costs it dear to look at.
+    "tsc=reliable clocksource=tsc",
+    # Code that lies at the same place in every process is translated once: a third less work.
+    "norandmaps mitigations=off",
+)
 # QEMU ends by itself after the guest powered off; one that does not is killed.
 POWER_OFF_SECONDS = 10.0
 
@@ -138,7 +143,7 @@ def start(plan: Plan, name: str, number: int, peer: str, wire: socket.socket | N
     words += ["-no-reboot", "-display", "none", "-serial", "stdio"]
     words += ["-kernel", str(plan.image / "boot/vmlinux")]
     words += ["-initrd", str(plan.image / "boot/initramfs")]
-    words += ["-append", f"{KERNEL_WORDS} guest={name}"]
+    words += ["-append", " ".join((*KERNEL_WORDS, f"guest={name}"))]
     words += shared_folder("root", Path("/"), readonly=True)
     words += shared_folder("layer", plan.image / "layer", readonly=True)
     words += shared_folder("out", plan.out, readonly=False)

@@ -15,21 +15,21 @@ perftest() {
 export -f perftest
 
 if [[ $GUEST_NAME == a ]]; then
-  serve rping 40 rping -s -a "$GUEST_IP" -C 20
+  serve rping 120 rping -s -a "$GUEST_IP" -C 20
   for tool in ib_write_bw ib_read_bw; do
-    serve "$tool-64K" 40 bash -c "perftest $tool 65536 200"
-    serve "$tool-1M" 40 bash -c "perftest $tool 1048576 20"
-    serve "$tool-2M" 40 bash -c "perftest $tool 2097152 10"
+    serve "$tool-64K" 120 bash -c "perftest $tool 65536 200"
+    serve "$tool-1M" 120 bash -c "perftest $tool 1048576 20"
+    serve "$tool-2M" 120 bash -c "perftest $tool 2097152 10"
   done
-  serve exchange 60 .venv/bin/python tests/softroce/exchange.py serve tcp "$GUEST_IP"
+  serve exchange 180 .venv/bin/python tests/softroce/exchange.py serve tcp "$GUEST_IP"
 else
-  ask rping 40 rping -c -a "$GUEST_PEER_IP" -C 20
+  ask rping 120 rping -c -a "$GUEST_PEER_IP" -C 20
   for tool in ib_write_bw ib_read_bw; do
-    ask "$tool-64K" 40 bash -c "perftest $tool 65536 200 $GUEST_PEER_IP"
-    ask "$tool-1M" 40 bash -c "perftest $tool 1048576 20 $GUEST_PEER_IP"
-    ask "$tool-2M" 40 bash -c "perftest $tool 2097152 10 $GUEST_PEER_IP"
+    ask "$tool-64K" 120 bash -c "perftest $tool 65536 200 $GUEST_PEER_IP"
+    ask "$tool-1M" 120 bash -c "perftest $tool 1048576 20 $GUEST_PEER_IP"
+    ask "$tool-2M" 120 bash -c "perftest $tool 2097152 10 $GUEST_PEER_IP"
   done
-  ask exchange 60 .venv/bin/python tests/softroce/exchange.py ask tcp "$GUEST_IP" "$GUEST_PEER_IP"
+  ask exchange 180 .venv/bin/python tests/softroce/exchange.py ask tcp "$GUEST_IP" "$GUEST_PEER_IP"
 fi
 
 end_lane

@@ -41,9 +41,9 @@ class Lane(NamedTuple):
 
 
 LANES = (
-    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=3072, cpus=2, limit=300),
-    Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=300),
-    Lane("siw", "two_guests.sh", "siw0", pair=True, memory=1536, cpus=2, limit=300),
+    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=3072, cpus=2, limit=600),
+    Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=600),
+    Lane("siw", "two_guests.sh", "siw0", pair=True, memory=1536, cpus=2, limit=600),
 )
 # Without a name on the command line: siw is left out, because its module has to be built.
 USUAL = ("one_guest", "two_guests")
