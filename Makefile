@@ -86,13 +86,14 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 	@tools/run_cpp_tests.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
-# auto, kvm or tcg (software emulation).
+# auto, kvm or tcg (software emulation); one_guest, two_guests, siw.
 VERBS_ACCEL ?= auto
+VERBS_LANES ?= one_guest two_guests
 
 verbs-test: install ## Run what needs RDMA devices in guests that have soft ones
 	@tools/run_cpp_tests.sh --build-only release
 	$(call say,test: in guests with soft-RoCE)
-	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL)
+	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL) $(VERBS_LANES)
 	@$(VENV)/bin/python tools/check_skips.py build/verbs/results/*.xml
 
 test test-asan test-tsan verbs-test: .cache/.googletest | .cache/.verbs_headers
@@ -103,6 +104,7 @@ nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, 
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
 	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
 		--gtest_brief=1 --gtest_filter='*Adversary*'
+	$(MAKE) verbs-test VERBS_LANES=siw
 	$(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) soak SOAK_TRANSFERS=10000000
 

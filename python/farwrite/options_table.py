@@ -194,6 +194,10 @@ OPTIONS: tuple[Option, ...] = (
         "Where tools/fetch_debs.sh unpacks packages.",
     ),
     Option(
+        "", "FARWRITE_SOFTROCE", (Place.BUILD,), Kind.FILE, ".cache/softroce",
+        "Where make verbs-test keeps what its guests boot.",
+    ),
+    Option(
         "", "FARWRITE_ADVERSARY_SEED", (Place.TESTS,), Kind.COUNT, None,
         "Run the adversary's tests with this seed alone.",
     ),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,7 @@ done
 cd "${out//,,/,}"
 eval "$FAKE"
 """
+HANG = 'mkfifo "$GUEST_NAME"; read <>"$GUEST_NAME"'
 
 
 class Runner:
@@ -35,12 +39,30 @@ class Runner:
         self.qemu.write_text(FAKE_QEMU)
         self.qemu.chmod(0o755)
 
-    def __call__(self, fake: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def command(self, *words: str) -> list[str]:
+        """The words that start the runner."""
         command = [sys.executable, str(RUNNER), __file__, "--accel", "tcg", *words]
-        command += ["--out", str(self.out), "--image", str(self.image)]
+        return [*command, "--out", str(self.out), "--image", str(self.image)]
+
+    def __call__(self, fake: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end, its guests doing what `fake` says."""
         return subprocess.run(
-            command, env={**os.environ, "FAKE": fake}, capture_output=True, text=True, timeout=60
+            self.command(*words),
+            env={**os.environ, "FAKE": fake},
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
+
+    def running(self) -> list[str]:
+        """What runs from the image or for it; a process that is gone has no words."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                words = path.read_bytes().decode(errors="replace")
+                if str(self.image) in words:
+                    found.append(words)
+        return found
 
 
 @pytest.fixture
@@ -68,12 +90,28 @@ def test_does_not_believe_qemu_or_an_earlier_run(runner: Runner) -> None:
 
 
 def test_kills_guests_that_do_not_end_in_time(runner: Runner) -> None:
-    ran = runner('echo $$ >"$GUEST_NAME.pid"; exec sleep 600', "--pair", "--limit", "1.5")
+    ran = runner(HANG, "--pair", "--limit", "1")
     assert ran.returncode == 1
-    assert ran.stdout.count("nothing after") == 2
-    for name in "ab":
-        pid = (runner.out / f"{name}.pid").read_text().strip()
-        assert not Path(f"/proc/{pid}").exists()
+    assert ran.stdout.count("ended with nothing after 1 s") == 2
+    assert not runner.running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_takes_its_guests_along(runner: Runner, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        runner.command("--pair"),
+        env={**os.environ, "FAKE": f"echo up; {HANG}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        up = (line for line in process.stdout if line.endswith("| up\n"))
+        assert next(up) and next(up)
+        process.send_signal(number)
+        assert process.wait(20) != 0
+    # After SIGKILL it is the kernel that ends them, and it takes a moment.
+    while runner.running():
+        time.sleep(0.02)
 
 
 def test_spares_a_folder_that_is_not_its_own(runner: Runner) -> None:

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
+IMAGE = Path(os.environ.get("FARWRITE_SOFTROCE") or CHECKOUT / ".cache/softroce").resolve()
 CANNOT = 77
 KVM = Path("/dev/kvm")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -254,7 +255,7 @@ def main() -> int:
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--out", type=Path, default=CHECKOUT / "build/softroce/out")
     parser.add_argument("--siw", action="store_true", help="iWARP in place of RoCE")
-    parser.add_argument("--image", type=Path, default=CHECKOUT / ".cache/softroce")
+    parser.add_argument("--image", type=Path, default=IMAGE)
     words = parser.parse_args()
     accel = working_accel(words.image) if words.accel == "auto" else words.accel
     plan = Plan(

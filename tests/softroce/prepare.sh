@@ -65,12 +65,12 @@ flock 9
 key=$(key_of_layer)
 if ! is_current layer "$key"; then
   echo "softroce: fetching QEMU, a kernel and the guests' programs (about 160 MB)"
-  fetch || refuse "QEMU, a kernel with rdma_rxe or its programs cannot be had, see above"
+  fetch || refuse "QEMU, a kernel with rdma_rxe or its programs cannot be had"
   echo "$key" >"$image/layer.key"
 fi
 if [[ ${1-} == --siw && -z $(find "$image/kernel" -name siw.ko) ]]; then
   echo "softroce: building the module siw (about 150 MB to fetch)"
-  "$here/siw_module.sh" "$image/kernel" "$image/siw" || refuse "siw cannot be built, see above"
+  "$here/siw_module.sh" "$image/kernel" "$image/siw" || refuse "the module siw cannot be built"
   rm -rf "$image/siw"
 fi
 key=$(key_of_boot)

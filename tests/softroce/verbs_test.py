@@ -25,7 +25,6 @@ import guests
 HERE = Path(__file__).resolve().parent
 OUT = guests.CHECKOUT / "build" / "verbs"
 RESULTS = OUT / "results"
-IMAGE = Path(os.environ.get("FARWRITE_SOFTROCE", guests.CHECKOUT / ".cache" / "softroce"))
 
 
 class Lane(NamedTuple):
@@ -41,11 +40,11 @@ class Lane(NamedTuple):
 
 
 LANES = (
-    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=3072, cpus=2, limit=600),
+    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=4096, cpus=2, limit=600),
     Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=600),
     Lane("siw", "two_guests.sh", "siw0", pair=True, memory=1536, cpus=2, limit=600),
 )
-# Without a name on the command line: siw is left out, because its module has to be built.
+# What is run where no lane is named. siw is not, because its module has to be built.
 USUAL = ("one_guest", "two_guests")
 
 
@@ -66,22 +65,24 @@ def prepare(siw: bool) -> str:
     script = [str(HERE / "prepare.sh"), *(["--siw"] if siw else [])]
     with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = ""
+        said = []
         for line in process.stderr:
             print(line, end="", file=sys.stderr, flush=True)
-            said = line.strip()
+            said.append(line.strip())
     if process.returncode not in (0, guests.CANNOT):
         sys.exit(process.returncode)
-    return said if process.returncode == guests.CANNOT else ""
+    # The last line says what is missing, the one before it usually why.
+    return "; ".join(said[:-3:-1]) if process.returncode == guests.CANNOT else ""
 
 
 def run_lane(lane: Lane, accel: str) -> bool:
     """Run one lane and write its results; return whether all was well."""
     print(f"== {lane.name} ({accel})", flush=True)
     out = OUT / lane.name
+    shutil.rmtree(out, ignore_errors=True)
     plan = guests.Plan(
         script=HERE / lane.script,
-        image=IMAGE,
+        image=guests.IMAGE,
         out=out,
         device=lane.device,
         accel=accel,
@@ -128,7 +129,7 @@ def main() -> int:
         for lane in lanes:
             write_results(lane.name, [("guest", 0.0, "skipped", reason)])
         return 0  # tools/check_skips.py decides
-    accel = guests.working_accel(IMAGE) if words.accel == "auto" else words.accel
+    accel = guests.working_accel(guests.IMAGE) if words.accel == "auto" else words.accel
     failed = False
     times = []
     for lane in lanes:
