@@ -84,8 +84,9 @@ bool wait_arrival(Receiver& receiver, double timeout) {
 Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::string& name,
                     std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
-  return new Sender(value_or_raise(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) {
-    return TensorSender::open(*device, *channel, name, slice);
+  // Not in slices: one that ends between claiming the edge and opening its slots loses the edge.
+  return new Sender(value_or_raise(wait_beside([device = *device, channel = *channel, name, limit] {
+    return TensorSender::open(device, channel, name, limit);
   })));
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import threading
@@ -356,6 +357,24 @@ def _send_and_keep(state: PeerState) -> None:
     sender = fw.TensorSender(state.channel, "doomed", timeout=20)
     sender.send(np.arange(5000)).wait(20)
     state.kept["sender"] = sender
+
+
+def _open_receiver(state: PeerState) -> None:
+    state.kept["receiver"] = fw.TensorReceiver(state.channel, "patient", (4,), "i8")
+
+
+def test_opens_a_sender_however_long_its_slots_take(link: Link) -> None:
+    link.peer.run(_open_receiver)
+    with contextlib.ExitStack() as stop:
+        stop.enter_context(link.peer.stopped())
+        # The edge is announced, its slots are opened only once the peer goes on.
+        go_on = threading.Timer(0.5, stop.close)
+        go_on.start()
+        try:
+            sender = fw.TensorSender(link.channel, "patient", timeout=20)
+        finally:
+            go_on.join()
+    sender.send(np.arange(4)).wait(20)
 
 
 def test_a_killed_sender_leaves_what_it_sent(link: Link) -> None:
