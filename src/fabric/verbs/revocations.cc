@@ -42,12 +42,18 @@ Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
   return Status();
 }
 
+// A region that was settled with all others may have gone meanwhile.
+void GrantedRegions::move_locked(std::uint64_t region, Stage stage) {
+  const auto found = regions_.find(region);
+  if (found != regions_.end()) found->second = stage;
+}
+
 void GrantedRegions::ask_next_locked() {
   if (answers_ > 0 || waiting_.empty()) return;
   const std::size_t count = std::min(waiting_.size(), kMaxRevokedAtOnce);
   asked_.assign(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
-  for (const std::uint64_t region : asked_) regions_.at(region) = Stage::kAsked;
+  for (const std::uint64_t region : asked_) move_locked(region, Stage::kAsked);
   answers_ = lanes_;
   ask_(++number_, asked_);
 }
@@ -57,7 +63,7 @@ GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (answers_ == 0 || number != number_) return Answer::kUnasked;
     if (--answers_ > 0) return Answer::kOneOfMany;
-    for (const std::uint64_t region : asked_) regions_.at(region) = Stage::kSettled;
+    for (const std::uint64_t region : asked_) move_locked(region, Stage::kSettled);
     asked_.clear();
     ask_next_locked();
   }

@@ -45,6 +45,7 @@ class GrantedRegions {
 
  private:
   enum class Stage : std::uint8_t { kGranted, kWaiting, kAsked, kSettled };
+  void move_locked(std::uint64_t region, Stage stage);
   void ask_next_locked();
 
   const std::string peer_name_;
