@@ -30,9 +30,21 @@ struct MemoryStats {
   std::uint64_t refusals = 0;
 };
 
+// Memory that RDMA adapters have registered (verbs); all zero for a device without that fabric.
+struct AdapterStats {
+  std::uint64_t segments = 0;   // registrations of segments, ever
+  std::uint64_t on_demand = 0;  // registrations of users' own memory, ever
+  std::uint64_t live = 0;       // registrations there are now
+  std::uint64_t live_bytes = 0;
+  std::uint64_t nanoseconds = 0;           // spent in registering and deregistering
+  std::uint64_t transfers = 0;             // whose local memory was looked up
+  std::uint64_t transfers_registered = 0;  // of those, had to register it first
+};
+
 struct DeviceStats {
   MemoryStats send, receive;
   std::uint64_t registrations = 0;  // segments handed to a fabric
+  AdapterStats adapters;
   std::uint64_t channels_opened = 0, channels_open = 0;
   std::uint64_t handshakes_refused = 0;
   std::uint64_t leases_held_by_peers = 0;  // now

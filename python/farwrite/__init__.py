@@ -39,6 +39,7 @@ from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
 from farwrite.notification import Notification, Notifications
 from farwrite.stats import (
+    AdapterStats,
     ChannelStats,
     DeviceStats,
     MemoryStats,
@@ -51,6 +52,7 @@ from farwrite.tensor import TensorReceiver, TensorSender
 __version__ = version()
 
 __all__ = [
+    "AdapterStats",
     "AlreadyExists",
     "Cancelled",
     "Channel",

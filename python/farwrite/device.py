@@ -16,7 +16,7 @@ from farwrite.lifetime import close_at_exit
 from farwrite.metrics import serve, serve_given, stop_serving
 from farwrite.options import HugePages, device_options, given_options
 from farwrite.payload import as_array, as_buffer
-from farwrite.stats import DeviceStats, MemoryStats
+from farwrite.stats import AdapterStats, DeviceStats, MemoryStats
 
 
 class Device(Closing):
@@ -231,6 +231,7 @@ class Device(Closing):
         counts: dict[str, Any] = dict(self._native.stats())
         counts["send"] = MemoryStats(**counts["send"])
         counts["receive"] = MemoryStats(**counts["receive"])
+        counts["adapters"] = AdapterStats(**counts["adapters"])
         counts["choices"] = tuple(counts["choices"])
         return DeviceStats(**counts)
 

@@ -23,6 +23,25 @@ class MemoryStats:
 
 
 @dataclass(frozen=True)
+class AdapterStats:
+    """Memory registered with RDMA adapters; all 0 for a device without the fabric verbs."""
+
+    segments: int
+    """Registrations of segments, ever."""
+    on_demand: int
+    """Registrations of users' own memory, ever."""
+    live: int
+    """Registrations there are now."""
+    live_bytes: int
+    nanoseconds: int
+    """Spent in registering and deregistering."""
+    transfers: int
+    """Transfers from or to local memory."""
+    transfers_registered: int
+    """Of these, those whose memory had to be registered first."""
+
+
+@dataclass(frozen=True)
 class DeviceStats:
     """Counts of a device since it was opened."""
 
@@ -32,6 +51,8 @@ class DeviceStats:
     """Memory that peers may write."""
     registrations: int
     """Segments handed to a fabric."""
+    adapters: AdapterStats
+    """What of it, and of users' memory, RDMA adapters have registered."""
     channels_opened: int
     channels_open: int
     handshakes_refused: int

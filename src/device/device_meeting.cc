@@ -270,7 +270,15 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   forget_gate_.wait_until_empty();
   names_.clear();
   pollers_.clear();
-  fabrics_.clear();
+  std::vector<std::unique_ptr<fabric::Fabric>> fabrics;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);  // stats() may be looking
+    for (const auto& fabric : fabrics_) {
+      add_counters(closed_adapters_, fabric->registration_counters());
+    }
+    fabrics.swap(fabrics_);
+  }
+  fabrics.clear();
   loop_.reset();
   std::vector<std::shared_ptr<ChannelState>> finished;
   {

@@ -354,6 +354,10 @@ DeviceStats DeviceState::stats() const {
   stats.handshakes_refused = handshakes_refused_.value();
   const std::lock_guard<std::mutex> lock(mutex_);
   stats.channels_open = channels_.size();
+  stats.adapters = closed_adapters_;
+  for (const auto& fabric : fabrics_) {
+    add_counters(stats.adapters, fabric->registration_counters());
+  }
   stats.choices = choices_;
   return stats;
 }

@@ -152,6 +152,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   bool closed_ = false;
   Status close_status_;
 
+  AdapterStats closed_adapters_;  // under mutex_: the last counts of fabrics that are gone
+
   core::Counter registrations_, channels_opened_, handshakes_refused_;
 };
 

@@ -92,6 +92,32 @@ constexpr std::array kDevice = {
               &DeviceStats::quarantined_bytes},
 };
 
+struct AdapterRow {
+  std::string_view family;  // without "farwrite_adapter_"
+  std::string_view type;
+  std::string_view help;
+  std::uint64_t AdapterStats::* count;
+};
+
+constexpr std::array kAdapters = {
+    AdapterRow{"segment_registrations_total", "counter", "Segments registered with an adapter.",
+               &AdapterStats::segments},
+    AdapterRow{"on_demand_registrations_total", "counter",
+               "Times that users' own memory was registered with an adapter.",
+               &AdapterStats::on_demand},
+    AdapterRow{"registrations", "gauge", "Registrations that an adapter holds.",
+               &AdapterStats::live},
+    AdapterRow{"registered_bytes", "gauge", "Memory that an adapter holds registered.",
+               &AdapterStats::live_bytes},
+    AdapterRow{"registration_nanoseconds_total", "counter",
+               "Time spent in registering and deregistering.", &AdapterStats::nanoseconds},
+    AdapterRow{"transfers_total", "counter", "Transfers by an adapter from or to local memory.",
+               &AdapterStats::transfers},
+    AdapterRow{"transfers_registered_total", "counter",
+               "Of these, transfers whose memory had to be registered first.",
+               &AdapterStats::transfers_registered},
+};
+
 constexpr std::array kPeerStates = {PeerState::kAlive, PeerState::kSilent, PeerState::kClosed,
                                     PeerState::kDead};
 
@@ -156,6 +182,10 @@ void write_device(Exposition& out, const DeviceStats& stats) {
   for (const DeviceRow& row : kDevice) {
     out.family(row.family, row.type, row.help);
     out.sample({}, stats.*row.count);
+  }
+  for (const AdapterRow& row : kAdapters) {
+    out.family("adapter_" + std::string(row.family), row.type, row.help);
+    out.sample({}, stats.adapters.*row.count);
   }
 }
 
@@ -224,6 +254,10 @@ void write_totals(Exposition& out, const DeviceMetrics& metrics) {
 }
 
 }  // namespace
+
+void add_counters(AdapterStats& total, const AdapterStats& fabric) {
+  for (const AdapterRow& row : kAdapters) total.*row.count += fabric.*row.count;
+}
 
 void add_counters(ChannelStats& total, const ChannelStats& channel) {
   for (const ChannelRow& row : kCounters) total.*row.count += channel.*row.count;

@@ -34,6 +34,8 @@ struct DeviceMetrics {
   std::vector<GoneChannels> gone;  // an entry for each fabric the device may use, or used
 };
 
+void add_counters(AdapterStats& total, const AdapterStats& fabric);
+
 // Adds up what counts; what is there now (leases held, quarantined bytes) ends with a channel.
 void add_counters(ChannelStats& total, const ChannelStats& channel);
 

@@ -1,7 +1,7 @@
 // Fabric: a way to move bytes. The one interface that shm, tcp, verbs and simulated implement.
 //
 // A Fabric belongs to a device; a Link belongs to a channel and is the fabric's half of it.
-// Thirteen methods in all. Nothing here knows names, leases, tensors or processes' identities: the
+// Few methods in all. Nothing here knows names, leases, tensors or processes' identities: the
 // device layer above has done the handshake and proved the token before attach() is called.
 //
 // Threads: every method may be called from any thread. Callbacks (sink, observer, completions) run
@@ -21,6 +21,7 @@
 #include "farwrite/bytes.h"
 #include "farwrite/channel.h"
 #include "farwrite/completion.h"
+#include "farwrite/device.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"
@@ -201,6 +202,9 @@ class Fabric {
 
   // How an authenticated peer finds this fabric; opaque to the layers above.
   virtual std::string address() const = 0;
+
+  // What adapters have registered; zeros where there are none.
+  virtual AdapterStats registration_counters() const { return {}; }
 
   // Makes a link, from either side. Fails with kUnavailable and the reason when the peer cannot be
   // reached this way (another host, say).

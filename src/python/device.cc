@@ -63,6 +63,18 @@ nb::dict to_dict(const MemoryStats& memory) {
   return stats;
 }
 
+nb::dict to_dict(const AdapterStats& adapters) {
+  nb::dict stats;
+  stats["segments"] = adapters.segments;
+  stats["on_demand"] = adapters.on_demand;
+  stats["live"] = adapters.live;
+  stats["live_bytes"] = adapters.live_bytes;
+  stats["nanoseconds"] = adapters.nanoseconds;
+  stats["transfers"] = adapters.transfers;
+  stats["transfers_registered"] = adapters.transfers_registered;
+  return stats;
+}
+
 nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
   const DeviceStats counts = device->stats();
   nb::list choices;
@@ -71,6 +83,7 @@ nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
   stats["send"] = to_dict(counts.send);
   stats["receive"] = to_dict(counts.receive);
   stats["registrations"] = counts.registrations;
+  stats["adapters"] = to_dict(counts.adapters);
   stats["channels_opened"] = counts.channels_opened;
   stats["channels_open"] = counts.channels_open;
   stats["handshakes_refused"] = counts.handshakes_refused;

@@ -99,6 +99,16 @@ DEVICE_METRICS = {
     "quarantined_bytes": "farwrite_quarantined_bytes",
 }
 
+ADAPTER_METRICS = {
+    "segments": "farwrite_adapter_segment_registrations_total",
+    "on_demand": "farwrite_adapter_on_demand_registrations_total",
+    "live": "farwrite_adapter_registrations",
+    "live_bytes": "farwrite_adapter_registered_bytes",
+    "nanoseconds": "farwrite_adapter_registration_nanoseconds_total",
+    "transfers": "farwrite_adapter_transfers_total",
+    "transfers_registered": "farwrite_adapter_transfers_registered_total",
+}
+
 MEMORY_METRICS = {
     "limit": "farwrite_memory_limit_bytes",
     "reserved": "farwrite_memory_reserved_bytes",
@@ -129,10 +139,13 @@ def test_everything_that_stats_tell_is_in_the_metrics(pair: Pair) -> None:
     samples = parse(pair.left.metrics())
     device = pair.left.stats()
     assert {field.name for field in dataclasses.fields(device)} == {
-        *DEVICE_METRICS, "send", "receive", "choices",
+        *DEVICE_METRICS, "send", "receive", "adapters", "choices",
     }  # fmt: skip
     for field, name in DEVICE_METRICS.items():
         assert value(samples, name) == getattr(device, field)
+    assert {field.name for field in dataclasses.fields(device.adapters)} == set(ADAPTER_METRICS)
+    for field, name in ADAPTER_METRICS.items():
+        assert value(samples, name) == getattr(device.adapters, field)
     for direction in ("send", "receive"):
         memory = getattr(device, direction)
         assert {field.name for field in dataclasses.fields(memory)} == set(MEMORY_METRICS)

@@ -17,6 +17,7 @@
 #include "core/fork_guard.h"
 #include "fabric/verbs/verbs_library.h"
 #include "farwrite/bytes.h"
+#include "farwrite/device.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"
 
@@ -43,15 +44,7 @@ class Registration {
   const core::ForkGuard fork_guard_;
 };
 
-struct RegistrationStats {
-  std::uint64_t segments = 0;   // registrations of segments, ever
-  std::uint64_t on_demand = 0;  // registrations of user memory, ever
-  std::uint64_t live = 0;       // MRs there are now
-  std::uint64_t live_bytes = 0;
-  std::uint64_t nanoseconds = 0;           // spent in registering and deregistering
-  std::uint64_t transfers = 0;             // lookups for a transfer
-  std::uint64_t transfers_registered = 0;  // of those, had to register first
-};
+using RegistrationStats = AdapterStats;
 
 // Thread-safe. Lookups of segments take a shared lock only. Registering, which takes long, happens
 // outside all locks: two threads that need the same memory at the same moment may both do it.
