@@ -29,6 +29,9 @@ class VerbsFabric final : public Fabric {
   FabricKind kind() const override { return FabricKind::kVerbs; }
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
+  AdapterStats registration_counters() const override {
+    return adapter_->registrations().stats();
+  }
   // "10.9.0.1 18515": where rdma_cm reaches us.
   std::string address() const override;
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
