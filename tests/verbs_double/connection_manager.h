@@ -69,6 +69,8 @@ struct CmId : rdma_cm_id, std::enable_shared_from_this<CmId> {
   std::uint64_t events_acked = 0;
 };
 
+inline CmId& state_of(rdma_cm_id* id) { return *static_cast<CmId*>(id); }
+
 // Stateless but for what it makes. Thread-safe.
 class ConnectionManager {
  public:

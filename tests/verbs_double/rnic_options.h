@@ -25,7 +25,7 @@ struct PortOptions {
   ibv_mtu active_mtu = IBV_MTU_4096;
   std::uint32_t max_msg_sz = 8 << 20;
   // Unset: what the transport's drivers show. RoCE: link-local and mapped, each as v1 and v2.
-  std::optional<std::vector<GidOptions>> gids;
+  std::optional<std::vector<GidOptions>> gids = std::nullopt;
 };
 
 // One device.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +23,7 @@ bool mapped(const void* address, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(address) / page * page;
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + bytes;
-  std::vector<unsigned char> present(1 << 16);
+  std::array<unsigned char, 4096> present;
   for (std::uintptr_t at = begin; at < end;) {
     const std::size_t part = std::min<std::size_t>(end - at, present.size() * page);
     if (::mincore(reinterpret_cast<void*>(at), part, present.data()) != 0) return false;
@@ -142,6 +143,10 @@ std::vector<std::string> SoftwareRnic::leaks() {
 ibv_context** SoftwareRnic::get_devices(int* count) {
   if (refuses(Call::kGetDevices)) return nullptr;
   const std::size_t devices = adapter_.devices.size();
+  if (devices == 0) {
+    errno = ENODEV;
+    return nullptr;
+  }
   auto** list = static_cast<ibv_context**>(std::calloc(devices + 1, sizeof(ibv_context*)));
   for (std::size_t i = 0; i < devices; ++i) list[i] = &adapter_.devices[i]->context;
   if (count != nullptr) *count = static_cast<int>(devices);

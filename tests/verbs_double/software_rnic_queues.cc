@@ -106,43 +106,6 @@ void SoftwareRnic::ack_cq_events(ibv_cq* queue, unsigned events) {
   queue_of(queue).events_acked += events;
 }
 
-const char* SoftwareRnic::wc_status_text(ibv_wc_status status) {
-  switch (status) {
-    case IBV_WC_SUCCESS:
-      return "success";
-    case IBV_WC_LOC_LEN_ERR:
-      return "local length error";
-    case IBV_WC_LOC_QP_OP_ERR:
-      return "local QP operation error";
-    case IBV_WC_LOC_PROT_ERR:
-      return "local protection error";
-    case IBV_WC_WR_FLUSH_ERR:
-      return "Work Request Flushed Error";
-    case IBV_WC_BAD_RESP_ERR:
-      return "bad response error";
-    case IBV_WC_LOC_ACCESS_ERR:
-      return "local access error";
-    case IBV_WC_REM_INV_REQ_ERR:
-      return "remote invalid request error";
-    case IBV_WC_REM_ACCESS_ERR:
-      return "remote access error";
-    case IBV_WC_REM_OP_ERR:
-      return "remote operation error";
-    case IBV_WC_RETRY_EXC_ERR:
-      return "transport retry counter exceeded";
-    case IBV_WC_RNR_RETRY_EXC_ERR:
-      return "RNR retry counter exceeded";
-    case IBV_WC_FATAL_ERR:
-      return "fatal error";
-    case IBV_WC_RESP_TIMEOUT_ERR:
-      return "response timeout error";
-    case IBV_WC_GENERAL_ERR:
-      return "general error";
-    default:
-      return "unknown";
-  }
-}
-
 int SoftwareRnic::modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
   return (mask & IBV_QP_STATE) == 0 ? 0 : pair_of(pair).modify(attributes->qp_state);
 }
@@ -178,19 +141,6 @@ int SoftwareRnic::get_cm_event(rdma_event_channel* channel, rdma_cm_event** even
 }
 
 int SoftwareRnic::ack_cm_event(rdma_cm_event* event) { return connections_.ack_event(event); }
-
-const char* SoftwareRnic::cm_event_text(rdma_cm_event_type event) {
-  static constexpr const char* kTexts[] = {
-      "RDMA_CM_EVENT_ADDR_RESOLVED",   "RDMA_CM_EVENT_ADDR_ERROR",
-      "RDMA_CM_EVENT_ROUTE_RESOLVED",  "RDMA_CM_EVENT_ROUTE_ERROR",
-      "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
-      "RDMA_CM_EVENT_CONNECT_ERROR",   "RDMA_CM_EVENT_UNREACHABLE",
-      "RDMA_CM_EVENT_REJECTED",        "RDMA_CM_EVENT_ESTABLISHED",
-      "RDMA_CM_EVENT_DISCONNECTED",    "RDMA_CM_EVENT_DEVICE_REMOVAL",
-      "RDMA_CM_EVENT_MULTICAST_JOIN",  "RDMA_CM_EVENT_MULTICAST_ERROR",
-      "RDMA_CM_EVENT_ADDR_CHANGE",     "RDMA_CM_EVENT_TIMEWAIT_EXIT"};
-  return event <= RDMA_CM_EVENT_TIMEWAIT_EXIT ? kTexts[event] : "UNKNOWN EVENT";
-}
 
 int SoftwareRnic::create_id(rdma_event_channel* channel, rdma_cm_id** id) {
   const int error = adapter_.refused(Call::kCreateId);
