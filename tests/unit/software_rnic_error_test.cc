@@ -226,6 +226,34 @@ TEST_F(SoftwareRnicErrorTest, APauseLosesNothing) {
   EXPECT_EQ(to.bytes[0], std::byte{4});
 }
 
+TEST_F(SoftwareRnicErrorTest, APairThatIsHeldBack) {
+  connect_sides(client_, server_);
+  Buffer& from = client_.buffer(8, kAllAccess, 4);
+  Buffer& into = server_.buffer(8);
+  ASSERT_EQ(server_.post_receive(&into, 5), 0);
+  ASSERT_EQ(client_.post_receive(&from, 6), 0);
+  rnic_.hold(client_.id->qp);
+  ASSERT_EQ(client_.post(IBV_WR_SEND, from, 8, nullptr, 1), 0);
+  ASSERT_EQ(server_.post(IBV_WR_SEND, into, 8, nullptr, 2), 0);
+  client_.expect_completion(IBV_WC_SUCCESS, 6);
+  server_.expect_completion(IBV_WC_SUCCESS, 2);
+  ibv_wc none{};
+  EXPECT_EQ(rnic_.poll_cq(server_.queue, 1, &none), 0);
+  rnic_.release(client_.id->qp);
+  client_.expect_completion(IBV_WC_SUCCESS, 1);
+  server_.expect_completion(IBV_WC_SUCCESS, 5);
+}
+
+TEST_F(SoftwareRnicErrorTest, DeviceThatIsPulledOut) {
+  connect_sides(client_, server_);
+  ASSERT_EQ(client_.post_receive(nullptr, 5), 0);
+  rnic_.remove_device();
+  EXPECT_EQ(async_event(), IBV_EVENT_DEVICE_FATAL);
+  client_.expect_completion(IBV_WC_WR_FLUSH_ERR, 5);
+  client_.expect_event(RDMA_CM_EVENT_DEVICE_REMOVAL);
+  server_.expect_event(RDMA_CM_EVENT_DEVICE_REMOVAL);
+}
+
 TEST_F(SoftwareRnicErrorTest, Refusals) {
   rnic_.refuse_registration(ENOMEM);
   std::byte bytes[64];
@@ -370,6 +398,51 @@ TEST_F(SoftwareIwarpTest, AnErrorEndsTheConnectionForBoth) {
   server_.expect_completion(IBV_WC_WR_FLUSH_ERR, 5);
   client_.expect_event(RDMA_CM_EVENT_DISCONNECTED);
   server_.expect_event(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+TEST_F(SoftwareIwarpTest, APairThatGoesEndsTheConnectionForBoth) {
+  connect_sides(client_, server_);
+  ASSERT_EQ(server_.post_receive(nullptr, 5), 0);
+  rnic_.destroy_qp(client_.id);
+  server_.expect_completion(IBV_WC_WR_FLUSH_ERR, 5);
+  server_.expect_event(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+// Who reads before the notification sees half a write, wherever no order is promised.
+TEST(SoftwareRnicOrder, RelaxedOrderingTakesThePromiseBack) {
+  for (const bool relaxed : {false, true}) {
+    RnicOptions device;
+    device.data_in_order = true;
+    device.ports[0].active_mtu = IBV_MTU_256;
+    WireOptions wire;
+    wire.shuffle_within_write = true;
+    wire.max_delay = std::chrono::microseconds(100);
+    SoftwareRnic rnic(device, wire);
+    Side client(rnic);
+    Side server(rnic);
+    connect_sides(client, server);
+    constexpr std::size_t kBytes = 64 << 10;
+    Buffer& from = client.buffer(kBytes, 0, 1);
+    const unsigned order = relaxed ? static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING) : 0;
+    Buffer& to = server.buffer(kBytes, kAllAccess | order);
+    auto* words = reinterpret_cast<std::uint64_t*>(to.bytes.data());
+    const auto load = [&](std::size_t packet) {  // its last word, which is the one stored last
+      return std::atomic_ref<std::uint64_t>(words[(packet + 1) * 32 - 1]).load();
+    };
+    bool overtaken = false;
+    for (int round = relaxed ? 200 : 5; round > 0 && !overtaken; --round) {
+      for (std::size_t word = 31; word < kBytes / 8; word += 32) {
+        std::atomic_ref<std::uint64_t>(words[word]).store(0);
+      }
+      ASSERT_EQ(client.post(IBV_WR_RDMA_WRITE, from, kBytes, &to), 0);
+      while (load(kBytes / 256 - 1) == 0) std::this_thread::yield();
+      for (std::size_t packet = 0; packet < kBytes / 256; ++packet) {
+        overtaken = overtaken || load(packet) == 0;
+      }
+      client.expect_completion(IBV_WC_SUCCESS, 0);
+    }
+    EXPECT_EQ(overtaken, relaxed);
+  }
 }
 
 }  // namespace

@@ -170,8 +170,39 @@ void Adapter::announce(const ibv_context* context, const ibv_async_event& event)
   device_of(context)->events.push(event);
 }
 
-void Adapter::pair_failed(QueuePair& pair, QueuePair* peer) {
+const void* Adapter::subject_of(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return event.element.cq;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return event.element.qp;
+    default:
+      return nullptr;
+  }
+}
+
+void Adapter::forget_events(const ibv_context* context, const void* about) {
+  device_of(context)->events.remove_if(
+      [&](const ibv_async_event& event) { return subject_of(event) == about; });
+  const std::lock_guard lock(objects);
+  if (!async_taken.contains(about)) return;
+  complain("destroyed before all its asynchronous events are acknowledged, which waits for ever");
+}
+
+void Adapter::pair_failed(QueuePair& pair) {
   if (device_of(pair.context)->options.transport != Transport::kIwarp) return;
+  std::shared_ptr<QueuePair> peer;
+  {
+    const std::lock_guard lock(pair.lock);
+    peer = pair.peer.lock();
+  }
   if (peer != nullptr) peer->fail();
   connection_lost(*network, pair);
 }

@@ -110,9 +110,13 @@ struct Adapter {
   void complain(const std::string& sentence);
   // To whoever asks the context for asynchronous events.
   void announce(const ibv_context* context, const ibv_async_event& event);
+  // The pair or completion queue; null for ports and devices.
+  static const void* subject_of(const ibv_async_event& event);
+  // Drops the events that nobody has taken. Destroying what they are about waits for the others.
+  void forget_events(const ibv_context* context, const void* about);
 
-  // A pair has broken down by itself. On iWARP, that ends the connection for both.
-  void pair_failed(QueuePair& pair, QueuePair* peer);
+  // A pair has left the connection. On iWARP, that ends the connection for both.
+  void pair_failed(QueuePair& pair);
 
   const std::shared_ptr<Network> network;
   const WireOptions wire_options;
@@ -130,7 +134,7 @@ struct Adapter {
   std::map<ibv_qp*, std::shared_ptr<QueuePair>> pairs;
   int device_lists = 0;
   int event_channels = 0;
-  int async_unacked = 0;
+  std::multiset<const void*> async_taken;  // what the events not yet acknowledged are about
 
   std::mutex faults;  // innermost of all
   std::atomic<bool> any_faults{false};

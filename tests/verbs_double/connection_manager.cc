@@ -264,6 +264,15 @@ void ConnectionManager::set_pair(rdma_cm_id* id, const std::shared_ptr<QueuePair
   state_of(id).pair = pair;
 }
 
+void ConnectionManager::device_removed(const Device& device) {
+  const std::lock_guard lock(network_.lock);
+  for (const auto& [id, state] : network_.ids) {
+    // A request that nobody has fetched is no id yet.
+    if (state->device != &device || state->state == CmState::kRequested) continue;
+    push(state, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+  }
+}
+
 std::size_t ConnectionManager::live() const {
   const std::lock_guard lock(network_.lock);
   return static_cast<std::size_t>(

@@ -93,6 +93,7 @@ class ConnectionManager {
   int reject(rdma_cm_id* id);
   int disconnect(rdma_cm_id* id);
   void set_pair(rdma_cm_id* id, const std::shared_ptr<QueuePair>& pair);
+  void device_removed(const Device& device);
   std::size_t live() const;  // ids
 
  private:

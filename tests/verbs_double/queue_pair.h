@@ -107,6 +107,8 @@ struct QueuePair : ibv_qp, std::enable_shared_from_this<QueuePair> {
   std::atomic<std::uint64_t> receives_freed{0};
   // Movements that a peer makes on this pair's behalf.
   std::atomic<int> visitors{0};
+  // A test holds its sends back.
+  std::atomic<bool> held{false};
   // Of `terms`, for the wire.
   std::atomic<std::uint8_t> rnr_retry{7};
   std::atomic<std::uint8_t> initiator_depth{0};

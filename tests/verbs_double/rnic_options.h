@@ -55,8 +55,8 @@ struct RnicOptions {
 // All devices of one double.
 struct WireOptions {
   std::uint64_t seed = 0;
-  // The packets of one write land in any order (never where data_in_order is promised); what
-  // notifies comes last.
+  // The packets of one write land in any order; what notifies comes last. Not where data_in_order
+  // is promised, unless the target is registered for relaxed ordering.
   bool shuffle_within_write = false;
   // Each turn of a queue pair is put off by up to this long, so that queue pairs overtake each
   // other.

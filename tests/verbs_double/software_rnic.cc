@@ -104,6 +104,19 @@ void SoftwareRnic::raise_pair_event(ibv_event_type type, ibv_qp* pair) {
   adapter_.announce(pair->context, event);
 }
 
+void SoftwareRnic::remove_device(std::size_t device) {
+  Device& on = *adapter_.devices.at(device);
+  for (ibv_qp* pair : pairs()) {
+    if (pair->context == &on.context) static_cast<QueuePair*>(pair)->fail();
+  }
+  raise_device_event(IBV_EVENT_DEVICE_FATAL, device);
+  connections_.device_removed(on);
+}
+
+void SoftwareRnic::hold(ibv_qp* pair) { static_cast<QueuePair*>(pair)->held = true; }
+
+void SoftwareRnic::release(ibv_qp* pair) { static_cast<QueuePair*>(pair)->held = false; }
+
 std::vector<ibv_qp*> SoftwareRnic::pairs() {
   const std::lock_guard lock(adapter_.objects);
   std::vector<ibv_qp*> all;
@@ -230,13 +243,18 @@ int SoftwareRnic::query_gid(ibv_context* context, std::uint32_t port, std::uint3
 int SoftwareRnic::get_async_event(ibv_context* context, ibv_async_event* event) {
   if (const int error = adapter_.device_of(context)->events.take(event); error != 0) return error;
   const std::lock_guard lock(adapter_.objects);
-  ++adapter_.async_unacked;
+  adapter_.async_taken.insert(Adapter::subject_of(*event));
   return 0;
 }
 
-void SoftwareRnic::ack_async_event(ibv_async_event* /*event*/) {
+void SoftwareRnic::ack_async_event(ibv_async_event* event) {
   const std::lock_guard lock(adapter_.objects);
-  if (--adapter_.async_unacked < 0) adapter_.complain("an event was acknowledged twice");
+  const auto taken = adapter_.async_taken.find(Adapter::subject_of(*event));
+  if (taken == adapter_.async_taken.end()) {
+    adapter_.complain("an asynchronous event was acknowledged twice");
+    return;
+  }
+  adapter_.async_taken.erase(taken);
 }
 
 ibv_pd* SoftwareRnic::alloc_pd(ibv_context* context) {

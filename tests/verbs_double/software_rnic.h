@@ -57,6 +57,11 @@ class SoftwareRnic final : public fabric::verbs::VerbsLibrary {
   void raise_device_event(ibv_event_type type, std::size_t device = 0);
   // The pair goes to the error state, as after QP_FATAL.
   void raise_pair_event(ibv_event_type type, ibv_qp* pair);
+  // As when it is pulled out: DEVICE_FATAL, every pair in error, DEVICE_REMOVAL for every id.
+  void remove_device(std::size_t device = 0);
+  // Holds back the sends of one pair, while others go on.
+  void hold(ibv_qp* pair);
+  void release(ibv_qp* pair);
   // All there are, oldest first.
   std::vector<ibv_qp*> pairs();
 

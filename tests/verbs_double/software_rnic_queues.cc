@@ -58,6 +58,7 @@ ibv_cq* SoftwareRnic::create_cq(ibv_context* context, int entries, ibv_comp_chan
 }
 
 int SoftwareRnic::destroy_cq(ibv_cq* queue) {
+  adapter_.forget_events(queue->context, queue);
   const std::lock_guard lock(adapter_.objects);
   const auto at = adapter_.queues.find(queue);
   if (at == adapter_.queues.end()) {
@@ -107,7 +108,10 @@ void SoftwareRnic::ack_cq_events(ibv_cq* queue, unsigned events) {
 }
 
 int SoftwareRnic::modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
-  return (mask & IBV_QP_STATE) == 0 ? 0 : pair_of(pair).modify(attributes->qp_state);
+  if ((mask & IBV_QP_STATE) == 0) return 0;
+  const int error = pair_of(pair).modify(attributes->qp_state);
+  if (error == 0 && attributes->qp_state == IBV_QPS_ERR) adapter_.pair_failed(pair_of(pair));
+  return error;
 }
 
 int SoftwareRnic::query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int /*mask*/,
@@ -222,12 +226,10 @@ void SoftwareRnic::destroy_qp(rdma_cm_id* id) {
     gone = at->second;
   }
   gone->destroy();
+  adapter_.pair_failed(*gone);
   connections_.set_pair(id, nullptr);
   id->qp = nullptr;
-  // What nobody has fetched yet goes with the pair.
-  adapter_.device_of(gone->context)->events.remove_if([&](const ibv_async_event& event) {
-    return event.element.qp == gone.get();
-  });
+  adapter_.forget_events(gone->context, static_cast<ibv_qp*>(gone.get()));
   const std::lock_guard lock(adapter_.objects);
   adapter_.pairs.erase(gone.get());
   --queue_of(gone->send_cq).users;

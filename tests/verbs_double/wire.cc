@@ -107,7 +107,10 @@ std::optional<Clock::time_point> Wire::turn(QueuePair& pair) {
     return std::nullopt;
   }
   if (pair.now != IBV_QPS_RTS || pair.sends.empty()) return std::nullopt;
-  if (adapter_.paused.load(std::memory_order_acquire)) return Clock::now() + kLookAgain;
+  if (adapter_.paused.load(std::memory_order_acquire) ||
+      pair.held.load(std::memory_order_acquire)) {
+    return Clock::now() + kLookAgain;
+  }
 
   SendRequest& request = pair.sends.front();
   std::shared_ptr<QueuePair> peer = pair.peer.lock();
@@ -162,7 +165,7 @@ std::optional<Clock::time_point> Wire::turn(QueuePair& pair) {
   pair.now = IBV_QPS_ERR;
   flush(pair);
   lock.unlock();
-  adapter_.pair_failed(pair, peer.get());
+  adapter_.pair_failed(pair);
   return std::nullopt;
 }
 

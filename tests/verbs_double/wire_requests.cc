@@ -106,7 +106,11 @@ Wire::Outcome Wire::begin(QueuePair& pair, QueuePair& peer, SendRequest& request
       fail_peer(peer, IBV_EVENT_QP_ACCESS_ERR);
       return failed(IBV_WC_REM_ACCESS_ERR);
     }
-    if (adapter_.wire_options.shuffle_within_write && !device.data_in_order) {
+    // Relaxed ordering takes back what the device promises.
+    const bool ordered =
+        device.data_in_order &&
+        !peer.adapter.memory.allows(remote, request.bytes, access | IBV_ACCESS_RELAXED_ORDERING);
+    if (adapter_.wire_options.shuffle_within_write && !ordered) {
       const std::uint64_t mtu = mtu_of(pair);
       request.order.resize((request.bytes + mtu - 1) / mtu);
       std::iota(request.order.begin(), request.order.end(), 0u);
