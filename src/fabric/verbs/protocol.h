@@ -4,8 +4,9 @@
 //   rdma_cm request, private data JOIN {lane, link} -->
 //                                                   <-- accepted
 //   SEND kProof {HMAC}                              -->
-//                                                   <-- SEND kProof {HMAC}, SEND kHello {keys}
+//                                                   <-- SEND kProof {HMAC}
 //   SEND kHello {keys}                              -->
+//                                                   <-- SEND kHello {keys}
 //
 // Private data is 56 bytes and travels in the clear, so it holds no proof; the proofs are HMACs
 // under the secret of the authenticated handshake, and no key is told to who has not given his.

@@ -145,15 +145,19 @@ Status VerbsLane::greet(const AttachRequest& request) {
   hello.flush_by_atomic = adapter_.relaxed_ordering();
   hello.data_in_order = adapter_.data_in_order();
   const std::vector<std::byte> bytes = hello.to_bytes();
-  FARWRITE_RETURN_IF_ERROR(sender_->send_setup(id_->qp, queue_place_, MessageType::kHello,
-                                               {bytes.data(), bytes.size()}));
+  const auto tell = [&] {
+    return sender_->send_setup(id_->qp, queue_place_, MessageType::kHello,
+                               {bytes.data(), bytes.size()});
+  };
+  // The connecting side hears last: once it is done, so is the other.
+  if (request.connecting) FARWRITE_RETURN_IF_ERROR(tell());
   auto answer = wait_for(MessageType::kHello, request);
   if (!answer.ok()) return answer.status();
   auto peer = HelloMessage::from_bytes({answer->data(), answer->size()});
   if (!peer.ok()) return peer.status();
   peer_ = *peer;
   sender_->begin(id_->qp, queue_place_, peer_);
-  return Status();
+  return request.connecting ? Status() : tell();
 }
 
 Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const AttachRequest& request) {
