@@ -12,6 +12,7 @@
 #include "farwrite/export.h"
 #include "farwrite/options.h"
 #include "farwrite/region.h"
+#include "farwrite/registration.h"
 #include "farwrite/status.h"
 
 namespace farwrite {
@@ -85,6 +86,12 @@ class FARWRITE_API Device {
   void free_raw(std::byte* memory);
   // Whether `pointer` lies in memory from allocate() or allocate_raw(). Lock-free.
   bool contains(const void* pointer) const;
+  // Registers memory of the user's own with every fabric that has use for it (verbs), so that
+  // transfers from or to it need not do so each time; peers still cannot reach it. Writable memory
+  // serves as source and as destination. kResourceExhausted explains limits (`ulimit -l`).
+  Result<MemoryRegistration> register_memory(MutableByteView memory);
+  // As a source only.
+  Result<MemoryRegistration> register_memory(ByteView memory);
   // Shows `region` to every peer under `name`, with a description as in Channel::publish; replaces
   // an earlier one of that name. Landing memory belongs to one channel: publish it there.
   Status publish(std::string_view name, const MemoryRegion& region,

@@ -8,6 +8,7 @@
 #include "farwrite/endpoint.h"
 #include "farwrite/options.h"
 #include "farwrite/region.h"
+#include "farwrite/registration.h"
 #include "farwrite/slot.h"
 #include "farwrite/status.h"
 #include "farwrite/tensor.h"

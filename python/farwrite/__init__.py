@@ -38,6 +38,7 @@ from farwrite.errors import (
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
 from farwrite.notification import Notification, Notifications
+from farwrite.registration import MemoryRegistration
 from farwrite.stats import (
     AdapterStats,
     ChannelStats,
@@ -66,6 +67,7 @@ __all__ = [
     "Forked",
     "Internal",
     "InvalidArgument",
+    "MemoryRegistration",
     "MemoryStats",
     "NotFound",
     "Notification",

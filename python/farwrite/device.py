@@ -16,6 +16,7 @@ from farwrite.lifetime import close_at_exit
 from farwrite.metrics import serve, serve_given, stop_serving
 from farwrite.options import HugePages, device_options, given_options
 from farwrite.payload import as_array, as_buffer
+from farwrite.registration import MemoryRegistration
 from farwrite.stats import AdapterStats, DeviceStats, MemoryStats
 
 
@@ -206,6 +207,39 @@ class Device(Closing):
     def contains(self, array: npt.NDArray[Any]) -> bool:
         """Whether `array` starts in memory from `allocate`, so that peers can alias it."""
         return self._native.contains(as_buffer(as_array("contains", array)))
+
+    def register(self, memory: object) -> MemoryRegistration:
+        """Register memory of your own, so that transfers need not do so each time.
+
+        Only verbs has use for that: its adapter reaches registered memory alone, and registers what
+        it is given for every transfer and only for that. Peers still cannot reach the memory; see
+        `allocate` for that. What `allocate` gives is registered already.
+
+        Parameters
+        ----------
+        memory : array, buffer or DLPack exporter
+            C-contiguous, on the CPU. If it is read-only, only transfers from it are spared.
+
+        Returns
+        -------
+        MemoryRegistration
+            Release it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        ResourceExhausted
+            If the process may not lock as much memory (``ulimit -l``); the message says what to do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import farwrite as fw
+        >>> batch = np.zeros((64, 1024), "float32")
+        >>> with fw.Device() as device, device.register(batch) as registration:
+        ...     registration.nbytes
+        262144
+        """
+        return MemoryRegistration(self._native, memory)
 
     def publish(self, name: str, array: RegisteredArray) -> RegisteredArray:
         """Show `array` to every peer under `name`, with its shape and dtype.

@@ -263,6 +263,24 @@ std::byte* DeviceState::allocate_raw(std::uint64_t bytes) {
   return block.ok() ? block->data : nullptr;
 }
 
+Result<MemoryRegistration> DeviceState::register_memory(ByteView memory, bool writable) {
+  constexpr std::string_view kOperation = "register memory";
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return usable(kOperation);
+  if (memory.data == nullptr || memory.size == 0) {
+    return Status::error(StatusCode::kInvalidArgument, {kOperation}, "there are no bytes",
+                         "pass memory of at least one byte");
+  }
+  MemoryRegistration::Handles handles;
+  for (const auto& fabric : fabrics_) {
+    auto handle = fabric->register_memory(memory, writable);
+    if (!handle.ok()) return handle.status();
+    if (*handle != nullptr) handles.push_back(*std::move(handle));
+  }
+  return MemoryRegistration(memory, std::move(handles));
+}
+
 Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                                   std::uint64_t& offset) {
   const auto place = arena_->locate(memory.data);

@@ -183,6 +183,12 @@ std::byte* Device::allocate_raw(std::uint64_t bytes) { return state_->allocate_r
 void Device::free_raw(std::byte* memory) { state_->free_raw(memory); }
 bool Device::contains(const void* pointer) const { return state_->contains(pointer); }
 
+Result<MemoryRegistration> Device::register_memory(MutableByteView memory) {
+  return state_->register_memory(memory, true);
+}
+Result<MemoryRegistration> Device::register_memory(ByteView memory) {
+  return state_->register_memory(memory, false);
+}
 Status Device::publish(std::string_view name, const MemoryRegion& region,
                        std::string_view description) {
   return state_->publish(name, {region.state_, std::string(description)});

@@ -203,6 +203,12 @@ class Fabric {
   // How an authenticated peer finds this fabric; opaque to the layers above.
   virtual std::string address() const = 0;
 
+  // Registers memory of the user's own until the handle goes, for transfers from it and, if
+  // `writable`, to it. Null: this fabric has no use for that.
+  virtual Result<std::shared_ptr<const void>> register_memory(ByteView /*memory*/,
+                                                              bool /*writable*/) {
+    return std::shared_ptr<const void>();
+  }
   // What adapters have registered; zeros where there are none.
   virtual AdapterStats registration_counters() const { return {}; }
 

@@ -16,6 +16,7 @@ NB_MODULE(_farwrite, module) {
   bind_region(module);
   bind_channel(module);
   bind_device(module);
+  bind_registration(module);
   bind_tensor(module);
   bind_info(module);
   bind_observability(module);

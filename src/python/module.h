@@ -11,6 +11,7 @@ void bind_completion(nanobind::module_& module);
 void bind_region(nanobind::module_& module);
 void bind_channel(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
+void bind_registration(nanobind::module_& module);
 void bind_tensor(nanobind::module_& module);
 void bind_info(nanobind::module_& module);
 void bind_observability(nanobind::module_& module);

@@ -28,6 +28,25 @@ Result<std::uint64_t> SimulatedFabric::register_segment(
   return key;
 }
 
+Result<std::shared_ptr<const void>> SimulatedFabric::register_memory(ByteView memory,
+                                                                     bool /*writable*/) {
+  registrations_->made.add();
+  registrations_->made_bytes.add(memory.size);
+  return std::shared_ptr<const void>(
+      memory.data, [counts = registrations_, bytes = memory.size](const void* /*data*/) {
+        counts->released.add();
+        counts->released_bytes.add(bytes);
+      });
+}
+
+AdapterStats SimulatedFabric::registration_counters() const {
+  AdapterStats stats;
+  stats.on_demand = registrations_->made.value();
+  stats.live = stats.on_demand - registrations_->released.value();
+  stats.live_bytes = registrations_->made_bytes.value() - registrations_->released_bytes.value();
+  return stats;
+}
+
 std::string SimulatedFabric::address() const { return simulated_address(*host_); }
 
 Result<std::unique_ptr<Link>> SimulatedFabric::attach(const AttachRequest& request) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/counter.h"
 #include "fabric/fabric.h"
 #include "fabric/simulated/simulated_network.h"
 
@@ -21,6 +22,9 @@ class SimulatedFabric final : public Fabric {
   FabricKind kind() const override { return FabricKind::kSimulated; }
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
+  // Registers nothing, but counts, as an adapter would.
+  Result<std::shared_ptr<const void>> register_memory(ByteView memory, bool writable) override;
+  AdapterStats registration_counters() const override;
   std::string address() const override;
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
 
@@ -28,6 +32,10 @@ class SimulatedFabric final : public Fabric {
   const std::shared_ptr<SimulatedWorld> world_;
   const std::shared_ptr<Host> host_;
   Capabilities capabilities_;
+  struct Registrations {
+    core::Counter made, made_bytes, released, released_bytes;
+  };
+  const std::shared_ptr<Registrations> registrations_ = std::make_shared<Registrations>();
 };
 
 }  // namespace farwrite::fabric
