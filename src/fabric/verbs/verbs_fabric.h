@@ -29,6 +29,11 @@ class VerbsFabric final : public Fabric {
   FabricKind kind() const override { return FabricKind::kVerbs; }
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
+  Result<std::shared_ptr<const void>> register_memory(ByteView memory, bool writable) override {
+    auto registration = adapter_->registrations().acquire(memory, writable);
+    if (!registration.ok()) return registration.status();
+    return std::shared_ptr<const void>(*std::move(registration));
+  }
   AdapterStats registration_counters() const override {
     return adapter_->registrations().stats();
   }
