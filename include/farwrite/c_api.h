@@ -60,6 +60,7 @@ typedef struct fw_device_options {
   uint32_t encrypt;       /* 1: what leaves the host; needs the token */
   uint64_t receive_limit; /* memory that peers may write, in all */
   uint64_t receive_limit_per_peer;
+  const char* verbs; /* settings of VerbsOptions: "device=mlx5_0,gid_index=3" */
 } fw_device_options;
 
 typedef struct fw_identity {

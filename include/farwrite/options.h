@@ -68,6 +68,10 @@ struct VerbsOptions {
   fabric::verbs::VerbsLibrary* library = nullptr;
 };
 
+// Sets those that `text` names: "device=mlx5_0,gid_index=3,relaxed_ordering=off,chunk_bytes=64M".
+// kInvalidArgument says what is wrong with which, and sets none.
+FARWRITE_API Status set_verbs_options(std::string_view text, VerbsOptions& options);
+
 struct DeviceOptions {
   // Where peers reach this device. Port 0 picks a free one; see Device::endpoint().
   Endpoint listen;

@@ -68,6 +68,10 @@ class Device(Closing):
         Where the tcp fabric listens, on the host of `listen`; 0 picks a free port.
     host_timeout : float
         Seconds without an acknowledgement from a peer's host after which the peer is given up.
+    verbs_device, verbs_port, verbs_gid_index : str, int, int
+        The RDMA device that the verbs fabric uses, its port, and the place in the GID table.
+    verbs_* : int or bool
+        How the verbs fabric drives it; docs/options.md and docs/rdma.md say when to change one.
     metrics : str
         Serve the metrics there, as `serve_metrics` does.
 
@@ -116,6 +120,18 @@ class Device(Closing):
         handshake_timeout: float | None = None,
         data_port: SupportsIndex | None = None,
         host_timeout: float | None = None,
+        verbs_device: str | None = None,
+        verbs_port: SupportsIndex | None = None,
+        verbs_gid_index: SupportsIndex | None = None,
+        verbs_send_queue_depth: SupportsIndex | None = None,
+        verbs_receive_credits: SupportsIndex | None = None,
+        verbs_chunk_bytes: SupportsIndex | None = None,
+        verbs_signal_every: SupportsIndex | None = None,
+        verbs_inline_bytes: SupportsIndex | None = None,
+        verbs_retry_count: SupportsIndex | None = None,
+        verbs_rnr_retry_count: SupportsIndex | None = None,
+        verbs_relaxed_ordering: bool | None = None,
+        verbs_use_immediate: bool | None = None,
         metrics: str | None = None,
     ) -> None:
         keywords = dict(locals())

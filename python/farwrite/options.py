@@ -81,6 +81,16 @@ def _count(option: Given, low: int, high: int, unit: str = "") -> int:
     return count
 
 
+def _some(option: Given) -> int:
+    return _count(option, 1, 2**31)
+
+
+def _text(option: Given) -> str:
+    if not isinstance(option.value, str) or not option.value:
+        raise option.error(f"{option.value!r} is not a name")
+    return option.value
+
+
 def _bytes(option: Given) -> int:
     return _count(option, 1, 2**63 - 1, "(bytes) ")
 
@@ -148,5 +158,17 @@ _SETTERS: dict[str, Any] = {
     "handshake_timeout": lambda options, option: options.set_handshake_timeout(_seconds(option)),
     "data_port": _set_to("data_port", lambda option: _count(option, 0, 65535)),
     "host_timeout": lambda options, option: options.set_host_timeout(_seconds(option)),
+    "verbs_device": _set_to("verbs_device", _text),
+    "verbs_port": _set_to("verbs_port", lambda option: _count(option, 1, 255)),
+    "verbs_gid_index": _set_to("verbs_gid_index", lambda option: _count(option, 0, 65535)),
+    "verbs_send_queue_depth": _set_to("verbs_send_queue_depth", _some),
+    "verbs_receive_credits": _set_to("verbs_receive_credits", _some),
+    "verbs_chunk_bytes": _set_to("verbs_chunk_bytes", _bytes),
+    "verbs_signal_every": _set_to("verbs_signal_every", _some),
+    "verbs_inline_bytes": _set_to("verbs_inline_bytes", lambda option: _count(option, 0, 2**31)),
+    "verbs_retry_count": _set_to("verbs_retry_count", lambda option: _count(option, 0, 7)),
+    "verbs_rnr_retry_count": _set_to("verbs_rnr_retry_count", lambda option: _count(option, 0, 7)),
+    "verbs_relaxed_ordering": _set_to("verbs_relaxed_ordering", lambda option: bool(option.value)),
+    "verbs_use_immediate": _set_to("verbs_use_immediate", lambda option: bool(option.value)),
     "metrics": lambda options, option: None,  # not the core's: see farwrite.metrics
 }

@@ -106,6 +106,56 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         "A peer is given up if the network brings no acknowledgement from its host for this long.",
     ),
     Option(
+        "verbs_device", "FARWRITE_VERBS_DEVICE", _BOTH, Kind.TEXT, None,
+        "The RDMA device of the verbs fabric, as ibv_devices names it; none takes the best.",
+    ),
+    Option(
+        "verbs_port", "FARWRITE_VERBS_PORT", _BOTH, Kind.COUNT, None,
+        "Its port, 1 or more.",
+    ),
+    Option(
+        "verbs_gid_index", "FARWRITE_VERBS_GID_INDEX", _BOTH, Kind.COUNT, None,
+        "With RoCE, the place in the port's GID table: the device uses the address that stands"
+        " there.",
+    ),
+    Option(
+        "verbs_send_queue_depth", "FARWRITE_VERBS_SEND_QUEUE_DEPTH", _BOTH, Kind.COUNT, 128,
+        "Work requests that a lane may have under way; fewer if the adapter allows fewer.",
+    ),
+    Option(
+        "verbs_receive_credits", "FARWRITE_VERBS_RECEIVE_CREDITS", _BOTH, Kind.COUNT, 64,
+        "Notifications and messages that a peer may have sent on a lane before they are taken.",
+    ),
+    Option(
+        "verbs_chunk_bytes", "FARWRITE_VERBS_CHUNK_BYTES", _BOTH, Kind.SIZE, _GIB,
+        "The most that one work request carries; less if the port allows less.",
+    ),
+    Option(
+        "verbs_signal_every", "FARWRITE_VERBS_SIGNAL_EVERY", _BOTH, Kind.COUNT, 16,
+        "Of work requests that need not tell when they are done, every so many does.",
+    ),
+    Option(
+        "verbs_inline_bytes", "FARWRITE_VERBS_INLINE_BYTES", _BOTH, Kind.SIZE, 128,
+        "Writes up to this size travel inside their work request.",
+    ),
+    Option(
+        "verbs_retry_count", "FARWRITE_VERBS_RETRY_COUNT", _BOTH, Kind.COUNT, 7,
+        "How often the adapter repeats what the peer's does not acknowledge, 0 to 7.",
+    ),
+    Option(
+        "verbs_rnr_retry_count", "FARWRITE_VERBS_RNR_RETRY_COUNT", _BOTH, Kind.COUNT, 7,
+        "How often it repeats what finds no receive at the peer, 0 to 7; 7 is for ever.",
+    ),
+    Option(
+        "verbs_relaxed_ordering", "FARWRITE_VERBS_RELAXED_ORDERING", _BOTH, Kind.SWITCH,
+        "(where it is safe)",
+        "Relaxed PCIe ordering of memory that peers write.",
+    ),
+    Option(
+        "verbs_use_immediate", "FARWRITE_VERBS_USE_IMMEDIATE", _BOTH, Kind.SWITCH, True,
+        "Let notifications ride on writes; off does as iWARP has to. For measuring what it saves.",
+    ),
+    Option(
         "metrics", "FARWRITE_METRICS", _BOTH, Kind.ENDPOINT, None,
         "Serve GET /metrics there, in the Prometheus text format, for all devices of the process."
         " A port alone means 127.0.0.1. From the environment, an address that is taken is a"
@@ -200,6 +250,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "", "FARWRITE_ADVERSARY_SEED", (Place.TESTS,), Kind.COUNT, None,
         "Run the adversary's tests with this seed alone.",
+    ),
+    Option(
+        "", "FARWRITE_TEST_VERBS", (Place.TESTS,), Kind.CHOICE, "software",
+        "real: the C++ tests of verbs use the machine's adapter.",
+        ("software", "real"),
     ),
     Option(
         "", "FARWRITE_ADVERSARY_SEEDS", (Place.TESTS,), Kind.COUNT, "(each test's own)",

@@ -57,6 +57,10 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   take_if_given(c.lanes, options.lanes);
   take_if_given(c.data_port, options.data_port);
   options.encrypt = c.encrypt != 0;
+  if (c.verbs != nullptr) {
+    const Status set = farwrite::set_verbs_options(c.verbs, options.verbs);
+    if (!set.ok()) return set;
+  }
   return options;
 }
 

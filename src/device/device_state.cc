@@ -40,6 +40,9 @@ Status check_options(const DeviceOptions& options) {
   if (options.host_timeout < std::chrono::seconds(1)) {
     return bad("the host timeout is under 1 s", "use at least 1 s; 60 s is the default");
   }
+  if (options.verbs.retry_count > 7 || options.verbs.rnr_retry_count > 7) {
+    return bad("a retry count of verbs is over 7", "use 0 to 7; 7 is the default");
+  }
   if (options.encrypt && options.token.empty()) {
     return bad("encrypt is set and token is not", "set the token that all peers share");
   }

@@ -1,10 +1,13 @@
 #include "farwrite/options.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "python/errors.h"
@@ -61,11 +64,20 @@ std::string huge_pages(const DeviceOptions& options) {
   return {};
 }
 
+// options.verbs.name as the property verbs_name.
+template <auto Member>
+void bind_verbs(nb::class_<DeviceOptions>& options, const char* name) {
+  using Value = std::remove_cvref_t<decltype(std::declval<VerbsOptions&>().*Member)>;
+  options.def_prop_rw(
+      name, [](const DeviceOptions& self) { return self.verbs.*Member; },
+      [](DeviceOptions& self, Value value) { self.verbs.*Member = std::move(value); });
+}
+
 }  // namespace
 
 void bind_options(nb::module_& module) {
-  nb::class_<DeviceOptions>(module, "DeviceOptions")
-      .def(nb::init<>())
+  nb::class_<DeviceOptions> options(module, "DeviceOptions");
+  options.def(nb::init<>())
       .def("set_listen", &set_listen, nb::arg("endpoint"))
       .def("set_fabrics", &set_fabrics, nb::arg("names"))
       .def("set_huge_pages", &set_huge_pages, nb::arg("name"))
@@ -122,6 +134,18 @@ void bind_options(nb::module_& module) {
       .def_rw("receive_segment_bytes", &DeviceOptions::receive_segment_bytes)
       .def_rw("prefault", &DeviceOptions::prefault)
       .def_rw("numa_node", &DeviceOptions::numa_node);
+  bind_verbs<&VerbsOptions::device>(options, "verbs_device");
+  bind_verbs<&VerbsOptions::port>(options, "verbs_port");
+  bind_verbs<&VerbsOptions::gid_index>(options, "verbs_gid_index");
+  bind_verbs<&VerbsOptions::send_queue_depth>(options, "verbs_send_queue_depth");
+  bind_verbs<&VerbsOptions::receive_credits>(options, "verbs_receive_credits");
+  bind_verbs<&VerbsOptions::chunk_bytes>(options, "verbs_chunk_bytes");
+  bind_verbs<&VerbsOptions::signal_every>(options, "verbs_signal_every");
+  bind_verbs<&VerbsOptions::inline_bytes>(options, "verbs_inline_bytes");
+  bind_verbs<&VerbsOptions::retry_count>(options, "verbs_retry_count");
+  bind_verbs<&VerbsOptions::rnr_retry_count>(options, "verbs_rnr_retry_count");
+  bind_verbs<&VerbsOptions::relaxed_ordering>(options, "verbs_relaxed_ordering");
+  bind_verbs<&VerbsOptions::use_immediate>(options, "verbs_use_immediate");
 }
 
 }  // namespace farwrite::python

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -83,6 +84,23 @@ absl::Status read_switch(const char* name, bool* value) {
                                     " is neither on nor off");
 }
 
+// What the FARWRITE_VERBS_* variables set, as fw_device_options has it. The core says what is
+// wrong.
+std::string verbs_settings() {
+  std::string settings;
+  for (const char* const name :
+       {"device", "port", "gid_index", "send_queue_depth", "receive_credits", "chunk_bytes",
+        "signal_every", "inline_bytes", "retry_count", "rnr_retry_count", "relaxed_ordering",
+        "use_immediate"}) {
+    std::string variable = std::string("FARWRITE_VERBS_") + name;
+    for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const char* const text = environment(variable.c_str());
+    if (text != nullptr)
+      settings += (settings.empty() ? "" : ",") + (std::string(name) + "=") + text;
+  }
+  return settings;
+}
+
 absl::Status open_device(fw_device_options& options, const std::string& own_host,
                          fw_device** device) {
   const std::string own = join_host_port(own_host, "0");
@@ -130,6 +148,8 @@ absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   // A poller that spins takes the core from the kernels it delivers to: a chain of 20 small tensors
   // between two processes took 1.2 times as long on 2 cores with the default of 20 us.
   options.spin_ns = 1;
+  const std::string verbs = verbs_settings();
+  options.verbs = verbs.c_str();
   absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
   if (read.ok()) read = read_bytes("FARWRITE_RECEIVE_LIMIT", &options.receive_limit);
   if (read.ok()) read = read_port(&options.data_port);

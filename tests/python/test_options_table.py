@@ -26,14 +26,17 @@ INTERNAL = {
     "FARWRITE_API",
     "FARWRITE_BINDINGS",
     "FARWRITE_CLANG",
+    "FARWRITE_CM_FUNCTIONS",
     "FARWRITE_ENCRYPTED_TOO",
     "FARWRITE_EVERY_FABRIC",
     "FARWRITE_FAULT_ROLE",
     "FARWRITE_FIND",
     "FARWRITE_FUZZ_FOLDER",
     "FARWRITE_GOOGLETEST",
+    "FARWRITE_HAVE_VERBS",
     "FARWRITE_IN_PLACE",
     "FARWRITE_LIBRARIES",
+    "FARWRITE_MEMBER",
     "FARWRITE_PLUGIN_COUNTERS",
     "FARWRITE_PLUGIN_DECLARE",
     "FARWRITE_PLUGIN_PRINT",
@@ -46,12 +49,24 @@ INTERNAL = {
     "FARWRITE_SOURCES",
     "FARWRITE_TENSORFLOW_VERSION",
     "FARWRITE_TEST_LATE",
+    "FARWRITE_VERBS_FUNCTIONS",
+    "FARWRITE_VERBS_INCLUDE",
+    "FARWRITE_VERBS_OPTIONAL_FUNCTIONS",
+    "FARWRITE_VERBS_TOO",
     "FARWRITE_VERSION",
     "FARWRITE_VERSION_LINE",
 }
 
-# Fields of DeviceOptions that a Python program cannot set: an object of the C++ tests.
+# Fields of DeviceOptions and VerbsOptions that a Python program cannot set: for the C++ tests.
 NOT_IN_PYTHON = {"simulated_network"}
+VERBS_NOT_IN_PYTHON = {"library", "assume_data_in_order"}
+
+
+def _fields(struct: str) -> set[str]:
+    header = (ROOT / "include/farwrite/options.h").read_text()
+    body = header[header.index(f"struct {struct} {{") :]
+    body = re.sub(r"//[^\n]*", "", body[: body.index("\n};")])
+    return set(re.findall(r"[\w>*&] (\w+)(?: = [^;]*)?;", body))
 
 
 def _keywords() -> set[str]:
@@ -67,18 +82,19 @@ def test_every_keyword_of_a_device_is_in_the_table() -> None:
 
 
 def test_every_field_of_device_options_is_in_the_table() -> None:
-    header = (ROOT / "include/farwrite/options.h").read_text()
-    body = header[header.index("struct DeviceOptions {") :]
-    body = re.sub(r"//[^\n]*", "", body[: body.index("\n};")])
-    fields = set(re.findall(r"[\w>*&] (\w+)(?: = [^;]*)?;", body))
-    assert {"listen", "numa_node", "fabrics", "token"} <= fields
+    fields = _fields("DeviceOptions")
+    assert {"listen", "numa_node", "fabrics", "token", "verbs"} <= fields
+    verbs = {f"verbs_{field}" for field in _fields("VerbsOptions") - VERBS_NOT_IN_PYTHON}
+    assert {"verbs_device", "verbs_relaxed_ordering"} <= verbs
     names = {option.name for option in DEVICE_OPTIONS} - {"port", "metrics"}
-    assert names == fields - NOT_IN_PYTHON
+    assert names == (fields - {"verbs"} - NOT_IN_PYTHON) | verbs
 
 
 def test_defaults_are_the_cores() -> None:
     core = _farwrite.DeviceOptions()
     special = {"port": None, "token": None, "metrics": None, "numa_node": None,
+               "verbs_device": None, "verbs_port": None, "verbs_gid_index": None,
+               "verbs_relaxed_ordering": "(where it is safe)",
                "send_limit_per_peer": "(send_limit)",
                "receive_limit_per_peer": "(receive_limit)"}  # fmt: skip
     for name, default in _defaults().items():
@@ -89,6 +105,8 @@ def test_defaults_are_the_cores() -> None:
         else:
             assert getattr(core, name) == default, name
     assert core.numa_node == -1
+    assert (core.verbs_device, core.verbs_port, core.verbs_gid_index) == ("", 0, -1)
+    assert core.verbs_relaxed_ordering is None
     assert core.send_limit_per_peer == core.send_limit
     assert core.receive_limit_per_peer == core.receive_limit
 
@@ -143,6 +161,18 @@ TEXTS: dict[str, tuple[str, object]] = {
     "data_port": ("7000", 7000),
     "host_timeout": ("90s", 90.0),
     "encrypt": ("yes", True),
+    "verbs_device": ("mlx5_0", "mlx5_0"),
+    "verbs_port": ("2", 2),
+    "verbs_gid_index": ("3", 3),
+    "verbs_send_queue_depth": ("256", 256),
+    "verbs_receive_credits": ("32", 32),
+    "verbs_chunk_bytes": ("64M", 64 << 20),
+    "verbs_signal_every": ("4", 4),
+    "verbs_inline_bytes": ("0", 0),
+    "verbs_retry_count": ("0", 0),
+    "verbs_rnr_retry_count": ("6", 6),
+    "verbs_relaxed_ordering": ("off", False),
+    "verbs_use_immediate": ("no", False),
 }
 
 
@@ -169,6 +199,8 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     default = getattr(_core(), option.name)
     assert default != read or option.name == "numa_node"
     keyword = option.default if option.default not in (None, "(send_limit)") else 1
+    if option.name == "verbs_device":
+        keyword = "rxe0"
     if isinstance(keyword, str) and keyword.startswith("("):
         keyword = 1
     monkeypatch.setenv(option.variable, text)
@@ -213,6 +245,11 @@ def test_a_device_takes_its_options_from_the_environment(monkeypatch: pytest.Mon
         ("FARWRITE_PREFAULT", "maybe"),
         ("FARWRITE_NUMA_NODE", "-2"),
         ("FARWRITE_DETECTION_TIME", "nan"),
+        ("FARWRITE_VERBS_PORT", "0"),
+        ("FARWRITE_VERBS_GID_INDEX", "-1"),
+        ("FARWRITE_VERBS_RETRY_COUNT", "8"),
+        ("FARWRITE_VERBS_CHUNK_BYTES", "0"),
+        ("FARWRITE_VERBS_RELAXED_ORDERING", "perhaps"),
         ("FARWRITE_METRICS", "nowhere"),
     ],
 )

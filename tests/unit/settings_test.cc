@@ -1,0 +1,79 @@
+// Settings of verbs as text, and through the C ABI.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+
+#include "farwrite/c_api.h"
+#include "farwrite/options.h"
+
+namespace farwrite {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(VerbsSettings, EverySettingIsFound) {
+  VerbsOptions options;
+  const Status set = set_verbs_options(
+      "device=mlx5_0,port=2,gid_index=3,send_queue_depth=256,receive_credits=32,chunk_bytes=64M,"
+      "signal_every=4,inline_bytes=0,retry_count=0,rnr_retry_count=6,relaxed_ordering=OFF,"
+      "use_immediate=no",
+      options);
+  ASSERT_TRUE(set.ok()) << set.message();
+  EXPECT_EQ(options.device, "mlx5_0");
+  EXPECT_EQ(options.port, 2);
+  EXPECT_EQ(options.gid_index, 3);
+  EXPECT_EQ(options.send_queue_depth, 256u);
+  EXPECT_EQ(options.receive_credits, 32u);
+  EXPECT_EQ(options.chunk_bytes, std::uint64_t{64} << 20);
+  EXPECT_EQ(options.signal_every, 4u);
+  EXPECT_EQ(options.inline_bytes, 0u);
+  EXPECT_EQ(options.retry_count, 0);
+  EXPECT_EQ(options.rnr_retry_count, 6);
+  EXPECT_EQ(options.relaxed_ordering, false);
+  EXPECT_FALSE(options.use_immediate);
+  EXPECT_TRUE(set_verbs_options("", options).ok());
+  EXPECT_TRUE(set_verbs_options("relaxed_ordering=on,chunk_bytes=2G", options).ok());
+  EXPECT_EQ(options.relaxed_ordering, true);
+  EXPECT_EQ(options.chunk_bytes, std::uint64_t{2} << 30);
+}
+
+TEST(VerbsSettings, WhatCannotBeReadIsNamedAndSetsNothing) {
+  for (const char* const bad :
+       {"port=0", "port=256", "port=", "port=1x", "port=-1", "retry_count=8", "chunk_bytes=0",
+        "chunk_bytes=9999999999G", "chunk_bytes=1MM", "signal_every=0", "use_immediate=maybe",
+        "relaxed_ordering=", "library=1", "port", "=3", "inline_bytes=5000000000"}) {
+    SCOPED_TRACE(bad);
+    VerbsOptions options;
+    const Status set = set_verbs_options("retry_count=3," + std::string(bad), options);
+    EXPECT_EQ(set.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(set.message(), HasSubstr("\"" + std::string(bad) + "\" "));
+    EXPECT_EQ(options.retry_count, 7);
+  }
+}
+
+TEST(VerbsSettings, ComeThroughTheCAbi) {
+  fw_device_options options = {};
+  options.struct_size = sizeof(options);
+  options.listen = "127.0.0.1:0";
+  options.send_limit = 1 << 20;
+  options.verbs = "retry_count=8";
+  fw_device* device = nullptr;
+  fw_status* status = fw_device_open(&options, &device);
+  ASSERT_NE(status, nullptr);
+  EXPECT_STREQ(fw_status_code_name(status), "kInvalidArgument");
+  EXPECT_THAT(fw_status_message(status), HasSubstr("\"retry_count=8\""));
+  fw_status_free(status);
+  options.verbs = "retry_count=3";
+  ASSERT_EQ(fw_device_open(&options, &device), nullptr);
+  EXPECT_EQ(fw_device_close(device, 0), nullptr);
+  // A caller that knows nothing of the field has a shorter struct.
+  options.struct_size = offsetof(fw_device_options, verbs);
+  options.verbs = "nonsense";
+  ASSERT_EQ(fw_device_open(&options, &device), nullptr);
+  EXPECT_EQ(fw_device_close(device, 0), nullptr);
+}
+
+}  // namespace
+}  // namespace farwrite
