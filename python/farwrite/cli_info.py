@@ -39,6 +39,8 @@ def table(facts: Info) -> Iterable[str]:
     yield "Fabrics"
     for fabric in facts["fabrics"]:
         yield f"  {fabric['name']:<12} {'yes' if fabric['usable'] else 'no':<4} {fabric['reason']}"
+        for line in fabric["more"]:
+            yield f"  {'':<17} {line}"
     encryption = facts["encryption"]
     usable = "yes" if encryption["usable"] else "no"
     yield f"  {'encryption':<12} {usable:<4} {encryption['reason']}"

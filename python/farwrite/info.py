@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from farwrite import _farwrite
+from farwrite.option import Option, from_environment
+from farwrite.options import Given, device_options
+from farwrite.options_table import DEVICE_OPTIONS
 
 
 class Fabric(TypedDict):
@@ -18,6 +21,9 @@ class Fabric(TypedDict):
     name: str
     usable: bool
     reason: str
+    """Why not, or what it is for; of verbs, the adapter's port that is first in line."""
+    more: list[str]
+    """Of verbs, the other ports that would do, best first."""
 
 
 class Encryption(TypedDict):
@@ -73,11 +79,27 @@ def info() -> Info:
     """Say what this build can do on this machine. Probes the copy kernels: about 60 ms once."""
     return {
         "version": version(),
-        "fabrics": cast("list[Fabric]", _farwrite.fabrics()),
+        "fabrics": fabrics(),
         "encryption": encryption(),
         "copy_kernels": cast("list[CopyKernel]", _farwrite.copy_kernels()),
         "limits": limits(),
     }
+
+
+def fabrics() -> list[Fabric]:
+    """Try the fabrics out; verbs with the options that the environment sets (FARWRITE_VERBS_*).
+
+    Raises
+    ------
+    InvalidArgument
+        If one of them is no valid value; the message names the variable.
+    """
+    given = {}
+    for option in DEVICE_OPTIONS:
+        found, value = from_environment(option) if _of_verbs(option) else (False, None)
+        if found:
+            given[option.name] = Given(option.variable, value)
+    return cast("list[Fabric]", _farwrite.fabrics(device_options(given)))
 
 
 def encryption() -> Encryption:
@@ -102,6 +124,10 @@ def limits() -> Limits:
 def memory_available() -> int:
     """Return the bytes the kernel could hand out now without swapping."""
     return _memory("MemAvailable")
+
+
+def _of_verbs(option: Option) -> bool:
+    return option.name.startswith("verbs_")
 
 
 def _read(path: str) -> str:

@@ -10,9 +10,12 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "core/tls_library.h"
 #include "core/unique_fd.h"
+#include "fabric/verbs.h"
 #include "farwrite/options.h"
 #include "memory/copy.h"
 #include "python/gil.h"
@@ -40,22 +43,34 @@ std::string why_shm_cannot_work() {
   return {};
 }
 
-nb::dict fabric(FabricKind kind, bool usable, const std::string& reason) {
+// `more`: further ways to be reached by it.
+nb::dict entry_of(FabricKind kind, bool usable, const std::string& reason,
+                  nb::list more = nb::list()) {
   nb::dict entry;
   entry["name"] = std::string(to_string(kind));
   entry["usable"] = usable;
   entry["reason"] = reason;
+  entry["more"] = std::move(more);
   return entry;
 }
 
-nb::list fabrics() {
+nb::dict verbs(const VerbsOptions& options) {
+  const auto addresses = without_gil([&] { return fabric::describe_verbs(options); });
+  if (!addresses.ok()) return entry_of(FabricKind::kVerbs, false, addresses.status().message());
+  const std::vector<std::string>& lines = addresses.value();
+  nb::list more;
+  for (std::size_t i = 1; i < lines.size(); ++i) more.append(lines[i]);
+  return entry_of(FabricKind::kVerbs, true, lines.front(), std::move(more));
+}
+
+nb::list fabrics(const DeviceOptions& options) {
   const std::string shm_fault = why_shm_cannot_work();
   nb::list list;
-  list.append(fabric(FabricKind::kShm, shm_fault.empty(),
-                     shm_fault.empty() ? "peers of the same user on this host" : shm_fault));
-  list.append(fabric(FabricKind::kTcp, true, "peers anywhere; for those that shm cannot reach"));
-  list.append(fabric(FabricKind::kVerbs, false, "not built yet"));
-  list.append(fabric(FabricKind::kSimulated, false, "in-process, for the tests of the C++ core"));
+  list.append(entry_of(FabricKind::kShm, shm_fault.empty(),
+                       shm_fault.empty() ? "peers of the same user on this host" : shm_fault));
+  list.append(entry_of(FabricKind::kTcp, true, "peers anywhere; for those that shm cannot reach"));
+  list.append(verbs(options.verbs));
+  list.append(entry_of(FabricKind::kSimulated, false, "in-process, for the tests of the C++ core"));
   return list;
 }
 
@@ -79,7 +94,8 @@ nb::list copy_kernels() {
 }  // namespace
 
 void bind_info(nb::module_& module) {
-  module.def("fabrics", &fabrics, nb::sig("def fabrics() -> list[dict[str, object]]"));
+  module.def("fabrics", &fabrics, nb::arg("options"),
+             nb::sig("def fabrics(options: DeviceOptions) -> list[dict[str, object]]"));
   module.def("why_encryption_cannot_work", &why_encryption_cannot_work,
              nb::sig("def why_encryption_cannot_work() -> str"));
   module.def("copy_kernels", &copy_kernels,
