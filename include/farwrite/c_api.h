@@ -48,7 +48,7 @@ FW_API void fw_status_free(fw_status* status); /* NULL is fine */
 typedef struct fw_device_options {
   size_t struct_size;  /* sizeof(fw_device_options): later versions add fields at the end */
   const char* listen;  /* host:port; port 0 picks one */
-  const char* fabrics; /* "shm,tcp", best first; one forces it */
+  const char* fabrics; /* "shm,verbs,tcp", best first; one forces it */
   const char* token;   /* shared secret */
   uint64_t send_limit; /* memory that peers may look at, in all */
   uint64_t send_limit_per_peer;

@@ -77,8 +77,9 @@ struct DeviceOptions {
   Endpoint listen;
 
   // Fabrics this device may use, best first. One entry forces it: connecting to a peer that cannot
-  // use it is an error that says why, never a silent fallback.
-  std::vector<FabricKind> fabrics = {FabricKind::kShm, FabricKind::kTcp};
+  // use it is an error that says why, never a silent fallback. Verbs beside others is left out, and
+  // that is logged, on a machine without an RDMA device.
+  std::vector<FabricKind> fabrics = {FabricKind::kShm, FabricKind::kVerbs, FabricKind::kTcp};
 
   // Poller threads, each the owner of one completion queue (paper section 3.1).
   std::uint32_t pollers = 1;

@@ -26,7 +26,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         'Short for listen="127.0.0.1:port".',
     ),
     Option(
-        "fabrics", "FARWRITE_FABRICS", _DEVICE, Kind.NAMES, ("shm", "tcp"),
+        "fabrics", "FARWRITE_FABRICS", _DEVICE, Kind.NAMES, ("shm", "verbs", "tcp"),
         "Fabrics the device may use, best first. One forces it: a peer that cannot use it is an"
         " error, never a silent fallback.",
     ),

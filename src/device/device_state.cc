@@ -152,10 +152,8 @@ Status DeviceState::make_fabrics() {
       } else if (options_.fabrics.size() == 1) {
         return fabric.status();  // forced
       } else {
-        // Most machines have no RDMA device; peers and statistics hear why.
+        // Most machines have no RDMA device; `farwrite info` says why, too.
         core::log(core::LogLevel::kInfo, "verbs is off: " + fabric.status().message());
-        const std::lock_guard<std::mutex> lock(mutex_);
-        choices_.push_back("verbs is off: " + fabric.status().message());
       }
     } else if (kind == FabricKind::kSimulated) {
       if (options_.simulated_network == nullptr) {
