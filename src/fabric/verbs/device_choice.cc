@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "fabric/verbs/host_address.h"
@@ -62,6 +63,7 @@ class Search {
     RdmaAddress address;
     int rank = kLast;
     std::uint32_t speed = 0;
+    std::size_t order = 0;  // in which the host names its addresses
   };
 
   void look_at_device(ibv_context* context);
@@ -122,6 +124,7 @@ void Search::look_at_address(const sockaddr_storage& address) {
   // An error is the rule: the address belongs to an interface without RDMA.
   if (error == 0 && id->verbs != nullptr) {
     if (auto candidate = judge(address, id->verbs, id->port_num)) {
+      candidate->order = candidates_.size();
       candidates_.push_back(std::move(*candidate));
     }
   }
@@ -230,7 +233,10 @@ Status Search::nothing_fits() const {
                " has no IP address that is up";
       }
     }
-    cause += (cause.empty() ? "" : "; ") + device + ": " + why;
+    if (!cause.empty()) cause += "; ";
+    cause += device;
+    cause += ": ";
+    cause += why;
   }
   return Status::error(StatusCode::kUnavailable, {"use verbs"},
                        "no RDMA device does (" + cause + ")",
@@ -255,10 +261,9 @@ Result<std::vector<RdmaAddress>> Search::run() {
   for (const sockaddr_storage& address : library_.addresses()) look_at_address(address);
   keep_listen_host(candidates_);
   if (candidates_.empty()) return nothing_fits();
-  std::stable_sort(candidates_.begin(), candidates_.end(),
-                   [](const Candidate& a, const Candidate& b) {
-                     return std::pair(a.rank, b.speed) < std::pair(b.rank, a.speed);
-                   });
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.rank, b.speed, a.order) < std::tuple(b.rank, a.speed, b.order);
+  });
   std::vector<RdmaAddress> found;
   for (Candidate& candidate : candidates_) found.push_back(std::move(candidate.address));
   return found;

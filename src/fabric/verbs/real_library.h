@@ -63,7 +63,8 @@ struct Functions {
   F(rdma_disconnect)             \
   F(rdma_set_option)
 
-#define FARWRITE_MEMBER(name) decltype(&::name) name = nullptr;
+#define FARWRITE_MEMBER(name) \
+  decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   FARWRITE_VERBS_FUNCTIONS(FARWRITE_MEMBER)
   FARWRITE_VERBS_OPTIONAL_FUNCTIONS(FARWRITE_MEMBER)
   FARWRITE_CM_FUNCTIONS(FARWRITE_MEMBER)
