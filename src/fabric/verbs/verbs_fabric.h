@@ -34,9 +34,7 @@ class VerbsFabric final : public Fabric {
     if (!registration.ok()) return registration.status();
     return std::shared_ptr<const void>(*std::move(registration));
   }
-  AdapterStats registration_counters() const override {
-    return adapter_->registrations().stats();
-  }
+  AdapterStats registration_counters() const override { return adapter_->registrations().stats(); }
   // "10.9.0.1 18515": where rdma_cm reaches us.
   std::string address() const override;
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
