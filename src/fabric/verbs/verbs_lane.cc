@@ -416,6 +416,8 @@ void VerbsLane::close(const Status& reason) {
   if (sender_ != nullptr) sender_->end(reason);
   if (queue_place_.client != 0) queue_->remove(queue_place_);
   if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);
+  // What the queue still holds of this lane takes room that was given back just now.
+  if (queue_ != nullptr) queue_->look();
   if (sender_ != nullptr) sender_->settle(reason);
   (void)adapter_.library().destroy_id(id_);
   id_ = nullptr;
