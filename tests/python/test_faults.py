@@ -166,7 +166,7 @@ def test_closing_reports_a_peer_that_stopped_in_the_middle_of_a_write(
     link = make_link(detection_time=0.3)
     size = 64 << 20
     # The signal may hit between two writes, and then nothing is left to wait for: try again.
-    for attempt in range(20):
+    for attempt in range(100):
         name = f"inbox {attempt}"
         inbox = link.channel.publish(name, link.channel.allocate(size))
         link.peer.run(_lookup, name)
