@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -57,16 +58,24 @@ Status AsyncEvents::start() {
 
 void AsyncEvents::on_readable() {
   ibv_async_event event{};
-  while (library_.get_async_event(context_, &event) == 0) {
+  int error = 0;
+  while ((error = library_.get_async_event(context_, &event)) == 0) {
     bool fatal = false;
     const std::string sentence = describe_event(event, library_.device_name(context_), &fatal);
     library_.ack_async_event(&event);
     core::log(fatal ? core::LogLevel::kError : core::LogLevel::kWarning, "verbs: " + sentence);
-    if (!fatal) continue;
-    const std::lock_guard<std::mutex> lock(listeners().mutex);
-    for (const auto& [context, on_fatal] : listeners().all) {
-      if (context == context_) (*on_fatal)(sentence);
-    }
+    if (fatal) tell_all(sentence);
+  }
+  if (error == EAGAIN || error == EINTR) return;
+  // Removed from under us: the descriptor stays readable for ever.
+  loop_.remove_fd(fd_);
+  tell_all("the adapter was removed: " + std::string(std::strerror(error)));
+}
+
+void AsyncEvents::tell_all(const std::string& sentence) const {
+  const std::lock_guard<std::mutex> lock(listeners().mutex);
+  for (const auto& [context, on_fatal] : listeners().all) {
+    if (context == context_) (*on_fatal)(sentence);
   }
 }
 

@@ -27,6 +27,7 @@ class AsyncEvents {
 
  private:
   void on_readable();
+  void tell_all(const std::string& sentence) const;
 
   core::EventLoop& loop_;
   VerbsLibrary& library_;

@@ -281,7 +281,11 @@ void LaneSender::release_held_locked() {
 
 void LaneSender::pump(Finished& finished) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  while (!queue_.empty() && post_all_locked(queue_.front(), finished)) queue_.pop_front();
+  do {
+    while (!queue_.empty() && post_all_locked(queue_.front(), finished)) queue_.pop_front();
+    if (!queue_.empty()) return;
+    release_held_locked();  // what was dropped may have given credit back
+  } while (!queue_.empty());
 }
 
 // True once all of it is with the adapter, or given up.

@@ -290,7 +290,8 @@ Progress VerbsLane::poll(EventSink& sink) {
     hand_over(sink, progress);
     look_for_end();
     const std::lock_guard<std::mutex> lock(mutex_);
-    progress.drained = arrivals_.empty() && (end_seen_ || (over_.load() && receives_ == 0));
+    progress.drained =
+        arrivals_.empty() && (end_seen_ || (nothing_comes_locked() && told_flushed_.load()));
   }
   polling_.clear();
   return progress;
@@ -352,9 +353,10 @@ void VerbsLane::look_for_end() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     broken = broken_;
-    empty = receives_ == 0;
+    empty = nothing_comes_locked();
     in_good_order = end_seen_;
   }
+  if (over_.load() && empty && !told_flushed_.exchange(true)) link_.lane_flushed();
   if (told_end_.load()) return;
   if (broken.ok() && sender_->failed_by_rule()) broken = sender_->failure();
   if (!broken.ok()) {
@@ -389,16 +391,20 @@ Doorbell VerbsLane::arm() {
   doorbell.fd = sleep_.get();
   const std::lock_guard<std::mutex> lock(mutex_);
   doorbell.holds = !arrivals_.empty();
-  const bool news = receives_ == 0 || (!over_.load() && (!broken_.ok() || sender_->failed()));
-  doorbell.ready = !control_.empty() || (news && !told_end_.load());
+  const bool news =
+      nothing_comes_locked() || (!over_.load() && (!broken_.ok() || sender_->failed()));
+  doorbell.ready = !control_.empty() || (news && (!told_end_.load() || !told_flushed_.load()));
   return doorbell;
 }
 
 void VerbsLane::shut() {
-  if (id_ == nullptr || id_->qp == nullptr || over_.exchange(true)) return;
+  // Whoever returns knows that the queue pair is in error, also if another thread put it there.
+  const std::lock_guard<std::mutex> lock(shut_mutex_);
+  if (id_ == nullptr || id_->qp == nullptr || over_.load()) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   (void)adapter_.library().modify_qp(id_->qp, &attributes, IBV_QP_STATE);
+  over_.store(true);
   (void)adapter_.library().disconnect(id_);  // tells the peer
 }
 
@@ -407,6 +413,9 @@ void VerbsLane::fail(const Status& reason) {
     const std::lock_guard<std::mutex> lock(mutex_);
     break_locked(reason);
   }
+  // No receive comes back any more, and the queue's channel may be readable for ever.
+  device_gone_.store(true);
+  (void)::epoll_ctl(sleep_.get(), EPOLL_CTL_DEL, queue_->fd(), nullptr);
   (void)::eventfd_write(bell_.get(), 1);
 }
 

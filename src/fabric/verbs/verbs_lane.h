@@ -98,11 +98,17 @@ class VerbsLane final : private QueueClient {
   bool end_seen_ = false;
   Status broken_;  // the peer broke a rule
 
+  // Every receive has come back, or none will.
+  bool nothing_comes_locked() const { return receives_ == 0 || device_gone_.load(); }
+
   // Held by the one thread that polls; guards what follows.
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   std::uint32_t owed_ = 0;  // credits to give back
 
+  std::mutex shut_mutex_;
   std::atomic<bool> over_{false};  // shut
+  std::atomic<bool> device_gone_{false};
+  std::atomic<bool> told_flushed_{false};
   std::atomic<bool> told_end_{false};
 };
 

@@ -86,9 +86,13 @@ void VerbsLink::on_cm_event() {
   while (std::optional<CmEvent> event = cm_->take()) {
     const bool device_gone = event->type == RDMA_CM_EVENT_DEVICE_REMOVAL;
     if (!device_gone && event->type != RDMA_CM_EVENT_DISCONNECTED) continue;
+    if (device_gone) {
+      device_failed("the adapter was removed");
+      continue;
+    }
     for (const auto& lane : lanes_) {
       // Its receives come back now, and behind the last one its end is known.
-      if (device_gone || lane->id() == event->id) lane->shut();
+      if (lane->id() == event->id) lane->shut();
     }
   }
 }
@@ -201,7 +205,14 @@ void VerbsLink::refine(Capabilities& capabilities) const {
 
 void VerbsLink::cut() {
   for (const auto& lane : lanes_) lane->shut();
+}
+
+void VerbsLink::lane_flushed() {
+  // An adapter may finish a packet when its queue pair is in error already; when the receives have
+  // come back, it has.
+  if (flushed_.fetch_add(1) + 1 < lanes_.size()) return;
   granted_.settle_all();
+  if (observer_ != nullptr) observer_->on_revoked();
 }
 
 void VerbsLink::lane_ended(std::uint32_t lane, const Status& reason) {

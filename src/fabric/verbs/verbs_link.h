@@ -62,6 +62,8 @@ class VerbsLink final : public Link, public AdapterUser {
   Status take_revoked(std::uint64_t number);
   // The connection is over without a kEnd before: the peer is dead.
   void lane_ended(std::uint32_t lane, const Status& reason);
+  // Nothing of the peer lands on one lane any more.
+  void lane_flushed();
   // The peer broke the protocol, or its adapter refused what we did.
   void lane_broken(const Status& reason);
 
@@ -79,7 +81,8 @@ class VerbsLink final : public Link, public AdapterUser {
   ImportedRegions imported_;
   std::mutex landing_mutex_;
   std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_;
-  std::atomic<bool> reported_{false};  // the observer has been told of the end
+  std::atomic<std::size_t> flushed_{0};  // lanes
+  std::atomic<bool> reported_{false};    // the observer has been told of the end
   bool live_ = false;
   std::vector<std::unique_ptr<VerbsLane>> lanes_;
 };
