@@ -120,9 +120,9 @@ Status Adapter::probe() {
   if (queue != nullptr) {
     ibv_qp_init_attr attributes = queue_pair_attributes(limits_, queue);
     error = library_.create_qp(id, domain_->get(), &attributes);
-    if (error == EINVAL && limits_.inline_bytes > 0) {
+    while (error == EINVAL && limits_.inline_bytes > 0) {
       // More inline bytes than the adapter has room for, and it does not say how many it would.
-      limits_.inline_bytes = 0;
+      limits_.inline_bytes = limits_.inline_bytes >= 32 ? limits_.inline_bytes / 2 : 0;
       attributes = queue_pair_attributes(limits_, queue);
       error = library_.create_qp(id, domain_->get(), &attributes);
     }
@@ -156,6 +156,7 @@ Status Adapter::probe() {
 void Adapter::add(AdapterUser& user) {
   const std::lock_guard<std::mutex> lock(users_mutex_);
   users_.push_back(&user);
+  if (!failure_.empty()) user.device_failed(failure_);
 }
 
 void Adapter::remove(AdapterUser& user) {
@@ -165,6 +166,7 @@ void Adapter::remove(AdapterUser& user) {
 
 void Adapter::failed(const std::string& sentence) {
   const std::lock_guard<std::mutex> lock(users_mutex_);
+  failure_ = sentence;
   for (AdapterUser* const user : users_) user->device_failed(sentence);
 }
 

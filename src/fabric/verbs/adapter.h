@@ -97,6 +97,7 @@ class Adapter {
   std::atomic<std::uint32_t> next_queue_{0};
   std::mutex users_mutex_;
   std::vector<AdapterUser*> users_;
+  std::string failure_;  // of the device; empty while it works
   LaneLimits limits_;
   bool has_immediate_ = true;
   bool relaxed_ordering_ = false;

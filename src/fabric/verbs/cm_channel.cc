@@ -71,7 +71,10 @@ Result<CmEvent> CmChannel::expect(rdma_cm_event_type wanted, const rdma_cm_id* i
                                   std::string_view operation, const std::string& peer) {
   while (true) {
     if (std::optional<CmEvent> event = take()) {
-      if (event->id != id) continue;
+      if (event->id != id) {
+        passed_over_.push_back(*std::move(event));
+        continue;
+      }
       if (event->type == wanted) return *std::move(event);
       std::string cause = library_.cm_event_text(event->type);
       if (event->status != 0) {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/deadline.h"
@@ -36,6 +38,8 @@ class CmChannel {
   int fd() const { return channel_->fd; }
   // Nothing if there is none now.
   std::optional<CmEvent> take();
+  // What expect() saw of other ids. By the thread that waited.
+  std::vector<CmEvent> take_passed_over() { return std::exchange(passed_over_, {}); }
   // Waits until `wanted` comes for `id`. Another event of that id is an error that names it, with
   // what to do; kUnavailable in general. `peer` names the peer in it.
   Result<CmEvent> expect(rdma_cm_event_type wanted, const rdma_cm_id* id, core::Deadline deadline,
@@ -47,6 +51,7 @@ class CmChannel {
 
   VerbsLibrary& library_;
   rdma_event_channel* channel_ = nullptr;
+  std::vector<CmEvent> passed_over_;
 };
 
 }  // namespace farwrite::fabric::verbs

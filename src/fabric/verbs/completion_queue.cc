@@ -66,15 +66,17 @@ void CompletionQueue::remove(const Place& place) {
   }
 }
 
-void CompletionQueue::look() { look_locked(std::unique_lock<std::mutex>(mutex_)); }
-
-void CompletionQueue::try_look() {
-  std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) look_locked(std::move(lock));
+void CompletionQueue::look() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  look_locked();
 }
 
-void CompletionQueue::look_locked(std::unique_lock<std::mutex> lock) {
-  Finished finished;
+void CompletionQueue::try_look() {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) look_locked();
+}
+
+void CompletionQueue::look_locked() {
   std::vector<QueueClient*> touched;
   std::array<ibv_wc, kAtOnce> completions;
   for (const Queue& queue : queues_) {
@@ -85,15 +87,18 @@ void CompletionQueue::look_locked(std::unique_lock<std::mutex> lock) {
         const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
         const auto found = clients_.find(static_cast<std::uint32_t>(completion.wr_id >> 32));
         if (found == clients_.end()) continue;  // of a lane that has gone
-        found->second->on_work(completion, static_cast<std::uint32_t>(completion.wr_id), finished);
-        if (touched.empty() || touched.back() != found->second) touched.push_back(found->second);
+        found->second->on_work(completion, static_cast<std::uint32_t>(completion.wr_id));
+        if (std::find(touched.begin(), touched.end(), found->second) == touched.end()) {
+          touched.push_back(found->second);
+        }
       }
     }
-    if (count < 0) core::log(core::LogLevel::kError, "verbs: a completion queue cannot be read");
+    if (count < 0 && !unreadable_) {
+      unreadable_ = true;
+      core::log(core::LogLevel::kError, "verbs: a completion queue cannot be read");
+    }
   }
-  for (QueueClient* client : touched) client->on_looked_at(finished);
-  lock.unlock();
-  tell(finished);
+  for (QueueClient* client : touched) client->on_looked_at();
 }
 
 void CompletionQueue::arm() {

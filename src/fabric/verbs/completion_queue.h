@@ -14,19 +14,27 @@
 #include <vector>
 
 #include "core/completion_state.h"
+#include "fabric/verbs/registration_cache.h"
 #include "fabric/verbs/verbs_library.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric::verbs {
 
-// Operations that ended, to be told once no lock is held.
-using Finished = std::vector<std::pair<std::shared_ptr<core::CompletionState>, Status>>;
+// An operation that ended, to be told once no lock is held, and memory that it held registered.
+struct Ended {
+  std::shared_ptr<core::CompletionState> completion;  // may be null
+  Status status;
+  std::shared_ptr<Registration> registration = nullptr;
+};
+using Finished = std::vector<Ended>;
 
-inline void tell(Finished& finished) {
-  for (auto& [completion, status] : finished) {
-    if (completion != nullptr) completion->finish(std::move(status));
+// Memory first: who is told may give it back to the system, and a registration that outlived it
+// would be found under the address of other pages.
+inline void tell(Finished&& finished) {
+  for (Ended& one : finished) one.registration.reset();
+  for (Ended& one : finished) {
+    if (one.completion != nullptr) one.completion->finish(std::move(one.status));
   }
-  finished.clear();
 }
 
 // One lane, as its completion queue sees it. Called under the queue's lock.
@@ -34,9 +42,9 @@ class QueueClient {
  public:
   virtual ~QueueClient() = default;
   // Work of the lane is over; `number` is what its wr_id said.
-  virtual void on_work(const ibv_wc& completion, std::uint32_t number, Finished& finished) = 0;
-  // Somebody else's look at the queue is over that brought this lane something.
-  virtual void on_looked_at(Finished& finished) = 0;
+  virtual void on_work(const ibv_wc& completion, std::uint32_t number) = 0;
+  // A look at the queue is over that brought this lane something.
+  virtual void on_looked_at() = 0;
 };
 
 // Thread-safe. Locks: the queue's, then a lane's; never the other way round.
@@ -79,7 +87,7 @@ class CompletionQueue {
 
   CompletionQueue(VerbsLibrary& library, ibv_context* context, int max_entries)
       : library_(library), context_(context), max_entries_(max_entries) {}
-  void look_locked(std::unique_lock<std::mutex> lock);
+  void look_locked();
 
   VerbsLibrary& library_;
   ibv_context* const context_;
@@ -89,6 +97,7 @@ class CompletionQueue {
   std::vector<Queue> queues_;
   std::unordered_map<std::uint32_t, QueueClient*> clients_;
   std::uint32_t next_client_ = 1;
+  bool unreadable_ = false;  // and logged
 };
 
 }  // namespace farwrite::fabric::verbs

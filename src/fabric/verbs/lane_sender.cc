@@ -146,18 +146,20 @@ Completion LaneSender::end_lane() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
     if (!held_back_.empty()) {
+      held_back_bytes_ += work.own.size();
       held_back_.push_back(std::move(work));  // always: without it the peer would wait for more
     } else if (!queue_.empty() || !post_all_locked(work, finished)) {
       queue_.push_back(std::move(work));
     }
   }
-  tell(finished);
+  tell(std::move(finished));
   return Completion(Status());
 }
 
-void LaneSender::control(MessageType type, std::uint64_t value, ByteView payload) {
+bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload) {
   Work work;
   work.kind = Kind::kMessage;
+  work.is_control = true;
   MessageHeader header;
   header.type = type;
   header.value = value;
@@ -167,10 +169,13 @@ void LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
   Finished finished;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!ended_.ok()) return;
+    if (!ended_.ok()) return true;  // nobody is there to hear it
+    if (controls_ >= kReservedReceives) return false;
+    ++controls_;
     if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
   }
-  tell(finished);
+  tell(std::move(finished));
+  return true;
 }
 
 bool LaneSender::flush(const std::shared_ptr<core::CompletionState>& completion) {
@@ -193,13 +198,14 @@ bool LaneSender::flush(const std::shared_ptr<core::CompletionState>& completion)
       if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
     }
   }
-  tell(finished);
+  tell(std::move(finished));
   return true;
 }
 
 Completion LaneSender::submit(Work&& work) {
   Finished finished;
   std::shared_ptr<core::CompletionState> completion;
+  Status given_up;
   const bool borrows = work.source.size > 0 || work.destination.size > 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -223,6 +229,7 @@ Completion LaneSender::submit(Work&& work) {
         return Completion(std::move(held));
       }
       work.notify = false;
+      work.costs_credit = false;
     } else if (work.costs_credit) {
       --credit_;
     }
@@ -237,10 +244,12 @@ Completion LaneSender::submit(Work&& work) {
         work.completion = completion;
       }
       queue_.push_back(std::move(work));
+    } else {
+      given_up = work.given_up;
     }
   }
-  tell(finished);
-  return completion == nullptr ? Completion(Status()) : Completion(std::move(completion));
+  tell(std::move(finished));
+  return completion == nullptr ? Completion(given_up) : Completion(std::move(completion));
 }
 
 Status LaneSender::hold_back_locked(Work&& work) {
@@ -259,7 +268,7 @@ Status LaneSender::hold_back_locked(Work&& work) {
 
 bool LaneSender::add_credit(std::uint64_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (count > peer_.credits - credit_) return false;
+  if (credit_ > peer_.credits || count > peer_.credits - credit_) return false;
   credit_ += count;
   release_held_locked();
   return true;
@@ -305,7 +314,9 @@ bool LaneSender::post_all_locked(Work& work, Finished& finished) {
 }
 
 bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& finished) {
+  work.given_up = reason;
   if (work.kind == Kind::kFlush) --flushes_;
+  if (work.is_control) --controls_;
   if (work.costs_credit && ended_.ok()) ++credit_;  // nobody will see it and give it back
   if (work.completion == nullptr) return true;
   if (work.posted > 0 && !under_way_.empty()) {
@@ -399,6 +410,7 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
   if (request.opcode == IBV_WR_SEND) counters_.messages.add();
   next_number_ = (next_number_ + 1) & kNumberMask;
   work.posted += own + lent;
+  if (work.is_control) --controls_;
   posted.registration = work.registration;
   if (last && work.completion != nullptr) {
     if (borrows || work.kind == Kind::kFlush) {
@@ -423,8 +435,9 @@ void LaneSender::finish_front_locked(const Status& status, Finished& finished) {
   Posted& posted = under_way_.front();
   if (posted.slot >= 0) free_slots_.push_back(posted.slot);
   if (posted.kind == Kind::kFlush) --flushes_;
-  if (posted.completion != nullptr) {
-    finished.emplace_back(std::move(posted.completion), status.ok() ? posted.outcome : status);
+  if (posted.completion != nullptr || posted.registration != nullptr) {
+    finished.push_back({std::move(posted.completion), status.ok() ? posted.outcome : status,
+                        std::move(posted.registration)});
   }
   under_way_.pop_front();
 }
@@ -472,7 +485,7 @@ void LaneSender::end(const Status& reason) {
     }
     held_back_bytes_ = 0;
   }
-  tell(finished);
+  tell(std::move(finished));
 }
 
 void LaneSender::settle(const Status& reason) {
@@ -482,7 +495,7 @@ void LaneSender::settle(const Status& reason) {
     const std::lock_guard<std::mutex> lock(mutex_);
     while (!under_way_.empty()) finish_front_locked(ended_, finished);
   }
-  tell(finished);
+  tell(std::move(finished));
 }
 
 }  // namespace farwrite::fabric::verbs

@@ -50,8 +50,8 @@ class LaneSender {
   Completion end_lane();
   // Reads the peer's word behind every write so far. False if none needs it.
   bool flush(const std::shared_ptr<core::CompletionState>& completion);
-  // Messages that cost no credit.
-  void control(MessageType type, std::uint64_t value, ByteView payload = {});
+  // Messages that cost no credit. False if too many wait: the peer asks and takes no answers.
+  bool control(MessageType type, std::uint64_t value, ByteView payload = {});
   // False if the peer says more than there ever was. pump() afterwards.
   bool add_credit(std::uint64_t count);
 
@@ -76,6 +76,7 @@ class LaneSender {
     Kind kind = Kind::kWrite;
     bool notify = false;  // a write's last request carries `tag`
     bool costs_credit = false;
+    bool is_control = false;
     std::uint32_t tag = 0;
     std::uint64_t remote = 0;
     std::uint32_t remote_key = 0;
@@ -85,6 +86,7 @@ class LaneSender {
     MutableByteView destination;
     std::shared_ptr<Registration> registration;
     std::uint64_t posted = 0;  // bytes
+    Status given_up;           // why it was dropped
     std::shared_ptr<core::CompletionState> completion;
   };
   // One work request under way.
@@ -131,6 +133,7 @@ class LaneSender {
   std::uint64_t held_back_bytes_ = 0;
   bool written_ = false;  // since the last flush
   std::size_t flushes_ = 0;
+  std::uint32_t controls_ = 0;  // not with the adapter yet
   Status ended_;
   Status failure_;
   bool failed_by_rule_ = false;

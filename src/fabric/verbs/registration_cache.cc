@@ -63,6 +63,11 @@ class RegistrationCache::State : public std::enable_shared_from_this<State> {
   Result<std::shared_ptr<Registration>> add_segment(const std::shared_ptr<memory::Segment>& segment,
                                                     unsigned access);
   void remove_segment(const memory::Segment& segment);
+  // What the destination of a read needs. iWARP's reads are the peer's writes, as far as the
+  // adapter is concerned.
+  unsigned writable_access() const {
+    return IBV_ACCESS_LOCAL_WRITE | (iwarp_ ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0U);
+  }
   std::shared_ptr<Registration> segment_of(ByteView memory, bool writable) const;
   std::shared_ptr<Registration> on_demand_of(ByteView memory, bool writable) const;
   Result<std::shared_ptr<Registration>> cover(ByteView memory, bool writable, bool* registered);
@@ -215,7 +220,7 @@ std::shared_ptr<Registration> RegistrationCache::State::segment_of(ByteView memo
   const std::uint64_t offset = begin - base;
   if (offset >= entry.bytes || memory.size > entry.bytes - offset) return nullptr;
   if (entry.segment.expired()) return nullptr;  // other memory may lie there by now
-  return entry.with(writable ? unsigned{IBV_ACCESS_LOCAL_WRITE} : 0U);
+  return entry.with(writable ? writable_access() : 0U);
 }
 
 std::shared_ptr<Registration> RegistrationCache::State::on_demand_of(ByteView memory,
@@ -246,10 +251,7 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::cover(ByteView m
   *registered = true;
   drop_segments(false);
   const ByteView pages = whole_pages(memory);
-  unsigned access = 0;
-  if (writable) access |= IBV_ACCESS_LOCAL_WRITE;
-  // iWARP reads are the peer's writes, as far as the adapter is concerned.
-  if (writable && iwarp_) access |= IBV_ACCESS_REMOTE_WRITE;
+  const unsigned access = writable ? writable_access() : 0U;
   const Result<ibv_mr*> region = register_bytes(pages, access);
   if (!region.ok()) return region.status();
   on_demand_registrations_.add();

@@ -85,7 +85,9 @@ Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWin
     return Status::error(StatusCode::kFailedPrecondition, {"open a region", "", "verbs"},
                          "the region was closed by its owner", "ask the peer for another region");
   }
-  windows_[region].push_back(window);
+  auto& windows = windows_[region];
+  std::erase_if(windows, [](const auto& weak) { return weak.expired(); });
+  windows.push_back(window);
   if (windows_.size() < prune_at_) return Status();
   for (auto entry = windows_.begin(); entry != windows_.end();) {
     std::erase_if(entry->second, [](const auto& weak) { return weak.expired(); });

@@ -156,6 +156,13 @@ Status VerbsLane::greet(const AttachRequest& request) {
   auto peer = HelloMessage::from_bytes({answer->data(), answer->size()});
   if (!peer.ok()) return peer.status();
   peer_ = *peer;
+  if (peer_.flush_by_atomic && adapter_.address().limits.atomic_cap == IBV_ATOMIC_NONE) {
+    return link_.error(
+        StatusCode::kUnavailable, "connect",
+        "the peer's memory is relaxed-ordered, so a flush there takes an atomic, and " +
+            adapter_.address().device + " has none",
+        "set relaxed_ordering to false at the peer, or use tcp");
+  }
   sender_->begin(id_->qp, queue_place_, peer_);
   return request.connecting ? Status() : tell();
 }
@@ -193,21 +200,21 @@ Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const Attac
   }
 }
 
-void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
-  if ((number & kReceiveBit) == 0) {
-    sender_->on_sent(completion, number, finished);
-    return;
-  }
+void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  on_received_locked(completion, number & ~kReceiveBit);
+  if ((number & kReceiveBit) == 0) {
+    sender_->on_sent(completion, number, finished_);
+  } else {
+    on_received_locked(completion, number & ~kReceiveBit);
+  }
 }
 
-void VerbsLane::on_looked_at(Finished& finished) {
+void VerbsLane::on_looked_at() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     post_receives_locked();
+    sender_->pump(finished_);
   }
-  sender_->pump(finished);
   if (current != this) (void)::eventfd_write(bell_.get(), 1);
 }
 
@@ -286,6 +293,7 @@ Progress VerbsLane::poll(EventSink& sink) {
   {
     const Current mark(this);
     queue_->try_look();
+    tell_finished();
     serve_control();
     hand_over(sink, progress);
     look_for_end();
@@ -295,6 +303,15 @@ Progress VerbsLane::poll(EventSink& sink) {
   }
   polling_.clear();
   return progress;
+}
+
+void VerbsLane::tell_finished() {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    finished.swap(finished_);
+  }
+  tell(std::move(finished));
 }
 
 void VerbsLane::serve_control() {
@@ -343,7 +360,10 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
     const std::lock_guard<std::mutex> lock(mutex_);
     unpaid_ -= owed_;
   }
-  sender_->control(MessageType::kCredit, std::exchange(owed_, 0));
+  if (sender_->control(MessageType::kCredit, std::exchange(owed_, 0))) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  break_locked(link_.error(StatusCode::kProtocolError, "talk to the peer",
+                           "it sends and takes no answers", "run the same Farwrite release"));
 }
 
 void VerbsLane::look_for_end() {
@@ -393,7 +413,8 @@ Doorbell VerbsLane::arm() {
   doorbell.holds = !arrivals_.empty();
   const bool news =
       nothing_comes_locked() || (!over_.load() && (!broken_.ok() || sender_->failed()));
-  doorbell.ready = !control_.empty() || (news && (!told_end_.load() || !told_flushed_.load()));
+  doorbell.ready = !finished_.empty() || !control_.empty() ||
+                   (news && (!told_end_.load() || !told_flushed_.load()));
   return doorbell;
 }
 
@@ -423,11 +444,13 @@ void VerbsLane::close(const Status& reason) {
   if (id_ == nullptr) return;
   shut();
   if (sender_ != nullptr) sender_->end(reason);
-  if (queue_place_.client != 0) queue_->remove(queue_place_);
   if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);
-  // What the queue still holds of this lane takes room that was given back just now.
-  if (queue_ != nullptr) queue_->look();
+  if (queue_place_.client != 0) {
+    queue_->look();  // what it still holds of this lane would take others' room
+    queue_->remove(queue_place_);
+  }
   if (sender_ != nullptr) sender_->settle(reason);
+  tell_finished();
   (void)adapter_.library().destroy_id(id_);
   id_ = nullptr;
 }

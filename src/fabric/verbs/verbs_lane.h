@@ -60,8 +60,8 @@ class VerbsLane final : private QueueClient {
   };
 
   // QueueClient.
-  void on_work(const ibv_wc& completion, std::uint32_t number, Finished& finished) override;
-  void on_looked_at(Finished& finished) override;
+  void on_work(const ibv_wc& completion, std::uint32_t number) override;
+  void on_looked_at() override;
 
   void on_received_locked(const ibv_wc& completion, std::uint32_t slot);
   void on_message_locked(ByteView bytes);
@@ -72,6 +72,7 @@ class VerbsLane final : private QueueClient {
   Result<std::vector<std::byte>> wait_for(MessageType type, const AttachRequest& request);
   Status prove(const AttachRequest& request);
   Status check_proof(const AttachRequest& request);
+  void tell_finished();
   void serve_control();
   void hand_over(EventSink& sink, Progress& progress);
   void look_for_end();
@@ -92,6 +93,7 @@ class VerbsLane final : private QueueClient {
   mutable std::mutex mutex_;
   std::deque<Arrival> arrivals_;
   std::deque<Control> control_;
+  Finished finished_;                         // told by who polls this lane, with no lock held
   std::vector<std::uint32_t> free_receives_;  // slots that the adapter does not have
   std::uint32_t receives_ = 0;                // that it has
   std::uint32_t unpaid_ = 0;                  // arrivals that the peer has no credit back for

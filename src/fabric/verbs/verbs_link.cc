@@ -48,8 +48,8 @@ VerbsLink::VerbsLink(core::EventLoop& loop, std::shared_ptr<Adapter> adapter,
       granted_(peer_name_, request.lanes,
                [this](std::uint64_t number, const std::vector<std::uint64_t>& regions) {
                  const std::vector<std::byte> bytes = regions_to_bytes(regions);
-                 lanes_.front()->sender().control(MessageType::kRevoke, number,
-                                                  {bytes.data(), bytes.size()});
+                 (void)lanes_.front()->sender().control(MessageType::kRevoke, number,
+                                                        {bytes.data(), bytes.size()});
                }) {}
 
 VerbsLink::~VerbsLink() {
@@ -72,6 +72,7 @@ Result<VerbsLane*> VerbsLink::add_lane(rdma_cm_id* id) {
 Status VerbsLink::go_live() {
   live_ = true;
   adapter_->add(*this);
+  for (const CmEvent& event : cm_->take_passed_over()) take_cm_event(event);
   return loop_.add_fd(cm_->fd(), EPOLLIN, [this](std::uint32_t) { on_cm_event(); });
 }
 
@@ -83,17 +84,15 @@ void VerbsLink::device_failed(const std::string& sentence) {
 }
 
 void VerbsLink::on_cm_event() {
-  while (std::optional<CmEvent> event = cm_->take()) {
-    const bool device_gone = event->type == RDMA_CM_EVENT_DEVICE_REMOVAL;
-    if (!device_gone && event->type != RDMA_CM_EVENT_DISCONNECTED) continue;
-    if (device_gone) {
-      device_failed("the adapter was removed");
-      continue;
-    }
-    for (const auto& lane : lanes_) {
-      // Its receives come back now, and behind the last one its end is known.
-      if (lane->id() == event->id) lane->shut();
-    }
+  while (const std::optional<CmEvent> event = cm_->take()) take_cm_event(*event);
+}
+
+void VerbsLink::take_cm_event(const CmEvent& event) {
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) return device_failed("the adapter was removed");
+  if (event.type != RDMA_CM_EVENT_DISCONNECTED) return;
+  for (const auto& lane : lanes_) {
+    // Its receives come back now, and behind the last one its end is known.
+    if (lane->id() == event.id) lane->shut();
   }
 }
 
@@ -127,8 +126,13 @@ Status VerbsLink::take_revoke(std::uint64_t number, ByteView bytes) {
   auto regions = regions_from_bytes(bytes);
   if (!regions.ok()) return regions.status();
   imported_.revoke(*regions);
-  for (const auto& lane : lanes_) lane->sender().control(MessageType::kRevoked, number);
-  return Status();
+  bool taken = true;
+  for (const auto& lane : lanes_) {
+    taken = lane->sender().control(MessageType::kRevoked, number) && taken;
+  }
+  return taken ? Status()
+               : error(StatusCode::kProtocolError, "talk to the peer",
+                       "it asks and takes no answers", "run the same Farwrite release");
 }
 
 Status VerbsLink::take_revoked(std::uint64_t number) {

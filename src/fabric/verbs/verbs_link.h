@@ -71,6 +71,7 @@ class VerbsLink final : public Link, public AdapterUser {
   VerbsLink(core::EventLoop& loop, std::shared_ptr<Adapter> adapter, const AttachRequest& request);
   Completion flush();
   void on_cm_event();
+  void take_cm_event(const CmEvent& event);
 
   core::EventLoop& loop_;
   const std::shared_ptr<Adapter> adapter_;
