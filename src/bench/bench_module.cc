@@ -13,7 +13,9 @@
 #include "bench/peer.h"
 #include "bench/raw_tcp.h"
 #include "bench/stamps.h"
+#include "bench/stream.h"
 #include "python/errors.h"
+#include "python/held.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -73,6 +75,15 @@ Outcome run_phase(Peer& peer, Op op, Kind kind, bool limit, bool touch, bool blo
   return value_or_raise(without_gil([&] { return peer.run_phase(phase); }));
 }
 
+Outcome stream(python::Held<Device>& device, python::Held<Channel>& channel, nb::handle local,
+               const python::Held<RemoteRegion>& remote, Op op, std::uint64_t size,
+               std::uint64_t transfers, std::uint32_t depth) {
+  const python::Buffer memory = python::Buffer::writable(local);
+  const Stream stream{.op = op, .size = size, .transfers = transfers, .depth = depth};
+  return value_or_raise(without_gil(
+      [&] { return run_stream(*device, *channel, memory.mutable_bytes(), *remote, stream); }));
+}
+
 void bind_p2p(nb::module_& m) {
   nb::enum_<Role>(m, "BenchRole").value("SENDER", Role::kSender).value("RECEIVER", Role::kReceiver);
   nb::enum_<Op>(m, "BenchOp")
@@ -121,6 +132,8 @@ void bind_p2p(nb::module_& m) {
            "transfers"_a, "seed"_a, "lanes"_a, "window"_a, "kernel"_a)
       .def("give_up", &Peer::give_up)
       .def("close", [](Peer& peer) { raise_if_error(without_gil([&] { return peer.close(); })); });
+  m.def("bench_stream", &stream, "device"_a, "channel"_a, "local"_a, "remote"_a, "op"_a, "size"_a,
+        "transfers"_a, "depth"_a, "Writes or reads one after the other, `depth` under way.");
 }
 
 void bind_stamps(nb::module_& m) {

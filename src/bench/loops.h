@@ -1,7 +1,5 @@
-// What the sender's and the receiver's loops share: payload numbers, threads per lane, the meter.
+// What the sender's and the receiver's loops share: payload numbers, threads per lane.
 #pragma once
-
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "bench/farwrite_path.h"
+#include "bench/meter.h"
 #include "bench/peer.h"
 #include "bench/phase.h"
 #include "bench/raw_limits.h"
@@ -53,41 +52,6 @@ Status on_every_lane(Stage& stage, std::uint32_t lanes, const Body& body) {
   for (std::thread& thread : threads) thread.join();
   return first;
 }
-
-// Takes time, CPU time and counters around one loop of this process.
-class Meter {
- public:
-  explicit Meter(const Peer& peer, Channel& channel)
-      : peer_(peer),
-        channel_(channel),
-        copies_(channel.stats().copies),
-        registrations_(peer.device().stats().registrations),
-        cpu_(cpu_seconds()),
-        start_(Clock::now()) {}
-
-  void stop(Outcome& outcome) const {
-    outcome.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    outcome.cpu_seconds = cpu_seconds() - cpu_;
-    outcome.copies = channel_.stats().copies - copies_;
-    outcome.registrations = peer_.device().stats().registrations - registrations_;
-  }
-
- private:
-  static double cpu_seconds() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& t) {
-      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  }
-
-  const Peer& peer_;
-  Channel& channel_;
-  std::uint64_t copies_, registrations_;
-  double cpu_;
-  Clock::time_point start_;
-};
 
 // Makes the path of `phase`, meets the other process, runs `loop(path, map, outcome)`, meets again.
 // The meetings keep one phase's bytes out of the next one's time.

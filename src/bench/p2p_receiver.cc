@@ -54,7 +54,7 @@ template <typename Path>
 Status answer_latency(Peer& peer, Path& path, const Phase& phase, Checker& checker,
                       Outcome& outcome) {
   std::vector<std::int64_t> ended(times_one_way(phase) ? phase.transfers : 0);
-  const Meter meter(peer, peer.channel());
+  const Meter meter(peer.device(), peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
     auto arrival = path.take(0);
     if (!arrival.ok()) return arrival.status();
@@ -125,7 +125,7 @@ Result<Outcome> run_receiver(Peer& peer, const Phase& phase) {
     Checker checker(phase, map);
     const bool latency = phase.kind == Kind::kLatency;
     if (phase.op == Op::kRead) {
-      const Meter meter(peer, peer.channel());
+      const Meter meter(peer.device(), peer.channel());
       if (latency) out.samples_us.reserve(phase.transfers);
       FARWRITE_RETURN_IF_ERROR(on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
         return fetch_lane(peer, path, phase, map, lane, checker,
@@ -136,7 +136,7 @@ Result<Outcome> run_receiver(Peer& peer, const Phase& phase) {
     } else if (latency) {
       FARWRITE_RETURN_IF_ERROR(answer_latency(peer, path, phase, checker, out));
     } else {
-      const Meter meter(peer, peer.channel());
+      const Meter meter(peer.device(), peer.channel());
       FARWRITE_RETURN_IF_ERROR(on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
         return drain_lane(path, phase, lane, checker);
       }));

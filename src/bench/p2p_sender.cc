@@ -82,7 +82,7 @@ Status hand_over(Path& path, const Phase& phase, std::uint32_t lane, std::uint32
 template <typename Path>
 Status ping_pong(Peer& peer, Path& path, const Phase& phase, Payloads& payloads, Outcome& outcome) {
   outcome.samples_us.reserve(phase.transfers);
-  const Meter meter(peer, peer.channel());
+  const Meter meter(peer.device(), peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
     const std::byte* const payload = payloads.numbered(i);
     const std::int64_t start = now_ns();
@@ -105,7 +105,7 @@ Status ping_pong(Peer& peer, Path& path, const Phase& phase, Payloads& payloads,
 template <typename Path>
 Status one_way(Peer& peer, Path& path, const Phase& phase, const SlotMap& map, Payloads& payloads,
                Outcome& outcome) {
-  const Meter meter(peer, peer.channel());
+  const Meter meter(peer.device(), peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
     const auto slot = static_cast<std::uint32_t>(i * phase.lanes % map.slots);
     const std::byte* const payload = payloads.next(slot, 0);
@@ -164,7 +164,7 @@ Result<Outcome> run_sender(Peer& peer, const Phase& phase) {
   }
   auto outcome = run_loop(peer, phase, [&](auto& path, const SlotMap&, Outcome& out) -> Status {
     if (phase.op == Op::kRead) {
-      const Meter meter(peer, peer.channel());
+      const Meter meter(peer.device(), peer.channel());
       FARWRITE_RETURN_IF_ERROR(peer.stage().meet());
       meter.stop(out);
       return Status();
@@ -173,7 +173,7 @@ Result<Outcome> run_sender(Peer& peer, const Phase& phase) {
       return times_one_way(phase) ? one_way(peer, path, phase, map, payloads, out)
                                   : ping_pong(peer, path, phase, payloads, out);
     }
-    const Meter meter(peer, peer.channel());
+    const Meter meter(peer.device(), peer.channel());
     FARWRITE_RETURN_IF_ERROR(on_every_lane(peer.stage(), phase.lanes, [&](std::uint32_t lane) {
       return stream_lane(path, phase, map, lane, payloads);
     }));

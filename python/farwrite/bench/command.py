@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
-from farwrite.bench import memory, p2p
+from farwrite.bench import memory, p2p, two_hosts_command
 from farwrite.bench.collective import command as collective
 from farwrite.bench.machine import busy_note, load, machine
 from farwrite.bench.plan import (
@@ -63,8 +63,8 @@ def _add_p2p(kinds: Subparsers) -> None:
     )
     parser.add_argument(
         "--fabric",
-        default="shm",
-        help="shm (default): beside the machine's memory; tcp: beside plain sockets",
+        help="shm (default): beside the machine's memory; tcp: beside plain sockets; between"
+        " hosts any, or what a device chooses",
     )
     parser.add_argument(
         "--sizes",
@@ -86,7 +86,9 @@ def _add_p2p(kinds: Subparsers) -> None:
         help="how a receiver waits: poll keeps its core busy, block sleeps (default: poll)",
     )
     parser.add_argument("--lanes", type=int, default=1, help="threads on either side (default: 1)")
-    parser.add_argument("--window", type=int, default=4, help="transfers per lane (default: 4)")
+    parser.add_argument(
+        "--window", type=int, help="transfers per lane (default: 4; between hosts: 128)"
+    )
     parser.add_argument("--rounds", type=int, help="measured rounds (default: 5; --quick: 2)")
     parser.add_argument(
         "--pool", type=_size, help="memory to rotate over (default: 1G; --quick: 64M)"
@@ -97,6 +99,7 @@ def _add_p2p(kinds: Subparsers) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     trace.add_option(parser)
+    two_hosts_command.add_options(parser)
     parser.set_defaults(run=run_p2p)
 
 
@@ -115,23 +118,26 @@ def _add_memory(kinds: Subparsers) -> None:
 
 def run_p2p(arguments: argparse.Namespace) -> int:
     """Measure, print the table, write the file; 1 if a payload was wrong."""
+    if arguments.serve:
+        return two_hosts_command.run_serve(arguments)
+    if arguments.peer:
+        return two_hosts_command.run_peer(arguments)
     averages = load()
+    fabric = arguments.fabric or "shm"
     pool = arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES)
     affordable = affordable_pool(pool, memory_available())
     sizes = arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES)
     if arguments.sizes is None:
         sizes = tuple(size for size in sizes if size <= affordable // 2)
     plan = Plan(
-        fabric=arguments.fabric,
+        fabric=fabric,
         ops=tuple(
-            dict.fromkeys(
-                op for ops in arguments.op or [FABRIC_OPS.get(arguments.fabric, OPS)] for op in ops
-            )
+            dict.fromkeys(op for ops in arguments.op or [FABRIC_OPS.get(fabric, OPS)] for op in ops)
         ),
         sizes=tuple(dict.fromkeys(sizes)),
         wait=arguments.wait,
         lanes=arguments.lanes,
-        window=arguments.window,
+        window=4 if arguments.window is None else arguments.window,
         pool_bytes=affordable,
         rounds=arguments.rounds if arguments.rounds is not None else 2 if arguments.quick else 5,
         quick=arguments.quick,
