@@ -86,11 +86,11 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 	@tools/run_cpp_tests.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
-# auto, kvm or tcg (software emulation); one_guest, two_guests, siw.
+# auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, siw.
 VERBS_ACCEL ?= auto
-VERBS_LANES ?= one_guest two_guests
+VERBS_LANES ?= one_guest two_guests tensorflow
 
-verbs-test: install ## Run what needs RDMA devices in guests that have soft ones
+verbs-test: install plugin ## Run what needs RDMA devices in guests that have soft ones
 	@tools/run_cpp_tests.sh --build-only release
 	$(call say,test: in guests with soft-RoCE)
 	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL) $(VERBS_LANES)

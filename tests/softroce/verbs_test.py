@@ -25,6 +25,8 @@ import guests
 HERE = Path(__file__).resolve().parent
 OUT = guests.CHECKOUT / "build" / "verbs"
 RESULTS = OUT / "results"
+# Asked of the Python that has Farwrite; the guests do not know the user's cache.
+FIND_PLUGIN = "from farwrite.plugin.build import ensure_built; print(ensure_built())"
 
 
 class Lane(NamedTuple):
@@ -42,10 +44,11 @@ class Lane(NamedTuple):
 LANES = (
     Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=4096, cpus=2, limit=600),
     Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=600),
+    Lane("tensorflow", "tensorflow.sh", "rxe0", pair=True, memory=2048, cpus=1, limit=300),
     Lane("siw", "two_guests.sh", "siw0", pair=True, memory=1536, cpus=2, limit=600),
 )
 # What is run where no lane is named. siw is not, because its module has to be built.
-USUAL = ("one_guest", "two_guests")
+USUAL = ("one_guest", "two_guests", "tensorflow")
 
 
 def write_results(lane: str, cases: list[tuple[str, float, str, str]]) -> None:
@@ -73,6 +76,13 @@ def prepare(siw: bool) -> str:
         sys.exit(process.returncode)
     # The last line says what is missing, the one before it usually why.
     return "; ".join(said[:-3:-1]) if process.returncode == guests.CANNOT else ""
+
+
+def note_plugin() -> None:
+    """Write where the TensorFlow plug-in is to build/verbs/plugin, compiling it if need be."""
+    words = [str(guests.CHECKOUT / ".venv/bin/python"), "-c", FIND_PLUGIN]
+    found = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    (OUT / "plugin").write_text(found.stdout.splitlines()[-1])
 
 
 def run_lane(lane: Lane, accel: str) -> bool:
@@ -129,6 +139,8 @@ def main() -> int:
         for lane in lanes:
             write_results(lane.name, [("guest", 0.0, "skipped", reason)])
         return 0  # tools/check_skips.py decides
+    if any(lane.name == "tensorflow" for lane in lanes):
+        note_plugin()
     accel = guests.working_accel(guests.IMAGE) if words.accel == "auto" else words.accel
     failed = False
     times = []
