@@ -65,9 +65,8 @@ TEST_F(VerbsCreditsTest, EveryCountOfCreditsLosesNothingBothWaysAtOnce) {
       (void)a_.notify(tag, tag % 2);
       (void)b_.tell(OperationKind::kMessage, tag, tag % 2);
     }
-    ASSERT_TRUE(until([&] {
-      return a_.recorder.taken.size() == kCount && b_.recorder.taken.size() == kCount;
-    }));
+    ASSERT_TRUE(until(
+        [&] { return a_.recorder.taken.size() == kCount && b_.recorder.taken.size() == kCount; }));
     for (const Side* side : {&a_, &b_}) {
       std::uint32_t next[2] = {0, 1};
       for (const Notification& one : side->recorder.taken) {
@@ -112,9 +111,8 @@ TEST_F(VerbsCreditsTest, TheCreditOfATagThatIsDroppedGoesToTheNextThatWaits) {
   }
   const Completion behind = a_.notify(20);
   const Completion end = a_.tell(OperationKind::kEnd);
-  ASSERT_TRUE(until([&] {
-    return b_.link->revoke(b_.landing_key, kRegion, core::Deadline::after({})).ok();
-  }));
+  ASSERT_TRUE(until(
+      [&] { return b_.link->revoke(b_.landing_key, kRegion, core::Deadline::after({})).ok(); }));
   b_.recorder.room = 1 << 30;
   ASSERT_TRUE(until([&] { return b_.progress.drained; })) << "the end of the lane never came";
   ASSERT_EQ(b_.recorder.taken.size(), 5U);

@@ -402,6 +402,7 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
   if (const int error = adapter_.library().post_send(pair_, &request, &bad); error != 0) {
     if (posted.slot >= 0) free_slots_.push_back(posted.slot);
     failure_ = refused("post", error);
+    cause_ = Cause::kRule;
     ended_ = failure_;
     failed_.store(true);
     return false;
@@ -457,7 +458,9 @@ void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finishe
     static constexpr std::array<std::string_view, 4> kNames = {"write", "read", "flush", "send"};
     const auto kind = static_cast<std::size_t>(under_way_.front().kind);
     failure_ = status_of(adapter_.library(), completion, kNames[kind], place_);
-    failed_by_rule_ = !means_peer_gone(completion.status);
+    cause_ = completion.status == IBV_WC_WR_FLUSH_ERR ? Cause::kFlushed
+             : means_peer_gone(completion.status)     ? Cause::kPeerGone
+                                                      : Cause::kRule;
   }
   if (ended_.ok()) ended_ = failure_;
   failed_.store(true);
@@ -469,9 +472,9 @@ Status LaneSender::failure() const {
   return failure_;
 }
 
-bool LaneSender::failed_by_rule() const {
+LaneSender::Cause LaneSender::cause() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return failed_by_rule_;
+  return cause_;
 }
 
 void LaneSender::end(const Status& reason) {

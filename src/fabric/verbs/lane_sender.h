@@ -66,7 +66,13 @@ class LaneSender {
   // The queue pair works no more: failure() says why.
   bool failed() const { return failed_.load(); }
   Status failure() const;
-  bool failed_by_rule() const;  // and not because the peer has gone
+  enum class Cause : std::uint8_t {
+    kNone,
+    kFlushed,   // the connection was over before the work's turn
+    kPeerGone,  // the peer, or the way to it
+    kRule,      // somebody broke a rule, or an adapter failed
+  };
+  Cause cause() const;
   const SenderCounters& counters() const { return counters_; }
 
  private:
@@ -136,7 +142,7 @@ class LaneSender {
   std::uint32_t controls_ = 0;  // not with the adapter yet
   Status ended_;
   Status failure_;
-  bool failed_by_rule_ = false;
+  Cause cause_ = Cause::kNone;
   std::atomic<bool> failed_{false};
   SenderCounters counters_;
 };

@@ -378,7 +378,8 @@ void VerbsLane::look_for_end() {
   }
   if (over_.load() && empty && !told_flushed_.exchange(true)) link_.lane_flushed();
   if (told_end_.load()) return;
-  if (broken.ok() && sender_->failed_by_rule()) broken = sender_->failure();
+  const LaneSender::Cause cause = sender_->cause();
+  if (broken.ok() && cause == LaneSender::Cause::kRule) broken = sender_->failure();
   if (!broken.ok()) {
     told_end_.store(true);
     shut();
@@ -398,7 +399,9 @@ void VerbsLane::look_for_end() {
   sender_->end(reason);
   if (!empty) return;  // what has arrived is not all known yet
   told_end_.store(true);
-  if (!in_good_order) link_.lane_ended(index_, reason);
+  if (!in_good_order) {
+    link_.lane_ended(index_, reason, /*proven=*/cause == LaneSender::Cause::kPeerGone);
+  }
 }
 
 Doorbell VerbsLane::arm() {

@@ -219,16 +219,32 @@ void VerbsLink::lane_flushed() {
   if (observer_ != nullptr) observer_->on_revoked();
 }
 
-void VerbsLink::lane_ended(std::uint32_t lane, const Status& reason) {
+void VerbsLink::end_lanes(const Status& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(end_mutex_);
+    if (end_reason_.ok()) end_reason_ = reason;
+  }
+  for (const auto& lane : lanes_) lane->sender().end(reason);
+  for (const auto& lane : lanes_) lane->shut();
+}
+
+void VerbsLink::lane_ended(std::uint32_t lane, const Status& reason, bool proven) {
+  if (proven) end_lanes(reason);
   // The last lane may be one whose end nobody announces: the others' ends say whether the peer left
   // in good order.
   if (lane > 0 && lane + 1 == lanes_.size()) return;
-  if (observer_ != nullptr && !reported_.exchange(true)) observer_->on_peer_dead(reason);
+  if (observer_ == nullptr || reported_.exchange(true)) return;
+  Status first;
+  {
+    const std::lock_guard<std::mutex> lock(end_mutex_);
+    first = end_reason_.ok() ? reason : end_reason_;
+  }
+  observer_->on_peer_dead(first);
 }
 
 void VerbsLink::lane_broken(const Status& reason) {
   const bool first = !reported_.exchange(true);  // before the other lanes see their end
-  cut();
+  end_lanes(reason);
   if (observer_ != nullptr && first) observer_->on_link_error(reason);
 }
 

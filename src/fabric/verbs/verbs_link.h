@@ -60,10 +60,11 @@ class VerbsLink final : public Link, public AdapterUser {
   }
   Status take_revoke(std::uint64_t number, ByteView regions);
   Status take_revoked(std::uint64_t number);
-  // The connection is over without a kEnd before: the peer is dead.
-  void lane_ended(std::uint32_t lane, const Status& reason);
   // Nothing of the peer lands on one lane any more.
   void lane_flushed();
+  // The connection is over without a kEnd before: the peer is dead. `proven`: by what the lane
+  // itself has sent.
+  void lane_ended(std::uint32_t lane, const Status& reason, bool proven);
   // The peer broke the protocol, or its adapter refused what we did.
   void lane_broken(const Status& reason);
 
@@ -72,6 +73,8 @@ class VerbsLink final : public Link, public AdapterUser {
   Completion flush();
   void on_cm_event();
   void take_cm_event(const CmEvent& event);
+  // Every lane, for what ended one of them.
+  void end_lanes(const Status& reason);
 
   core::EventLoop& loop_;
   const std::shared_ptr<Adapter> adapter_;
@@ -84,6 +87,8 @@ class VerbsLink final : public Link, public AdapterUser {
   std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_;
   std::atomic<std::size_t> flushed_{0};  // lanes
   std::atomic<bool> reported_{false};    // the observer has been told of the end
+  std::mutex end_mutex_;
+  Status end_reason_;  // of the first lane that failed; under end_mutex_
   bool live_ = false;
   std::vector<std::unique_ptr<VerbsLane>> lanes_;
 };
