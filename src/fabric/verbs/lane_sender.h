@@ -109,7 +109,7 @@ class LaneSender {
   bool post_all_locked(Work& work, Finished& finished);
   bool post_one_locked(Work& work, Finished& finished);
   Status hold_back_locked(Work&& work);
-  bool release_held_locked();
+  void release_held_locked();
   bool is_dropped(const Work& work) const;
   Status revoked() const;
   Status refused(std::string_view what, int error) const;
