@@ -17,7 +17,9 @@ class IdleLink final : public fabric::Link {
                               std::uint64_t) override {
     return std::uint64_t{0};
   }
-  Status revoke(std::uint64_t, core::Deadline) override { return Status(); }
+  Status revoke(std::uint64_t, std::uint64_t /*region_id*/, core::Deadline) override {
+    return Status();
+  }
   Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor&,
                                                        core::Deadline) override {
     return std::shared_ptr<fabric::RemoteWindow>();
