@@ -1,11 +1,15 @@
 #include "fabric/verbs/adapter.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "core/log.h"
 #include "fabric/verbs/protocol.h"
+#include "fabric/verbs/registration_error.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -74,6 +78,12 @@ Status Adapter::open() {
   }
   choose_limits();
   FARWRITE_RETURN_IF_ERROR(probe());
+  if (options_.must_register > 0) {
+    const Status fits = can_register(options_.must_register);
+    // There is a device that could be used, so this is worth more than a word.
+    if (!fits.ok()) core::log(core::LogLevel::kWarning, "verbs is left out: " + fits.message());
+    FARWRITE_RETURN_IF_ERROR(fits);
+  }
   registrations_ =
       std::make_unique<RegistrationCache>(library_, domain_->get(), address_.device,
                                           address_.limits.max_mr_size, domain_, address_.iwarp);
@@ -151,6 +161,24 @@ Status Adapter::probe() {
   }
   data_in_order_ = (in_order || options_.assume_data_in_order) && !relaxed_ordering_;
   return Status();
+}
+
+Status Adapter::can_register(std::uint64_t bytes) const {
+  const std::uint64_t most = address_.limits.max_mr_size;
+  if (most != 0 && bytes > most)
+    return too_large({{nullptr, bytes}, true, 0, most, address_.device});
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY) return Status();
+  // A limit does not bind who has CAP_IPC_LOCK, so the kernel is asked, with memory of no use.
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return Status();  // whoever allocates will hear of it
+  ibv_mr* const region = library_.reg_mr(domain(), memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+  const int error = errno;
+  if (region != nullptr) (void)library_.dereg_mr(region);
+  (void)::munmap(memory, bytes);
+  if (region != nullptr) return Status();
+  return registration_error({{memory, bytes}, true, 0, most, address_.device}, error);
 }
 
 void Adapter::add(AdapterUser& user) {

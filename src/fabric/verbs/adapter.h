@@ -74,6 +74,8 @@ class Adapter {
   bool relaxed_ordering() const { return relaxed_ordering_; }
   // Whether the bytes of one write land in order in our memory.
   bool data_in_order() const { return data_in_order_; }
+  // Whether this process may register so many bytes; if not, why and what to do.
+  Status can_register(std::uint64_t bytes) const;
   CompletionQueue& next_queue();
   // When remove() returns the user is not called.
   void add(AdapterUser& user);

@@ -1,4 +1,5 @@
 // The verbs fabric's door (fabric/verbs.h), in a build that has it.
+#include <algorithm>
 #include <utility>
 
 #include "fabric/verbs.h"
@@ -22,6 +23,11 @@ Result<std::unique_ptr<Fabric>> make_verbs_fabric(core::EventLoop& loop,
   verbs::FabricOptions options = fabric_options(device.verbs);
   options.listen_host = device.listen.host;
   options.completion_queues = device.pollers;
+  // Every segment is registered with every fabric. Where others would do, verbs that cannot
+  // register one would keep them from getting any; on its own its errors tell.
+  if (device.fabrics.size() > 1) {
+    options.must_register = std::max(device.segment_bytes, device.receive_segment_bytes);
+  }
   return verbs::VerbsFabric::create(loop, options);
 }
 

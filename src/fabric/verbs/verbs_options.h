@@ -15,6 +15,8 @@ struct FabricOptions : VerbsOptions {
   std::string listen_host;
   // Completion queues, one for each poller; lanes are spread over them round-robin.
   std::uint32_t completion_queues = 1;
+  // Without leave to register this much memory at once there is no fabric.
+  std::uint64_t must_register = 0;
 };
 
 }  // namespace farwrite::fabric::verbs
