@@ -84,6 +84,10 @@ class CAbi : public testing::Test {
   void meet(const char* fabrics) {
     near_.open("secret", fabrics);
     far_.open("secret", fabrics);
+    connect();
+  }
+  // Between two devices that are open.
+  void connect() {
     fw_identity identity = {};
     fw_device_identity(far_.device, &identity);
     auto accepted = std::async(std::launch::async, [&] {

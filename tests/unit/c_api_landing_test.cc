@@ -1,18 +1,25 @@
-// Landing memory by the C ABI, on a fabric that maps and on one that does not.
+// Landing memory and reads by the C ABI, on a fabric that maps and on those that do not: what the
+// plug-in for TensorFlow moves tensors with.
 #include <array>
+#include <cstdlib>
+#include <memory>
 #include <string>
 
+#include "c_api/handles.h"
 #include "unit/c_api_fixture.h"
+#ifdef FARWRITE_HAVE_VERBS
+#include "verbs_double/software_rnic.h"
+#endif
 
 namespace {
 
 using namespace farwrite::c_api_test;
 
-struct Written {
+struct Outcome {
   std::atomic<int> done{0};
   std::string error;
   static void take(void* context, const char* error) {
-    auto& self = *static_cast<Written*>(context);
+    auto& self = *static_cast<Outcome*>(context);
     if (error != nullptr) self.error = error;
     ++self.done;
   }
@@ -20,7 +27,19 @@ struct Written {
 
 class CAbiLanding : public CAbi, public testing::WithParamInterface<const char*> {
  protected:
-  void SetUp() override { meet(GetParam()); }
+  void SetUp() override {
+#ifdef FARWRITE_HAVE_VERBS
+    const char* const adapter = std::getenv("FARWRITE_TEST_VERBS");
+    if (std::string(GetParam()) == "verbs" &&
+        (adapter == nullptr || std::string(adapter) != "real")) {
+      open_over(rnic_, near_);
+      open_over(rnic_, far_);
+      connect();
+      return;
+    }
+#endif
+    meet(GetParam());
+  }
 
   // Memory of `far` that `near` may write, and near's handle on it.
   void make(std::uint64_t bytes, fw_region** region, fw_target** target) {
@@ -32,6 +51,25 @@ class CAbiLanding : public CAbi, public testing::WithParamInterface<const char*>
     ASSERT_EQ(code(fw_channel_open(near_.channel, descriptor.data(), length, kHang, target)),
               "kOk");
   }
+
+#ifdef FARWRITE_HAVE_VERBS
+  // The C ABI cannot name another libibverbs, so the device is opened beneath it.
+  static void open_over(farwrite::verbs_double::SoftwareRnic& rnic, End& end) {
+    farwrite::DeviceOptions options;
+    options.listen = {"127.0.0.1", 0};
+    options.fabrics = {farwrite::FabricKind::kVerbs};
+    options.token = "secret";
+    options.send_limit = options.receive_limit = 16 << 20;
+    options.segment_bytes = 2 << 20;
+    options.send_limit_per_peer = options.receive_limit_per_peer = 1 << 20;
+    options.verbs.library = &rnic;
+    auto opened = farwrite::Device::open(options);
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    end.device = new fw_device{*std::move(opened)};
+  }
+
+  farwrite::verbs_double::SoftwareRnic rnic_;
+#endif
 };
 
 TEST_P(CAbiLanding, HeadAndBytesLandBeforeTheirTag) {
@@ -43,9 +81,9 @@ TEST_P(CAbiLanding, HeadAndBytesLandBeforeTheirTag) {
   ASSERT_NE(target, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(fw_region_data(region)) % 64, 0u);
   const std::string head(64, 'h'), body(100'000, 'b');
-  Written written;
+  Outcome written;
   ASSERT_EQ(code(fw_target_write(target, head.data(), head.size(), body.data(), body.size(), 77, 0,
-                                 Written::take, &written)),
+                                 Outcome::take, &written)),
             "kOk");
   ASSERT_TRUE(eventually([&] { return far_.notifications == 1; }));
   EXPECT_EQ(far_.tags, std::vector<std::uint32_t>{77});
@@ -65,8 +103,8 @@ TEST_P(CAbiLanding, WhatDoesNotFitIsRefusedAndNotReported) {
   make(128, &region, &target);
   ASSERT_NE(target, nullptr);
   const std::string body(129, 'b');
-  Written written;
-  EXPECT_EQ(code(fw_target_write(target, nullptr, 0, body.data(), body.size(), 1, 0, Written::take,
+  Outcome written;
+  EXPECT_EQ(code(fw_target_write(target, nullptr, 0, body.data(), body.size(), 1, 0, Outcome::take,
                                  &written)),
             "kOutOfRange");
   EXPECT_EQ(written.done, 0);
@@ -86,7 +124,37 @@ TEST_P(CAbiLanding, ARegionOutlivesItsChannel) {
   fw_target_release(target);
 }
 
+TEST_P(CAbiLanding, WhatIsLentIsReadAndComesBack) {
+  constexpr std::uint64_t kBytes = 300'000;
+  ASSERT_EQ(serve(far_), "kOk");
+  auto* const source = static_cast<char*>(fw_device_allocate(near_.device, kBytes));
+  ASSERT_NE(source, nullptr);
+  for (std::uint64_t i = 0; i < kBytes; ++i) source[i] = static_cast<char>(i * 7 + i / 251);
+  ASSERT_EQ(lend(source, kBytes), "kOk");
+  ASSERT_TRUE(eventually([&] { return far_.notifications == 1; }));
+  ASSERT_EQ(far_.views.size(), 1u);
+  fw_view* const view = far_.views[0];
+  EXPECT_EQ(fw_view_maps(view), fw_channel_maps(far_.channel));
+  ASSERT_EQ(fw_view_bytes(view), kBytes);
+  std::string destination(kBytes, '?');  // any memory of the process
+  Outcome read;
+  fw_view_read(view, destination.data(), 0, Outcome::take, &read);
+  ASSERT_TRUE(eventually([&] { return read.done == 1; }));
+  EXPECT_EQ(read.error, "");
+  EXPECT_TRUE(destination == std::string(source, kBytes));
+  EXPECT_EQ(near_.returned, 0u);
+  fw_view_release(view);
+  far_.views.clear();
+  EXPECT_TRUE(eventually([&] { return near_.returned == 1; }));
+  fw_device_deallocate(near_.device, source);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, CAbiLanding, testing::Values("shm", "tcp"),
                          [](const auto& param) { return std::string(param.param); });
+#ifdef FARWRITE_HAVE_VERBS
+// Over the software adapter, or over the machine's own if FARWRITE_TEST_VERBS is "real".
+INSTANTIATE_TEST_SUITE_P(Verbs, CAbiLanding, testing::Values("verbs"),
+                         [](const auto& param) { return std::string(param.param); });
+#endif
 
 }  // namespace
