@@ -30,7 +30,10 @@ Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
     waiting_.push_back(region);
     ask_next_locked();
   }
-  while (!all_settled_ && regions_.at(region) != Stage::kSettled) {
+  while (!all_settled_) {
+    const auto now = regions_.find(region);
+    if (now == regions_.end()) return Status();  // another thread waited for the same
+    if (now->second == Stage::kSettled) break;
     if (deadline.expired()) {
       return Status::error(StatusCode::kPeerSilent, {"close a region", peer_name_, "verbs"},
                            "the peer has not confirmed that it writes there no more",
