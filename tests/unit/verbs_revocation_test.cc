@@ -178,9 +178,8 @@ TEST_F(VerbsRevocationTest, ACutSettlesWhoWaits) {
     std::thread waiting([&] {
       first = b_.link->revoke(b_.landing_key, kRegion, core::Deadline::after(kPatience));
     });
-    std::thread other([&] {
-      second = b_.link->revoke(b_.landing_key, 2, core::Deadline::after(kPatience));
-    });
+    std::thread other(
+        [&] { second = b_.link->revoke(b_.landing_key, 2, core::Deadline::after(kPatience)); });
     if (round % 2 == 0) rnic_->resume();
     b_.link->cut();
     waiting.join();
