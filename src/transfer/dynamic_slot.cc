@@ -96,10 +96,14 @@ DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& al
 Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
   auto received = std::make_shared<Received>();
   if (reading_.has_value()) {
-    const Status read = reading_->wait(timeout);
-    if (!read.ok() && reading_->done() && read.code() == StatusCode::kDeadlineExceeded) {
-      // The peer's word, not our timeout: nothing is left to wait for.
-      return Status(StatusCode::kUnavailable, read.message());
+    Status read = reading_->wait(timeout);
+    if (read.code() == StatusCode::kDeadlineExceeded && reading_->done()) {
+      // Either it ended right behind our deadline, and then this is its outcome, ...
+      read = reading_->wait(std::chrono::nanoseconds(0));
+      if (read.code() == StatusCode::kDeadlineExceeded) {
+        // ... or it is the peer's word, not our timeout: nothing is left to wait for.
+        return Status(StatusCode::kUnavailable, read.message());
+      }
     }
     if (!read.ok()) return read;
     reading_.reset();
