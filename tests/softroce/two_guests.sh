@@ -2,34 +2,25 @@
 # shellcheck shell=bash
 source tests/softroce/steps.sh
 
-export FARWRITE_LOG=warning
+export FARWRITE_LOG=error # peers are killed and stopped here
 
-# Of perftest's report only the row of figures. Figures under software emulation say whether
-# something is far off, and no more.
-bandwidth() { "$@" | grep -E '^ *[0-9]+ +[0-9]+ '; }
-export -f bandwidth
-perftest() {
-  local tool=$1 bytes=$2 count=$3
-  bash -o pipefail -c 'bandwidth "$@"' - "$tool" -R -d "$GUEST_DEVICE" -s "$bytes" -n "$count" "${@:4}"
+both() { # NAME SECONDS SCRIPT [WORD]: a Python program that serves in one guest and asks in the other
+  local program=(.venv/bin/python "tests/softroce/$3.py")
+  if [[ $GUEST_NAME == a ]]; then
+    serve "$1" "$2" "${program[@]}" serve "${@:4}" "$GUEST_IP"
+  else
+    ask "$1" "$2" "${program[@]}" ask "${@:4}" "$GUEST_IP" "$GUEST_PEER_IP"
+  fi
 }
-export -f perftest
 
 if [[ $GUEST_NAME == a ]]; then
   serve rping 120 rping -s -a "$GUEST_IP" -C 20
-  for tool in ib_write_bw ib_read_bw; do
-    serve "$tool-64K" 120 bash -c "perftest $tool 65536 200"
-    serve "$tool-1M" 120 bash -c "perftest $tool 1048576 20"
-    serve "$tool-2M" 120 bash -c "perftest $tool 2097152 10"
-  done
-  serve exchange 180 .venv/bin/python tests/softroce/exchange.py serve tcp "$GUEST_IP"
 else
   ask rping 120 rping -c -a "$GUEST_PEER_IP" -C 20
-  for tool in ib_write_bw ib_read_bw; do
-    ask "$tool-64K" 120 bash -c "perftest $tool 65536 200 $GUEST_PEER_IP"
-    ask "$tool-1M" 120 bash -c "perftest $tool 1048576 20 $GUEST_PEER_IP"
-    ask "$tool-2M" 120 bash -c "perftest $tool 2097152 10 $GUEST_PEER_IP"
-  done
-  ask exchange 180 .venv/bin/python tests/softroce/exchange.py ask tcp "$GUEST_IP" "$GUEST_PEER_IP"
 fi
+both exchange 180 exchange verbs
+both contract 240 between_hosts verbs
+# ib_write_bw and ib_read_bw are run by this one, in turn with Farwrite.
+both bandwidth 300 beside_perftest
 
 end_lane
