@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from farwrite.bench import pair as bench_pair
+from farwrite.bench import two_hosts
 from farwrite.bench.command import affordable_pool
 from farwrite.bench.plan import MIB, Plan, cases
 from farwrite.bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
@@ -217,6 +219,63 @@ def test_a_pool_never_takes_more_memory_than_there_is():
     assert affordable_pool(1024 * MIB, 100 * 1024 * MIB) == 1024 * MIB
     assert affordable_pool(1024 * MIB, 1024 * MIB) * 2.5 < 1024 * MIB
     assert affordable_pool(1024 * MIB, 0) == 4 * MIB
+
+
+@pytest.fixture
+def serving():
+    """Where a `bench p2p --serve` listens that ends with its first peer."""
+    words = ("bench", "p2p", "--serve", "--once", "--fabric", "tcp", "--wait", "block")
+    with subprocess.Popen(
+        [sys.executable, "-m", "farwrite", *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process.stdout.readline().removeprefix("bench: serving at ").strip()
+        process.kill()
+
+
+def test_between_hosts_every_word_is_checked_and_both_sides_counters_shown(tmp_path, serving):
+    path = tmp_path / "hosts.json"
+    words = ("--pool", "4M", "--sizes", "64K,1M", "--rounds", "2", "--transfers", "20")
+    done = farwrite("bench", "p2p", "--peer", serving, *words, "--fabric", "tcp", "--json", path)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(path.read_text())
+    assert facts["channel"]["fabric"] == "tcp"
+    assert [(row["op"], row["size"]) for row in facts["rows"]] == [
+        ("write", 65536),
+        ("write", MIB),
+        ("read", 65536),
+        ("read", MIB),
+    ]
+    for row in facts["rows"]:
+        assert row["verified"] is True
+        assert (row["transfers"], row["rounds"]) == (20, 2)
+        assert min(row["gb_s"], row["single_us"]) > 0
+        for side in row["counters"].values():
+            assert side["registrations"] == side["adapter_registrations"] == 0
+    assert "1 MiB" in done.stdout
+
+
+def test_wrong_words_are_counted():
+    words = np.zeros(100, np.uint64)
+    two_hosts.fill(words, 3)
+    assert two_hosts.wrong_words(words, 3) == 0
+    assert two_hosts.wrong_words(words, 4) == 100
+    words[[5, 50]] = 0
+    assert two_hosts.wrong_words(words, 3) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ops": ("alias",)}, "no operation 'alias' between hosts; use write or read"),
+        ({"sizes": (12,)}, "a size of 12 B; use multiples of 8 bytes"),
+        ({"sizes": (8 * MIB,)}, "up to --pool, 4 MiB"),
+        ({"window": 0}, "--window 1 to 1024"),
+    ],
+)
+def test_what_cannot_be_measured_between_hosts_is_refused(changes, sentence):
+    plan = {"ops": ("write",), "sizes": (8,), "window": 4, "rounds": 1, "transfers": 0}
+    with pytest.raises(InvalidArgument, match=sentence):
+        two_hosts.HostPlan(**{**plan, "pool_bytes": 4 * MIB, **changes})
 
 
 def row(**changes):
