@@ -20,6 +20,7 @@ constexpr std::size_t kMaxWaiting = 1024;
 constexpr std::chrono::seconds kWaitForHandshake(10);
 constexpr std::chrono::milliseconds kAskAgain(20);
 constexpr std::chrono::seconds kResolve(5);
+constexpr std::chrono::seconds kConnect(10);  // where the caller sets no limit
 
 Result<sockaddr_storage> parse_address(const std::string& text, const std::string& peer) {
   const std::size_t space = text.find(' ');
@@ -134,10 +135,17 @@ Status VerbsFabric::refused(std::string_view operation, const AttachRequest& req
                               "check that the hosts' RDMA interfaces reach each other (rping)");
 }
 
-Result<std::unique_ptr<Link>> VerbsFabric::attach(const AttachRequest& request) {
-  if (request.encrypt) {
-    return Status::error(StatusCode::kUnavailable, {"connect", request.peer_name, "verbs"},
+Result<std::unique_ptr<Link>> VerbsFabric::attach(const AttachRequest& asked) {
+  if (asked.encrypt) {
+    return Status::error(StatusCode::kUnavailable, {"connect", asked.peer_name, "verbs"},
                          "verbs cannot encrypt", "allow tcp as well, or do without encryption");
+  }
+  AttachRequest request = asked;
+  // A network that drops RDMA's packets, as a firewall does, answers nothing. That must leave time
+  // to tell the peer, which waits for as long as we do, and for another fabric.
+  if (request.connecting) {
+    request.deadline = core::Deadline::after(
+        asked.deadline.is_never() ? kConnect : asked.deadline.remaining() * 2 / 3);
   }
   auto link = VerbsLink::create(loop_, adapter_, request);
   if (!link.ok()) return link.status();
@@ -156,9 +164,6 @@ Status VerbsFabric::connect_lane(VerbsLink& link, const AttachRequest& request,
   const std::string operation = "connect lane " + std::to_string(lane);
   auto target = parse_address(request.peer_address, request.peer_name);
   if (!target.ok()) return target.status();
-  // A network that drops packets answers nothing: leave time to tell the peer.
-  const core::Deadline half = core::Deadline::after(
-      request.deadline.is_never() ? std::chrono::seconds(10) : request.deadline.remaining() / 2);
   rdma_cm_id* id = nullptr;
   if (const int error = library.create_id(link.cm().get(), &id); error != 0) {
     return refused(operation, request, "no rdma_cm id", error);
@@ -169,16 +174,17 @@ Status VerbsFabric::connect_lane(VerbsLink& link, const AttachRequest& request,
       return refused(operation, request, "the peer has another kind of address", EAFNOSUPPORT);
     }
     int error = library.resolve_addr(id, reinterpret_cast<sockaddr*>(&source),
-                                     reinterpret_cast<sockaddr*>(&*target), to_milliseconds(half));
+                                     reinterpret_cast<sockaddr*>(&*target),
+                                     to_milliseconds(request.deadline));
     if (error != 0) return refused(operation, request, "its address does not resolve", error);
     FARWRITE_RETURN_IF_ERROR(link.cm()
-                                 .expect(RDMA_CM_EVENT_ADDR_RESOLVED, id, half, request.abandoned,
-                                         operation, request.peer_name)
+                                 .expect(RDMA_CM_EVENT_ADDR_RESOLVED, id, request.deadline,
+                                         request.abandoned, operation, request.peer_name)
                                  .status());
-    error = library.resolve_route(id, to_milliseconds(half));
+    error = library.resolve_route(id, to_milliseconds(request.deadline));
     if (error != 0) return refused(operation, request, "no route", error);
     return link.cm()
-        .expect(RDMA_CM_EVENT_ROUTE_RESOLVED, id, half, request.abandoned, operation,
+        .expect(RDMA_CM_EVENT_ROUTE_RESOLVED, id, request.deadline, request.abandoned, operation,
                 request.peer_name)
         .status();
   };
