@@ -202,8 +202,14 @@ TEST_F(VerbsRevocationTest, BehindACutNoByteLandsEither) {
     const auto bytes = pattern(1 << 20);
     for (std::uint32_t i = 0; i < 16; ++i) (void)a_.write_with_notify(view_of(bytes), 0, i, i % 4);
     while (b_.landing->base()[seed * 1000] == std::byte{0}) a_.poll();
-    std::thread other([&] { b_.link->cut(); });
-    b_.link->cut();
+    std::atomic<bool> begun{false};
+    std::thread other([&] {
+      begun = true;
+      b_.link->cut();
+    });
+    while (!begun) {
+    }
+    b_.link->cut();  // also while another thread does the same
     std::memset(b_.landing->base(), 0xee, kSegment);
     ASSERT_TRUE(until([&] { return a_.recorder.deaths == 1; }));
     other.join();

@@ -161,8 +161,17 @@ int QueuePair::modify(ibv_qp_state to) {
     now = to;
     state = to;
   }
+  if (to == IBV_QPS_ERR) wait_for_visitors();
   adapter.wire.ring(shared_from_this());
   return 0;
+}
+
+void QueuePair::wait_for_visitors() {
+  for (;;) {
+    const int inside = visitors.load(std::memory_order_acquire);
+    if (inside == 0) return;
+    visitors.wait(inside, std::memory_order_acquire);
+  }
 }
 
 int QueuePair::connect_to(const PairTerms& agreed) {
@@ -213,11 +222,7 @@ void QueuePair::destroy() {
     sends.clear();
     receives.clear();
   }
-  for (;;) {
-    const int inside = visitors.load(std::memory_order_acquire);
-    if (inside == 0) break;
-    visitors.wait(inside, std::memory_order_acquire);
-  }
+  wait_for_visitors();
   const bool keeps = adapter.wire_options.keeps_completions_of_destroyed;
   static_cast<CompletionQueue*>(send_cq)->forget(this, keeps);
   static_cast<CompletionQueue*>(recv_cq)->forget(this, keeps);

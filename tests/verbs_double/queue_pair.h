@@ -70,7 +70,8 @@ struct QueuePair : ibv_qp, std::enable_shared_from_this<QueuePair> {
 
   int post_send(ibv_send_wr* first, ibv_send_wr** bad);
   int post_recv(ibv_recv_wr* first, ibv_recv_wr** bad);
-  // RESET, INIT and ERR only; the connection manager goes through connect_to().
+  // RESET, INIT and ERR only; the connection manager goes through connect_to(). In ERR nothing of
+  // the peer's moves any more when it returns.
   int modify(ibv_qp_state to);
   // To RTS, with everything that librdmacm sets on the way.
   int connect_to(const PairTerms& terms);
@@ -114,6 +115,7 @@ struct QueuePair : ibv_qp, std::enable_shared_from_this<QueuePair> {
   std::atomic<std::uint8_t> initiator_depth{0};
 
  private:
+  void wait_for_visitors();
   int check_send(const ibv_send_wr& request, std::uint64_t* bytes) const;
 };
 
