@@ -188,6 +188,12 @@ Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const Attac
       }
     }
     if (sender_->failed()) return sender_->failure();
+    if (const auto event = link_.cm().take();
+        event && (event->type == RDMA_CM_EVENT_DISCONNECTED ||
+                  event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)) {
+      return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
+                         "see the peer's log, and connect again");
+    }
     const bool given_up = request.abandoned && request.abandoned();
     if (given_up || request.deadline.expired()) {
       return link_.error(StatusCode::kUnavailable, "connect",
