@@ -92,13 +92,16 @@ void CompletionQueue::look_locked() {
           touched.push_back(found->second);
         }
       }
+      // Now and not at the end: there may be no end while others take and send, and what a lane
+      // has received wants new receives.
+      for (QueueClient* client : touched) client->on_looked_at();
+      touched.clear();
     }
     if (count < 0 && !unreadable_) {
       unreadable_ = true;
       core::log(core::LogLevel::kError, "verbs: a completion queue cannot be read");
     }
   }
-  for (QueueClient* client : touched) client->on_looked_at();
 }
 
 void CompletionQueue::arm() {
