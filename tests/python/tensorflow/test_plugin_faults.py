@@ -165,6 +165,7 @@ def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) 
     assert set(results["stock"]["errors"]) == {"deadline", "kernel", "closed"}
 
 
+@pytest.mark.nightly  # 20 s
 def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Path) -> None:
     with cluster(tmp_path, JOBS) as made:
         result = made.run("many_receives.py", "6000", seconds=60)
@@ -173,7 +174,7 @@ def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Pat
             eventually(lambda task=task: balanced(task.stats()))
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.nightly)])
 def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path, fabric: str) -> None:
     with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
         client = made.start_program("soak.py", "2000", "8000")

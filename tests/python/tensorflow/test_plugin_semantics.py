@@ -72,7 +72,12 @@ def assert_no_rpc(
 
 
 @pytest.mark.parametrize(
-    ("policy", "fabric"), [("traced", "shm"), ("off", "shm"), ("unified", "tcp")]
+    ("policy", "fabric"),
+    [
+        ("traced", "shm"),
+        pytest.param("off", "shm", marks=pytest.mark.nightly),
+        ("unified", "tcp"),
+    ],
 )
 def test_v1_sessions(tmp_path: Path, stock: Callable[[str], Any], policy: str, fabric: str) -> None:
     ours, counters = run_ours(
