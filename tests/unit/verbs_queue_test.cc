@@ -10,12 +10,12 @@ namespace farwrite::fabric::verbs {
 namespace {
 
 struct Counting final : QueueClient {
-  void on_work(const ibv_wc& completion, std::uint32_t number, Finished&) override {
+  void on_work(const ibv_wc& completion, std::uint32_t number) override {
     EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
     EXPECT_EQ(number, next++);
     most = std::max(most, ++since);
   }
-  void on_looked_at(Finished&) override { since = 0; }
+  void on_looked_at() override { since = 0; }
 
   std::uint32_t next = 0, since = 0, most = 0;
 };
