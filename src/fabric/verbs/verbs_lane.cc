@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "fabric/verbs/verbs_link.h"
@@ -436,6 +437,18 @@ void VerbsLane::shut() {
   (void)adapter_.library().modify_qp(id_->qp, &attributes, IBV_QP_STATE);
   over_.store(true);
   (void)adapter_.library().disconnect(id_);  // tells the peer
+}
+
+bool VerbsLane::flushed(core::Deadline deadline) {
+  while (true) {
+    queue_->look();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (nothing_comes_locked()) return true;
+    }
+    if (deadline.expired()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 void VerbsLane::fail(const Status& reason) {

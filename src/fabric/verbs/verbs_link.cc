@@ -8,6 +8,9 @@
 namespace farwrite::fabric::verbs {
 namespace {
 
+// How long cutting a connection waits for its receives to come back.
+constexpr std::chrono::nanoseconds kFlush = std::chrono::milliseconds(100);
+
 // A flush of all lanes: over when each that had writes has answered.
 struct FlushState {
   std::mutex mutex;
@@ -209,6 +212,11 @@ void VerbsLink::refine(Capabilities& capabilities) const {
 
 void VerbsLink::cut() {
   for (const auto& lane : lanes_) lane->shut();
+  // Moments. An adapter that takes longer is waited for by whoever polls.
+  const core::Deadline deadline = core::Deadline::after(kFlush);
+  const bool flushed = std::all_of(lanes_.begin(), lanes_.end(),
+                                   [&](const auto& lane) { return lane->flushed(deadline); });
+  if (flushed) granted_.settle_all();
 }
 
 void VerbsLink::lane_flushed() {
