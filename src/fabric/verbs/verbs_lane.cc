@@ -439,14 +439,13 @@ void VerbsLane::shut() {
   (void)adapter_.library().disconnect(id_);  // tells the peer
 }
 
-bool VerbsLane::flushed(core::Deadline deadline) {
-  while (true) {
+void VerbsLane::wait_for_flush(core::Deadline deadline) {
+  while (!deadline.expired()) {
     queue_->look();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (nothing_comes_locked()) return true;
+      if (nothing_comes_locked()) return;
     }
-    if (deadline.expired()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }

@@ -43,8 +43,8 @@ class VerbsLane final : private QueueClient {
   // Ends the connection: when it returns, nothing of the peer lands and it reads nothing. What has
   // arrived is still handed over.
   void shut();
-  // Of a lane that is shut: whether all its receives have come back, in time.
-  bool flushed(core::Deadline deadline);
+  // Of a lane that is shut: until all its receives have come back.
+  void wait_for_flush(core::Deadline deadline);
   // Its device is of no use any more; whoever polls tells everybody.
   void fail(const Status& reason);
   // Ends everything: nothing is under way when it returns. Nobody polls or posts any more.

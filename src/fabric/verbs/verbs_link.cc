@@ -212,16 +212,14 @@ void VerbsLink::refine(Capabilities& capabilities) const {
 
 void VerbsLink::cut() {
   for (const auto& lane : lanes_) lane->shut();
-  // Moments. An adapter that takes longer is waited for by whoever polls.
+  // A queue pair in error takes nothing more. An adapter in software may be in the middle of a
+  // packet then; when the receives come back, or in this time, it has finished that.
   const core::Deadline deadline = core::Deadline::after(kFlush);
-  const bool flushed = std::all_of(lanes_.begin(), lanes_.end(),
-                                   [&](const auto& lane) { return lane->flushed(deadline); });
-  if (flushed) granted_.settle_all();
+  for (const auto& lane : lanes_) lane->wait_for_flush(deadline);
+  granted_.settle_all();
 }
 
 void VerbsLink::lane_flushed() {
-  // An adapter may finish a packet when its queue pair is in error already; when the receives have
-  // come back, it has.
   if (flushed_.fetch_add(1) + 1 < lanes_.size()) return;
   granted_.settle_all();
   if (observer_ != nullptr) observer_->on_revoked();
