@@ -150,7 +150,7 @@ TEST_F(VerbsLoweringTest, RelaxedMemoryAndAnAdapterWithoutAtomicsDoNotConnect) {
   host_a_ = std::make_unique<Host>(*rnic_);
   host_b_ = std::make_unique<Host>(*rnic_b_);
   auto accepted = std::async(std::launch::async, [&] {
-    return host_b_->fabric->attach(attach_request(false, *host_b_->fabric, 1)).status();
+    return host_b_->fabric->attach(attach_request(false, *host_b_->fabric, 1));
   });
   const Status connected =
       host_a_->fabric->attach(attach_request(true, *host_b_->fabric, 1)).status();
