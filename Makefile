@@ -82,8 +82,9 @@ test-asan: $(VENV)/.tools ## Run the C++ tests under ASan and UBSan
 	@tools/run_cpp_tests.sh asan
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
 
+# All suites, or those of TSAN_SUITES.
 test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
-	@tools/run_cpp_tests.sh tsan
+	@tools/run_cpp_tests.sh tsan $(TSAN_SUITES)
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
 # auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, large, siw.
@@ -104,6 +105,7 @@ nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, 
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
 	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
 		--gtest_brief=1 --gtest_filter='*Adversary*'
+	$(MAKE) test-tsan
 	$(MAKE) verbs-test VERBS_LANES="large siw"
 	$(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) soak SOAK_TRANSFERS=10000000
