@@ -366,8 +366,8 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     unpaid_ -= owed_;
-    post_receives_locked();  // before the peer may use them: another thread's look is still on its
-                             // way
+    // Before the peer may use them: another thread's look may not have come to it.
+    post_receives_locked();
   }
   if (sender_->control(MessageType::kCredit, std::exchange(owed_, 0))) return;
   const std::lock_guard<std::mutex> lock(mutex_);
