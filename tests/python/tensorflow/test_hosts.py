@@ -40,7 +40,9 @@ def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host
             eventually(lambda task=task: balanced(task.stats()))
             stats = task.stats()
             assert stats["grpc_recv_tensor_calls"] == 0
-            assert stats["offers_read"] >= 50
+            # Shapes are static: the first step makes slots, every later tensor lands in one.
+            assert stats["landed"] >= 45
+            assert stats["landed"] + stats["offers_read"] >= 50
             assert stats["read_allocations"] == stats["offers_read"]
             (link,) = stats["links"]
             assert (link["transport"], link["fabric"]) == ("farwrite", "tcp")
@@ -76,7 +78,7 @@ def test_each_pair_takes_its_own_way_and_a_client_named_localhost_is_reached(
             assert fabrics["worker0"][there.address] == "shm"
             assert fabrics["worker0"][here.address] == "tcp"
             assert fabrics["client"][there.address] == "tcp"
-            assert result["plugin"]["offers_read"] >= 3
+            assert result["plugin"]["landed"] + result["plugin"]["offers_read"] >= 3
     assert values[FARWRITE] == values[STOCK]
 
 
