@@ -168,7 +168,9 @@ void ChannelState::say_fin_if_due() {
 void ChannelState::finish_if_due() {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    const bool parted = fin_sent_ && fin_received_;
+    // A peer that maps our memory and never hears FIN would wait for it until we end. A FIN that
+    // the socket has not taken yet goes first; tick() asks again.
+    const bool parted = fin_sent_ && fin_received_ && control_->all_sent();
     if (finished_ || !closed_ || (!parted && !peer_gone_.load())) return;
   }
   finish();
@@ -280,6 +282,7 @@ void ChannelState::heard() {
 void ChannelState::tick() {
   tick_quarantine();
   expire_parked_lookups();
+  finish_if_due();
   if (is_over(peer_state_.load())) return;
   send(FrameType::kPing);
   const std::chrono::nanoseconds quiet(core::now_ns() - last_heard_ns_.load());

@@ -48,6 +48,11 @@ void ControlConnection::send(FrameType type, ByteView body) {
   if (!outgoing_.empty()) (void)loop_.modify_fd(stream_->fd(), EPOLLIN | EPOLLOUT);
 }
 
+bool ControlConnection::all_sent() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return outgoing_.empty() || ended_ || stream_ == nullptr;
+}
+
 void ControlConnection::close() {
   int fd = -1;
   {

@@ -33,6 +33,8 @@ class ControlConnection {
   // Queues what the socket does not take at once; never blocks. After the end it does nothing: the
   // end has been, or will be, reported by on_end.
   void send(FrameType type, ByteView body);
+  // Whether the socket has taken everything, or never will.
+  bool all_sent();
   // After this no callback is running (unless this is one) and none will. Idempotent.
   void close();
 

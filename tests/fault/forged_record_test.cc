@@ -11,14 +11,12 @@
 #include "device/handshake.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
-#include "fault/fixture.h"
+#include "fault/lending.h"
 #include "fault/role.h"
 #include "plain_sockets.h"
 
 namespace farwrite::fault {
 namespace {
-
-constexpr std::size_t kBytes = 4096;
 
 struct NoObserver final : fabric::LinkObserver {
   void on_peer_dead(const Status&) override {}
@@ -32,7 +30,7 @@ int forger(const Arguments& arguments) {
   auto loop = *core::EventLoop::start("hostile");
   auto fabric = *fabric::shm::ShmFabric::create(*loop);
   memory::SegmentOptions page;
-  page.bytes = kBytes;
+  page.bytes = kLentBytes;
   page.huge_pages = memory::HugePages::kOff;
   const auto segment = memory::Segment::create(page).value();
   device::LocalIdentity self;
@@ -54,7 +52,7 @@ int forger(const Arguments& arguments) {
   device::LendRecord lend;
   lend.lease = 1;
   lend.key = fabric->register_segment(segment).value();
-  lend.length = kBytes;
+  lend.length = kLentBytes;
   device::ReturnRecord returns;
   returns.leases = {0, 1, 2, 3, 77, ~std::uint64_t{0}};
   if (what == "no such segment") lend.key += std::uint64_t{1} << 40;
@@ -87,30 +85,7 @@ int forger(const Arguments& arguments) {
 }
 const RoleRegistration kForger("forger", forger);
 
-class Forger : public FaultTest {
- protected:
-  std::string endpoint() const { return device_.endpoint().to_string(); }
-  Channel accept() { return device_.accept(kPatience).value(); }
-  void TearDown() override {
-    region_ = MemoryRegion();
-    EXPECT_TRUE(device_.close(kPatience).ok());
-    device_ = Device();
-    FaultTest::TearDown();
-  }
-  // Lends the region's bytes `count` times.
-  void lend(Channel& channel, int count) {
-    region_ = device_.allocate(kBytes).value();
-    std::memset(region_.data(), 'b', kBytes);
-    for (int i = 0; i < count; ++i) {
-      const Completion lent = channel.lend({}, {region_.data(), kBytes}, [this] { ++returned_; });
-      ASSERT_TRUE(lent.wait(kPatience).ok()) << lent.wait().to_string();
-    }
-  }
-
-  Device device_ = open_device();
-  MemoryRegion region_;
-  std::atomic<int> returned_{0};
-};
+class Forger : public Lending {};
 
 TEST_F(Forger, OfAPlaceIsAnErrorForWhoLooksAndNothingElse) {
   for (const char* what : {"no such segment", "past the end", "overflow"}) {
@@ -159,7 +134,7 @@ TEST_F(Forger, GainsNothingByMadeUpAndDoubledRecords) {
   for (int i = 0; i < 2; ++i) {
     auto notification = channel.wait_notification(kPatience);
     ASSERT_TRUE(notification.ok());
-    EXPECT_TRUE(channel.alias(notification->lent, 0, kBytes).ok());
+    EXPECT_TRUE(channel.alias(notification->lent, 0, kLentBytes).ok());
   }
   EXPECT_TRUE(eventually([&] { return channel.stats().leases_held == 0; }));
 }
@@ -168,9 +143,9 @@ TEST_F(Forger, ThatSpeaksWireVersion1IsLentNothing) {
   ChildProcess child("forger", {endpoint(), "version 1"});
   Channel channel = accept();
   child.wait_for("sent");
-  region_ = device_.allocate(kBytes).value();
+  region_ = device_.allocate(kLentBytes).value();
   const Status refused =
-      channel.lend({}, {region_.data(), kBytes}, [this] { ++returned_; }).wait(kPatience);
+      channel.lend({}, {region_.data(), kLentBytes}, [this] { ++returned_; }).wait(kPatience);
   expect_error(refused, StatusCode::kUnsupported, {"wire version 1"});
   EXPECT_TRUE(channel.notify(1).wait(kPatience).ok());
   EXPECT_EQ(returned_, 0);

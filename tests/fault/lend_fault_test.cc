@@ -7,14 +7,13 @@
 
 #include "farwrite/c_api.h"
 #include "fault/child_process.h"
-#include "fault/fixture.h"
+#include "fault/lending.h"
 #include "fault/role.h"
 
 namespace farwrite::fault {
 namespace {
 
 constexpr std::uint64_t kPatienceNs = std::chrono::nanoseconds(kPatience).count();
-constexpr std::size_t kBytes = 4096;
 
 // Takes as many lends as the second argument says and holds them, until "drop".
 int borrower(const Arguments& arguments) {
@@ -41,10 +40,10 @@ const RoleRegistration kBorrower("borrower", borrower);
 // Lends three pages of its own.
 int lender(const Arguments& arguments) {
   Connected peer = connect_to(arguments.at(0));
-  auto region = peer.device.allocate(kBytes).value();
-  std::memset(region.data(), 'l', kBytes);
+  auto region = peer.device.allocate(kLentBytes).value();
+  std::memset(region.data(), 'l', kLentBytes);
   for (int i = 0; i < 3; ++i) {
-    FARWRITE_REQUIRE_OK(peer.channel.lend({}, {region.data(), kBytes}, [] {}).wait(kPatience));
+    FARWRITE_REQUIRE_OK(peer.channel.lend({}, {region.data(), kLentBytes}, [] {}).wait(kPatience));
   }
   say("lent");
   hear_the_end();
@@ -52,30 +51,7 @@ int lender(const Arguments& arguments) {
 }
 const RoleRegistration kLender("lender", lender);
 
-class Lent : public FaultTest {
- protected:
-  std::string endpoint() const { return device_.endpoint().to_string(); }
-  Channel accept() { return device_.accept(kPatience).value(); }
-  void TearDown() override {
-    region_ = MemoryRegion();
-    EXPECT_TRUE(device_.close(kPatience).ok());
-    device_ = Device();
-    FaultTest::TearDown();
-  }
-  // Lends the region's bytes `count` times.
-  void lend(Channel& channel, int count) {
-    region_ = device_.allocate(kBytes).value();
-    std::memset(region_.data(), 'b', kBytes);
-    for (int i = 0; i < count; ++i) {
-      const Completion lent = channel.lend({}, {region_.data(), kBytes}, [this] { ++returned_; });
-      ASSERT_TRUE(lent.wait(kPatience).ok()) << lent.wait().to_string();
-    }
-  }
-
-  Device device_ = open_device();
-  MemoryRegion region_;
-  std::atomic<int> returned_{0};
-};
+class Lent : public Lending {};
 
 TEST_F(Lent, ComesBackOnceWhenTheBorrowerIsKilled) {
   ChildProcess child("borrower", {endpoint(), "2"});
@@ -97,7 +73,7 @@ TEST_F(Lent, ComesBackOnceWhenTheBorrowerIsKilled) {
   EXPECT_FALSE(good);
   expect_dead(channel);
   Status after =
-      channel.lend({}, {region_.data(), kBytes}, [this] { ++returned_; }).wait(kPatience);
+      channel.lend({}, {region_.data(), kLentBytes}, [this] { ++returned_; }).wait(kPatience);
   EXPECT_EQ(after.code(), StatusCode::kPeerDead);
   EXPECT_TRUE(channel.close(kPatience).ok());
   EXPECT_EQ(returned_, 3);
@@ -129,15 +105,15 @@ TEST_F(Lent, ByAPeerThatIsKilledCanBeTakenAndSeenAfterwards) {
   Channel channel = accept();
   child.wait_for("lent");
   auto first = channel.wait_notification(kPatience).value();
-  Alias seen = channel.alias(first.lent, 0, kBytes).value();
+  Alias seen = channel.alias(first.lent, 0, kLentBytes).value();
   child.kill();
   expect_dead(channel);
   auto late = channel.wait_notification(kPatience);
   ASSERT_TRUE(late.ok()) << late.status().to_string();
-  auto alias = channel.alias(late->lent, 0, kBytes);
+  auto alias = channel.alias(late->lent, 0, kLentBytes);
   ASSERT_TRUE(alias.ok()) << alias.status().to_string();
-  EXPECT_EQ(std::count(alias->data(), alias->data() + kBytes, std::byte{'l'}), kBytes);
-  EXPECT_EQ(std::count(seen.data(), seen.data() + kBytes, std::byte{'l'}), kBytes);
+  EXPECT_EQ(std::count(alias->data(), alias->data() + kLentBytes, std::byte{'l'}), kLentBytes);
+  EXPECT_EQ(std::count(seen.data(), seen.data() + kLentBytes, std::byte{'l'}), kLentBytes);
   EXPECT_TRUE(channel.close(kPatience).ok());
   EXPECT_EQ(seen.data()[0], std::byte{'l'});
 }
@@ -166,10 +142,10 @@ TEST_F(Lent, TheCAbiHearsOfADeathOnce) {
                 },
                 &seen),
             nullptr);
-  void* const memory = fw_device_allocate(device, kBytes);
-  std::memset(memory, 'b', kBytes);
+  void* const memory = fw_device_allocate(device, kLentBytes);
+  std::memset(memory, 'b', kLentBytes);
   ASSERT_EQ(fw_channel_lend(
-                channel, "m", 1, memory, kBytes,
+                channel, "m", 1, memory, kLentBytes,
                 [](void* context) { ++static_cast<Seen*>(context)->returned; }, &seen, 0, 0),
             nullptr);
   child.wait_for("holding");

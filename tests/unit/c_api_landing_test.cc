@@ -149,6 +149,43 @@ TEST_P(CAbiLanding, WhatIsLentIsReadAndComesBack) {
   fw_device_deallocate(near_.device, source);
 }
 
+#ifdef FARWRITE_HAVE_VERBS
+class CAbiLandingHeldUp : public CAbiLanding {
+ protected:
+  void SetUp() override {
+    open_over(rnic_, near_);
+    open_over(rnic_, far_);
+    connect();
+  }
+};
+
+// The channel's end ends every wait at once, but an adapter that stands still may yet read.
+TEST_P(CAbiLandingHeldUp, AWriteIsReportedOnlyWhenItsSourceIsNotReadAnyMore) {
+  fw_region* region = nullptr;
+  fw_target* target = nullptr;
+  make(100'000, &region, &target);
+  ASSERT_NE(target, nullptr);
+  const std::string body(100'000, 'b');
+  Outcome written;
+  rnic_.pause();
+  EXPECT_EQ(code(fw_target_write(target, nullptr, 0, body.data(), body.size(), 1, 0, Outcome::take,
+                                 &written)),
+            "kOk");
+  std::thread closer([&] { EXPECT_NE(code(fw_channel_close(near_.channel, 100'000'000)), ""); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(written.done, 0);
+  rnic_.resume();
+  closer.join();
+  near_.channel = nullptr;
+  EXPECT_TRUE(eventually([&] { return written.done == 1; }));
+  fw_target_release(target);
+  fw_region_release(region);
+}
+
+INSTANTIATE_TEST_SUITE_P(Verbs, CAbiLandingHeldUp, testing::Values("verbs"),
+                         [](const auto& param) { return std::string(param.param); });
+#endif
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, CAbiLanding, testing::Values("shm", "tcp"),
                          [](const auto& param) { return std::string(param.param); });
 #ifdef FARWRITE_HAVE_VERBS

@@ -96,13 +96,16 @@ TEST_F(Connection, QueuesWhatThePeerDoesNotTakeYet) {
   ASSERT_TRUE(connection_->start().ok());
   constexpr int kFrames = 60;  // more than the socket's buffer holds, less than is too much
   const std::string body(kMaxFrameBytes, 'q');
+  EXPECT_TRUE(connection_->all_sent());
   for (int i = 0; i < kFrames; ++i)
     connection_->send(FrameType::kReply, {body.data(), body.size()});
+  EXPECT_FALSE(connection_->all_sent());
   for (int i = 0; i < kFrames; ++i) {
     const auto frame = receive_frame(peer_.get(), later(), "test");
     ASSERT_TRUE(frame.ok()) << frame.status().to_string();
     ASSERT_EQ(frame.value().body.size(), body.size());
   }
+  EXPECT_TRUE(eventually([&] { return connection_->all_sent(); }));
   EXPECT_EQ(ends(), 0u);
 }
 
