@@ -3,8 +3,10 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "verbs_double/connection_manager.h"
@@ -13,6 +15,9 @@
 
 namespace farwrite::verbs_double {
 namespace {
+
+// Whoever has not acknowledged by then never will.
+constexpr std::chrono::milliseconds kPatience(500);
 
 ibv_gid gid_of(const sockaddr_storage& address) {
   ibv_gid gid{};
@@ -191,8 +196,16 @@ const void* Adapter::subject_of(const ibv_async_event& event) {
 void Adapter::forget_events(const ibv_context* context, const void* about) {
   device_of(context)->events.remove_if(
       [&](const ibv_async_event& event) { return subject_of(event) == about; });
-  const std::lock_guard lock(objects);
-  if (!async_taken.contains(about)) return;
+  // As libibverbs does, it waits: another thread may be about to acknowledge one.
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto awaited = [&] {
+    const std::lock_guard lock(objects);
+    return async_taken.contains(about);
+  };
+  while (awaited() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!awaited()) return;
   complain("destroyed before all its asynchronous events are acknowledged, which waits for ever");
 }
 
