@@ -35,8 +35,16 @@ class SendKernel final : public tf::OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("recv_device", &target));
     OP_REQUIRES_OK(context, context->GetAttr("tensor_name", &tensor));
     const std::optional<EdgeNote> note = decode_note(bytes);
-    if (note) Edges::of_process().declare(source, target, tensor)->describe(*note);
+    if (!note) return;
+    const std::shared_ptr<Edge> edge = Edges::of_process().declare(source, target, tensor);
+    edge->describe(*note);
+    small_ = (edge->sizing() == Sizing::kStatic || edge->sizing() == Sizing::kBounded) &&
+             edge->max_bytes() <= ArenaAllocator::kThreshold;
   }
+
+  // The executor gives a thread to each expensive kernel that is ready. To push what rides inside
+  // its notification takes less time than waking one.
+  bool IsExpensive() override { return !small_; }
 
   void Compute(tf::OpKernelContext* context) override { own_->Compute(context); }
 
@@ -46,6 +54,7 @@ class SendKernel final : public tf::OpKernel {
 
  private:
   const std::unique_ptr<tf::OpKernel> own_;
+  bool small_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_CPU).Priority(kPriority), SendKernel);

@@ -11,20 +11,29 @@ WorkQueue::WorkQueue(int threads) {
 }
 
 void WorkQueue::submit(std::function<void()> work) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    queue_.push_back(std::move(work));
-  }
-  ready_.notify_one();
+  std::unique_lock<std::mutex> lock(mutex_);
+  queue_.push_back(std::move(work));
+  wake_another(lock);
+}
+
+void WorkQueue::wake_another(std::unique_lock<std::mutex>& lock) {
+  const bool wake = !queue_.empty() && sleeping_ > 0 && !std::exchange(waking_, true);
+  lock.unlock();
+  if (wake) ready_.notify_one();
 }
 
 void WorkQueue::serve() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    ready_.wait(lock, [this] { return !queue_.empty(); });
+    while (queue_.empty()) {
+      ++sleeping_;
+      ready_.wait(lock);
+      --sleeping_;
+      waking_ = false;
+    }
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
-    lock.unlock();
+    wake_another(lock);  // this one may take long
     work();
     work = nullptr;  // what it holds goes without the lock
     lock.lock();

@@ -27,9 +27,14 @@ class WorkQueue {
  private:
   void serve();
   void serve_later();
+  // Unlocks. Tensors arrive in bursts, each of them little work: as long as one thread is on its
+  // way, it is not worth a system call to send for a second.
+  void wake_another(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   std::condition_variable ready_;
+  int sleeping_ = 0;
+  bool waking_ = false;  // a sleeper has been called and is not there yet
   std::deque<std::function<void()>> queue_;
 
   std::mutex later_mutex_;

@@ -62,9 +62,8 @@ TEST_F(VerbsRevocationTest, BehindItNoByteLandsWhateverTheWireDoes) {
     }
     expect_ok(a_.flush());
     expect_ok(a_.notify(100));
-    ASSERT_TRUE(until([&] {
-      return !b_.recorder.taken.empty() && b_.recorder.taken.back().tag == 100;
-    }));
+    ASSERT_TRUE(
+        until([&] { return !b_.recorder.taken.empty() && b_.recorder.taken.back().tag == 100; }));
     EXPECT_TRUE(untouched(b_, std::byte{0xee}));
     EXPECT_EQ(b_.recorder.errors + a_.recorder.errors, 0);
     close();
