@@ -3,8 +3,8 @@
     python tools/leftovers.py record FILE    before the run
     python tools/leftovers.py compare FILE   after it: prints what is new, exits 1 if anything is
 
-Looked at: processes that run in or from this checkout, deleted memory files they hold, /dev/shm,
-Farwrite's files in the temporary and runtime folders, and Farwrite's unix sockets.
+Looked at: processes that run in or from this checkout, /dev/shm, Farwrite's files in the temporary
+and runtime folders, and Farwrite's unix sockets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def ancestors() -> set[int]:
 
 
 def processes() -> Iterator[str]:
-    """Yield the processes of this checkout, each with the sockets and memory files it holds."""
+    """Yield the processes of this checkout."""
     mine = ancestors()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) in mine:
@@ -43,11 +43,9 @@ def processes() -> Iterator[str]:
             places = [*words, os.readlink(entry / "cwd"), os.readlink(entry / "exe")]
             if not any(place == ROOT or place.startswith(ROOT + "/") for place in places):
                 continue
-            held = [os.readlink(fd) for fd in (entry / "fd").iterdir()]
         except OSError:
             continue  # gone meanwhile, or another user's
-        kinds = [name for name in ("socket:", "/memfd:") if any(h.startswith(name) for h in held)]
-        yield f"process {entry.name}: {' '.join(words).strip()} (holds {kinds})"
+        yield f"process {entry.name}: {' '.join(words).strip()}"
 
 
 def files() -> Iterator[str]:

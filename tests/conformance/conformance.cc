@@ -73,6 +73,7 @@ DeviceOptions Conformance::options() {
   result.simulated_network = &network_;
   result.huge_pages = HugePages::kOff;
   result.segment_bytes = std::uint64_t{2} << 20;
+  result.handshake_timeout = kHang;
   for (std::uint64_t* limit : {&result.send_limit, &result.send_limit_per_peer,
                                &result.receive_limit, &result.receive_limit_per_peer}) {
     *limit = std::uint64_t{64} << 20;

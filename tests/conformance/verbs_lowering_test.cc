@@ -62,6 +62,7 @@ class VerbsLowerings : public testing::TestWithParam<NotificationLowering> {
     options.huge_pages = HugePages::kOff;
     options.segment_bytes = options.receive_segment_bytes = std::uint64_t{1} << 20;
     options.lanes = 2;
+    options.handshake_timeout = kHang;
     options.verbs.use_immediate = GetParam() == NotificationLowering::kImmediate;
     options.verbs.assume_data_in_order = GetParam() == NotificationLowering::kTailFlag;
     const char* const adapter = std::getenv("FARWRITE_TEST_VERBS");

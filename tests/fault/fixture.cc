@@ -116,7 +116,7 @@ void PingPong::expect_undisturbed() {
   const std::uint64_t before = rounds_.load();
   EXPECT_TRUE(eventually([&] { return failed_.load() || rounds_.load() >= before + 100; }));
   EXPECT_FALSE(failed_.load()) << "a round failed";
-  EXPECT_EQ(channel_.peer_state(), PeerState::kAlive);
+  EXPECT_TRUE(eventually([&] { return channel_.peer_state() == PeerState::kAlive; }));
 }
 
 void PingPong::run() {

@@ -130,7 +130,7 @@ TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
         << "the call number " << i << " of all_calls() in a forked child (1000 and more: a signal)";
   }
   EXPECT_EQ(owner.wait_for("destructors"), "0");
-  EXPECT_EQ(channel.peer_state(), PeerState::kAlive);
+  EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kAlive; }));
   auto notification = channel.wait_notification(kPatience);
   ASSERT_TRUE(notification.ok()) << notification.status().to_string();
   EXPECT_EQ(notification->tag, 77u);

@@ -60,7 +60,7 @@ TEST_F(KilledPeer, EndsTheWaitForANotification) {
 }
 
 TEST_F(KilledPeer, LeavesWhatHadArrivedToBeTaken) {
-  ChildProcess child("echo", {endpoint()});
+  ChildProcess child("echo", {endpoint(), "aloud"});
   Channel channel = accept();
   ASSERT_TRUE(channel.notify(7).wait(kPatience).ok());
   ASSERT_TRUE(channel.notify(8).wait(kPatience).ok());
@@ -68,7 +68,7 @@ TEST_F(KilledPeer, LeavesWhatHadArrivedToBeTaken) {
   ASSERT_EQ(channel.wait_notification(kPatience).value().tag, 7u);
   ASSERT_EQ(channel.wait_notification(kPatience).value().tag, 8u);
   ASSERT_TRUE(channel.notify(9).wait(kPatience).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  child.wait_for("sent 9");
   child.kill();
   expect_dead(channel);
   auto last = channel.wait_notification(kPatience);

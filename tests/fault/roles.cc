@@ -37,14 +37,16 @@ int idle_parent(const Arguments& arguments) {
 }
 const RoleRegistration kIdleParent("idle parent", idle_parent);
 
-// Sends every notification back.
+// Sends every notification back. With a second argument it says so each time.
 int echo(const Arguments& arguments) {
   Connected peer = connect_to(arguments.at(0));
+  const bool aloud = arguments.size() > 1;
   say("connected");
   while (true) {
     auto notification = peer.channel.wait_notification(kPatience);
     if (!notification.ok()) return 0;
     if (!peer.channel.notify(notification->tag).wait(kPatience).ok()) return 0;
+    if (aloud) say("sent " + std::to_string(notification->tag));
   }
 }
 const RoleRegistration kEcho("echo", echo);

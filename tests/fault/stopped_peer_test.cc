@@ -49,10 +49,10 @@ TEST_F(StoppedPeer, IsSilentAndThenAliveAgain) {
   ChildProcess child("echo", {endpoint()});
   Channel channel = accept();
   child.wait_for("connected");
-  EXPECT_EQ(channel.peer_state(), PeerState::kAlive);
+  EXPECT_TRUE(becomes(channel, PeerState::kAlive));
   child.stop();
   EXPECT_TRUE(becomes(channel, PeerState::kSilent));
-  EXPECT_EQ(channel.stats().silences, 1u);
+  EXPECT_GE(channel.stats().silences, 1u);
   EXPECT_TRUE(channel.notify(5).wait(kPatience).ok()) << "silence must not fail a notification";
   expect_error(channel.wait_notification(std::chrono::milliseconds(50)).status(),
                StatusCode::kDeadlineExceeded, {});

@@ -28,10 +28,11 @@ multiprocessing.resource_tracker.ensure_running()
 
 
 def _children() -> set[str]:
-    with contextlib.suppress(FileNotFoundError):
-        tasks = Path("/proc/self/task").glob("*/children")
-        return {pid for task in tasks for pid in task.read_text().split()}
-    return set()
+    found: set[str] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError):  # that thread has ended
+            found.update(task.read_text().split())
+    return found
 
 
 def _descriptors() -> set[tuple[str, str]]:

@@ -95,8 +95,8 @@ def test_ctrl_c_ends_a_wait(wait: str) -> None:
         thread.start()
         near = device.connect(other.endpoint)
         thread.join()
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             {WAITS[wait]}
         except KeyboardInterrupt:
             print("interrupted", flush=True)

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOAK = Path(__file__).parents[1] / "soak" / "soak.py"
 
 
+@pytest.mark.timeout(330)
 def test_a_ring_of_processes_loses_nothing_and_grows_nowhere(tmp_path: Path) -> None:
     report = tmp_path / "soak.json"
     command = [sys.executable, str(SOAK), "--transfers", "24000", "--quiet", "--json", str(report)]

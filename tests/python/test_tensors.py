@@ -279,8 +279,8 @@ def test_reset_drops_what_came_before(pair: Pair) -> None:
 
 def test_ctrl_c_ends_receiving(pair: Pair) -> None:
     _, receiver = _edge(pair, "interrupted")
-    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
         receiver.receive()
     with pytest.raises(fw.DeadlineExceeded):
         receiver.receive(0.05)

@@ -153,7 +153,7 @@ def worker(index: int, count: int, orders: Connection) -> None:
         while (done := _count_of(conversations)) < total:
             if any(conversation.failure is not None for conversation in conversations):
                 break
-            if warm is None and done > total // 5:
+            if warm is None and min(one.received for one in conversations) > count // 5:
                 warm = held(devices)
             orders.send(("received", done))
             time.sleep(0.5)

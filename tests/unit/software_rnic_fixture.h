@@ -25,7 +25,7 @@ namespace farwrite::verbs_double {
 
 inline constexpr unsigned kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-inline constexpr int kPatienceMs = 5000;
+inline constexpr int kPatienceMs = 30'000;
 
 inline sockaddr_in address_of(const std::string& host, std::uint16_t port = 0) {
   sockaddr_in address{};

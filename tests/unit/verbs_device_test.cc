@@ -40,7 +40,12 @@ class VerbsDeviceTest : public testing::Test {
     from_ = Device::open(from).value();
     to_ = Device::open(to).value();
     auto accepted = std::async(std::launch::async, [&] { return to_.accept(kPatience); });
-    near_ = from_.connect(to_.endpoint(), kPatience).value();
+    auto near = from_.connect(to_.endpoint(), kPatience);
+    // A machine that stood still in a short handshake proves nothing.
+    for (int again = 0; again < 2 && !near.ok(); ++again) {
+      near = from_.connect(to_.endpoint(), kPatience);
+    }
+    near_ = near.value();
     far_ = accepted.get().value();
     return near_;
   }

@@ -17,7 +17,7 @@ namespace farwrite::verbs_double {
 namespace {
 
 // Whoever has not acknowledged by then never will.
-constexpr std::chrono::milliseconds kPatience(500);
+constexpr std::chrono::seconds kPatience(20);
 
 ibv_gid gid_of(const sockaddr_storage& address) {
   ibv_gid gid{};

@@ -32,8 +32,9 @@ class EventQueue {
     ::eventfd_write(fd_, 1);
   }
 
-  // 0, or errno.
-  int take(T* event) {
+  // 0, or errno. Runs `taken` on the event before remove_if() can miss it.
+  template <class Taken>
+  int take(T* event, Taken taken) {
     for (;;) {
       eventfd_t one = 0;
       if (::eventfd_read(fd_, &one) != 0) return errno;
@@ -41,8 +42,12 @@ class EventQueue {
       if (events_.empty()) continue;  // what the count stood for has been removed
       *event = std::move(events_.front());
       events_.pop_front();
+      taken(*event);
       return 0;
     }
+  }
+  int take(T* event) {
+    return take(event, [](const T&) {});
   }
 
   // Takes out all that fit, oldest first.

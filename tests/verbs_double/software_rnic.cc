@@ -241,10 +241,10 @@ int SoftwareRnic::query_gid(ibv_context* context, std::uint32_t port, std::uint3
 }
 
 int SoftwareRnic::get_async_event(ibv_context* context, ibv_async_event* event) {
-  if (const int error = adapter_.device_of(context)->events.take(event); error != 0) return error;
-  const std::lock_guard lock(adapter_.objects);
-  adapter_.async_taken.insert(Adapter::subject_of(*event));
-  return 0;
+  return adapter_.device_of(context)->events.take(event, [&](const ibv_async_event& one) {
+    const std::lock_guard lock(adapter_.objects);
+    adapter_.async_taken.insert(Adapter::subject_of(one));
+  });
 }
 
 void SoftwareRnic::ack_async_event(ibv_async_event* event) {

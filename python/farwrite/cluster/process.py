@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from farwrite.cluster.child import Failure
-from farwrite.errors import PeerDead
+from farwrite.errors import PeerDead, ResourceExhausted
 
 START_SECONDS = 120.0
 """Importing TensorFlow from a cold disk takes its time."""
@@ -26,6 +28,8 @@ QUIET = {
     "no_grpc_proxy": "127.0.0.1,localhost",
 }
 """Added to every child's environment."""
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+PORTS_TRIED = 500
 
 
 class Task:
@@ -111,13 +115,25 @@ class Task:
             self._process.wait()
 
 
+def free_ports(count: int) -> list[int]:
+    """Find `count` ports of this machine that are free now.
+
+    They are below those that the kernel hands out: a task's device takes two of these before the
+    task's server listens, and now and then one of them would be the server's.
+    """
+    lowest = int(PORT_RANGE.read_text(encoding="ascii").split()[0])
+    found: list[int] = []
+    for port in random.sample(range(max(lowest // 2, 1024), lowest), k=PORTS_TRIED):
+        with contextlib.suppress(OSError), socket.create_server(("", port)):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ResourceExhausted(
+        f"find free ports: {count} are wanted, {len(found)} below {lowest} are free; end what"
+        " listens on the others"
+    )
+
+
 def free_addresses(count: int) -> list[str]:
-    """Find `count` ports of this machine that are free now, as "127.0.0.1:port"."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Find `count` such ports, as "127.0.0.1:port"."""
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]

@@ -466,6 +466,10 @@ void VerbsLane::fail(const Status& reason) {
 void VerbsLane::close(const Status& reason) {
   if (id_ == nullptr) return;
   shut();
+  {
+    // Whoever gives receives back, on a look for another lane, has done so; nobody begins again.
+    const std::lock_guard<std::mutex> lock(mutex_);
+  }
   if (sender_ != nullptr) sender_->end(reason);
   if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);
   if (queue_place_.client != 0) {

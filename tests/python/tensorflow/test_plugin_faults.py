@@ -38,6 +38,7 @@ def assert_recovered(made: Cluster, result: dict[str, Any], restarts: int) -> No
         assert task.stats()["received"] > 0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_killed_tasks_fail_the_step_and_restarted_ones_join(tmp_path: Path, fabric: str) -> None:
     victims = ("ps", "worker", "worker", "ps", "ps")
@@ -128,7 +129,8 @@ def storm(made: Cluster, warm: int, rounds: int) -> None:
         # Aborted kernels may still be at it, and the client gives its handles back by and by.
         most = before[name]["arena"]["used"] + (1 << 20)
         eventually(lambda task=task, most=most: task.stats()["arena"]["used"] <= most)
-        assert task.stats()["descriptors"] <= before[name]["descriptors"] + 2
+        most = before[name]["descriptors"] + 2
+        eventually(lambda task=task, most=most: task.stats()["descriptors"] <= most)
     go_on(client)
     wait_for(client, "")
     assert client.stdout is not None
@@ -174,6 +176,7 @@ def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Pat
             eventually(lambda task=task: balanced(task.stats()))
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.nightly)])
 def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path, fabric: str) -> None:
     with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:

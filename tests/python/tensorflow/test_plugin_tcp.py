@@ -16,6 +16,7 @@ from faults import balanced, eventually, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
 TCP = {"FARWRITE_FABRIC": "tcp"}
+READS = {**TCP, "FARWRITE_TF_LANDING": "off"}  # or the second step's tensor would land
 MEGABYTES = 256
 STEP_MILLISECONDS = 7000  # longer than a device's detection time: silence is not death
 
@@ -61,7 +62,7 @@ def stop_in_a_read(made: Cluster, client: subprocess.Popen[str]) -> None:
 
 
 def test_a_sender_killed_in_a_read_ends_the_step_and_nothing_else(tmp_path: Path) -> None:
-    with cluster(tmp_path, JOBS, FARWRITE, TCP) as made:
+    with cluster(tmp_path, JOBS, FARWRITE, READS) as made:
         receiver = made.tasks["worker0"]
         with large_steps(made) as client:
             stop_in_a_read(made, client)
@@ -79,7 +80,7 @@ def test_a_sender_killed_in_a_read_ends_the_step_and_nothing_else(tmp_path: Path
 
 def test_a_step_aborted_in_a_read_leaves_it_its_memory(tmp_path: Path) -> None:
     with (
-        cluster(tmp_path, JOBS, FARWRITE, TCP) as made,
+        cluster(tmp_path, JOBS, FARWRITE, READS) as made,
         large_steps(made) as client,
     ):
         sender, receiver = made.tasks["ps0"], made.tasks["worker0"]

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import random
 import subprocess
 import sys
+import time
 
 import tensorflow as tf
 
 STEPS = 10
 
 
-def free_port() -> int:
-    with socket.create_server(("localhost", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def client() -> None:
-    cluster = {job: [f"localhost:{free_port()}"] for job in ("ps", "worker")}
+    ports = random.sample(range(20_000, 30_000), 2)  # not of those that the kernel hands out
+    cluster = {
+        job: [f"localhost:{port}"] for job, port in zip(("ps", "worker"), ports, strict=True)
+    }
     environment = {**os.environ, "CLUSTER": json.dumps(cluster)}
     command = (sys.executable, __file__)
     servers = [subprocess.Popen((*command, job), env=environment) for job in cluster]
@@ -39,6 +38,7 @@ def client() -> None:
     for _ in range(STEPS):
         total = float(step())
     print("total", total)
+    time.sleep(1)  # a server that is killed leaves what it wrote last, a while ago
     for server in servers:
         server.kill()
         server.wait()
