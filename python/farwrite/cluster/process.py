@@ -118,19 +118,20 @@ class Task:
 def free_ports(count: int) -> list[int]:
     """Find `count` ports of this machine that are free now.
 
-    They are below those that the kernel hands out: a task's device takes two of these before the
-    task's server listens, and now and then one of them would be the server's.
+    Not of those that the kernel hands out, if there are others: a task's device takes two of these
+    before the task's server listens, and now and then one of them would be the server's.
     """
-    lowest = int(PORT_RANGE.read_text(encoding="ascii").split()[0])
+    lowest, highest = map(int, PORT_RANGE.read_text(encoding="ascii").split())
+    others = [*range(max(lowest // 2, 1024), lowest), *range(highest + 1, 65536)]
+    candidates = others if len(others) > count else range(1024, 65536)
     found: list[int] = []
-    for port in random.sample(range(max(lowest // 2, 1024), lowest), k=PORTS_TRIED):
+    for port in random.sample(candidates, k=min(PORTS_TRIED, len(candidates))):
         with contextlib.suppress(OSError), socket.create_server(("", port)):
             found.append(port)
         if len(found) == count:
             return found
     raise ResourceExhausted(
-        f"find free ports: {count} are wanted, {len(found)} below {lowest} are free; end what"
-        " listens on the others"
+        f"find free ports: {count} are wanted, {len(found)} are free; end what listens on the others"
     )
 
 
