@@ -131,7 +131,7 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise ResourceExhausted(
-        f"find free ports: {count} are wanted, {len(found)} are free; end what listens on the others"
+        f"find {count} free ports: there are {len(found)}; end what listens on the others"
     )
 
 
