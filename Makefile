@@ -129,7 +129,7 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: mypy)
 	@tools/check_types.sh $(VENV)
 	$(call say,lint: warnings of the TensorFlow plug-in)
-	@python tools/check_plugin_warnings.py --jobs $(JOBS)
+	@FARWRITE_CXXFLAGS="-Wall -Wextra -Werror" farwrite tensorflow build
 	$(call say,lint: clang-tidy)
 	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel
 
