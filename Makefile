@@ -87,7 +87,7 @@ test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
 	@tools/run_cpp_tests.sh tsan $(TSAN_SUITES)
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
-# auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, large, siw.
+# auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, bandwidth, large, siw.
 VERBS_ACCEL ?= auto
 VERBS_LANES ?= one_guest two_guests tensorflow
 
@@ -106,7 +106,7 @@ nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, 
 	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
 		--gtest_brief=1 --gtest_filter='*Adversary*'
 	$(MAKE) test-tsan
-	$(MAKE) verbs-test VERBS_LANES="large siw"
+	$(MAKE) verbs-test VERBS_LANES="bandwidth large siw"
 	$(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) soak SOAK_TRANSFERS=10000000
 

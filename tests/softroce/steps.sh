@@ -4,6 +4,7 @@
 #   serve NAME SECONDS COMMAND...      the same for a server, in one guest of a pair ...
 #   ask NAME SECONDS COMMAND...        ... and for its client, in the other: it starts once the
 #                                      server listens, on a TCP port or for RDMA connections
+#   both NAME SECONDS SCRIPT [WORD]    a Python program that serves in one guest, a, and asks in b
 #   end_lane                           the last line: exits 1 if a step failed
 #
 # A failed step does not end the lane. GoogleTest's results go to /out/results, and what became of
@@ -71,6 +72,15 @@ ask() {
     sleep 0.1
   done
   step "$@"
+}
+
+both() {
+  local program=(.venv/bin/python "tests/softroce/$3.py")
+  if [[ $GUEST_NAME == a ]]; then
+    serve "$1" "$2" "${program[@]}" serve "${@:4}" "$GUEST_IP"
+  else
+    ask "$1" "$2" "${program[@]}" ask "${@:4}" "$GUEST_IP" "$GUEST_PEER_IP"
+  fi
 }
 
 end_lane() { exit $((failed_steps > 0)); }

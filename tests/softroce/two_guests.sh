@@ -4,15 +4,6 @@ source tests/softroce/steps.sh
 
 export FARWRITE_LOG=error # peers are killed and stopped here
 
-both() { # NAME SECONDS SCRIPT [WORD]: a Python program that serves in one guest and asks in the other
-  local program=(.venv/bin/python "tests/softroce/$3.py")
-  if [[ $GUEST_NAME == a ]]; then
-    serve "$1" "$2" "${program[@]}" serve "${@:4}" "$GUEST_IP"
-  else
-    ask "$1" "$2" "${program[@]}" ask "${@:4}" "$GUEST_IP" "$GUEST_PEER_IP"
-  fi
-}
-
 if [[ $GUEST_NAME == a ]]; then
   serve rping 120 rping -s -a "$GUEST_IP" -C 20
 else
