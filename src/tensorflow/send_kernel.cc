@@ -26,9 +26,10 @@ class SendKernel final : public tf::OpKernel {
  public:
   explicit SendKernel(tf::OpKernelConstruction* context)
       : tf::OpKernel(context), own_(new tf::SendOp(context)) {
+    // An eager copy makes a kernel each time, which has no note.
+    if (!context->status().ok() || !context->HasAttr(kNote)) return;
     // A new graph, or a function that this process has a part of.
     if (ArenaAllocator::traced()) AllocationSites::of_process().trace_new_graph();
-    if (!context->status().ok() || !context->HasAttr(kNote)) return;
     std::string bytes, source, target, tensor;
     OP_REQUIRES_OK(context, context->GetAttr(kNote, &bytes));
     OP_REQUIRES_OK(context, context->GetAttr("send_device", &source));
