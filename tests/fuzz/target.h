@@ -65,19 +65,28 @@ class Script {
   ByteView left_;
 };
 
-// What every message with from_bytes() and to_bytes() promises.
+// What every message with from_bytes() and to_bytes() promises, whatever it leaves unread.
 template <typename Message>
-void expect_round_trip(ByteView bytes) {
+void expect_stable(ByteView bytes) {
   auto decoded = Message::from_bytes(bytes);
   if (!decoded.ok()) {
     require_refusal(decoded.status());
     return;
   }
-  const Bytes encoded = decoded->to_bytes();
-  require(encoded.size() <= bytes.size, "a message grows by no byte on its way through us");
-  auto again = Message::from_bytes(view_of(encoded));
+  const auto encoded = decoded->to_bytes();
+  auto again = Message::from_bytes({encoded.data(), encoded.size()});
   require(again.ok(), "what we encode can be decoded");
   require(again->to_bytes() == encoded, "decoding what we encoded changes nothing");
+}
+
+// And what those promise that say nothing of what they were not told.
+template <typename Message>
+void expect_round_trip(ByteView bytes) {
+  expect_stable<Message>(bytes);
+  auto decoded = Message::from_bytes(bytes);
+  if (!decoded.ok()) return;
+  require(decoded->to_bytes().size() <= bytes.size,
+          "a message grows by no byte on its way through us");
 }
 
 }  // namespace farwrite::fuzz

@@ -12,12 +12,11 @@ using fabric::tcp::JoinMessage;
 
 template <typename Message>
 void check(ByteView bytes) {
+  expect_stable<Message>(bytes);
   auto message = Message::from_bytes(bytes);
-  if (!message.ok()) return require_refusal(message.status());
+  if (!message.ok()) return;
   const auto encoded = message->to_bytes();
   auto again = Message::from_bytes({encoded.data(), encoded.size()});
-  require(again.ok(), "what we encode can be decoded");
-  require(again->to_bytes() == encoded, "decoding what we encoded changes nothing");
   require(again->lane == message->lane && again->proof == message->proof, "the fields survive");
 }
 
