@@ -122,9 +122,13 @@ void Edge::went(Way way, tf::DataType dtype, const tf::TensorShape& shape, std::
                << ". It is sent as one of unknown size; said once for each edge";
 }
 
-bool Edge::repeats(std::uint64_t bytes) const {
+bool Edge::has_bound() const {
   const Sizing sizing = sizing_.load(std::memory_order_relaxed);
-  if (sizing == Sizing::kStatic || sizing == Sizing::kBounded) return bytes <= max_bytes_.load();
+  return sizing == Sizing::kStatic || sizing == Sizing::kBounded;
+}
+
+bool Edge::repeats(std::uint64_t bytes) const {
+  if (has_bound()) return bytes <= max_bytes_.load();
   return last_bytes_.load(std::memory_order_relaxed) == bytes;
 }
 

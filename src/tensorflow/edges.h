@@ -75,7 +75,9 @@ class Edge {
   void add(const EdgeFacts& facts);
 
   Sizing sizing() const { return sizing_.load(); }
-  // The most bytes one tensor has, where sizing() is static or bounded.
+  // Whether a graph bounds its tensors: static, or bounded by the user.
+  bool has_bound() const;
+  // The most bytes one tensor has, where has_bound().
   std::uint64_t max_bytes() const { return max_bytes_.load(); }
   // From a graph. An edge that two graphs size differently takes the larger of what they say.
   void size_as(Sizing sizing, std::uint64_t max_bytes);

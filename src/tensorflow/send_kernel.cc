@@ -39,8 +39,7 @@ class SendKernel final : public tf::OpKernel {
     if (!note) return;
     const std::shared_ptr<Edge> edge = Edges::of_process().declare(source, target, tensor);
     edge->describe(*note);
-    small_ = (edge->sizing() == Sizing::kStatic || edge->sizing() == Sizing::kBounded) &&
-             edge->max_bytes() <= ArenaAllocator::kThreshold;
+    small_ = edge->has_bound() && edge->max_bytes() <= ArenaAllocator::kThreshold;
   }
 
   // The executor gives a thread to each expensive kernel that is ready. To push what rides inside
