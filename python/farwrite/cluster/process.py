@@ -30,6 +30,7 @@ QUIET = {
 """Added to every child's environment."""
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 PORTS_TRIED = 500
+"""At most, in one search."""
 
 
 class Task:
@@ -120,13 +121,18 @@ def free_ports(count: int) -> list[int]:
 
     Not of those that the kernel hands out, if there are others: a task's device takes two of these
     before the task's server listens, and now and then one of them would be the server's.
+
+    Raises
+    ------
+    ResourceExhausted
+        If there are not so many.
     """
     lowest, highest = map(int, PORT_RANGE.read_text(encoding="ascii").split())
     others = [*range(max(lowest // 2, 1024), lowest), *range(highest + 1, 65536)]
     candidates = others if len(others) > count else range(1024, 65536)
     found: list[int] = []
     for port in random.sample(candidates, k=min(PORTS_TRIED, len(candidates))):
-        with contextlib.suppress(OSError), socket.create_server(("", port)):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             found.append(port)
         if len(found) == count:
             return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -14,11 +16,18 @@ import tensorflow as tf
 STEPS = 10
 
 
+def free_port(taken: set[int]) -> int:
+    while True:
+        port = random.randrange(20_000, 30_000)  # not one of those that the kernel hands out
+        with contextlib.suppress(OSError), socket.create_server(("localhost", port)):
+            if port not in taken:
+                taken.add(port)
+                return port
+
+
 def client() -> None:
-    ports = random.sample(range(20_000, 30_000), 2)  # not of those that the kernel hands out
-    cluster = {
-        job: [f"localhost:{port}"] for job, port in zip(("ps", "worker"), ports, strict=True)
-    }
+    taken: set[int] = set()
+    cluster = {job: [f"localhost:{free_port(taken)}"] for job in ("ps", "worker")}
     environment = {**os.environ, "CLUSTER": json.dumps(cluster)}
     command = (sys.executable, __file__)
     servers = [subprocess.Popen((*command, job), env=environment) for job in cluster]
