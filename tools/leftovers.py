@@ -5,10 +5,15 @@
 
 Looked at: processes that run in or from this checkout, /dev/shm, Farwrite's files in the temporary
 and runtime folders, and Farwrite's unix sockets.
+
+The kernel does not record which process made a file in /dev/shm. A new one is blamed on the run if
+it belongs to this user and no process of another program has it open or mapped. So a file of a
+child that died is blamed, and one that another program works with is not.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -19,6 +24,7 @@ from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parent.parent)
 PATIENCE_SECONDS = 5.0
+SHARED_MEMORY = "/dev/shm/"
 
 
 def ancestors() -> set[int]:
@@ -32,6 +38,15 @@ def ancestors() -> set[int]:
     return found
 
 
+def command_here(process: Path) -> str | None:
+    """Return the command line of a process that runs in or from this checkout, else None."""
+    words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    places = [*words, os.readlink(process / "cwd"), os.readlink(process / "exe")]
+    if any(place == ROOT or place.startswith(ROOT + "/") for place in places):
+        return " ".join(words).strip()
+    return None
+
+
 def processes() -> Iterator[str]:
     """Yield the processes of this checkout."""
     mine = ancestors()
@@ -39,18 +54,43 @@ def processes() -> Iterator[str]:
         if not entry.name.isdigit() or int(entry.name) in mine:
             continue
         try:
-            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            places = [*words, os.readlink(entry / "cwd"), os.readlink(entry / "exe")]
-            if not any(place == ROOT or place.startswith(ROOT + "/") for place in places):
-                continue
+            command = command_here(entry)
         except OSError:
             continue  # gone meanwhile, or another user's
-        yield f"process {entry.name}: {' '.join(words).strip()}"
+        if command is not None:
+            yield f"process {entry.name}: {command}"
+
+
+def shared_memory_files() -> set[str]:
+    """Return the files in /dev/shm that belong to this user."""
+    found = set()
+    for entry in os.scandir(SHARED_MEMORY):
+        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+            if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                found.add(entry.path)
+    return found
+
+
+def held_by_others(paths: set[str]) -> set[str]:
+    """Return those of `paths` that a process of another program has open or mapped."""
+    held: set[str] = set()
+    for process in Path("/proc").iterdir() if paths else ():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # gone meanwhile, or another user's
+            if command_here(process) is not None:
+                continue
+            maps = (process / "maps").read_text(errors="replace").splitlines()
+            held.update(line.split(maxsplit=5)[-1] for line in maps if SHARED_MEMORY in line)
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    held.add(os.readlink(descriptor))
+    return paths & held
 
 
 def files() -> Iterator[str]:
     """Yield shared-memory files, and Farwrite's own in the temporary folders."""
-    for path in Path("/dev/shm").iterdir():
+    for path in shared_memory_files():
         yield f"file {path}"
     folders = {tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", "/tmp")}
     for folder in folders:
@@ -81,6 +121,8 @@ def main(action: str, record: str) -> int:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (left := everything() - before) and time.monotonic() < deadline:
         time.sleep(0.2)
+    paths = {line.removeprefix("file ") for line in left}
+    left -= {f"file {path}" for path in held_by_others(paths)}
     for line in sorted(left):
         print(f"left behind: {line}")
     return int(bool(left))

@@ -21,10 +21,10 @@ INTRODUCTION = """\
 Made by `tools/write_options_table.py` from `python/farwrite/options_table.py`: change it there.
 
 A keyword of `farwrite.Device` beats its environment variable, and the variable beats the default.
-An empty variable counts as not set. A variable that cannot be read is an `InvalidArgument` that
-names it. In C++, the fields of `DeviceOptions` have the same names and defaults, and the
-environment is left to the program, except for what stands under "process". `farwrite options`
-prints this table, and what the environment sets.
+An empty variable counts as not set. No device opens with a variable that cannot be read: the
+`InvalidArgument` names it. In C++, the fields of `DeviceOptions` have the same names and defaults,
+and the environment is left to the program, except for what stands under "process". `farwrite
+options` prints this table, and what the environment sets.
 
 Sizes are bytes, or `64K`, `512M`, `8G`, in powers of 1024. Times are seconds, or `20us`, `100ms`,
 `5s`.

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Raised by every change that is not an added function. */
-#define FW_ABI_VERSION 1
+#define FW_ABI_VERSION 2
 #define FW_NAME_BYTES 320 /* a host:port with its terminating zero */
 
 typedef struct fw_status fw_status;
@@ -44,12 +44,16 @@ FW_API const char* fw_status_code_name(const fw_status* status);
 FW_API const char* fw_status_message(const fw_status* status);
 FW_API void fw_status_free(fw_status* status); /* NULL is fine */
 
+/* --- Structs. Each begins with its size, so that later versions can add fields at the end. The
+ * caller sets it, to sizeof(the struct), in what it passes, also where a function fills the rest:
+ * a function writes no byte behind it. The library sets it in what it passes to a callback. */
+
 /* --- Device. Zero or NULL in an option takes DeviceOptions' default. */
 typedef struct fw_device_options {
-  size_t struct_size;  /* sizeof(fw_device_options): later versions add fields at the end */
+  size_t struct_size;
   const char* listen;  /* host:port; port 0 picks one */
   const char* fabrics; /* "shm,verbs,tcp", best first; one forces it */
-  const char* token;   /* shared secret */
+  const char* token;   /* shared secret; NULL: this user's cookie, see Token; "": none */
   uint64_t send_limit; /* memory that peers may look at, in all */
   uint64_t send_limit_per_peer;
   uint64_t segment_bytes;
@@ -61,20 +65,28 @@ typedef struct fw_device_options {
   uint64_t receive_limit; /* memory that peers may write, in all */
   uint64_t receive_limit_per_peer;
   const char* verbs; /* settings of VerbsOptions: "device=mlx5_0,gid_index=3" */
+  const char* name;  /* what peers call this device in their messages, beside its endpoint */
+  /* 1: if token is NULL, peers prove the cookie on the loopback and nothing at other addresses. */
+  uint32_t open_elsewhere;
 } fw_device_options;
 
 typedef struct fw_identity {
+  size_t struct_size;
   uint8_t uuid[16];
   uint64_t epoch;               /* differs at every start of a device */
   char endpoint[FW_NAME_BYTES]; /* where it listens */
 } fw_identity;
 
 typedef struct fw_memory_stats {
+  size_t struct_size;
   uint64_t limit, reserved, used, peak_used, segments;
+  uint64_t held_back; /* freed, and not used again while a forked child may read it */
 } fw_memory_stats;
 
 FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** device);
-/* Closes every channel, then the device, and frees the handle, also when it returns an error. */
+/* Closes every channel, then the device, and frees the handle, also when it returns an error. Only
+ * a call inside one of the device's callbacks is refused: kFailedPrecondition, and the handle stays
+ * as it was. */
 FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
 FW_API void fw_device_identity(const fw_device* device, fw_identity* identity);
 FW_API fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t timeout_ns,
@@ -92,6 +104,10 @@ FW_API int fw_device_contains(const fw_device* device, const void* memory);
 /* memcpy by this machine's fastest kernel; large copies leave the caches as they are. */
 FW_API void fw_copy(void* destination, const void* source, uint64_t bytes);
 FW_API void fw_device_memory(const fw_device* device, fw_memory_stats* stats);
+/* How many times this process has forked, and whether a child that may live was forked since: it
+ * reads memory that this process had then, so that must not hold something else. */
+FW_API uint64_t fw_fork_stamp(void);
+FW_API int fw_forked_child_may_read(uint64_t stamp);
 /* The device's and its channels' counters, in the Prometheus text exposition format. Writes what
  * fits into `capacity` bytes with a terminating zero, and returns the length of the whole without
  * it: call again with room for more if it is not below `capacity`. */
@@ -99,6 +115,7 @@ FW_API uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_
 
 /* --- Channel. */
 typedef struct fw_notification {
+  size_t struct_size;
   uint32_t tag, lane;
   const void* message; /* valid during the callback */
   uint64_t message_bytes;
@@ -112,6 +129,9 @@ typedef void (*fw_end_handler)(void* context, int closed_in_good_order, const ch
 typedef void (*fw_returned)(void* context);
 
 FW_API void fw_channel_peer(const fw_channel* channel, fw_identity* identity);
+/* How messages name the peer: "/job:worker/task:1 (127.0.0.1:7777)", or the endpoint alone. Valid
+ * as long as the handle. */
+FW_API const char* fw_channel_peer_name(const fw_channel* channel);
 FW_API const char* fw_channel_fabric(const fw_channel* channel); /* "shm" */
 /* Why this fabric: one sentence, valid as long as the handle. */
 FW_API const char* fw_channel_fabric_reason(const fw_channel* channel);
@@ -133,7 +153,10 @@ FW_API fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint
                                   const void* memory, uint64_t memory_bytes, fw_returned returned,
                                   void* context, uint32_t tag, uint32_t lane);
 /* Stops serving: neither callback runs after this returns. Then closes as Channel::close() and
- * frees the handle. Views stay valid. Not to be called from a callback of the channel. */
+ * frees the handle, also when it returns an error. Views stay valid. With two errors the handle
+ * stays, and the call is to be repeated: kFailedPrecondition (called from a callback of the
+ * channel) and kDeadlineExceeded (a callback, or another thread's call, has not returned in time).
+ */
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
 
 /* --- View: memory that a peer lent. May outlive the channel, the device's handle and the peer. */

@@ -62,7 +62,7 @@ enum class Direction : std::uint8_t { kToRemote, kFromRemote };
 enum class PeerState : std::uint8_t {
   kAlive,
   kSilent,  // said nothing for the detection time; quarantined, may come back
-  kClosed,  // closed the channel in good order
+  kClosed,  // the channel was closed in good order, by the peer or here
   kDead,    // its death is proven
 };
 
@@ -70,6 +70,7 @@ FARWRITE_API std::string_view to_string(PeerState state);
 
 struct PeerInfo {
   Endpoint endpoint;  // where the peer listens
+  std::string name;   // DeviceOptions::name of the peer, as the peer says; for messages alone
   DeviceUuid uuid{};
   std::uint64_t epoch = 0;
   FabricKind fabric = FabricKind::kShm;
@@ -155,9 +156,11 @@ class FARWRITE_API Channel {
   // From now on `handler` gets notifications, in lane order, instead of the queue; nullptr goes
   // back to the queue. What is queued already is delivered by this call, later ones by pollers;
   // several at once if there are several lanes. The handler must not block. After the call returns
-  // the previous handler is not running; called inside a handler, it fails with
+  // ok the previous handler is not running. kDeadlineExceeded if that handler has not returned in
+  // `timeout`: it stays. Called inside a handler of this channel, it fails with
   // kFailedPrecondition.
-  Status on_notification(std::function<void(Notification)> handler);
+  Status on_notification(std::function<void(Notification)> handler,
+                         std::chrono::nanoseconds timeout = std::chrono::seconds(5));
   // `handler` is called once, when the peer has gone: after the last notification was handed to the
   // notification handler, or queued; at once if that is over already. `good_order`: the peer closed
   // the channel; otherwise its death is proven or the channel is broken, and the Status says why.
@@ -174,7 +177,8 @@ class FARWRITE_API Channel {
   // shape, say. A published region lives on without a handle, until the channel closes.
   Status publish(std::string_view name, const MemoryRegion& region,
                  std::string_view description = {});
-  // Opens what the peer published under `name`, waiting for it to appear.
+  // Opens what the peer published under `name`, waiting for it to appear. kInvalidArgument for an
+  // empty name, or one of more than kMaxNameBytes.
   Result<RemoteRegion> lookup(std::string_view name,
                               std::chrono::nanoseconds timeout = std::chrono::seconds(5));
   // Opens a region from its descriptor. kPeerRestarted, kNotFound, kPermissionDenied.
@@ -184,11 +188,20 @@ class FARWRITE_API Channel {
   // --- The peer and the end.
 
   const PeerInfo& peer() const;
+  // How messages name the peer: "NAME (HOST:PORT)", or the endpoint alone.
+  const std::string& peer_name() const;
   PeerState peer_state() const;
   ChannelStats stats() const;
 
-  // Returns only when no later byte of the peer can land here; pending operations end with
-  // kCancelled. kPeerSilent as MemoryRegion::close(). Closing twice is ok.
+  // Ok means that no later byte of the peer can land here and no callback of this channel runs;
+  // pending operations end with kCancelled. kPeerSilent as MemoryRegion::close(). Closing twice is
+  // ok. Called inside a callback of this channel: kFailedPrecondition.
+  //
+  // kDeadlineExceeded if a callback, or another thread's call on this channel, has not returned in
+  // `timeout` (nor in 100 ms). Then the channel is closing: every call fails, the peer may still
+  // write into the regions it was granted, and their memory is not used again. Once those callbacks
+  // and calls have returned, the channel closes by itself within a second; close() may be called
+  // again to wait for that.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:

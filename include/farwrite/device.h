@@ -29,6 +29,7 @@ struct MemoryStats {
   std::uint64_t peak_used = 0;
   std::uint64_t segments = 0;  // each registered once, never per region
   std::uint64_t refusals = 0;
+  std::uint64_t held_back = 0;  // freed, not reused yet: a forked child may read it (docs/fork.md)
 };
 
 // Memory that RDMA adapters have registered (verbs); all zero for a device without that fabric.
@@ -54,7 +55,8 @@ struct DeviceStats {
 };
 
 // Copies share the device; it closes when close() is called or the last handle is gone.
-// Thread-safe. A forked child that uses it gets kForked.
+// Thread-safe. A forked child that uses it gets kForked; it reads the memory its parent had, see
+// docs/fork.md.
 class FARWRITE_API Device {
  public:
   static Result<Device> open(const DeviceOptions& options = {});
@@ -105,7 +107,12 @@ class FARWRITE_API Device {
 
   // Closes every channel, then the device. kPeerSilent if a peer did not settle in `timeout`; all
   // is released nevertheless, except memory that peer may still touch, which stays quarantined
-  // until the process ends or the peer does.
+  // until the process ends or the peer does. Called inside a callback: kFailedPrecondition.
+  //
+  // kDeadlineExceeded if callbacks, connect() or other threads' calls have not returned in
+  // `timeout` (nor in 100 ms). Then the device is closing: every call fails, nothing of it is
+  // released, its channels are as Channel::close() leaves them. Let the callbacks return and call
+  // close() again. If the last handle goes instead, a thread in the background does so.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:

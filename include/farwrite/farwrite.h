@@ -12,3 +12,4 @@
 #include "farwrite/slot.h"
 #include "farwrite/status.h"
 #include "farwrite/tensor.h"
+#include "farwrite/token.h"

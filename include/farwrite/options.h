@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "farwrite/endpoint.h"
+#include "farwrite/token.h"
 
 namespace farwrite {
 
@@ -72,7 +73,16 @@ struct VerbsOptions {
 // kInvalidArgument says what is wrong with which, and sets none.
 FARWRITE_API Status set_verbs_options(std::string_view text, VerbsOptions& options);
 
+// Bounds of `pollers` and `lanes` below, and of each memory limit, in bytes.
+inline constexpr std::uint32_t kMostPollers = 64;
+inline constexpr std::uint32_t kMostLanes = 64;
+inline constexpr std::uint64_t kLeastMemoryLimit = std::uint64_t{2} << 20;
+
 struct DeviceOptions {
+  // What peers call this device in their messages, beside its endpoint: "/job:worker/task:1". Up to
+  // 255 bytes; empty: its endpoint alone.
+  std::string name;
+
   // Where peers reach this device. Port 0 picks a free one; see Device::endpoint().
   Endpoint listen;
 
@@ -88,7 +98,8 @@ struct DeviceOptions {
   // A waiting thread polls this long before it blocks.
   std::chrono::nanoseconds spin = std::chrono::microseconds(20);
 
-  // Memory that peers may read or alias, in bytes, all peers together and leased to one peer.
+  // Memory that peers may read or alias, in bytes, all peers together and leased to one peer. All
+  // peers together take it in steps of kLeastMemoryLimit.
   std::uint64_t send_limit = std::uint64_t{8} << 30;
   std::uint64_t send_limit_per_peer = std::uint64_t{8} << 30;
   // Memory that peers may write, in bytes, all peers together and per peer. Sending and receiving
@@ -120,12 +131,13 @@ struct DeviceOptions {
   // What the verbs fabric uses of the machine's adapters.
   VerbsOptions verbs;
 
-  // Shared secret. When set, both sides must prove it before any memory is exposed.
-  std::string token;
+  // What both sides of a channel must prove before any memory is exposed. By default the cookie of
+  // this user, on the loopback alone: at other addresses it must be set, or Token::none().
+  Token token;
   // Encrypt whatever of a channel leaves this host, by TLS 1.3 under keys made from `token`, which
-  // must be set: the control connection from its first byte, and the lanes of tcp. Both sides must
-  // set it. shm is memory of this host and stays as it is. Needs OpenSSL 3 (libssl.so.3) at run
-  // time; without it, Device::open fails with kUnavailable.
+  // must be set, here or by FARWRITE_TOKEN_FILE: the control connection from its first byte, and
+  // the lanes of tcp. Both sides must set it. shm is memory of this host and stays as it is. Needs
+  // OpenSSL 3 (libssl.so.3) at run time; without it, Device::open fails with kUnavailable.
   bool encrypt = false;
 
   // The network a simulated fabric lives in; ignored by every other fabric. Not owned.

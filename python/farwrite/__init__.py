@@ -38,6 +38,7 @@ from farwrite.errors import (
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
 from farwrite.notification import Notification, Notifications
+from farwrite.options import DEFAULT_TOKEN
 from farwrite.registration import MemoryRegistration
 from farwrite.stats import (
     AdapterStats,
@@ -53,6 +54,7 @@ from farwrite.tensor import TensorReceiver, TensorSender
 __version__ = version()
 
 __all__ = [
+    "DEFAULT_TOKEN",
     "AdapterStats",
     "AlreadyExists",
     "Cancelled",

@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
+from farwrite.arguments import seconds, text
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, describe
+from farwrite.errors import Error, InvalidArgument, ResourceExhausted
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel
     from farwrite.payload import SupportsDLPack
 
 Access = Literal["read", "write"]
+MOST_BYTES = 2**63 - 1
 
 
 class RegisteredArray:
@@ -39,7 +42,20 @@ class RegisteredArray:
     ) -> RegisteredArray:
         """Make an array in the memory that `allocate` returns for a number of bytes."""
         lengths, kind = checked_shape(shape), checked_dtype(dtype)
-        return cls(allocate(max(count_bytes(lengths, kind), 1)), lengths, kind)
+        needed = max(count_bytes(lengths, kind), 1)
+        if needed > MOST_BYTES:
+            raise ResourceExhausted(
+                f"allocate: shape {lengths} of {kind} needs {needed} bytes, more than any machine"
+                " has; allocate less"
+            )
+        try:
+            return cls(allocate(needed), lengths, kind)
+        except ValueError as error:
+            if isinstance(error, Error):
+                raise
+            raise InvalidArgument(
+                f"allocate: NumPy makes no array of shape {lengths}: {error}"
+            ) from None
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -75,7 +91,7 @@ class RegisteredArray:
         self, publish: Callable[[str, _farwrite.MemoryRegion, str], None], name: str
     ) -> None:
         """Publish the array under `name` through the method of a device or channel."""
-        publish(name, self._region, describe(self.shape, self.dtype))
+        publish(text("publish", "name", name), self._region, describe(self.shape, self.dtype))
 
     def close(self, timeout: float | None = 1.0) -> None:
         """End the peers' access. The memory itself stays valid here. Closing twice is fine.
@@ -92,7 +108,7 @@ class RegisteredArray:
         PeerSilent
             If the peer did not settle; the memory stays quarantined until it does.
         """
-        self._region.close(timeout)
+        self._region.close(seconds("close", timeout))
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -116,6 +132,16 @@ class RegisteredArray:
 
     def __repr__(self) -> str:
         return f"<RegisteredArray {self.dtype} {self.shape}, peers may {self.access}>"
+
+
+def registered(array: RegisteredArray) -> RegisteredArray:
+    """Check that `array` can be published."""
+    if not isinstance(array, RegisteredArray):
+        raise InvalidArgument(
+            f"publish: {type(array).__name__} is no RegisteredArray; make one with"
+            " Device.allocate or Channel.allocate, and copy into its .array"
+        )
+    return array
 
 
 class RemoteArray:
@@ -202,8 +228,9 @@ class RemoteArray:
         -------
         out, or the new array
         """
+        limit = seconds("read", timeout)
         destination = np.empty(self._shape, self._dtype) if out is None else out
-        self._channel.read(self, destination, offset=offset).wait(timeout)
+        self._channel.read(self, destination, offset=offset).wait(limit)
         return destination
 
     def alias(self) -> npt.NDArray[Any]:

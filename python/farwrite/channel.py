@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import weakref
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -11,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.array import RegisteredArray, RemoteArray
+from farwrite.arguments import seconds, text, word
+from farwrite.array import RegisteredArray, RemoteArray, registered
 from farwrite.closing import Closing
 from farwrite.completion import Completion
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, parse
@@ -29,11 +29,13 @@ from farwrite.stats import ChannelStats, Peer, PeerState
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
 
-def _word(name: str, value: SupportsIndex) -> int:
-    number = operator.index(value)
-    if not 0 <= number < 2**32:
-        raise InvalidArgument(f"{name} {number} does not fit into 32 bits")
-    return number
+def _checked(operation: str, remote: RemoteArray) -> RemoteArray:
+    if not isinstance(remote, RemoteArray):
+        raise InvalidArgument(
+            f"{operation}: {type(remote).__name__} is no array of a peer; get one from"
+            " Channel.lookup or Channel.open"
+        )
+    return remote
 
 
 class Channel(Closing):
@@ -83,7 +85,7 @@ class Channel(Closing):
         RegisteredArray
             The same `array`.
         """
-        array.publish_with(self._native.publish, name)
+        registered(array).publish_with(self._native.publish, name)
         return array
 
     def lookup(self, name: str, timeout: float | None = 5.0) -> RemoteArray:
@@ -100,10 +102,12 @@ class Channel(Closing):
         ------
         NotFound
             If nothing of that name appeared in time; the message lists what did.
+        InvalidArgument
+            If the name is empty, or has more than 255 bytes.
         ProtocolError
             If the region was published by a program that describes no array; see `lookup_bytes`.
         """
-        region = self._native.lookup(name, timeout)
+        region = self._lookup(name, timeout)
         shape, dtype = parse(region.description(), region.size(), name)
         return RemoteArray(self, region, name, shape, dtype)
 
@@ -115,8 +119,11 @@ class Channel(Closing):
         RemoteArray
             Of dtype uint8 and shape (bytes,).
         """
-        region = self._native.lookup(name, timeout)
+        region = self._lookup(name, timeout)
         return RemoteArray(self, region, name, (region.size(),), np.dtype(np.uint8))
+
+    def _lookup(self, name: str, timeout: float | None) -> _farwrite.RemoteRegion:
+        return self._native.lookup(text("lookup", "name", name), seconds("lookup", timeout))
 
     def open(
         self,
@@ -148,7 +155,12 @@ class Channel(Closing):
             If the region is smaller than `shape` and `dtype` say.
         """
         kind = checked_dtype(dtype)
-        region = self._native.open(descriptor, timeout)
+        if not isinstance(descriptor, bytes):
+            raise InvalidArgument(
+                f"open: the descriptor is {type(descriptor).__name__}; give the bytes of"
+                " RegisteredArray.descriptor"
+            )
+        region = self._native.open(descriptor, seconds("open", timeout))
         if shape is None:
             lengths: tuple[int, ...] = (region.size() // max(kind.itemsize, 1),)
         else:
@@ -199,11 +211,12 @@ class Channel(Closing):
         OutOfRange
             If it would leave the target.
         """
+        _checked("write", target)
         array = as_array("write", source)
         start = byte_offset("write", array, target, offset)
-        tag = None if notify is None else _word("notify", notify)
+        tag = None if notify is None else word("write", "notify", notify)
         native = self._native.write(
-            as_buffer(array), target.native, start, tag, _word("lane", lane)
+            as_buffer(array), target.native, start, tag, word("write", "lane", lane)
         )
         return Completion(native, array)
 
@@ -233,9 +246,12 @@ class Channel(Closing):
         Completion
             Ok when `out` is filled.
         """
+        _checked("read", source)
         array = as_destination("read", out)
         start = byte_offset("read", array, source, offset)
-        native = self._native.read(as_buffer(array), source.native, start, _word("lane", lane))
+        native = self._native.read(
+            as_buffer(array), source.native, start, word("read", "lane", lane)
+        )
         return Completion(native, array)
 
     def flush(self) -> Completion:
@@ -246,7 +262,9 @@ class Channel(Closing):
 
     def notify(self, tag: SupportsIndex, *, lane: SupportsIndex = 0) -> Completion:
         """Raise a 32-bit tag at the peer, without bytes, behind earlier ones of the lane."""
-        return Completion(self._native.notify(_word("tag", tag), _word("lane", lane)))
+        return Completion(
+            self._native.notify(word("notify", "tag", tag), word("notify", "lane", lane))
+        )
 
     def send(
         self, message: Payload, tag: SupportsIndex = 0, *, lane: SupportsIndex = 0
@@ -258,7 +276,9 @@ class Channel(Closing):
                 f"send: {array.nbytes} bytes are more than the {self.max_message_bytes} of a"
                 " message; write() them into an array of the peer"
             )
-        native = self._native.send(as_buffer(array), _word("tag", tag), _word("lane", lane))
+        native = self._native.send(
+            as_buffer(array), word("send", "tag", tag), word("send", "lane", lane)
+        )
         return Completion(native, array)
 
     @property
@@ -286,7 +306,8 @@ class Channel(Closing):
         PeerDead
             If the peer died and nothing is left.
         """
-        return Notification(*self._native.wait_notification(timeout))
+        limit = seconds("wait_notification", timeout)
+        return Notification(*self._native.wait_notification(limit))
 
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one; never blocks."""
@@ -300,7 +321,7 @@ class Channel(Closing):
         except Unavailable:  # the peer closed it; its process may be gone by now, too
             return None
         except (Cancelled, FailedPrecondition):
-            if self._closed:
+            if self._closed or self.peer_state is PeerState.CLOSED:  # with its device
                 return None
             raise
 
@@ -318,11 +339,18 @@ class Channel(Closing):
         Raises
         ------
         FailedPrecondition
-            If called inside a handler.
+            If called inside a handler of this channel.
+        DeadlineExceeded
+            If the earlier handler has not returned within 5 seconds; it stays.
         """
         if handler is None:
             self._native.on_notification(None)
             return
+        if not callable(handler):
+            raise InvalidArgument(
+                f"on_notification: {type(handler).__name__} cannot be called; give a function that"
+                " takes a Notification, or None"
+            )
         deliver = handler
 
         def call(tag: int, lane: int, message: bytes) -> None:
@@ -378,9 +406,16 @@ class Channel(Closing):
         ------
         PeerSilent
             If the peer did not settle; memory it may still write stays quarantined.
+        DeadlineExceeded
+            If a handler, or another thread's call on this channel, has not returned. The channel
+            takes no calls any more, and closes by itself once they have returned; close it again to
+            wait for that.
+        FailedPrecondition
+            If a handler of this channel calls it.
         """
+        limit = seconds("close", timeout)
         self._closed = True
-        self._native.close(timeout)
+        self._native.close(limit)
 
     def __repr__(self) -> str:
         peer = self.peer

@@ -13,6 +13,7 @@ from farwrite.bench import command as bench
 from farwrite.demo import command as demo
 from farwrite.errors import Error
 from farwrite.info import version
+from farwrite.interrupts import kept_interrupts
 from farwrite.log import LOG_LEVELS, set_log_level
 from farwrite.plugin import command as plugin
 from farwrite.run import command as run
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.log is not None:
             set_log_level(parsed.log)
             os.environ["FARWRITE_LOG"] = parsed.log
-        with traced(getattr(parsed, "trace", None)):
+        with kept_interrupts(), traced(getattr(parsed, "trace", None)):
             return int(parsed.run(parsed))
     except Error as error:
         print(f"farwrite: {error}", file=sys.stderr)

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Generator
 from typing import Any
 
 from farwrite import _farwrite
+from farwrite.arguments import seconds
 from farwrite.errors import from_status
-
-# Operations whose bytes may still move, with the Python objects those bytes belong to. Dropping a
-# Completion abandons nothing, so the objects must outlive it.
-_in_flight: list[tuple[_farwrite.Completion, object]] = []
-_in_flight_lock = threading.Lock()
-
-
-def _forget_settled() -> None:
-    with _in_flight_lock:
-        _in_flight[:] = [entry for entry in _in_flight if not entry[0].settled()]
 
 
 class Completion:
@@ -32,17 +22,14 @@ class Completion:
     Parameters are internal: use the methods of `Channel`.
     """
 
-    __slots__ = ("_keep", "_native")
+    __slots__ = ("_native",)
 
     def __init__(self, native: _farwrite.Completion, keep: object = None) -> None:
         self._native = native
-        self._keep = None
-        if keep is not None and not native.settled():
-            _forget_settled()
-            self._keep = keep
-            with _in_flight_lock:
-                _in_flight.append((native, keep))
-            native.on_done(lambda code, message: _forget_settled())
+        if keep is not None:
+            # Whose bytes may still move. Dropping a Completion abandons nothing, so the operation
+            # keeps the object, until it is settled.
+            native.keep(keep)
 
     def done(self) -> bool:
         """Whether the operation has ended, well or not."""
@@ -67,7 +54,7 @@ class Completion:
         Error
             What became of the operation.
         """
-        self._native.wait(timeout)
+        self._native.wait(seconds("wait", timeout))
 
     def cancel(self) -> None:
         """End everybody's waiting with `Cancelled`.

@@ -25,6 +25,8 @@ import numpy.typing as npt
 from farwrite.errors import InvalidArgument, ProtocolError
 
 VERSION = 1
+MAX_DIMENSIONS = 32
+"""Of a published array: the most that every supported NumPy can view; 2.0 and later have 64."""
 _FOREIGN_TYPES = "ml_dtypes"  # optional
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -53,7 +55,7 @@ def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """
     try:
         checked = np.dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise InvalidArgument(f"dtype {dtype!r} is not a NumPy dtype: {error}") from None
     if checked.hasobject:
         raise InvalidArgument(f"dtype {checked} holds Python objects, which mean nothing to a peer")
@@ -93,7 +95,18 @@ def dtype_from_text(text: str) -> np.dtype[Any]:
 
 
 def describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-    """Write the description of an array."""
+    """Write the description of an array.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has more dimensions than every peer can view.
+    """
+    if len(shape) > MAX_DIMENSIONS:
+        raise InvalidArgument(
+            f"publish an array: it has {len(shape)} dimensions, and peers can view at most"
+            f" {MAX_DIMENSIONS}; publish it with fewer dimensions and reshape it at the peer"
+        )
     return json.dumps({"array": VERSION, "dtype": _to_json(dtype), "shape": shape})
 
 
@@ -112,8 +125,8 @@ def parse(
         if fields["array"] != VERSION:
             raise ValueError(f"version {fields['array']!r} is not {VERSION}")
         lengths = fields["shape"]
-        if not isinstance(lengths, list) or len(lengths) > 32:
-            raise ValueError("its shape is not a list of at most 32 lengths")
+        if not isinstance(lengths, list) or len(lengths) > MAX_DIMENSIONS:
+            raise ValueError(f"its shape is not a list of at most {MAX_DIMENSIONS} lengths")
         if not all(type(length) is int and length >= 0 for length in lengths):
             raise ValueError(f"shape {lengths} has an impossible length")
         shape, dtype = tuple(lengths), _rebuild(fields["dtype"])

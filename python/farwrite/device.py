@@ -8,13 +8,21 @@ from typing import Any, SupportsIndex
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.array import RegisteredArray
+from farwrite.arguments import seconds, text
+from farwrite.array import RegisteredArray, registered
 from farwrite.channel import Channel
 from farwrite.closing import Closing
 from farwrite.description import Shape
+from farwrite.errors import FailedPrecondition
 from farwrite.lifetime import close_at_exit
 from farwrite.metrics import serve, serve_given, stop_serving
-from farwrite.options import HugePages, device_options, given_options
+from farwrite.options import (
+    DEFAULT_TOKEN,
+    DefaultToken,
+    HugePages,
+    device_options,
+    given_options,
+)
 from farwrite.payload import as_array, as_buffer
 from farwrite.registration import MemoryRegistration
 from farwrite.stats import AdapterStats, DeviceStats, MemoryStats
@@ -24,7 +32,8 @@ class Device(Closing):
     """What a process opens: its fabrics, its memory, its pollers and one listening endpoint.
 
     Any thread may call anything at any time. A context manager that closes at the end. A forked
-    child cannot use its parent's device: it gets `Forked`, and opens its own.
+    child cannot use its parent's device: it gets `Forked`, and opens its own. It reads its parent's
+    arrays, in a private view of their memory (docs/fork.md).
 
     Parameters
     ----------
@@ -42,12 +51,16 @@ class Device(Closing):
         Threads that make progress, each the owner of one completion queue.
     spin : float
         Seconds that a waiting thread polls before it blocks.
-    token : str or bytes
-        Shared secret. When set, both sides must prove it before any memory is exposed.
+    token : str, bytes or None
+        Secret that both sides must prove before any memory is exposed. By default a cookie in a
+        file that only this user can read: so processes of other users are refused. It holds on the
+        loopback; at other addresses give all peers one secret, or None, which admits every process
+        that reaches the address.
     encrypt : bool
-        Encrypt what leaves the host, by TLS 1.3 under keys made from `token`, which must be given:
-        names and descriptors always, bytes over tcp. Both sides must say so. Memory that is shared
-        with a process of the same host stays as it is. Needs OpenSSL 3 (``libssl.so.3``).
+        Encrypt what leaves the host, by TLS 1.3 under keys made from `token`, which must be given,
+        or FARWRITE_TOKEN_FILE: names and descriptors always, bytes over tcp. Both sides must say
+        so. Memory that is shared with a process of the same host stays as it is. Needs OpenSSL 3
+        (``libssl.so.3``).
     send_limit, receive_limit : int
         Bytes of memory that peers may read, and that peers may write, all peers together.
     send_limit_per_peer, receive_limit_per_peer : int
@@ -59,7 +72,7 @@ class Device(Closing):
     prefault : bool
         Take pages from the kernel when memory grows, not at its first use, which is far slower.
     numa_node : int
-        Bind the memory to this node.
+        Bind the memory to this node; -1 leaves placement to the kernel.
     detection_time : float
         Seconds after which a peer that says nothing counts as silent: quarantined, not dead.
     handshake_timeout : float
@@ -75,8 +88,8 @@ class Device(Closing):
     metrics : str
         Serve the metrics there, as `serve_metrics` does.
 
-    A keyword that is not given, or None, is taken from the environment: `lanes` from
-    FARWRITE_LANES, and so on. Failing that it has the default of docs/options.md, which
+    A keyword that is not given, or None (but for `token`), is taken from the environment: `lanes`
+    from FARWRITE_LANES, and so on. Failing that it has the default of docs/options.md, which
     ``farwrite options`` prints.
 
     Raises
@@ -85,8 +98,13 @@ class Device(Closing):
         If an option is no valid value; the message names it, or its variable.
     AlreadyExists
         If the port, or that of `metrics`, is taken.
+    Unauthenticated
+        If `listen` is not on the loopback and there is no `token`.
+    PermissionDenied, FailedPrecondition
+        If others can read the file of the token, or it holds none; the message says what to do.
     Unavailable
-        With `encrypt`, if OpenSSL cannot be loaded; the message names the package.
+        If that file can be neither read nor made. With `encrypt`, if OpenSSL cannot be loaded; the
+        message names the package.
 
     Examples
     --------
@@ -105,7 +123,7 @@ class Device(Closing):
         lanes: SupportsIndex | None = None,
         pollers: SupportsIndex | None = None,
         spin: float | None = None,
-        token: str | bytes | None = None,
+        token: str | bytes | DefaultToken | None = DEFAULT_TOKEN,
         encrypt: bool | None = None,
         send_limit: SupportsIndex | None = None,
         send_limit_per_peer: SupportsIndex | None = None,
@@ -138,6 +156,7 @@ class Device(Closing):
         del keywords["self"]
         given = given_options(keywords)
         self._native = _farwrite.Device(device_options(given))
+        self._closed = False
         close_at_exit(self._native)
         if "metrics" in given:
             try:
@@ -179,9 +198,12 @@ class Device(Closing):
         Unavailable, DeadlineExceeded
             If nobody answers, or no fabric reaches the peer; the message says why.
         Unauthenticated
-            If the tokens differ.
+            If the tokens differ; the message says where either comes from. Or if `endpoint` is not
+            on the loopback and this device has no `token`.
         """
-        return Channel(self._native.connect(endpoint, timeout), self._native)
+        address = text("connect", "endpoint", endpoint)
+        native = self._native.connect(address, seconds("connect", timeout))
+        return Channel(native, self._native)
 
     def accept(self, timeout: float | None = None) -> Channel:
         """Wait for the next channel that a peer opens to us. Ctrl-C ends the waiting.
@@ -196,7 +218,7 @@ class Device(Closing):
         DeadlineExceeded
             If nobody connected in time.
         """
-        return Channel(self._native.accept(timeout), self._native)
+        return Channel(self._native.accept(seconds("accept", timeout)), self._native)
 
     def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
         """Make an array that peers may read or alias, and nobody but this process may write.
@@ -269,12 +291,12 @@ class Device(Closing):
         RegisteredArray
             The same `array`.
         """
-        array.publish_with(self._native.publish, name)
+        registered(array).publish_with(self._native.publish, name)
         return array
 
     def unpublish(self, name: str) -> None:
         """Take a name back. Arrays that peers have opened stay open."""
-        self._native.unpublish(name)
+        self._native.unpublish(text("unpublish", "name", name))
 
     def stats(self) -> DeviceStats:
         """Count what the device did so far."""
@@ -311,8 +333,16 @@ class Device(Closing):
             If another process has the port.
         InvalidArgument, Unavailable
             If it is no address, or none of this machine.
+        FailedPrecondition
+            If the device is closed.
         """
-        return serve(self._native, address)
+        url = serve(self._native, address)
+        if self._closed:  # asked afterwards, because another thread may be closing it
+            stop_serving(self._native)
+            raise FailedPrecondition(
+                f"serve metrics at {address}: the device is closed; open another one"
+            )
+        return url
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Close every channel, then the device. Closing twice is fine.
@@ -327,9 +357,16 @@ class Device(Closing):
         PeerSilent
             If a peer did not settle. All is released nevertheless, except memory that this peer
             may still touch.
+        DeadlineExceeded
+            If a handler, or another thread's call, has not returned. The device takes no calls any
+            more and releases nothing yet; close it again once they have returned.
+        FailedPrecondition
+            If a handler calls it.
         """
+        limit = seconds("close", timeout)
+        self._closed = True
         stop_serving(self._native)
-        self._native.close(timeout)
+        self._native.close(limit)
 
     def __repr__(self) -> str:
         return f"<Device at {self.endpoint}>"

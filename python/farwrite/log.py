@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from farwrite import _farwrite
+from farwrite.arguments import text
 
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 LOG_LEVELS: tuple[LogLevel, ...] = ("off", "error", "warning", "info", "debug")
@@ -23,7 +24,7 @@ def set_log_level(level: LogLevel) -> None:
     InvalidArgument
         If there is no such level.
     """
-    _farwrite.set_log_level(str(level))
+    _farwrite.set_log_level(text("set_log_level", "level", level))
 
 
 def log_level() -> str:

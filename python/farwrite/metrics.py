@@ -6,16 +6,18 @@ same address share one server, because a process has one ``/metrics``.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import http.server
 import os
 import socket
 import socketserver
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 
 from farwrite import _farwrite
 from farwrite.errors import AlreadyExists, InvalidArgument, Unavailable
@@ -25,6 +27,9 @@ from farwrite.options_table import DEVICE_OPTIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_SECONDS = 5.0
+"""How long a whole request may take, its answer included."""
+CONNECTIONS = 16
+"""How many may be open at once: a scraper needs one. The oldest makes room for one more."""
 
 
 class Source(Protocol):
@@ -56,16 +61,55 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_port = False
+    request_queue_size = 64
 
     def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
         self.text = text
+        self._requests: dict[socket.socket, float] = {}  # and when they end; oldest first
+        self._requests_lock = threading.Lock()
         super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
 
     def server_bind(self) -> None:
         """Bind without HTTPServer's look-up of the host's name, which may take seconds."""
         socketserver.TCPServer.server_bind(self)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Take a connection; without a descriptor for it, wait instead of asking again at once."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(0.1)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, which it ends when its time is over."""
+        with self._requests_lock:
+            if len(self._requests) >= CONNECTIONS:
+                self._end(next(iter(self._requests)))
+            self._requests[request] = time.monotonic() + REQUEST_SECONDS
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, in its thread."""
+        with self._requests_lock:
+            self._requests.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End what takes too long; asked ten times a second."""
+        now = time.monotonic()
+        with self._requests_lock:
+            for request in [one for one, end in self._requests.items() if end <= now]:
+                self._end(request)
+
+    def _end(self, request: socket.socket) -> None:
+        """Wake the thread that serves `request`. Under the lock, so it is not closed yet."""
+        del self._requests[request]
+        with contextlib.suppress(OSError):  # the client left
+            request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: a client that hangs up is no event."""

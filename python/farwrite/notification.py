@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from farwrite.errors import Cancelled, FailedPrecondition
 from farwrite.stats import PeerState
 
 if TYPE_CHECKING:
@@ -61,14 +62,14 @@ class Notifications:
             while True:
                 while arrived:
                     yield arrived.popleft()
-                if self._channel.closed or self._channel.peer_state in _GONE:
+                if self._channel.peer_state in _GONE:
                     break
                 news.clear()
                 if not arrived:
                     with contextlib.suppress(asyncio.TimeoutError):
                         await asyncio.wait_for(news.wait(), PEER_CHECK_INTERVAL)
         finally:
-            if not self._channel.closed:
+            with contextlib.suppress(Cancelled, FailedPrecondition):  # this side closed the channel
                 self._channel.on_notification(None)
         # What a poller delivered between the last look and the end of the handler; then the queue,
         # which knows why the stream ended.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from farwrite.arguments import switch
 from farwrite.errors import InvalidArgument
 from farwrite.units import format_seconds, format_size, parse_seconds, parse_size
 
@@ -30,6 +31,7 @@ class Kind(enum.Enum):
     """What an option's value is, and how text is read."""
 
     TEXT = "text"
+    TOKEN = "text, or none"
     ENDPOINT = "host:port"
     NAMES = "names, with commas"
     COUNT = "number"
@@ -38,10 +40,6 @@ class Kind(enum.Enum):
     SWITCH = "on or off"
     CHOICE = "one of"
     FILE = "file"
-
-
-_ON = ("1", "true", "yes", "on")
-_OFF = ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,8 @@ class Option:
             raise InvalidArgument(f"{self.variable}={text}: {error}") from None
 
     def _parse(self, text: str) -> Any:
+        if self.kind is Kind.TOKEN:
+            return None if text == "none" else text
         if self.kind is Kind.SIZE:
             return parse_size(text)
         if self.kind is Kind.SECONDS:
@@ -82,9 +82,7 @@ class Option:
                 raise ValueError(f"{text!r} is not a whole number")
             return int(text)
         if self.kind is Kind.SWITCH:
-            if text.lower() not in (*_ON, *_OFF):
-                raise ValueError(f"{text!r} is neither on nor off")
-            return text.lower() in _ON
+            return switch(text)
         if self.kind is Kind.NAMES:
             return tuple(name.strip() for name in text.split(",") if name.strip())
         if self.kind is Kind.CHOICE and text not in self.choices:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from farwrite import _farwrite
+from farwrite.arguments import switch, text
 from farwrite.errors import InvalidArgument
 from farwrite.option import from_environment
 from farwrite.options_table import DEVICE_OPTIONS
 
 HugePages = Literal["off", "transparent", "explicit"]
+
+
+class DefaultToken(enum.Enum):
+    """The type of `DEFAULT_TOKEN`."""
+
+    DEFAULT_TOKEN = "default"
+
+    def __repr__(self) -> str:
+        return "farwrite.DEFAULT_TOKEN"
+
+
+DEFAULT_TOKEN: Literal[DefaultToken.DEFAULT_TOKEN] = DefaultToken.DEFAULT_TOKEN
+"""The default of `Device`'s `token`: this user's cookie. None means no token."""
 
 
 class Given(NamedTuple):
@@ -27,7 +42,9 @@ class Given(NamedTuple):
 
 
 def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
-    """Pick what was given: by keyword, or else in the environment. None is not given.
+    """Pick what was given: by keyword, or else in the environment.
+
+    None is not given, but for `token`, whose `DEFAULT_TOKEN` is not given.
 
     Raises
     ------
@@ -37,7 +54,7 @@ def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
     given = {}
     for option in DEVICE_OPTIONS:
         value = keywords[option.name]
-        if value is not None:
+        if value is not (DEFAULT_TOKEN if option.name == "token" else None):
             given[option.name] = Given(option.name, value)
             continue
         if option.name == "listen" and keywords["port"] is not None:
@@ -88,17 +105,28 @@ def _some(option: Given) -> int:
 def _text(option: Given) -> str:
     if not isinstance(option.value, str) or not option.value:
         raise option.error(f"{option.value!r} is not a name")
-    return option.value
+    return text("Device", option.name, option.value)
 
 
 def _bytes(option: Given) -> int:
     return _count(option, 1, 2**63 - 1, "(bytes) ")
 
 
+def _limit(option: Given) -> int:
+    return _count(option, _farwrite.LEAST_MEMORY_LIMIT, 2**63 - 1, "(bytes) ")
+
+
+def _switch(option: Given) -> bool:
+    try:
+        return switch(option.value)
+    except ValueError as error:
+        raise option.error(str(error)) from None
+
+
 def _seconds(option: Given) -> float:
     try:
         seconds = float(option.value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise option.error(f"{option.value!r} is not a number of seconds") from None
     if not (math.isfinite(seconds) and seconds >= 0):
         raise option.error(f"{seconds} is not a length of time in seconds")
@@ -106,9 +134,7 @@ def _seconds(option: Given) -> float:
 
 
 def _listen(options: _farwrite.DeviceOptions, option: Given) -> None:
-    if not isinstance(option.value, str):
-        raise option.error(f"{option.value!r} is not text like '127.0.0.1:7777'")
-    options.set_listen(option.value)
+    options.set_listen(text("Device", option.name, option.value))
 
 
 def _port(options: _farwrite.DeviceOptions, option: Given) -> None:
@@ -117,19 +143,35 @@ def _port(options: _farwrite.DeviceOptions, option: Given) -> None:
 
 def _fabrics(options: _farwrite.DeviceOptions, option: Given) -> None:
     if isinstance(option.value, str):
-        raise option.error(f"{option.value!r} is text; give a list: [{option.value!r}]")
-    names = [str(name) for name in option.value]
+        names = [name.strip() for name in option.value.split(",")]
+        raise option.error(f"{option.value!r} is text; give a list: {names}")
+    if not isinstance(option.value, Iterable):
+        raise option.error(f"{option.value!r} is not a list; give one, for example ['shm']")
+    names = [text("Device", option.name, name) for name in option.value]
     if not names:
         raise option.error("is empty; name at least one, for example ['shm']")
     options.set_fabrics(names)
 
 
+def _huge_pages(options: _farwrite.DeviceOptions, option: Given) -> None:
+    options.set_huge_pages(text("Device", option.name, option.value))
+
+
 def _token(options: _farwrite.DeviceOptions, option: Given) -> None:
+    if option.value is None:
+        options.set_token(None)
+        return
     if not isinstance(option.value, (str, bytes)):
-        raise option.error(f"is {type(option.value).__name__}; give str or bytes")
+        raise option.error(f"is {type(option.value).__name__}; give str, bytes or None")
     if not option.value:
-        raise option.error("is empty; leave it out to do without one")
-    options.set_token(option.value.encode() if isinstance(option.value, str) else option.value)
+        raise option.error("is empty; say token=None to do without one")
+    if isinstance(option.value, str):
+        try:
+            options.set_token(option.value.encode())
+        except UnicodeEncodeError:  # its text would show the token
+            raise option.error("cannot be written as UTF-8; give bytes") from None
+    else:
+        options.set_token(option.value)
 
 
 def _set_to(name: str, convert: Any) -> Any:
@@ -141,19 +183,19 @@ _SETTERS: dict[str, Any] = {
     "port": _port,
     "fabrics": _fabrics,
     "token": _token,
-    "encrypt": _set_to("encrypt", lambda option: bool(option.value)),
-    "pollers": _set_to("pollers", lambda option: _count(option, 1, 1024)),
-    "lanes": _set_to("lanes", lambda option: _count(option, 1, 1024)),
+    "encrypt": _set_to("encrypt", _switch),
+    "pollers": _set_to("pollers", lambda option: _count(option, 1, _farwrite.MOST_POLLERS)),
+    "lanes": _set_to("lanes", lambda option: _count(option, 1, _farwrite.MOST_LANES)),
     "spin": lambda options, option: options.set_spin(_seconds(option)),
-    "send_limit": _set_to("send_limit", _bytes),
+    "send_limit": _set_to("send_limit", _limit),
     "send_limit_per_peer": _set_to("send_limit_per_peer", _bytes),
-    "receive_limit": _set_to("receive_limit", _bytes),
-    "receive_limit_per_peer": _set_to("receive_limit_per_peer", _bytes),
+    "receive_limit": _set_to("receive_limit", _limit),
+    "receive_limit_per_peer": _set_to("receive_limit_per_peer", _limit),
     "segment_bytes": _set_to("segment_bytes", _bytes),
     "receive_segment_bytes": _set_to("receive_segment_bytes", _bytes),
-    "huge_pages": lambda options, option: options.set_huge_pages(str(option.value)),
-    "prefault": _set_to("prefault", lambda option: bool(option.value)),
-    "numa_node": _set_to("numa_node", lambda option: _count(option, 0, 1023)),
+    "huge_pages": _huge_pages,
+    "prefault": _set_to("prefault", _switch),
+    "numa_node": _set_to("numa_node", lambda option: _count(option, -1, 1023)),
     "detection_time": lambda options, option: options.set_detection_time(_seconds(option)),
     "handshake_timeout": lambda options, option: options.set_handshake_timeout(_seconds(option)),
     "data_port": _set_to("data_port", lambda option: _count(option, 0, 65535)),
@@ -168,7 +210,7 @@ _SETTERS: dict[str, Any] = {
     "verbs_inline_bytes": _set_to("verbs_inline_bytes", lambda option: _count(option, 0, 2**31)),
     "verbs_retry_count": _set_to("verbs_retry_count", lambda option: _count(option, 0, 7)),
     "verbs_rnr_retry_count": _set_to("verbs_rnr_retry_count", lambda option: _count(option, 0, 7)),
-    "verbs_relaxed_ordering": _set_to("verbs_relaxed_ordering", lambda option: bool(option.value)),
-    "verbs_use_immediate": _set_to("verbs_use_immediate", lambda option: bool(option.value)),
+    "verbs_relaxed_ordering": _set_to("verbs_relaxed_ordering", _switch),
+    "verbs_use_immediate": _set_to("verbs_use_immediate", _switch),
     "metrics": lambda options, option: None,  # not the core's: see farwrite.metrics
 }

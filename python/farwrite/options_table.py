@@ -31,8 +31,11 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         " error, never a silent fallback.",
     ),
     Option(
-        "token", "FARWRITE_TOKEN", _BOTH, Kind.TEXT, None,
-        "Secret that all peers share and prove to each other before any memory is exposed.",
+        "token", "FARWRITE_TOKEN", _BOTH, Kind.TOKEN, "(this user's cookie)",
+        "Secret that all peers share and prove to each other before any memory is exposed. The"
+        " cookie is in a file that only this user can read, and holds on the loopback: at other"
+        " addresses a device needs a secret, or none (token=None), which admits every process that"
+        " reaches it. There the plug-in's default is none.",
     ),
     Option(
         "encrypt", "FARWRITE_ENCRYPT", _BOTH, Kind.SWITCH, False,
@@ -41,11 +44,12 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "pollers", "FARWRITE_POLLERS", _DEVICE, Kind.COUNT, 1,
-        "Threads that make progress, each the owner of one completion queue.",
+        "Threads that make progress, each the owner of one completion queue; 1 to 64.",
     ),
     Option(
         "lanes", "FARWRITE_LANES", _DEVICE, Kind.COUNT, 1,
-        "Lanes (queue pairs) for each peer, spread over the pollers. Both sides use the smaller.",
+        "Lanes (queue pairs) for each peer, spread over the pollers; 1 to 64. Both sides use the"
+        " smaller.",
     ),
     Option(
         "spin", "FARWRITE_SPIN", _DEVICE, Kind.SECONDS, 20e-6,
@@ -53,7 +57,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "send_limit", "FARWRITE_SEND_LIMIT", _BOTH, Kind.SIZE, 8 * _GIB,
-        "Memory that peers may read, all peers together.",
+        "Memory that peers may read, all peers together; 2M or more.",
     ),
     Option(
         "send_limit_per_peer", "FARWRITE_SEND_LIMIT_PER_PEER", _DEVICE, Kind.SIZE, "(send_limit)",
@@ -61,7 +65,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "receive_limit", "FARWRITE_RECEIVE_LIMIT", _BOTH, Kind.SIZE, 8 * _GIB,
-        "Memory that peers may write, all peers together.",
+        "Memory that peers may write, all peers together; 2M or more.",
     ),
     Option(
         "receive_limit_per_peer", "FARWRITE_RECEIVE_LIMIT_PER_PEER", _DEVICE, Kind.SIZE,
@@ -87,7 +91,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "numa_node", "FARWRITE_NUMA_NODE", _DEVICE, Kind.COUNT, None,
-        "Bind the memory to this node; none leaves placement to the kernel.",
+        "Bind the memory to this node; -1, or none, leaves placement to the kernel.",
     ),
     Option(
         "detection_time", "FARWRITE_DETECTION_TIME", _DEVICE, Kind.SECONDS, 5.0,
@@ -178,8 +182,16 @@ OPTIONS: tuple[Option, ...] = (
         " into one.",
     ),
     Option(
+        "", "FARWRITE_TOKEN_FILE", (Place.PROCESS,), Kind.FILE,
+        "($XDG_RUNTIME_DIR/farwrite/token)",
+        "The file of the default token; ~/.cache/farwrite/token without XDG_RUNTIME_DIR. The first"
+        " device makes it. A file that this variable names holds at every address: for containers"
+        " and Slurm.",
+    ),
+    Option(
         "", "FARWRITE_COPY_KERNEL", (Place.PROCESS,), Kind.TEXT, "(fastest)",
-        "The copy kernel; `farwrite info` lists them.",
+        "The copy kernel; `farwrite info` lists them. No device opens with one that this CPU"
+        " lacks.",
     ),
     Option(
         "", "FARWRITE_FABRIC", (Place.PLUGIN,), Kind.TEXT, "(as for the device)",

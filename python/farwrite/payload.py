@@ -84,7 +84,12 @@ def byte_offset(
     OutOfRange
         If it would leave the remote array.
     """
-    start = operator.index(offset)
+    try:
+        start = operator.index(offset)
+    except TypeError:
+        raise InvalidArgument(
+            f"{operation}: offset {offset!r} is not a whole number; count elements with an int"
+        ) from None
     if array.dtype != remote.dtype:
         raise InvalidArgument(
             f"{operation}: '{remote.name}' holds {remote.dtype}, and the local array {array.dtype};"

@@ -20,6 +20,8 @@ class MemoryStats:
     """Number of segments; each is registered once, never per array."""
     refusals: int
     """Allocations refused because a limit was reached."""
+    held_back: int
+    """Freed, and not reused yet because a forked child may still read it."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,9 @@ class PeerState(enum.Enum):
     SILENT = "silent"
     """It said nothing for the detection time; it may come back."""
     CLOSED = "closed"
-    """It closed the channel in good order."""
+    """The channel was closed in good order, by the peer or by this side."""
     DEAD = "dead"
-    """Its death is proven, be it before or after it closed the channel."""
+    """Its death is proven, be it before or after the channel was closed."""
 
 
 @dataclass(frozen=True)

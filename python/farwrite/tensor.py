@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import operator
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
+from farwrite.arguments import seconds, switch, text, whole_number, word
 from farwrite.array import RegisteredArray
 from farwrite.channel import Channel
 from farwrite.closing import Closing
@@ -86,6 +86,7 @@ class TensorReceiver(Closing):
         lane: SupportsIndex = 0,
         copy: bool = False,
     ) -> None:
+        operation = "open a TensorReceiver"
         chosen = kind or _kind_of(shape, max_bytes)
         if chosen not in get_args(EdgeKind):
             raise InvalidArgument(f"kind {kind!r} is none of {', '.join(get_args(EdgeKind))}")
@@ -95,16 +96,16 @@ class TensorReceiver(Closing):
         self._kind = chosen
         self._closed = False
         self._native = _farwrite.TensorReceiver.open(
-            channel.native,
-            name,
+            _checked(operation, channel).native,
+            text(operation, "name", name),
             chosen,
             "" if element is None else dtype_to_text(element),
             1 if element is None else element.itemsize,
             [] if shape is None else list(checked_shape(shape)),
-            _count("max_bytes", max_bytes or 0),
-            _count("slots", slots),
-            _count("lane", lane),
-            copy,
+            whole_number(operation, "max_bytes", max_bytes or 0, 0, 2**63 - 1),
+            word(operation, "slots", slots),
+            word(operation, "lane", lane),
+            _switch(operation, copy),
         )
 
     @property
@@ -143,7 +144,7 @@ class TensorReceiver(Closing):
         PeerDead
             If the peer died and nothing is left.
         """
-        return _to_array(self._native.receive(timeout))
+        return _to_array(self._native.receive(seconds("receive", timeout)))
 
     def try_receive(self) -> npt.NDArray[Any] | None:
         """Take the next array if it is there."""
@@ -199,8 +200,9 @@ class TensorReceiver(Closing):
         PeerSilent
             If the peer did not settle; memory it may still write stays quarantined.
         """
+        limit = seconds("close", timeout)
         self._closed = True
-        self._native.close(timeout)
+        self._native.close(limit)
 
     def __repr__(self) -> str:
         return f"<TensorReceiver '{self._name}', {self._kind}>"
@@ -228,8 +230,13 @@ class TensorSender(Closing):
 
     def __init__(self, channel: Channel, name: str, timeout: float | None = 10.0) -> None:
         self._name = name
+        operation = "open a TensorSender"
+        _checked(operation, channel)
         self._native = _farwrite.TensorSender.open(
-            channel.native_device, channel.native, name, timeout
+            channel.native_device,
+            channel.native,
+            text(operation, "name", name),
+            seconds(operation, timeout),
         )
 
     @property
@@ -330,11 +337,20 @@ def _check_known(
             )
 
 
-def _count(name: str, value: SupportsIndex) -> int:
-    number = operator.index(value)
-    if not 0 <= number < (2**63 if name == "max_bytes" else 2**32):
-        raise InvalidArgument(f"{name} {number} is out of range")
-    return number
+def _checked(operation: str, channel: Channel) -> Channel:
+    if not isinstance(channel, Channel):
+        raise InvalidArgument(
+            f"{operation}: {type(channel).__name__} is no Channel; get one from Device.connect or"
+            " Device.accept"
+        )
+    return channel
+
+
+def _switch(operation: str, copy: object) -> bool:
+    try:
+        return switch(copy)
+    except ValueError as error:
+        raise InvalidArgument(f"{operation}: copy {error}") from None
 
 
 def _as_bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -15,6 +15,7 @@
 #include "bench/stamps.h"
 #include "bench/stream.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/held.h"
 
 namespace nb = nanobind;
@@ -27,13 +28,7 @@ using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::c
 
 using python::raise_if_error;
 using python::value_or_raise;
-
-// Runs `call` without the GIL; it must not touch Python.
-template <typename Call>
-auto without_gil(const Call& call) {
-  const nb::gil_scoped_release release;
-  return call();
-}
+using python::without_gil;
 
 std::unique_ptr<Peer> open_peer(Role role, Op op, const std::string& fabric, std::uint32_t lanes,
                                 std::uint64_t pool_bytes, double spin_seconds, int stage_fd) {

@@ -22,7 +22,11 @@ fw_status* outcome_now(const Completion& completion) {
 
 void fw_channel_peer(const fw_channel* channel, fw_identity* identity) {
   const farwrite::PeerInfo& peer = channel->channel.peer();
-  farwrite::c_api::fill_identity(peer.uuid, peer.epoch, peer.endpoint, *identity);
+  farwrite::c_api::fill(*identity, farwrite::c_api::to_c(peer.uuid, peer.epoch, peer.endpoint));
+}
+
+const char* fw_channel_peer_name(const fw_channel* channel) {
+  return channel->channel.peer_name().c_str();
 }
 
 const char* fw_channel_fabric(const fw_channel* channel) {
@@ -49,6 +53,7 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
   // the Channel here would keep itself from being closed.
   Status status = channel->channel.on_notification([=](Notification notification) {
     fw_notification seen = {};
+    seen.struct_size = sizeof(seen);
     seen.tag = notification.tag;
     seen.lane = notification.lane;
     seen.message = notification.message.data();
@@ -82,12 +87,10 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
 
 fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   const Status status = channel->channel.close(to_duration(timeout_ns));
-  // Called inside a callback, which uses the handle.
-  if (status.code() == StatusCode::kFailedPrecondition) return to_c(status);
-  // Another thread, the device's close(), is still at it, and callbacks may run until it is done.
-  if (status.code() == StatusCode::kDeadlineExceeded)
-    (void)channel->channel.close(farwrite::kForever);
-  delete channel;
+  // Called inside a callback, or one still runs: it uses the handle.
+  const bool in_use = status.code() == StatusCode::kFailedPrecondition ||
+                      status.code() == StatusCode::kDeadlineExceeded;
+  if (!in_use) delete channel;
   return to_c(status);
 }
 

@@ -4,6 +4,7 @@
 
 #include "c_api/handles.h"
 #include "memory/copy.h"
+#include "memory/forked_readers.h"
 
 namespace {
 
@@ -11,6 +12,8 @@ using farwrite::Device;
 using farwrite::DeviceOptions;
 using farwrite::Result;
 using farwrite::Status;
+using farwrite::StatusCode;
+using farwrite::Token;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
 
@@ -46,7 +49,11 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
     if (!fabrics.ok()) return fabrics.status();
     options.fabrics = *std::move(fabrics);
   }
-  if (c.token != nullptr) options.token = c.token;
+  if (c.token != nullptr) {
+    options.token = *c.token == '\0' ? Token::none() : Token(c.token);
+  } else if (c.open_elsewhere != 0) {
+    options.token = Token::cookie_else_none();
+  }
   take_if_given(c.send_limit, options.send_limit);
   take_if_given(c.send_limit_per_peer, options.send_limit_per_peer);
   take_if_given(c.receive_limit, options.receive_limit);
@@ -57,6 +64,7 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   take_if_given(c.lanes, options.lanes);
   take_if_given(c.data_port, options.data_port);
   options.encrypt = c.encrypt != 0;
+  if (c.name != nullptr) options.name = c.name;
   if (c.verbs != nullptr) {
     const Status set = farwrite::set_verbs_options(c.verbs, options.verbs);
     if (!set.ok()) return set;
@@ -81,13 +89,14 @@ fw_status* fw_device_open(const fw_device_options* options, fw_device** device) 
 
 fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns) {
   const Status status = device->device.close(to_duration(timeout_ns));
-  delete device;
+  // Refused inside a callback.
+  if (status.code() != StatusCode::kFailedPrecondition) delete device;
   return to_c(status);
 }
 
 void fw_device_identity(const fw_device* device, fw_identity* identity) {
-  farwrite::c_api::fill_identity(device->device.uuid(), device->device.epoch(),
-                                 device->device.endpoint(), *identity);
+  farwrite::c_api::fill(
+      *identity, to_c(device->device.uuid(), device->device.epoch(), device->device.endpoint()));
 }
 
 fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t timeout_ns,
@@ -121,7 +130,20 @@ int fw_device_contains(const fw_device* device, const void* memory) {
 
 void fw_device_memory(const fw_device* device, fw_memory_stats* stats) {
   const farwrite::MemoryStats send = device->device.stats().send;
-  *stats = {send.limit, send.reserved, send.used, send.peak_used, send.segments};
+  fw_memory_stats known = {};
+  known.limit = send.limit;
+  known.reserved = send.reserved;
+  known.used = send.used;
+  known.peak_used = send.peak_used;
+  known.segments = send.segments;
+  known.held_back = send.held_back;
+  farwrite::c_api::fill(*stats, known);
+}
+
+uint64_t fw_fork_stamp(void) { return farwrite::memory::ForkedReaders::stamp(); }
+
+int fw_forked_child_may_read(uint64_t stamp) {
+  return farwrite::memory::ForkedReaders::may_read(stamp) ? 1 : 0;
 }
 
 uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capacity) {

@@ -59,12 +59,20 @@ inline void copy_name(std::string_view text, char (&name)[FW_NAME_BYTES]) {
   name[count] = '\0';
 }
 
-inline void fill_identity(const DeviceUuid& uuid, std::uint64_t epoch, const Endpoint& endpoint,
-                          fw_identity& identity) {
+// The part of `known` that the caller's struct has room for.
+template <typename Struct>
+void fill(Struct& given, Struct known) {
+  known.struct_size = given.struct_size;
+  std::memcpy(&given, &known, std::min(given.struct_size, sizeof(known)));
+}
+
+inline fw_identity to_c(const DeviceUuid& uuid, std::uint64_t epoch, const Endpoint& endpoint) {
+  fw_identity identity = {};
   static_assert(sizeof(identity.uuid) == std::tuple_size<DeviceUuid>::value);
   std::memcpy(identity.uuid, uuid.data(), uuid.size());
   identity.epoch = epoch;
   copy_name(endpoint.to_string(), identity.endpoint);
+  return identity;
 }
 
 }  // namespace farwrite::c_api

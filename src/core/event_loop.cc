@@ -21,6 +21,7 @@
 
 #include "core/deadline.h"
 #include "core/fork_guard.h"
+#include "core/inside.h"
 #include "core/unique_fd.h"
 
 namespace farwrite::core {
@@ -30,9 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kWakeId = 0;  // the eventfd's id in epoll data; registrations count from 1
 constexpr int kNoFd = -1;
-
-// The loop that the current thread runs, if any.
-thread_local const void* current_loop = nullptr;
 
 void write_thread_name(pthread_t thread, std::string name) {
   constexpr std::size_t kMaxNameBytes = 15;
@@ -46,6 +44,8 @@ void write_thread_name(pthread_t thread, std::string name) {
 class EventLoop::State {
  public:
   Status open();
+  explicit State(const void* owner) : owner_(owner) {}
+
   // Starts the thread, which shares `state`.
   static Status start_thread(const std::shared_ptr<State>& state, std::string name);
   void stop();
@@ -56,9 +56,7 @@ class EventLoop::State {
   void post(std::function<void()> function);
   TimerId every(std::chrono::nanoseconds period, std::function<void()> callback);
   void cancel_timer(TimerId id);
-  bool on_loop_thread() const { return current_loop == this; }
-  pthread_t thread() const { return thread_; }
-
+  bool on_loop_thread() const { return Inside::is(this); }
   const ForkGuard fork_guard;
 
  private:
@@ -89,6 +87,7 @@ class EventLoop::State {
   template <typename IsRunning>
   void wait_while_running(std::unique_lock<std::mutex>& lock, IsRunning is_running);
 
+  const void* const owner_;
   UniqueFd epoll_;
   UniqueFd wake_;
   pthread_t thread_{};
@@ -132,7 +131,8 @@ Status EventLoop::State::start_thread(const std::shared_ptr<State>& state, std::
   const auto main = [](void* argument) -> void* {
     const std::unique_ptr<std::shared_ptr<State>> owned(
         static_cast<std::shared_ptr<State>*>(argument));
-    current_loop = owned->get();
+    const Inside owner((*owned)->owner_);
+    const Inside loop(owned->get());
     (*owned)->run();
     return nullptr;
   };
@@ -383,8 +383,8 @@ void EventLoop::State::wake() {
   [[maybe_unused]] const ssize_t ignored = ::write(wake_.get(), &one, sizeof one);
 }
 
-Result<std::unique_ptr<EventLoop>> EventLoop::start(std::string thread_name) {
-  auto state = std::make_shared<State>();
+Result<std::unique_ptr<EventLoop>> EventLoop::start(std::string thread_name, const void* owner) {
+  auto state = std::make_shared<State>(owner);
   FARWRITE_RETURN_IF_ERROR(state->open());
   FARWRITE_RETURN_IF_ERROR(State::start_thread(state, std::move(thread_name)));
   return std::unique_ptr<EventLoop>(new EventLoop(std::move(state)));
@@ -427,8 +427,6 @@ EventLoop::TimerId EventLoop::every(std::chrono::nanoseconds period,
 void EventLoop::cancel_timer(TimerId id) {
   if (!state_->fork_guard.in_forked_child()) state_->cancel_timer(id);
 }
-
-pthread_t EventLoop::thread() const { return state_->thread(); }
 
 bool EventLoop::on_loop_thread() const {
   return !state_->fork_guard.in_forked_child() && state_->on_loop_thread();

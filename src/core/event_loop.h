@@ -5,8 +5,6 @@
 // the loop waits meanwhile. All methods may be called from any thread.
 #pragma once
 
-#include <pthread.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -24,8 +22,9 @@ class EventLoop {
   using TimerId = std::uint64_t;
 
   // `thread_name` is cut to the 15 characters that Linux keeps. The thread takes no
-  // signals but its own faults.
-  static Result<std::unique_ptr<EventLoop>> start(std::string thread_name);
+  // signals but its own faults. It runs inside `owner` (core/inside.h).
+  static Result<std::unique_ptr<EventLoop>> start(std::string thread_name,
+                                                  const void* owner = nullptr);
 
   // Runs what was posted before, then stops and joins the thread. Callbacks still registered do not
   // run again and are destroyed. Destroyed by its own callback, the loop ends once that callback
@@ -57,7 +56,6 @@ class EventLoop {
   void cancel_timer(TimerId id);
 
   bool on_loop_thread() const;
-  pthread_t thread() const;
 
  private:
   class State;

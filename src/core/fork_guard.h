@@ -1,8 +1,9 @@
 // ForkGuard: tells a forked child that what it holds is its parent's.
 //
 // fork(2) copies only the calling thread: in the child the pollers are gone, locks may be held for
-// ever and arena pages are missing. So every object that owns such things carries a guard and
-// answers with kForked in the child. Children of raw clone(2) or vfork(2) are not detected.
+// ever and arena memory is a private view (memory/inherited_mapping.h). So every object that owns
+// such things carries a guard and answers with kForked in the child. Children of raw clone(2) or
+// vfork(2) are not detected.
 #pragma once
 
 #include <atomic>

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/deadline.h"
+#include "core/poll_until.h"
+
 namespace farwrite::core {
 
 // What stands between a close() and the operations that other threads have under way. Thread-safe;
@@ -29,11 +32,10 @@ class Gate {
   void close() { word_.fetch_or(kClosed); }
   bool closed() const { return (word_.load() & kClosed) != 0; }
 
-  // Blocks until everybody who entered before close() has left.
-  void wait_until_empty() {
-    for (std::uint64_t word = word_.load(); word != kClosed; word = word_.load()) {
-      word_.wait(word);
-    }
+  // Waits until every operation that entered before close() has left; false when the deadline
+  // passes first.
+  bool wait_until_empty(Deadline deadline) {
+    return poll_until([this] { return word_.load() == kClosed; }, deadline);
   }
 
  private:
@@ -44,9 +46,7 @@ class Gate {
     leave();
     return false;
   }
-  void leave() {
-    if ((word_.fetch_sub(1) - 1) == kClosed) word_.notify_all();
-  }
+  void leave() { word_.fetch_sub(1); }
 
   std::atomic<std::uint64_t> word_{0};
 };

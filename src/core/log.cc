@@ -123,6 +123,14 @@ Status set_log_level_by_name(std::string_view name) {
   return Status();
 }
 
+Status check_log_variable() {
+  const char* const name = std::getenv("FARWRITE_LOG");
+  if (name == nullptr || *name == '\0' || parse_level(name)) return Status();
+  return Status::error(StatusCode::kInvalidArgument, {"open a device"},
+                       "FARWRITE_LOG=" + std::string(name) + " is no log level",
+                       "set it to error, warning, info, debug or off");
+}
+
 std::string_view log_level_name() {
   (void)log_enabled(LogLevel::kError);  // reads FARWRITE_LOG if nobody has
   return to_string(static_cast<LogLevel>(threshold.load(std::memory_order_relaxed)));

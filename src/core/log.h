@@ -1,7 +1,8 @@
 // Logging: lines on stderr, or into a sink.
 //
 // FARWRITE_LOG=error|warning|info|debug|off sets the threshold (default: warning); it is read at
-// the first use. A line is one write(2), so lines of several processes never mix:
+// the first use, and another value is warned about. No device opens with it. A line is one
+// write(2), so lines of several processes never mix:
 //   farwrite[1234] warning: text
 #pragma once
 
@@ -31,6 +32,8 @@ FARWRITE_API void log(LogLevel level, std::string_view text);
 void set_log_level(LogLevel level);
 // The same by the level's name; kInvalidArgument if it is none.
 FARWRITE_API Status set_log_level_by_name(std::string_view name);
+// kInvalidArgument if FARWRITE_LOG is set to no level.
+Status check_log_variable();
 // The name of the level in force.
 FARWRITE_API std::string_view log_level_name();
 

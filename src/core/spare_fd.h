@@ -13,14 +13,16 @@ namespace farwrite::core {
 class SpareFd {
  public:
   SpareFd() { reserve(); }
-  // Gives it up for good.
-  void close() { spare_.reset(); }
 
-  // Accepts one connection and closes it.
-  void turn_away(int listener) {
+  // Accepts one connection and closes it. False if the spare descriptor is gone: another thread
+  // took its number meanwhile.
+  bool turn_away(int listener) {
+    if (!spare_.valid()) reserve();
+    if (!spare_.valid()) return false;
     spare_.reset();
     UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();
     reserve();
+    return spare_.valid();
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -35,6 +36,16 @@ Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_
                          "check the host's spelling and the name service");
   }
   return AddressList(found, &::freeaddrinfo);
+}
+
+bool is_loopback(const sockaddr_storage& address) {
+  constexpr std::uint32_t kNet = 127;
+  if (address.ss_family == AF_INET) {
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == kNet;
+  }
+  if (address.ss_family != AF_INET6) return false;
+  const in6_addr& six = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == kNet);
 }
 
 bool out_of_descriptors(int error_number) {
@@ -152,6 +163,20 @@ bool has_input(int socket) {
 void set_no_delay(int socket) {
   const int one = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+bool connected_to_loopback(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  return ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+         is_loopback(address);
+}
+
+bool accepts_on_loopback(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+         is_loopback(address);
 }
 
 std::string peer_host(int socket) {

@@ -38,6 +38,11 @@ Status connection_lost(std::string_view operation, int error_number);
 // Whether bytes, or the end of the connection, are waiting.
 bool has_input(int socket);
 
+// Whether the address that a connection was made to is one of the loopback: on the connecting side
+// the other end's, on the accepting side, as of a listening socket, its own.
+bool connected_to_loopback(int socket);
+bool accepts_on_loopback(int socket);
+
 // The numeric address of the other end: "192.0.2.1", "fe80::1%eth0". Empty if it is not connected.
 std::string peer_host(int socket);
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/inside.h"
+#include "core/status_wire.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 
@@ -32,6 +34,9 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
   const std::shared_ptr<ChannelState> self = weak_from_this().lock();
   if (self == nullptr) return;
   heard();
+  // Nothing is handed out any more, but leases still come back.
+  const bool asks = type == FrameType::kLookup || type == FrameType::kOpen;
+  if (asks && peer_over()) return;
   Status malformed;
   switch (type) {
     case FrameType::kLookup:
@@ -64,17 +69,59 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
       fin_received_ = true;
       break;
     }
+    case FrameType::kRefuse:
+      malformed = take_refusal(body);
+      break;
     default:
       malformed =
           Status::error(StatusCode::kProtocolError, {"read a control message", peer_name_},
                         "unknown message type " + std::to_string(static_cast<std::uint16_t>(type)),
                         "run Farwrite releases at most one wire version apart");
   }
-  if (!malformed.ok()) peer_is(PeerState::kClosed, malformed);
+  if (!malformed.ok()) refuse(malformed);
   finish_if_due();
 }
 
+void ChannelState::refuse(const Status& reason) {
+  // Each side at most once, so two of them do not refuse each other's refusals. From the loop: the
+  // caller may hold locks of its own.
+  if (const auto self = weak_from_this().lock(); self != nullptr && !peer_over()) {
+    device_->post([self, reason] {
+      if (self->live_.load()) self->send(FrameType::kRefuse, core::status_to_bytes(reason));
+    });
+  }
+  expect_cut();
+  peer_is(PeerState::kClosed, reason);
+}
+
+void ChannelState::expect_cut() {
+  cut_due_ns_.store(core::now_ns() + device_->options().detection_time.count());
+}
+
+void ChannelState::refuse_message(const Status& reason) {
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return;  // this side has closed it
+  const core::Inside inside(this);
+  refuse(reason);
+}
+
+Status ChannelState::take_refusal(ByteView body) {
+  Status refusal;
+  FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(body, refusal));
+  peer_is(PeerState::kClosed, Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
+                                     "use the channel with " + peer_name_ +
+                                         ": the peer ended it: " + refusal.message()));
+  cut_link();
+  return Status();
+}
+
 void ChannelState::on_connection_end(const Status& reason) {
+  if (reason.code() == StatusCode::kProtocolError) {  // it was sent a REFUSE
+    expect_cut();
+    peer_is(PeerState::kClosed, reason);
+    end_requests();
+    return;
+  }
   if (!capabilities_.maps_peer_memory) {
     on_peer_dead(Status::error(StatusCode::kPeerDead, {"use the channel", peer_name_},
                                reason.message(), "restart the peer and connect again"));
@@ -82,8 +129,10 @@ void ChannelState::on_connection_end(const Status& reason) {
   }
   // A peer that maps our memory is dead only when its process is: the link will tell. If it has
   // not said BYE, it is at least out of reach from now on.
-  peer_is(reason.code() == StatusCode::kProtocolError ? PeerState::kClosed : PeerState::kSilent,
-          reason);
+  peer_is(PeerState::kSilent,
+          Status::error(StatusCode::kPeerSilent, {"hear from the peer", peer_name_},
+                        "its connection ended and its process did not: " + reason.message(),
+                        "restart the peer"));
   end_requests();
 }
 

@@ -5,7 +5,6 @@
 // just before it closed is still looked at. Only then do waiters hear of the end, and the handler.
 #include <utility>
 
-#include "device/channel_inside.h"
 #include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
@@ -43,25 +42,32 @@ Status ChannelState::on_end(std::function<void(bool good_order, const Status& re
   return Status();
 }
 
-void ChannelState::drop_end_handler() {
+bool ChannelState::drop_end_handler(core::Deadline deadline) {
   std::function<void(bool, const Status&)> handler;  // may own anything: goes after the lock
-  const std::lock_guard<std::mutex> lock(state_mutex_);
+  std::unique_lock<std::mutex> lock(state_mutex_);
   handler.swap(end_handler_);
+  return wait_for_state(lock, deadline, [this] { return end_handlers_running_ == 0; });
 }
 
 void ChannelState::tell_end_if_due() {
-  const Inside inside(this);
+  const core::Inside inside(this);
   std::function<void(bool, const Status&)> handler;
   bool good_order = false;
   Status reason;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (!drained_ || closing_.load()) return;
+    if (!drained_ || closing_.load() || !end_handler_) return;
     handler.swap(end_handler_);
+    ++end_handlers_running_;
     good_order = good_order_;
     reason = peer_reason_;
   }
-  if (handler) handler(good_order, reason);
+  handler(good_order, reason);
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    --end_handlers_running_;
+  }
+  state_changed_.notify_all();
 }
 
 }  // namespace farwrite::device

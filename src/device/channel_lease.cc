@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/trace.h"
-#include "device/channel_inside.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
 #include "device/channel_records.h"
@@ -43,7 +42,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   static thread_local std::vector<std::byte> record;  // keeps its memory: every tensor passes here
   lend.write(message, record);
   operation.source = {record.data(), record.size()};
-  const Inside inside(this);
+  const core::Inside inside(this);
   Completion completion = start_operation(operation);
   // If the lease has ended meanwhile, `returned` has run, and the call has not failed.
   if (completion.done() && !completion.wait().ok()) {
@@ -60,7 +59,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
 void ChannelState::take_lend(Notification record) {
   auto lend = LendRecord::from_bytes({record.message.data(), record.message.size()});
   if (!lend.ok()) {
-    peer_is(PeerState::kClosed, lend.status());
+    refuse(lend.status());
     return;
   }
   record.message.erase(record.message.begin(), record.message.begin() + LendRecord::kHeaderBytes);
@@ -95,7 +94,7 @@ void ChannelState::take_lend(Notification record) {
 void ChannelState::take_returns(const Notification& record) {
   auto returns = ReturnRecord::from_bytes({record.message.data(), record.message.size()});
   if (!returns.ok()) {
-    peer_is(PeerState::kClosed, returns.status());
+    refuse(returns.status());
     return;
   }
   for (const std::uint64_t lease : returns->leases) take_return(lease);
@@ -104,6 +103,14 @@ void ChannelState::take_returns(const Notification& record) {
 void ChannelState::take_return(std::uint64_t lease) {
   core::trace_instant("lease returned", to_string(peer_.fabric), peer_name_);
   leases_.release(lease);
+}
+
+void ChannelState::hold_remote(std::uint64_t lease, std::uint64_t made) {
+  if (!device_->fork_guard().in_forked_child()) held_leases_.add(lease, made);
+}
+
+void ChannelState::release_held() {
+  for (const std::uint64_t lease : held_leases_.take()) release_remote(lease);
 }
 
 void ChannelState::release_remote(std::uint64_t lease) {
@@ -160,7 +167,7 @@ void ChannelState::release_by_frames(const ReturnRecord& returns) {
 fabric::Progress ChannelState::serve_returns() {
   const std::shared_ptr<fabric::Link> link = this->link();
   if (link == nullptr) return {};
-  const Inside inside(this);
+  const core::Inside inside(this);
   ReturnIntake intake(*this);
   return link->poll(peer_.lanes, intake);
 }

@@ -144,6 +144,11 @@ void ChannelState::quarantine(std::uint64_t key, std::uint64_t region_id,
   quarantined_.push_back({key, region_id, std::move(arena), block});
 }
 
+void ChannelState::reclaim_landing() {
+  const std::lock_guard<std::mutex> lock(landing_mutex_);
+  if (landing_ != nullptr) landing_->reclaim();
+}
+
 memory::ArenaStats ChannelState::landing_stats() const {
   const std::lock_guard<std::mutex> lock(landing_mutex_);
   return landing_ == nullptr ? memory::ArenaStats() : landing_->stats();
@@ -156,7 +161,7 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
   FARWRITE_RETURN_IF_ERROR(device_->check_publishable(published, this));
   FARWRITE_RETURN_IF_ERROR(names_.publish(name, std::move(published)));
-  device_->loop().post([self = shared_from_this()] { self->answer_parked_lookups(); });
+  device_->post([self = shared_from_this()] { self->answer_parked_lookups(); });
   return Status();
 }
 
@@ -174,6 +179,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view
                                                                 std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "look a region up";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  FARWRITE_RETURN_IF_ERROR(check_name(kOperation, name));
   const core::Gate::Pass pass(gate_);
   const core::Deadline deadline = core::Deadline::after(timeout);
   auto reply = ask_for(name, deadline.remaining(), deadline);
@@ -204,6 +210,14 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
                          older ? "peer restarted: the descriptor is from before its last start"
                                : "the descriptor is from a later start than this channel's peer",
                          older ? "ask the peer for a fresh descriptor" : "connect again");
+  }
+  const std::vector<std::byte> encoded = descriptor.to_bytes();
+  if (const Status bad = RegionDescriptor::from_bytes({encoded.data(), encoded.size()}).status();
+      !bad.ok()) {
+    // The peer would end the channel over it.
+    return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
+                         "the descriptor is malformed: " + bad.message(),
+                         "open what the peer's descriptor() gave, unchanged");
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   const OpenMessage message{next_request_.fetch_add(1), descriptor};

@@ -7,7 +7,6 @@
 
 #include "core/log.h"
 #include "core/trace.h"
-#include "device/channel_inside.h"
 #include "device/channel_lane.h"
 #include "device/device_state.h"
 
@@ -20,9 +19,15 @@ constexpr std::array<std::string_view, 4> kPeerEvents = {"peer alive", "peer sil
 
 bool is_over(PeerState state) { return state == PeerState::kClosed || state == PeerState::kDead; }
 
-}  // namespace
+// Of a peer's end. In good order or with its process it ends at the end of every job; operations
+// that wait for the peer get an error.
+core::LogLevel level_of(PeerState end, const Status& reason, bool good_order) {
+  if (end == PeerState::kDead || good_order) return core::LogLevel::kDebug;
+  const bool broke_protocol = reason.code() == StatusCode::kProtocolError;
+  return broke_protocol ? core::LogLevel::kWarning : core::LogLevel::kInfo;
+}
 
-thread_local const ChannelState::Inside* ChannelState::Inside::innermost = nullptr;
+}  // namespace
 
 ChannelState::ChannelState(std::shared_ptr<DeviceState> device)
     : device_(std::move(device)),
@@ -62,7 +67,9 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   undrained_.store(peer_.lanes);
   const std::uint32_t lanes = peer_.lanes + (has_records_ ? 1 : 0);
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-    lanes_.push_back(std::make_shared<Lane>(*this, lane, device_->next_poller()));
+    // The return lane has next to nothing to do: it goes with the first and takes no turn.
+    Poller& poller = lane < peer_.lanes ? device_->next_poller() : lanes_.front()->poller();
+    lanes_.push_back(std::make_shared<Lane>(*this, lane, poller));
   }
   for (const auto& lane : lanes_) lane->poller().add(lane);
   if (!capabilities_.has_immediate) lower_notified_writes();
@@ -71,17 +78,21 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   return control_->start();
 }
 
-bool ChannelState::entered_by_this_thread() const { return Inside::is(this); }
+bool ChannelState::entered_by_this_thread() const { return core::Inside::is(this); }
 
 std::shared_ptr<ChannelState> ChannelState::user_handle() {
   return {this, [self = shared_from_this()](ChannelState*) {
             if (self->device_->fork_guard().in_forked_child() || self->closing_.load()) return;
-            // Nobody is left to hear of a peer that did not settle; its memory is quarantined.
-            if (Inside::is(self.get())) {
+            if (self->entered_by_this_thread()) {
               // A callback held the last handle: once it has returned.
-              self->device_->loop().post([self] { (void)self->close(std::chrono::seconds(0)); });
-            } else {
-              (void)self->close(std::chrono::seconds(1));
+              self->begin_closing();
+              self->device_->post([self] { self->go_on_closing(); });
+              return;
+            }
+            // No caller is left to tell of a peer that did not settle; its memory is quarantined.
+            const Status closed = self->close(kSettle);
+            if (closed.code() == StatusCode::kDeadlineExceeded) {
+              core::log(core::LogLevel::kWarning, closed.message());
             }
           }};
 }
@@ -91,135 +102,14 @@ std::shared_ptr<fabric::Link> ChannelState::link() const {
   return link_;
 }
 
-Status ChannelState::close(std::chrono::nanoseconds timeout) {
-  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check("close a channel"));
-  if (Inside::is(this)) {
-    return Status::error(StatusCode::kFailedPrecondition, {"close the channel", peer_name_},
-                         "called inside one of its own callbacks",
-                         "close it from another thread, or after the callback returns");
-  }
-  const core::Deadline deadline = core::Deadline::after(timeout);
-  if (closing_.exchange(true)) return wait_until_closed(deadline);
-  gate_.close();
-  inbox_.wake_all();
-  end_requests();
-  gate_.wait_until_empty();
-  end_lanes();
-  // Leases still come back, and where our CPU makes the progress, what was posted still goes out.
-  if (capabilities_.cpu_free_target) leave_pollers(/*return_lane_too=*/false);
-  abandon_pending(unusable("close the channel"), /*reads_too=*/true);
-  // Inside the handler it cannot be dropped; then it goes with the channel.
-  (void)inbox_.set_handler(nullptr);
-  inbox_.drop_queued();
-  drop_end_handler();
-  const Status status = revoke_all(deadline);
-  names_.clear();
-  send(FrameType::kBye);
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    closed_ = true;
-    close_status_ = status;
-  }
-  state_changed_.notify_all();
-  say_fin_if_due();
-  finish_if_due();
-  return status;
-}
-
-Status ChannelState::wait_until_closed(core::Deadline deadline) {
-  std::unique_lock<std::mutex> lock(state_mutex_);
-  while (!closed_) {
-    if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
-                           "another thread is still closing it", "allow more time");
-    }
-    state_changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
-  }
-  return close_status_;
-}
-
-void ChannelState::end_lanes() {
-  const core::Gate::Pass pass(link_gate_);
-  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
-  if (link == nullptr || peer_over()) return;
-  fabric::Operation end;
-  end.kind = fabric::OperationKind::kEnd;
-  for (end.lane = 0; end.lane < peer_.lanes; ++end.lane) {
-    // Pending or not, it goes behind what was posted before, or the peer has gone.
-    if (!link->post(end).done()) lanes_[end.lane]->expect_progress();
-  }
-}
-
-void ChannelState::leave_pollers(bool return_lane_too) {
-  for (const auto& lane : lanes_) {
-    if (return_lane_too || !lane->is_return_lane()) lane->poller().remove(lane);
-  }
-}
-
-void ChannelState::say_fin_if_due() {
-  // Said before the lock goes: a thread that sees fin_sent_ may end the channel and its connection.
-  const std::lock_guard<std::mutex> lock(state_mutex_);
-  const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
-  if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
-  send(FrameType::kFin);
-  fin_sent_ = true;
-}
-
-void ChannelState::finish_if_due() {
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    // A peer that maps our memory and never hears FIN would wait for it until we end. A FIN that
-    // the socket has not taken yet goes first; tick() asks again.
-    const bool parted = fin_sent_ && fin_received_ && control_->all_sent();
-    if (finished_ || !closed_ || (!parted && !peer_gone_.load())) return;
-  }
-  finish();
-}
-
-void ChannelState::finish() {
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (std::exchange(finished_, true)) return;
-  }
-  if (control_ != nullptr) control_->close();
-  leave_pollers(/*return_lane_too=*/true);
-  leases_.close();
-  inbox_.drop_queued();
-  std::shared_ptr<fabric::Link> link;
-  {
-    const std::lock_guard<std::mutex> lock(link_mutex_);
-    if (link_ != nullptr) last_link_counters_ = link_->counters();
-    link.swap(link_);
-  }
-  link_gate_.close();
-  link_gate_.wait_until_empty();
-  link.reset();
-  std::vector<Quarantined> quarantined;
-  {
-    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
-    quarantined.swap(quarantined_);
-  }
-  // Nothing is allocated from a finished channel's arena again, so nothing is reused.
-  for (const Quarantined& entry : quarantined) entry.arena->free(entry.block.data);
-  release_landing();
-  device_->forget(*this);
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    finish_over_ = true;
-  }
-  state_changed_.notify_all();
-}
-
-void ChannelState::finish_for_device() {
-  std::unique_lock<std::mutex> lock(state_mutex_);
-  state_changed_.wait(lock, [this] { return closed_; });
-  lock.unlock();
-  finish();
-  lock.lock();
-  state_changed_.wait(lock, [this] { return finish_over_; });
+PeerState ChannelState::peer_state() const {
+  const PeerState state = peer_state_.load();
+  // A peer's death is news also later. Nothing else is learned about it once this side has closed.
+  return closing_.load() && state != PeerState::kDead ? PeerState::kClosed : state;
 }
 
 void ChannelState::peer_is(PeerState state, const Status& reason, bool good_order) {
+  bool warned = false;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     const PeerState before = peer_state_.load();
@@ -229,6 +119,8 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
       peer_reason_ = reason;
       good_order_ = good_order;
     }
+    if (state == PeerState::kSilent) silence_reason_ = reason;
+    warned = std::exchange(silence_warned_, false);
     peer_state_.store(state);
   }
   if (state == PeerState::kSilent) silences_.add();
@@ -236,9 +128,12 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
     core::trace_instant(kPeerEvents[static_cast<std::size_t>(state)], to_string(peer_.fabric),
                         peer_name_);
   }
-  core::log(is_over(state) ? core::LogLevel::kInfo : core::LogLevel::kWarning,
-            (named_.load() ? peer_name_ : "a new peer") + " is " + std::string(to_string(state)) +
-                (reason.ok() ? "" : ": " + reason.message()));
+  // Silence itself is logged by warn_of_silence(), once it has lasted.
+  if (is_over(state) || warned) {
+    core::log(warned ? core::LogLevel::kWarning : level_of(state, reason, good_order),
+              (named_.load() ? peer_name_ : "a new peer") + " is " + std::string(to_string(state)) +
+                  (reason.ok() ? "" : ": " + reason.message()));
+  }
   if (!is_over(state)) return;
   abandon_pending(reason, /*reads_too=*/!(state == PeerState::kClosed && good_order));
   end_requests();
@@ -246,31 +141,42 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
   drain_lanes();
 }
 
+void ChannelState::warn_of_silence() {
+  Status reason;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (peer_state_.load() != PeerState::kSilent || std::exchange(silence_warned_, true)) return;
+    reason = silence_reason_;
+  }
+  core::log(core::LogLevel::kWarning, peer_name_ + " is silent: " + reason.message());
+}
+
 void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
   peer_gone_.store(true);
-  {
-    const core::Gate::Pass pass(link_gate_);
-    // No read of memory whose leases end now.
-    if (const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr) link->cut();
-  }
+  cut_link();  // no read of memory whose leases end now
   leases_.close();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
-    device_->loop().post([self] {
+    device_->post([self] {
       self->tick_quarantine();
       self->finish_if_due();
     });
   }
 }
 
+void ChannelState::cut_link() {
+  const core::Gate::Pass pass(link_gate_);
+  if (const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr) link->cut();
+}
+
 void ChannelState::on_revoked() {
-  device_->loop().post([weak = weak_from_this()] {
+  device_->post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->tick_quarantine();
   });
 }
 
-void ChannelState::on_link_error(const Status& reason) { peer_is(PeerState::kClosed, reason); }
+void ChannelState::on_link_error(const Status& reason) { refuse(reason); }
 
 void ChannelState::heard() {
   last_heard_ns_.store(core::now_ns(), std::memory_order_relaxed);
@@ -279,18 +185,28 @@ void ChannelState::heard() {
   }
 }
 
-void ChannelState::tick() {
+void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds absence) {
   tick_quarantine();
+  release_held();
+  reclaim_landing();
   expire_parked_lookups();
+  go_on_closing();
   finish_if_due();
+  if (const std::int64_t due = cut_due_ns_.load(); due != 0 && core::now_ns() >= due) {
+    cut_due_ns_.store(0);
+    cut_link();
+  }
   if (is_over(peer_state_.load())) return;
   send(FrameType::kPing);
-  const std::chrono::nanoseconds quiet(core::now_ns() - last_heard_ns_.load());
+  // Frames are read on this thread, so nothing else changes it now.
+  last_heard_ns_.store(std::min(now.count(), last_heard_ns_.load() + absence.count()));
+  const std::chrono::nanoseconds quiet(now.count() - last_heard_ns_.load());
   if (quiet > device_->options().detection_time) {
     peer_is(PeerState::kSilent,
             Status::error(StatusCode::kPeerSilent, {"hear from the peer", peer_name_},
                           "nothing for " + std::to_string(quiet.count() / 1000000) + " ms",
                           "it may be stopped (SIGCONT resumes it) or overloaded"));
+    warn_of_silence();
   }
 }
 

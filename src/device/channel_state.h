@@ -7,6 +7,7 @@
 // is dead, the channel is finished and gone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,6 +22,7 @@
 #include "core/completion_state.h"
 #include "core/counter.h"
 #include "core/gate.h"
+#include "core/inside.h"
 #include "device/control_connection.h"
 #include "device/control_messages.h"
 #include "device/handshake.h"
@@ -35,6 +37,7 @@
 #include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "memory/arena.h"
+#include "memory/held_back.h"
 
 namespace farwrite::device {
 
@@ -43,6 +46,8 @@ class DeviceState;
 // Bounds one turn of a wait: ends of channels are announced, but never relied on alone, and no
 // clock arithmetic overflows.
 inline constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
+// How long the end of the last handle waits for callbacks and for the peer.
+inline constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
 
 class ChannelState final : public fabric::LinkObserver,
                            private LaneDriver,
@@ -64,7 +69,8 @@ class ChannelState final : public fabric::LinkObserver,
                       std::uint64_t length);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
-  Status on_notification(std::function<void(Notification)> handler);
+  Status on_notification(std::function<void(Notification)> handler,
+                         std::chrono::nanoseconds timeout);
   std::uint64_t max_message_bytes() const;
   bool maps_peer_memory() const { return capabilities_.maps_peer_memory; }
   Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
@@ -73,12 +79,16 @@ class ChannelState final : public fabric::LinkObserver,
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag, std::uint32_t lane);
   void release_remote(std::uint64_t lease);
+  // The same, once no forked child can look at what was leased at a ForkedReaders::stamp().
+  void hold_remote(std::uint64_t lease, std::uint64_t made);
 
   // For the transfer layer. What it keeps with the channel, made at the first call; it must hold
   // nothing of the channel.
   std::shared_ptr<void> kept(const std::function<std::shared_ptr<void>()>& make);
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   std::uint64_t registrations() const;
+  // A message of the peer's transfer layer breaks its protocol: ends the channel on both sides.
+  void refuse_message(const Status& reason);
 
   // Memory and names (channel_memory.cc).
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
@@ -98,18 +108,20 @@ class ChannelState final : public fabric::LinkObserver,
   const std::string& peer_name() const { return peer_name_; }
   // Whether this thread runs one of the channel's callbacks, or is in a call of it.
   bool entered_by_this_thread() const;
-  PeerState peer_state() const { return peer_state_.load(); }
+  PeerState peer_state() const;
   std::uint64_t number() const { return number_; }
   ChannelStats stats() const;
   memory::ArenaStats landing_stats() const;
 
+  // Channel life (channel_close.cc).
   Status close(std::chrono::nanoseconds timeout);
-  // Drops link and connection, whatever is still out.
-  void finish();
-  // The same for a closing device: returns when no other thread is closing or finishing it either.
-  void finish_for_device();
-  // Called by the device's timer: silence, lookups that ran out, quarantine.
-  void tick();
+  // Drops link and connection, whatever is still out. False when a callback, or another thread that
+  // finishes it, takes longer than that: call again.
+  bool finish(core::Deadline deadline);
+  // Called by the device's timer: silence, lookups that ran out, quarantine, a close that timed
+  // out. `now` is when the turn began: it may be stopped in the middle. `absence` is how much later
+  // that was than planned, which is not the peer's silence.
+  void tick(std::chrono::nanoseconds now, std::chrono::nanoseconds absence);
   // The device's own names changed: parked lookups may find theirs.
   void answer_parked_lookups();
 
@@ -120,7 +132,6 @@ class ChannelState final : public fabric::LinkObserver,
 
  private:
   class Lane;
-  class Inside;
   class Intake;
   class ReturnIntake;
   class Discard;
@@ -166,12 +177,32 @@ class ChannelState final : public fabric::LinkObserver,
   void track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list);
   void abandon_pending(const Status& reason, bool reads_too);
   void hand_over_unsent();
-  void leave_pollers(bool return_lane_too);
-  void end_lanes();
   void tick_quarantine();
   void expire_parked_lookups();
   Status revoke_all(core::Deadline deadline);
-  Status wait_until_closed(core::Deadline deadline);
+
+  // channel_close.cc.
+  // No call begins any more, and those that wait are woken.
+  void begin_closing();
+  // What a close that timed out has left undone, as far as it needs no waiting.
+  void go_on_closing();
+  // Settles what is to be settled, in one thread at a time (settling_).
+  Status settle(core::Deadline callbacks, core::Deadline peer);
+  Status stop_callbacks(core::Deadline deadline);
+  bool leave_pollers(bool return_lane_too, core::Deadline deadline);
+  void end_lanes();
+  void say_fin_if_due();
+  bool finish_is_due();
+  void finish_if_due();
+  void drop_link();
+  template <typename Holds>
+  bool wait_for_state(std::unique_lock<std::mutex>& lock, core::Deadline deadline, Holds holds) {
+    while (!holds()) {
+      if (deadline.expired()) return false;
+      state_changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+    }
+    return true;
+  }
 
   // channel_lease.cc.
   void take_lend(Notification record);
@@ -181,6 +212,8 @@ class ChannelState final : public fabric::LinkObserver,
   void tell_returns();
   Completion post_returns(const ReturnRecord& returns);
   void release_by_frames(const ReturnRecord& returns);
+  // What forked children held back, and hold no more.
+  void release_held();
 
   // channel_end.cc.
   bool peer_over() const;
@@ -189,7 +222,7 @@ class ChannelState final : public fabric::LinkObserver,
   void drain_lanes();
   void lane_drained();
   void tell_end_if_due();
-  void drop_end_handler();
+  bool drop_end_handler(core::Deadline deadline);
 
   // channel_control.cc, on the loop's thread.
   void on_frame(FrameType type, ByteView body);
@@ -200,9 +233,14 @@ class ChannelState final : public fabric::LinkObserver,
   void reply_with(std::uint64_t request, const PublishedRegion& published);
   void reply_error(std::uint64_t request, const Status& status);
   void take_reply(ReplyMessage& reply);
+  // The peer broke the protocol: ends the channel on both sides with the reason. On the loop's
+  // thread, or in a call of the link.
+  void refuse(const Status& reason);
+  // Lets the peer end the lanes, so that it learns the reason first; but not for long.
+  void expect_cut();
+  void cut_link();
+  Status take_refusal(ByteView body);
   void send(FrameType type, const std::vector<std::byte>& body = {});
-  void say_fin_if_due();
-  void finish_if_due();
   // Sends a request and waits for its answer; not on the loop's thread, which brings it.
   Result<ReplyMessage> request(FrameType type, std::uint64_t request_id,
                                const std::vector<std::byte>& body, core::Deadline deadline,
@@ -214,10 +252,14 @@ class ChannelState final : public fabric::LinkObserver,
   void end_requests();
   // `good_order`: it said so itself.
   void peer_is(PeerState state, const Status& reason, bool good_order = false);
+  // Once for each silence, when it has lasted for the detection time: a peer whose process ends
+  // closes its connection a moment before its death is proven.
+  void warn_of_silence();
   void heard();
   Result<std::shared_ptr<memory::Arena>> landing_arena();
   std::vector<std::shared_ptr<RegionState>> landing_regions() const;
   void release_landing();
+  void reclaim_landing();
 
   const std::shared_ptr<DeviceState> device_;
   const std::uint64_t number_;
@@ -242,10 +284,12 @@ class ChannelState final : public fabric::LinkObserver,
   std::atomic<bool> live_{false};             // lanes_ is complete
   std::atomic<std::uint32_t> undrained_{0};   // users' lanes that may hold something
   ReturnQueue returns_;
+  memory::HeldBack<std::uint64_t> held_leases_;
 
   // Control plane.
   std::unique_ptr<ControlConnection> control_;
   std::atomic<std::int64_t> last_heard_ns_{0};
+  std::atomic<std::int64_t> cut_due_ns_{0};  // when a refused peer's lanes are ended; 0 is never
   std::atomic<std::uint64_t> next_request_{1};
   std::mutex requests_mutex_;
   std::condition_variable answered_;
@@ -274,16 +318,22 @@ class ChannelState final : public fabric::LinkObserver,
   std::atomic<PeerState> peer_state_{PeerState::kAlive};
   std::atomic<bool> peer_gone_{false};  // its death is proven, however it left
   Status peer_reason_;
+  Status silence_reason_;        // while the peer is silent
+  bool silence_warned_ = false;  // and the user knows
   std::atomic<bool> closing_{false};
+  bool settling_ = false;     // a thread is in settle()
+  bool lanes_ended_ = false;  // that thread's
   bool closed_ = false;
   Status close_status_;
   bool good_order_ = false;
   std::atomic<bool> drained_{false};  // the peer has gone, and users' lanes hold nothing more
   std::function<void(bool, const Status&)> end_handler_;
+  std::uint32_t end_handlers_running_ = 0;
   bool fin_sent_ = false;
   bool fin_received_ = false;
-  bool finished_ = false;     // finish() has begun
-  bool finish_over_ = false;  // and ended
+  bool finished_ = false;     // finish() has begun: no lease is counted any more
+  bool finishing_ = false;    // a thread is in finish()
+  bool finish_over_ = false;  // and nothing is left to do
   std::uint64_t remote_leases_ = 0;
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;

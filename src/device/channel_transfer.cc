@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/trace.h"
-#include "device/channel_inside.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
 #include "device/channel_state.h"
@@ -68,7 +67,7 @@ Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation opera
     }
     operation.window = remote->window();
   }
-  const Inside inside(this);
+  const core::Inside inside(this);
   Completion completion = start_operation(operation);
   if (completion.done() && !completion.wait().ok()) [[unlikely]]
     return completion;
@@ -99,7 +98,7 @@ void ChannelState::lower_notified_writes() {
     if (self == nullptr) return Completion(Status(StatusCode::kCancelled, "the channel is gone"));
     const core::Gate::Pass pass(self->gate_);
     if (!pass) return Completion(self->unusable(name_of(operation)));
-    const Inside inside(self.get());
+    const core::Inside inside(self.get());
     return self->post_to_link(operation);
   };
   lowered_ =
@@ -283,7 +282,7 @@ Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds ti
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
-  const Inside inside(this);
+  const core::Inside inside(this);
   auto taken = inbox_.take(*this, core::Deadline::after(timeout), device_->options().spin);
   hand_over_unsent();
   return taken;
@@ -299,7 +298,7 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
-  const Inside inside(this);
+  const core::Inside inside(this);
   const Status ended = this->ended();
   std::optional<Notification> next = inbox_.try_take();
   if (!next.has_value()) {
@@ -311,13 +310,14 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   return next;
 }
 
-Status ChannelState::on_notification(std::function<void(Notification)> handler) {
+Status ChannelState::on_notification(std::function<void(Notification)> handler,
+                                     std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "set a notification handler";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
-  const Inside inside(this);
-  FARWRITE_RETURN_IF_ERROR(inbox_.set_handler(std::move(handler)));
+  const core::Inside inside(this);
+  FARWRITE_RETURN_IF_ERROR(inbox_.set_handler(std::move(handler), core::Deadline::after(timeout)));
   for (const auto& lane : lanes_) lane->poller().kick();
   return Status();
 }
@@ -362,7 +362,7 @@ Status ChannelState::ended() const {
 fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   const std::shared_ptr<fabric::Link> link = this->link();
   if (link == nullptr) return {};
-  const Inside inside(this);
+  const core::Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
   if (closing_.load()) {
     Discard discard;

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "core/status_wire.h"
+
 namespace farwrite::device {
 namespace {
 
@@ -103,7 +105,11 @@ void ControlConnection::on_readable() {
         splitter_.feed({buffer.data(), moved.bytes}, [this](FrameType type, ByteView body) {
           if (!ended_.load()) on_frame_(type, body);
         });
-    if (!fed.ok()) end(fed);
+    if (!fed.ok()) {
+      const std::vector<std::byte> reason = core::status_to_bytes(fed);
+      send(FrameType::kRefuse, {reason.data(), reason.size()});
+      end(fed);
+    }
   } else if (moved.error == 0) {
     end(Status::error(StatusCode::kUnavailable, {kOperation}, "the peer closed the connection",
                       "connect again"));
@@ -117,6 +123,7 @@ void ControlConnection::end(const Status& reason) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_.exchange(true)) return;
     loop_.remove_fd(stream_->fd());
+    stream_->shutdown();  // the peer is not to take it for alive
   }
   on_end_(reason);
 }

@@ -21,8 +21,9 @@ class ControlConnection {
   using OnFrame = std::function<void(FrameType, ByteView body)>;
   using OnEnd = std::function<void(const Status&)>;
 
-  // `on_end` is called once when the connection ends or the peer breaks the protocol, not after
-  // close(). Both callbacks may be called before the constructor's caller goes on.
+  // `on_end` is called once when the connection ends or the peer breaks the protocol, which it is
+  // told in a REFUSE; not after close(). Both callbacks may be called before the constructor's
+  // caller goes on.
   ControlConnection(std::unique_ptr<core::ByteStream> stream, core::EventLoop& loop,
                     OnFrame on_frame, OnEnd on_end);
   ~ControlConnection();

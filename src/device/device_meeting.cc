@@ -1,23 +1,35 @@
-// How a device meets its peers: connect, accept, and the end of it all.
-#include <sys/epoll.h>
+// How a device meets its peers: connect and accept.
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "core/arrival_limits.h"
 #include "core/log.h"
-#include "core/trace.h"
+#include "core/status_wire.h"
 #include "device/device_state.h"
+#include "device/frame.h"
 
 namespace farwrite::device {
 namespace {
 
-constexpr std::size_t kMaxMeetings = 64;      // handshakes under way at once
-constexpr std::size_t kMaxUnaccepted = 1024;  // channels that wait for accept()
+constexpr std::chrono::nanoseconds kTellWhy = std::chrono::seconds(1);
+constexpr std::chrono::seconds kBetweenWarnings(10);
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
+
+// How many channels may wait for accept(): those that hold half of the process's descriptors. A
+// channel holds two for each lane on shm, and a handful more.
+std::size_t most_unaccepted(std::size_t lanes) {
+  constexpr rlim_t kLeast = 4;
+  constexpr rlim_t kMost = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
+  return static_cast<std::size_t>(
+      std::clamp<rlim_t>(limit.rlim_cur / 2 / (8 + 2 * lanes), kLeast, kMost));
+}
 
 }  // namespace
 
@@ -35,15 +47,18 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
       std::this_thread::sleep_for(kRetryConnect);
       continue;
     }
+    const auto self =
+        identity_at(core::connected_to_loopback(socket->get()), "connect to " + peer.to_string());
+    if (!self.ok()) return self.status();
     auto channel = std::make_shared<ChannelState>(shared_from_this());
-    auto stream = make_control_stream(*std::move(socket), identity_, /*connecting=*/true);
+    auto stream = make_control_stream(*std::move(socket), self.value(), /*connecting=*/true);
     if (!stream.ok()) return stream.status();
     auto introduction = introduce_connecting(
-        **stream, identity_, peer.to_string(),
+        **stream, self.value(), peer.to_string(),
         deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
     if (!introduction.ok()) return introduction.status();
-    return go_live(std::move(channel), *std::move(introduction), peer.to_string(),
-                   *std::move(stream));
+    const std::string peer_name = describe_peer(introduction->peer.name, peer.to_string());
+    return go_live(std::move(channel), *std::move(introduction), peer_name, *std::move(stream));
   }
 }
 
@@ -73,7 +88,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(
     refusal = Status::error(StatusCode::kFailedPrecondition, {"connect", peer_name},
                             "the device is closed", "open another one");
   }
-  channel->finish();
+  (void)channel->finish(core::Deadline::never());  // it has no user yet, so nobody delays it
   return refusal;
 }
 
@@ -101,35 +116,30 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
   return channel;
 }
 
-void DeviceState::on_incoming() {
-  core::UniqueFd socket(
-      ::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) {
-    if (errno != EMFILE && errno != ENFILE) return;
-    spare_fd_.turn_away(listener_.socket.get());
-    handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning,
-              "a connection was dropped: no file descriptor left; raise ulimit -n");
-    return;
-  }
+void DeviceState::on_incoming(core::UniqueFd socket) {
   core::set_no_delay(socket.get());
+  const std::string origin = core::peer_host(socket.get());
   const std::lock_guard<std::mutex> lock(mutex_);
   reap_meetings_locked();
   if (closing_) return;
-  if (meetings_.size() >= kMaxMeetings) {
-    // The one that has taken longest makes room: an honest peer is done in milliseconds.
-    core::log(core::LogLevel::kWarning, "a slow handshake was cut off: too many at once");
-    const auto slowest = std::find_if(meetings_.begin(), meetings_.end(), [](const Meeting& entry) {
-      return entry.stream != nullptr && !entry.cut;
-    });
-    if (slowest == meetings_.end()) {
-      handshakes_refused_.add();
-      return;
+  const auto crowding = core::find_crowding(meetings_, origin, core::ArrivalLimits::of_process());
+  if (crowding != meetings_.end()) {
+    // It makes room: an honest peer is done in milliseconds.
+    if (quiet_until_.expired()) {
+      quiet_until_ = core::Deadline::after(kBetweenWarnings);
+      core::log(core::LogLevel::kWarning, "too many handshakes at once from " + crowding->origin +
+                                              ": the slowest are cut off; see what connects there");
     }
-    slowest->cut = true;
-    ::shutdown(slowest->stream->fd(), SHUT_RDWR);
+    crowding->cut = true;
+    ::shutdown(crowding->stream->fd(), SHUT_RDWR);
   }
-  auto stream = make_control_stream(std::move(socket), identity_, /*connecting=*/false);
+  auto self = identity_at(core::accepts_on_loopback(socket.get()), "accept");
+  if (!self.ok()) {
+    handshakes_refused_.add();
+    core::log(core::LogLevel::kWarning, "a connection was dropped: " + self.status().message());
+    return;
+  }
+  auto stream = make_control_stream(std::move(socket), self.value(), /*connecting=*/false);
   if (!stream.ok()) {
     handshakes_refused_.add();
     core::log(core::LogLevel::kWarning, "a connection was dropped: " + stream.status().message());
@@ -137,6 +147,8 @@ void DeviceState::on_incoming() {
   }
   Meeting& meeting = meetings_.emplace_back();
   meeting.stream = *std::move(stream);
+  meeting.self = *std::move(self);
+  meeting.origin = origin;
   try {
     meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
   } catch (const std::system_error& error) {
@@ -148,20 +160,27 @@ void DeviceState::on_incoming() {
 }
 
 void DeviceState::meet(Meeting& meeting) {
-  if (too_many_unaccepted()) {
+  if (const Status full = room_for_unaccepted(); !full.ok()) {
     handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning,
-              "a connection was dropped: too many channels wait for accept()");
+    core::log(core::LogLevel::kWarning, "a connection was refused: " + full.message());
+    // An encrypting peer takes no plain word; it sees the connection end.
+    if (!identity_.encrypt) {
+      const std::vector<std::byte> reason = core::status_to_bytes(full);
+      (void)send_frame(*meeting.stream, FrameType::kRefuse, {reason.data(), reason.size()},
+                       core::Deadline::after(kTellWhy), "connect");
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     meeting.stream.reset();
     meeting.over.store(true);
     return;
   }
   auto channel = std::make_shared<ChannelState>(shared_from_this());
-  auto introduction = introduce_accepting(
-      *meeting.stream, identity_, core::Deadline::after(options_.handshake_timeout), channel.get());
+  auto introduction =
+      introduce_accepting(*meeting.stream, meeting.self,
+                          core::Deadline::after(options_.handshake_timeout), channel.get());
   if (introduction.ok()) {
-    const std::string peer_name = introduction->peer.endpoint.to_string();
+    const PeerInfo& peer = introduction->peer;
+    const std::string peer_name = describe_peer(peer.name, peer.endpoint.to_string());
     std::unique_ptr<core::ByteStream> stream;
     {
       // close() may be about to shut this socket down.
@@ -175,18 +194,24 @@ void DeviceState::meet(Meeting& meeting) {
     }
   } else {
     handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning,
-              "a connection was refused: " + introduction.status().message());
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (!meeting.cut) {
+      core::log(core::LogLevel::kWarning,
+                "a connection was refused: " + introduction.status().message());
+    }
     meeting.stream.reset();
   }
   changed_.notify_all();
   meeting.over.store(true);
 }
 
-bool DeviceState::too_many_unaccepted() const {
+Status DeviceState::room_for_unaccepted() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return accepted_.size() >= kMaxUnaccepted;
+  const std::size_t most = most_unaccepted(identity_.lanes);
+  if (accepted_.size() < most) return Status();
+  return Status::error(StatusCode::kResourceExhausted, {"accept"},
+                       std::to_string(accepted_.size()) + " channels wait for accept()",
+                       "take them with accept(), or raise ulimit -n");
 }
 
 void DeviceState::reap_meetings_locked() {
@@ -198,105 +223,6 @@ void DeviceState::reap_meetings_locked() {
       ++meeting;
     }
   }
-}
-
-void DeviceState::forget(ChannelState& channel) {
-  const core::Gate::Pass pass(forget_gate_);
-  std::shared_ptr<ChannelState> forgotten;
-  const ChannelStats last = channel.stats();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = std::find_if(channels_.begin(), channels_.end(),
-                                    [&](const auto& entry) { return entry.get() == &channel; });
-    if (found == channels_.end()) return;
-    remember_locked(channel.peer().fabric, last);
-    forgotten = std::move(*found);
-    channels_.erase(found);
-    if (!pass || closing_) {
-      finished_.push_back(std::move(forgotten));
-      return;
-    }
-  }
-  // The caller may be one of the channel's own callbacks: let it return before the channel goes.
-  loop_->post([forgotten] {});
-}
-
-Status DeviceState::close(std::chrono::nanoseconds timeout) {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a device"));
-  if (inside_callback()) {
-    return Status::error(StatusCode::kFailedPrecondition, {"close a device"},
-                         "called inside one of its callbacks", "close it from another thread");
-  }
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (closing_.exchange(true)) {
-      const core::Deadline deadline = core::Deadline::after(timeout);
-      while (!closed_ && !deadline.expired()) {
-        changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(deadline.remaining(),
-                                                                   std::chrono::seconds(1)));
-      }
-      if (closed_) return close_status_;
-      return Status::error(StatusCode::kDeadlineExceeded, {"close a device"},
-                           "another thread is still closing it", "allow more time");
-    }
-    for (Meeting& meeting : meetings_) {
-      if (meeting.stream != nullptr) ::shutdown(meeting.stream->fd(), SHUT_RDWR);
-    }
-  }
-  changed_.notify_all();
-  gate_.close();
-  gate_.wait_until_empty();
-  if (loop_ != nullptr) {
-    loop_->remove_fd(listener_.socket.get());
-    loop_->cancel_timer(timer_);
-  }
-  std::list<Meeting> meetings;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    meetings.swap(meetings_);
-    accepted_.clear();
-  }
-  for (Meeting& meeting : meetings) meeting.thread.join();
-
-  const core::Deadline deadline = core::Deadline::after(timeout);
-  Status status;
-  const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
-  for (const auto& channel : channels) {
-    const Status closed = channel->close(deadline.remaining());
-    if (status.ok()) status = closed;
-  }
-  for (const auto& channel : channels) channel->finish_for_device();
-  forget_gate_.close();
-  forget_gate_.wait_until_empty();
-  names_.clear();
-  pollers_.clear();
-  std::vector<std::unique_ptr<fabric::Fabric>> fabrics;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);  // stats() may be looking
-    for (const auto& fabric : fabrics_) {
-      add_counters(closed_adapters_, fabric->registration_counters());
-    }
-    fabrics.swap(fabrics_);
-  }
-  fabrics.clear();
-  loop_.reset();
-  std::vector<std::shared_ptr<ChannelState>> finished;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    finished.swap(finished_);
-  }
-  finished.clear();
-  listener_.socket.reset();
-  spare_fd_.close();
-  if (arena_ != nullptr) arena_->trim();  // regions that users still hold keep their segments
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
-    close_status_ = status;
-  }
-  changed_.notify_all();
-  core::write_trace_or_warn();
-  return status;
 }
 
 }  // namespace farwrite::device

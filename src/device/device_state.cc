@@ -1,11 +1,9 @@
 #include "device/device_state.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "core/inside.h"
 #include "core/log.h"
 #include "core/tls_library.h"
 #include "core/trace.h"
@@ -14,6 +12,8 @@
 #include "fabric/simulated/simulated_fabric.h"
 #include "fabric/tcp/tcp_fabric.h"
 #include "fabric/verbs.h"
+#include "memory/copy.h"
+#include "memory/forked_readers.h"
 
 namespace farwrite::device {
 namespace {
@@ -23,28 +23,43 @@ Status check_options(const DeviceOptions& options) {
     return Status::error(StatusCode::kInvalidArgument, {"open a device"}, cause, remedy);
   };
   if (options.fabrics.empty()) return bad("no fabric is allowed", "name at least one: shm");
-  if (options.pollers < 1 || options.pollers > 64) {
-    return bad(std::to_string(options.pollers) + " pollers", "use 1 to 64");
+  for (const FabricKind kind : options.fabrics) {
+    if (std::count(options.fabrics.begin(), options.fabrics.end(), kind) > 1) {
+      return bad("the fabric " + std::string(to_string(kind)) + " is named twice",
+                 "name every fabric once");
+    }
   }
-  if (options.lanes < 1 || options.lanes > 64) {
-    return bad(std::to_string(options.lanes) + " lanes", "use 1 to 64");
+  if (options.pollers < 1 || options.pollers > kMostPollers) {
+    return bad(std::to_string(options.pollers) + " pollers",
+               "use 1 to " + std::to_string(kMostPollers));
   }
-  if (options.send_limit == 0 || options.receive_limit == 0 || options.send_limit_per_peer == 0 ||
-      options.receive_limit_per_peer == 0 || options.segment_bytes == 0 ||
+  if (options.lanes < 1 || options.lanes > kMostLanes) {
+    return bad(std::to_string(options.lanes) + " lanes", "use 1 to " + std::to_string(kMostLanes));
+  }
+  if (std::min({options.send_limit, options.receive_limit, options.receive_limit_per_peer}) <
+      kLeastMemoryLimit) {
+    return bad("send_limit, receive_limit or receive_limit_per_peer is under 2 MiB",
+               "give 2 MiB or more, in bytes");
+  }
+  if (options.send_limit_per_peer == 0 || options.segment_bytes == 0 ||
       options.receive_segment_bytes == 0) {
-    return bad("a memory limit or segment size is zero", "give sizes in bytes");
+    return bad("send_limit_per_peer or a segment size is zero", "give sizes in bytes");
   }
   if (options.detection_time < std::chrono::milliseconds(10)) {
-    return bad("the detection time is under 10 ms", "use at least 10 ms; 5 s is the default");
+    return bad("detection_time is under 10 ms", "use at least 10 ms; 5 s is the default");
   }
   if (options.host_timeout < std::chrono::seconds(1)) {
-    return bad("the host timeout is under 1 s", "use at least 1 s; 60 s is the default");
+    return bad("host_timeout is under 1 s", "use at least 1 s; 60 s is the default");
   }
   if (options.verbs.retry_count > 7 || options.verbs.rnr_retry_count > 7) {
     return bad("a retry count of verbs is over 7", "use 0 to 7; 7 is the default");
   }
-  if (options.encrypt && options.token.empty()) {
-    return bad("encrypt is set and token is not", "set the token that all peers share");
+  if (options.name.size() > kMaxDeviceNameBytes) {
+    return bad("a name of " + std::to_string(options.name.size()) + " bytes",
+               "use at most " + std::to_string(kMaxDeviceNameBytes));
+  }
+  if (options.token.kind() == Token::Kind::kSecret && options.token.secret().empty()) {
+    return bad("the token is empty", "leave it out, or say Token::none()");
   }
   if (options.encrypt) return core::TlsLibrary::open().status();
   return Status();
@@ -66,82 +81,101 @@ memory::HugePages to_memory(HugePages pages) {
 
 Result<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& options) {
   FARWRITE_RETURN_IF_ERROR(check_options(options));
+  FARWRITE_RETURN_IF_ERROR(core::check_log_variable());
+  FARWRITE_RETURN_IF_ERROR(memory::check_copy_kernel_variable());
   core::start_trace_from_environment();
   std::shared_ptr<DeviceState> device(new DeviceState(options));
   const Status started = device->start();
   if (started.ok()) return device;
-  (void)device->close(std::chrono::nanoseconds(0));  // `started` is the error that counts
+  (void)device->close(kForever);  // nothing runs yet; `started` is the error that counts
   return started;
 }
 
 DeviceState::DeviceState(const DeviceOptions& options)
     : options_(options),
-      receive_quota_(std::make_shared<memory::Quota>("receive_limit", options.receive_limit)) {}
+      receive_quota_(std::make_shared<memory::Quota>("receive_limit", options.receive_limit)),
+      secrets_(Secrets::of(options.token)) {}
 
 DeviceState::~DeviceState() {
   if (!fork_guard_.in_forked_child()) return;
   // Threads exist only in the parent; what serves them is left alone.
   for (auto& poller : pollers_) (void)poller.release();
   for (auto& fabric : fabrics_) (void)fabric.release();
+  (void)acceptor_.release();
   (void)loop_.release();
   for (Meeting& meeting : meetings_) {
     if (meeting.thread.joinable()) meeting.thread.detach();
   }
 }
 
-std::shared_ptr<DeviceState> DeviceState::user_handle() {
-  return {this, [self = shared_from_this()](DeviceState*) {
-            if (self->fork_guard_.in_forked_child()) return;
-            // Nobody is left to hear of a peer that did not settle.
-            const auto close = [self] { (void)self->close(std::chrono::seconds(1)); };
-            if (self->inside_callback()) {
-              std::thread(close).detach();  // a callback held the last handle
-            } else {
-              close();
-            }
-          }};
-}
-
 Status DeviceState::start() {
   auto listener = core::listen_tcp(options_.listen);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
-  auto loop = core::EventLoop::start("farwrite-control");
+  FARWRITE_RETURN_IF_ERROR(check_secrets());
+  auto loop = core::EventLoop::start("farwrite-control", this);
   if (!loop.ok()) return loop.status();
   loop_ = *std::move(loop);
-  own_threads_.push_back(loop_->thread());
   FARWRITE_RETURN_IF_ERROR(make_fabrics());
   FARWRITE_RETURN_IF_ERROR(make_arena());
   for (std::uint32_t i = 0; i < options_.pollers; ++i) {
-    auto poller = Poller::start(options_.spin);
+    auto poller = Poller::start(options_.spin, this);
     if (!poller.ok()) return poller.status();
-    own_threads_.push_back((*poller)->thread());
     pollers_.push_back(*std::move(poller));
   }
+  identity_.name = options_.name;
   identity_.endpoint = listener_.endpoint;
   identity_.uuid = uuid_of(listener_.endpoint);
   identity_.epoch = next_epoch();
   identity_.lanes = options_.lanes;
-  identity_.token = options_.token;
   identity_.encrypt = options_.encrypt;
   for (const auto& fabric : fabrics_) identity_.fabrics.push_back(fabric.get());
 
   const std::chrono::nanoseconds period = std::clamp<std::chrono::nanoseconds>(
       options_.detection_time / 4, std::chrono::milliseconds(5), std::chrono::seconds(1));
-  timer_ = loop_->every(period, [this] { tick(); });
-  return loop_->add_fd(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { on_incoming(); });
+  last_tick_ = std::chrono::nanoseconds(core::now_ns());
+  timer_ = loop_->every(period, [this, period] { tick(period); });
+  auto acceptor = core::Acceptor::start(
+      *loop_, listener_.socket.get(),
+      [this](core::UniqueFd socket) { on_incoming(std::move(socket)); },
+      [this] { handshakes_refused_.add(); });
+  if (!acceptor.ok()) return acceptor.status();
+  acceptor_ = *std::move(acceptor);
+  return Status();
+}
+
+Status DeviceState::check_secrets() const {
+  const bool loopback = core::accepts_on_loopback(listener_.socket.get());
+  FARWRITE_RETURN_IF_ERROR(
+      identity_at(loopback, "open a device at " + listener_.endpoint.to_string()).status());
+  const Result<Secret>& elsewhere = secrets_.at(/*is_loopback=*/false);
+  if (!options_.encrypt || (elsewhere.ok() && !elsewhere.value().token.empty())) return Status();
+  return Status::error(StatusCode::kInvalidArgument, {"open a device"},
+                       "encrypt is set and token is not", "set the token that all peers share");
+}
+
+Result<LocalIdentity> DeviceState::identity_at(bool loopback, const std::string& operation) const {
+  const Result<Secret>& secret = secrets_.at(loopback);
+  if (!secret.ok()) {
+    return Status(secret.status().code(), operation + ": " + secret.status().message());
+  }
+  LocalIdentity identity = identity_;
+  identity.token = secret.value().token;
+  identity.token_origin = secret.value().origin;
+  return identity;
 }
 
 Status DeviceState::make_fabrics() {
   for (const FabricKind kind : options_.fabrics) {
     if (kind == FabricKind::kShm) {
-      auto fabric = fabric::shm::ShmFabric::create(*loop_);
+      auto fabric = fabric::shm::ShmFabric::create(*loop_, options_.handshake_timeout);
       if (!fabric.ok()) return fabric.status();
       fabrics_.push_back(*std::move(fabric));
     } else if (kind == FabricKind::kTcp) {
       fabric::tcp::TcpOptions tcp;
       tcp.listen = {options_.listen.host, options_.data_port};
       tcp.host_timeout = options_.host_timeout;
+      tcp.handshake_timeout = options_.handshake_timeout;
       auto fabric = fabric::tcp::TcpFabric::create(*loop_, tcp);
       if (!fabric.ok()) return fabric.status();
       fabrics_.push_back(*std::move(fabric));
@@ -182,6 +216,9 @@ Status DeviceState::make_arena() {
   arena.prefault = options_.prefault;
   arena.numa_node = options_.numa_node;
   arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
+    // Only an allocation that grows the arena needs the fabrics; close() waits for it.
+    const core::Gate::Pass pass(gate_);
+    FARWRITE_RETURN_IF_ERROR(usable("allocate"));
     std::vector<FabricKey> keys;
     for (const auto& fabric : fabrics_) {
       auto key = fabric->register_segment(segment);
@@ -212,11 +249,7 @@ Status DeviceState::usable(std::string_view operation) const {
                        "open another one");
 }
 
-bool DeviceState::on_own_thread() const {
-  return std::any_of(own_threads_.begin(), own_threads_.end(), [](pthread_t thread) {
-    return ::pthread_equal(thread, ::pthread_self()) != 0;
-  });
-}
+bool DeviceState::on_own_thread() const { return core::Inside::is(this); }
 
 bool DeviceState::inside_callback() const {
   if (on_own_thread()) return true;
@@ -353,15 +386,21 @@ std::vector<std::shared_ptr<ChannelState>> DeviceState::channels() const {
   return channels_;
 }
 
-void DeviceState::tick() {
-  for (const auto& channel : channels()) channel->tick();
+void DeviceState::tick(std::chrono::nanoseconds period) {
+  // This process may have been stopped, or have had no CPU, while its peers spoke.
+  const std::chrono::nanoseconds now(core::now_ns());
+  const auto absence = std::max<std::chrono::nanoseconds>(now - last_tick_ - period, {});
+  last_tick_ = now;
+  if (memory::ForkedReaders::any()) memory::ForkedReaders::refresh();
+  arena_->reclaim();
+  for (const auto& channel : channels()) channel->tick(now, absence);
 }
 
 DeviceStats DeviceState::stats() const {
   DeviceStats stats;
   const memory::ArenaStats send = arena_->stats();
-  stats.send = {options_.send_limit,  send.reserved_bytes, send.used_bytes,
-                send.peak_used_bytes, send.segments,       send.failures};
+  stats.send = {options_.send_limit, send.reserved_bytes, send.used_bytes,     send.peak_used_bytes,
+                send.segments,       send.failures,       send.held_back_bytes};
   stats.receive.limit = options_.receive_limit;
   stats.receive.used = receive_quota_->in_use();
   stats.receive.peak_used = receive_quota_->peak();
@@ -370,6 +409,7 @@ DeviceStats DeviceState::stats() const {
     const memory::ArenaStats landing = channel->landing_stats();
     stats.receive.reserved += landing.reserved_bytes;
     stats.receive.segments += landing.segments;
+    stats.receive.held_back += landing.held_back_bytes;
     const ChannelStats counts = channel->stats();
     stats.leases_held_by_peers += counts.leases_granted - counts.leases_released;
     stats.quarantined_bytes += counts.quarantined_bytes;

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/acceptor.h"
 #include "core/counter.h"
 #include "core/event_loop.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
-#include "core/spare_fd.h"
 #include "core/tcp_socket.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
@@ -24,6 +24,7 @@
 #include "device/name_table.h"
 #include "device/poller.h"
 #include "device/region_state.h"
+#include "device/secrets.h"
 #include "fabric/fabric.h"
 #include "farwrite/device.h"
 #include "memory/arena.h"
@@ -51,7 +52,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
   std::byte* allocate_raw(std::uint64_t bytes);
   void free_raw(std::byte* memory) {
-    // A forked child has neither the memory nor the allocator's locks.
+    // A forked child has a view of the memory, and not the allocator's locks.
     if (!fork_guard_.in_forked_child()) arena_->free(memory);
   }
   bool contains(const void* pointer) const { return arena_->contains(pointer); }
@@ -69,7 +70,10 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   // For its channels.
   const DeviceOptions& options() const { return options_; }
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
+  // For a channel that starts: inside gate_.
   core::EventLoop& loop() { return *loop_; }
+  // Runs `function` on the loop, from any thread at any time; dropped once the device has closed.
+  void post(std::function<void()> function);
   const std::shared_ptr<RegionTable>& regions() const { return regions_; }
   const NameTable& names() const { return names_; }
   const std::shared_ptr<memory::Quota>& receive_quota() const { return receive_quota_; }
@@ -94,26 +98,39 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   struct Meeting {
     std::thread thread;
+    LocalIdentity self;
+    std::string origin;
     // Its socket is shut down to end a handshake early; under mutex_, but for the thread's own use.
     std::unique_ptr<core::ByteStream> stream;
     bool cut = false;  // under mutex_
     std::atomic<bool> over{false};
+    bool waits() const { return stream != nullptr && !cut; }
   };
 
   Status start();
+  Status check_secrets() const;
   Status make_fabrics();
   Status make_arena();
-  void on_incoming();
+  // What this device is over a connection to an address of the loopback, or to another one.
+  // kUnauthenticated if it must not be reached, or reach others, that way.
+  Result<LocalIdentity> identity_at(bool loopback, const std::string& operation) const;
+  void on_incoming(core::UniqueFd socket);
   void meet(Meeting& meeting);
   void reap_meetings_locked();
-  bool too_many_unaccepted() const;
+  // kResourceExhausted when too many channels wait for accept().
+  Status room_for_unaccepted() const;
   // Whether on_own_thread(), or inside a channel's callback: closing waits for those.
   bool inside_callback() const;
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 Introduction introduction,
                                                 const std::string& peer_name,
                                                 std::unique_ptr<core::ByteStream> stream);
-  void tick();
+  void tick(std::chrono::nanoseconds period);
+  // The steps of close() (device_close.cc); those that say false or fail may be repeated.
+  Status stop(core::Deadline callbacks, core::Deadline peers);
+  bool end_meetings(core::Deadline deadline);
+  bool loop_comes_round(core::Deadline deadline);
+  void drop_everything();
   std::vector<std::shared_ptr<ChannelState>> channels() const;
   Status usable(std::string_view operation) const;
   void remember_locked(FabricKind fabric, const ChannelStats& last);
@@ -127,31 +144,34 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::shared_mutex keys_mutex_;
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
 
-  LocalIdentity identity_;
+  LocalIdentity identity_;  // without a token: see identity_at()
+  const Secrets secrets_;
   core::Listener listener_;
-  core::SpareFd spare_fd_;
   std::unique_ptr<core::EventLoop> loop_;
+  std::unique_ptr<core::Acceptor> acceptor_;
   core::EventLoop::TimerId timer_ = 0;
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::atomic<std::uint32_t> next_poller_{0};
   std::atomic<std::uint64_t> next_channel_{1};
-  std::vector<pthread_t> own_threads_;  // fixed once open
+  std::chrono::nanoseconds last_tick_{0};  // the loop's
   NameTable names_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Meeting> meetings_;
+  core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log of those cut off
   std::deque<std::shared_ptr<ChannelState>> accepted_;
   std::vector<std::shared_ptr<ChannelState>> channels_;
   // Channels that finished while the device closes: destroyed when the loop has stopped.
   std::vector<std::shared_ptr<ChannelState>> finished_;
-  core::Gate forget_gate_;
+  core::Gate loop_gate_;  // calls that need the loop after their channel has closed
   std::vector<std::string> choices_;
   std::vector<GoneChannels> gone_;
   std::atomic<bool> closing_{false};  // set under mutex_
+  bool settling_ = false;             // a thread is in stop() or drop_everything()
   bool closed_ = false;
-  Status close_status_;
+  Status close_status_;  // that thread's until closed_
 
   AdapterStats closed_adapters_;  // under mutex_: the last counts of fabrics that are gone
 

@@ -122,8 +122,9 @@ Result<std::optional<Notification>> Channel::try_notification() {
   return state_->try_notification();
 }
 
-Status Channel::on_notification(std::function<void(Notification)> handler) {
-  return state_->on_notification(std::move(handler));
+Status Channel::on_notification(std::function<void(Notification)> handler,
+                                std::chrono::nanoseconds timeout) {
+  return state_->on_notification(std::move(handler), timeout);
 }
 
 Status Channel::on_end(std::function<void(bool good_order, const Status& reason)> handler) {
@@ -149,6 +150,7 @@ Result<RemoteRegion> Channel::open(const RegionDescriptor& descriptor,
 }
 
 const PeerInfo& Channel::peer() const { return state_->peer(); }
+const std::string& Channel::peer_name() const { return state_->peer_name(); }
 PeerState Channel::peer_state() const { return state_->peer_state(); }
 ChannelStats Channel::stats() const { return state_->stats(); }
 Status Channel::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }

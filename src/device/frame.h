@@ -16,7 +16,7 @@ namespace farwrite::device {
 
 // The numbers are the wire protocol: never renumber.
 enum class FrameType : std::uint16_t {
-  // Handshake, in order (handshake.h).
+  // Handshake, in order (handshake.h). REFUSE also ends a channel later.
   kHello = 1,
   kHelloReply = 2,
   kProof = 3,

@@ -43,17 +43,32 @@ Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& r
   return reason;
 }
 
-Status token_mismatch(const std::string& peer_name, bool we_have, bool they_have) {
-  std::string_view cause = "the peer proved another token than ours";
-  if (we_have && !they_have) cause = "this side requires a token and the peer has none";
-  if (!we_have && they_have) cause = "the peer requires a token and this side has none";
-  return Status::error(StatusCode::kUnauthenticated, {kOperation, peer_name}, cause,
-                       "give both devices the same token");
+std::string token_of(std::string_view side, const Hello& hello) {
+  std::string text = "the " + std::string(side) + " side ";
+  if (!hello.has_token) return text + "has none (token=None)";
+  if (hello.token_origin.empty()) return text + "has a token from an unknown place";
+  return text + "takes its token from " + hello.token_origin;
+}
+
+// The same words on both sides.
+Status token_mismatch(const std::string& peer_name, const Hello& connecting,
+                      const Hello& accepting) {
+  const std::string cause = "the tokens differ: " + token_of("connecting", connecting) + ", " +
+                            token_of("accepting", accepting);
+  const bool same_file = connecting.token_origin == accepting.token_origin &&
+                         connecting.token_origin.starts_with("the file ");
+  const std::string_view remedy =
+      same_file
+          ? "if the file was replaced, open the device again that opened before; if the sides "
+            "are in two containers, set FARWRITE_TOKEN_FILE to a file that both see"
+          : "let both read one file (FARWRITE_TOKEN_FILE), or give both the same token";
+  return Status::error(StatusCode::kUnauthenticated, {kOperation, peer_name}, cause, remedy);
 }
 
 PeerInfo describe(const Hello& peer, const Hello& self, bool encrypted) {
   PeerInfo info;
   info.endpoint = peer.endpoint;
+  info.name = peer.name;
   info.uuid = peer.uuid;
   info.epoch = peer.epoch;
   info.lanes = std::min(peer.lanes, self.lanes);
@@ -101,10 +116,15 @@ fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInf
 }
 
 // Agrees on encryption, if the stream does. An error is in the words of a device.
-Status establish(core::ByteStream& stream, core::Deadline deadline, const std::string& peer_name) {
-  const Status established = stream.establish(deadline, "connect to " + peer_name);
-  return established.code() == StatusCode::kUnauthenticated ? token_mismatch(peer_name, true, true)
-                                                            : established;
+Status establish(core::ByteStream& stream, core::Deadline deadline, const std::string& peer_name,
+                 const LocalIdentity& self, bool connecting) {
+  Status established = stream.establish(deadline, "connect to " + peer_name);
+  if (established.code() != StatusCode::kUnauthenticated) return established;
+  const Hello ours = Hello::of(self);
+  Hello theirs;
+  theirs.has_token = true;
+  return connecting ? token_mismatch(peer_name, ours, theirs)
+                    : token_mismatch(peer_name, theirs, ours);
 }
 
 // Tells a peer that does not encrypt, in a plain frame, why we give up.
@@ -131,6 +151,10 @@ void refuse_encrypted(core::ByteStream& stream, core::Deadline deadline) {
 
 }  // namespace
 
+std::string describe_peer(const std::string& name, const std::string& endpoint) {
+  return name.empty() ? endpoint : name + " (" + endpoint + ")";
+}
+
 Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd socket,
                                                               const LocalIdentity& self,
                                                               bool connecting) {
@@ -142,16 +166,17 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
 }
 
 Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
-                                          const std::string& peer_name, core::Deadline deadline,
+                                          const std::string& address, core::Deadline deadline,
                                           fabric::LinkObserver* observer) {
-  FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, peer_name));
+  FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, address, self, /*connecting=*/true));
   const Hello hello = Hello::of(self);
   FARWRITE_RETURN_IF_ERROR(
       send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kOperation));
-  auto frame = expect(stream, FrameType::kHelloReply, deadline, peer_name);
+  auto frame = expect(stream, FrameType::kHelloReply, deadline, address);
   if (!frame.ok()) return frame.status();
   auto reply = HelloReply::from_bytes(view(frame->body));
   if (!reply.ok()) return reply.status();
+  const std::string peer_name = describe_peer(reply->hello.name, address);
   if (reply->version < self.versions.min || reply->version > self.versions.max) {
     auto none = choose_version(self.versions, reply->hello.versions);
     return refuse(stream, deadline,
@@ -163,8 +188,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
   const Transcript transcript(hello, reply->hello, self.token);
   if (hello.has_token != reply->hello.has_token ||
       !core::constant_time_equal(view(reply->proof), view(transcript.accepting_proof))) {
-    return refuse(stream, deadline,
-                  token_mismatch(peer_name, hello.has_token, reply->hello.has_token));
+    return refuse(stream, deadline, token_mismatch(peer_name, hello, reply->hello));
   }
   FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kProof, view(transcript.connecting_proof),
                                       deadline, kOperation));
@@ -221,7 +245,8 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
 
 Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
                                          core::Deadline deadline, fabric::LinkObserver* observer) {
-  const Status established = establish(stream, deadline, "the connecting peer");
+  const Status established =
+      establish(stream, deadline, "the connecting peer", self, /*connecting=*/false);
   if (established.code() == StatusCode::kFailedPrecondition) refuse_plain(stream.fd(), deadline);
   if (!established.ok()) return established;
   auto frame = expect(stream, FrameType::kHello, deadline, "the connecting peer");
@@ -232,7 +257,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
   }
   auto theirs = Hello::from_bytes(view(frame->body));
   if (!theirs.ok()) return refuse(stream, deadline, theirs.status());
-  const std::string peer_name = theirs->endpoint.to_string();
+  const std::string peer_name = describe_peer(theirs->name, theirs->endpoint.to_string());
   auto version = choose_version(self.versions, theirs->versions);
   if (!version.ok()) return refuse(stream, deadline, version.status());
 
@@ -240,8 +265,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
   reply.hello = Hello::of(self);
   reply.version = *version;
   if (reply.hello.has_token != theirs->has_token) {
-    return refuse(stream, deadline,
-                  token_mismatch(peer_name, reply.hello.has_token, theirs->has_token));
+    return refuse(stream, deadline, token_mismatch(peer_name, *theirs, reply.hello));
   }
   const Transcript transcript(*theirs, reply.hello, self.token);
   reply.proof = transcript.accepting_proof;
@@ -250,7 +274,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
   auto proof = expect(stream, FrameType::kProof, deadline, peer_name);
   if (!proof.ok()) return proof.status();
   if (!core::constant_time_equal(view(proof->body), view(transcript.connecting_proof))) {
-    return refuse(stream, deadline, token_mismatch(peer_name, true, true));
+    return refuse(stream, deadline, token_mismatch(peer_name, *theirs, reply.hello));
   }
 
   Introduction introduction;

@@ -43,15 +43,22 @@ struct WireVersions {
 // carry records of the device layer (channel_records.h).
 inline constexpr std::uint16_t kRecordsVersion = 2;
 
-// What one side brings to a handshake. Outlives it.
+inline constexpr std::size_t kMaxDeviceNameBytes = 255;
+
+// "NAME (HOST:PORT)", or the endpoint alone: how messages name a peer.
+std::string describe_peer(const std::string& name, const std::string& endpoint);
+
+// What one side brings to a handshake, by the address of its connection. Outlives it.
 struct LocalIdentity {
   WireVersions versions;
+  std::string name;
   DeviceUuid uuid{};
   std::uint64_t epoch = 0;
   Endpoint endpoint;
   std::uint32_t lanes = 1;
-  std::string token;
-  bool encrypt = false;  // with the token
+  std::string token;         // empty: none
+  std::string token_origin;  // where it comes from, for errors: "the file /home/a/token"
+  bool encrypt = false;      // with the token
   // Usable fabrics, best first.
   std::vector<fabric::Fabric*> fabrics;
 };
@@ -70,9 +77,9 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
                                                               bool connecting);
 
 // Both run in the caller's thread until done or past the deadline. The observer goes into the link
-// and must outlive it. `peer_name` names the peer in errors.
+// and must outlive it. `address` names the peer in errors until its own name is known.
 Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
-                                          const std::string& peer_name, core::Deadline deadline,
+                                          const std::string& address, core::Deadline deadline,
                                           fabric::LinkObserver* observer);
 Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
                                          core::Deadline deadline, fabric::LinkObserver* observer);

@@ -10,10 +10,13 @@ namespace {
 constexpr std::uint32_t kMagic = 0x54525746;  // "FWRT"
 constexpr std::size_t kMaxHostBytes = 255;
 constexpr std::size_t kMaxFabrics = 16;
+constexpr char kUnprintable = '?';
 constexpr std::size_t kMaxAddressBytes = 1024;
+constexpr std::size_t kMaxOriginBytes = 512;
 constexpr std::string_view kOperation = "read a handshake";
 
-void write_hello(core::WireWriter& writer, const Hello& hello) {
+// What the proofs cover: the hello of wire versions 1 and 2.
+void write_proven(core::WireWriter& writer, const Hello& hello) {
   writer.u32(kMagic);
   writer.u16(hello.versions.min);
   writer.u16(hello.versions.max);
@@ -26,6 +29,20 @@ void write_hello(core::WireWriter& writer, const Hello& hello) {
   writer.u16(hello.endpoint.port);
   writer.u8(static_cast<std::uint8_t>(hello.fabrics.size()));
   for (const FabricKind kind : hello.fabrics) writer.u8(static_cast<std::uint8_t>(kind));
+}
+
+void write_hello(core::WireWriter& writer, const Hello& hello) {
+  write_proven(writer, hello);
+  writer.string(hello.name);
+  writer.string(std::string_view(hello.token_origin).substr(0, kMaxOriginBytes));
+}
+
+// What a peer says of itself goes into our errors and our log.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = kUnprintable;
+  }
+  return text;
 }
 
 // False if the bytes do not start like a hello; other damage is left to reader.finish().
@@ -48,6 +65,9 @@ bool read_hello(core::WireReader& reader, Hello& hello) {
   for (std::size_t i = 0; i < kinds.size; ++i) {
     hello.fabrics.push_back(static_cast<FabricKind>(kinds.data[i]));
   }
+  // Earlier releases end here.
+  if (reader.remaining() > 0) hello.name = printable(reader.string(kMaxDeviceNameBytes));
+  if (reader.remaining() > 0) hello.token_origin = printable(reader.string(kMaxOriginBytes));
   return true;
 }
 
@@ -70,8 +90,10 @@ Hello Hello::of(const LocalIdentity& self) {
   hello.epoch = self.epoch;
   core::random_bytes({hello.nonce.data(), hello.nonce.size()});
   hello.has_token = !self.token.empty();
+  hello.token_origin = self.token_origin;
   hello.lanes = self.lanes;
   hello.endpoint = self.endpoint;
+  hello.name = self.name;
   for (const fabric::Fabric* fabric : self.fabrics) hello.fabrics.push_back(fabric->kind());
   return hello;
 }
@@ -136,8 +158,8 @@ Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersion
 
 Transcript::Transcript(const Hello& connecting, const Hello& accepting, std::string_view token) {
   core::WireWriter both;
-  write_hello(both, connecting);
-  write_hello(both, accepting);
+  write_proven(both, connecting);
+  write_proven(both, accepting);
   const auto keyed = [&](std::string_view label) {
     core::WireWriter message;
     message.string(label);

@@ -23,6 +23,10 @@ struct Hello {
   std::uint32_t lanes = 1;
   Endpoint endpoint;
   std::vector<FabricKind> fabrics;
+  std::string name;  // for messages alone: no proof covers it; printable
+  // Names a file or an option in the error of a mismatch. Proved by nothing; empty from releases
+  // that do not send it.
+  std::string token_origin;
 
   static Hello of(const LocalIdentity& self);
   std::vector<std::byte> to_bytes() const;

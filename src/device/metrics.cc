@@ -69,6 +69,8 @@ constexpr std::array kMemory = {
     MemoryRow{"segments", "gauge", "Segments, each registered once.", &MemoryStats::segments},
     MemoryRow{"refusals_total", "counter", "Allocations refused because a limit was reached.",
               &MemoryStats::refusals},
+    MemoryRow{"held_back_bytes", "gauge", "Freed memory that a forked child may still read.",
+              &MemoryStats::held_back},
 };
 
 struct DeviceRow {

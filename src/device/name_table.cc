@@ -8,20 +8,23 @@ namespace {
 
 constexpr std::size_t kNamesInErrors = 8;
 
-Status refuse(std::string_view cause, std::string_view remedy) {
-  return Status::error(StatusCode::kInvalidArgument, {"publish a region"}, cause, remedy);
-}
-
 }  // namespace
 
+Status check_name(std::string_view operation, std::string_view name) {
+  if (!name.empty() && name.size() <= kMaxNameBytes) return Status();
+  return Status::error(StatusCode::kInvalidArgument, {operation},
+                       "the name has " + std::to_string(name.size()) + " bytes",
+                       "use 1 to " + std::to_string(kMaxNameBytes));
+}
+
 Status NameTable::publish(std::string_view name, PublishedRegion published) {
-  if (name.empty() || name.size() > kMaxNameBytes) {
-    return refuse("the name has " + std::to_string(name.size()) + " bytes",
-                  "use 1 to " + std::to_string(kMaxNameBytes));
-  }
+  constexpr std::string_view kOperation = "publish a region";
+  FARWRITE_RETURN_IF_ERROR(check_name(kOperation, name));
   if (published.description.size() > kMaxDescriptionBytes) {
-    return refuse("the description has " + std::to_string(published.description.size()) + " bytes",
-                  "use at most " + std::to_string(kMaxDescriptionBytes));
+    return Status::error(
+        StatusCode::kInvalidArgument, {kOperation},
+        "the description has " + std::to_string(published.description.size()) + " bytes",
+        "use at most " + std::to_string(kMaxDescriptionBytes));
   }
   // Declared before the lock, so destroyed after it: a region's end may take a while.
   std::vector<PublishedRegion> removed;

@@ -13,6 +13,9 @@
 
 namespace farwrite::device {
 
+// kInvalidArgument for a name that no peer would take: 1 to kMaxNameBytes.
+Status check_name(std::string_view operation, std::string_view name);
+
 struct PublishedRegion {
   std::shared_ptr<RegionState> region;
   std::string description;

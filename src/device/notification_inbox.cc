@@ -14,9 +14,6 @@
 namespace farwrite::device {
 namespace {
 
-// The inbox this thread is delivering into, to catch a handler that changes itself.
-thread_local const NotificationInbox* delivering_inbox = nullptr;
-
 // Bounds one sleep, so that a waiter looks around even if a wake-up were lost.
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(1);
 
@@ -57,9 +54,9 @@ Status NotificationInbox::open() {
 }
 
 NotificationInbox::Delivery::Delivery(NotificationInbox& inbox)
-    : lock_(inbox.mode_), outer_(std::exchange(delivering_inbox, &inbox)) {}
+    : lock_(inbox.mode_), inside_(&inbox) {}
 
-NotificationInbox::Delivery::~Delivery() { delivering_inbox = outer_; }
+NotificationInbox::Delivery::~Delivery() = default;
 
 void NotificationInbox::on_notification(Notification notification) {
   (notification.message.empty() ? notifications_ : messages_).add();
@@ -78,23 +75,40 @@ void NotificationInbox::on_notification(Notification notification) {
   }
 }
 
-Status NotificationInbox::set_handler(std::function<void(Notification)> handler) {
-  if (delivering_inbox == this) {
+Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
+                                      core::Deadline deadline) {
+  if (core::Inside::is(this)) {
     return Status::error(StatusCode::kFailedPrecondition, {"change the notification handler"},
                          "the handler itself is running in this thread",
                          "change it from another thread, or after it returns");
   }
   // Declared before the lock, so destroyed after it: it may own anything.
   std::function<void(Notification)> previous;
-  const std::unique_lock<std::shared_mutex> mode(mode_);
+  std::unique_lock<std::shared_timed_mutex> mode(mode_, std::defer_lock);
+  if (!lock_mode(mode, deadline)) {
+    return Status::error(StatusCode::kDeadlineExceeded, {"change the notification handler"},
+                         "the handler is still running in another thread",
+                         "try again when it has returned; a handler must not block");
+  }
   previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
   if (!handler_) return Status();
-  delivering_inbox = this;
+  const core::Inside inside(this);
   while (std::optional<Notification> waiting = try_take()) handler_(*std::move(waiting));
-  delivering_inbox = nullptr;
   wake_all();
   return Status();
+}
+
+bool NotificationInbox::lock_mode(std::unique_lock<std::shared_timed_mutex>& lock,
+                                  core::Deadline deadline) {
+  // On the system's clock, which ThreadSanitizer follows here; in turns, so that setting that clock
+  // makes little difference.
+  constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(100);
+  while (!lock.try_lock_until(std::chrono::system_clock::now() +
+                              std::min(deadline.remaining(), kTurn))) {
+    if (deadline.expired()) return false;
+  }
+  return true;
 }
 
 std::optional<Notification> NotificationInbox::try_take() {

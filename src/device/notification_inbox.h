@@ -14,6 +14,7 @@
 
 #include "core/counter.h"
 #include "core/deadline.h"
+#include "core/inside.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "farwrite/channel.h"
@@ -50,14 +51,15 @@ class NotificationInbox final : public fabric::EventSink {
     Delivery& operator=(const Delivery&) = delete;
 
    private:
-    std::shared_lock<std::shared_mutex> lock_;
-    const NotificationInbox* const outer_;
+    std::shared_lock<std::shared_timed_mutex> lock_;
+    const core::Inside inside_;
   };
 
   // Under a Delivery: to the handler, or into the queue.
   void on_notification(Notification notification) override;
 
-  Status set_handler(std::function<void(Notification)> handler);
+  // Waits for deliveries under way; kDeadlineExceeded, and nothing changes, when they take longer.
+  Status set_handler(std::function<void(Notification)> handler, core::Deadline deadline);
   bool has_handler() const { return has_handler_.load(std::memory_order_relaxed); }
 
   // Whether another notification may be queued: a sender has to wait for a user who takes none.
@@ -98,11 +100,12 @@ class NotificationInbox final : public fabric::EventSink {
     LaneDriver& driver_;
   };
 
+  bool lock_mode(std::unique_lock<std::shared_timed_mutex>& lock, core::Deadline deadline);
   void block(LaneDriver& driver, std::chrono::nanoseconds longest);
   void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
   void ring_sleeper();
 
-  std::shared_mutex mode_;
+  std::shared_timed_mutex mode_;
   std::function<void(Notification)> handler_;  // under mode_
   std::atomic<bool> has_handler_{false};
 

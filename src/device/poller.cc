@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "core/cpu_relax.h"
+#include "core/inside.h"
+#include "core/poll_until.h"
 
 namespace farwrite::device {
 namespace {
@@ -24,16 +26,20 @@ constexpr std::chrono::seconds kLongestSleep(1);
 
 }  // namespace
 
-Result<std::unique_ptr<Poller>> Poller::start(std::chrono::nanoseconds spin) {
+Result<std::unique_ptr<Poller>> Poller::start(std::chrono::nanoseconds spin, const void* owner) {
   core::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.valid()) return std::unique_ptr<Poller>(new Poller(spin, std::move(wake)));
+  if (wake.valid()) return std::unique_ptr<Poller>(new Poller(spin, std::move(wake), owner));
   return Status::system_error(StatusCode::kResourceExhausted, {"open a device"},
                               "no descriptor for a poller", errno,
                               "raise the limit of open files (ulimit -n)");
 }
 
-Poller::Poller(std::chrono::nanoseconds spin, core::UniqueFd wake)
-    : spin_(spin), wake_(std::move(wake)), thread_([this] { run(); }) {
+Poller::Poller(std::chrono::nanoseconds spin, core::UniqueFd wake, const void* owner)
+    : spin_(spin), wake_(std::move(wake)), thread_([this, owner] {
+        const core::Inside poller(this);
+        const core::Inside inside(owner);
+        run();
+      }) {
   ::pthread_setname_np(thread_.native_handle(), "farwrite-poll");
 }
 
@@ -58,15 +64,21 @@ void Poller::add(std::shared_ptr<PolledLane> lane) {
   kick();
 }
 
-void Poller::remove(const std::shared_ptr<PolledLane>& lane) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  std::erase(lanes_, lane);
-  if (on_own_thread()) {
-    removed_in_round_.push_back(lane.get());
-    return;
+bool Poller::remove(const std::shared_ptr<PolledLane>& lane, core::Deadline deadline) {
+  lane->removed_.store(true);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase(lanes_, lane);
   }
-  const std::uint64_t round = rounds_;
-  round_over_.wait(lock, [&] { return !in_round_ || rounds_ != round; });
+  if (core::Inside::is(this)) return true;
+  return core::poll_until([&] { return served_.load() != lane.get(); }, deadline);
+}
+
+bool Poller::begin(const PolledLane& lane) {
+  served_.store(&lane);
+  if (!lane.removed_.load()) return true;
+  end();
+  return false;
 }
 
 void Poller::kick() {
@@ -82,9 +94,7 @@ void Poller::run() {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (stopping_) return;
       lanes = lanes_;
-      in_round_ = true;
     }
-    removed_in_round_.clear();
     const Round round = serve_all(lanes);
     const bool spinning = !round.busy && !round.pending && round.spins && budget.spin();
     std::vector<pollfd> doorbells{{wake_.get(), POLLIN, 0}};
@@ -92,23 +102,18 @@ void Poller::run() {
     bool look_again = false;
     if (asleep && !round.pending) {
       for (const auto& lane : lanes) {
-        if (was_removed(*lane)) continue;
-        if (!lane->wants_poller()) {
+        if (!begin(*lane)) continue;
+        if (lane->wants_poller()) {
+          const fabric::Doorbell doorbell = lane->arm();
+          if (doorbell.ready) asleep = false;
+          if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
+        } else {
           look_again = lane->look_again() || look_again;
-          continue;
         }
-        const fabric::Doorbell doorbell = lane->arm();
-        if (doorbell.ready) asleep = false;
-        if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
+        end();
       }
     }
     lanes.clear();
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      in_round_ = false;
-      ++rounds_;
-    }
-    round_over_.notify_all();
     if (round.busy) budget = core::SpinBudget(spin_);
     if (asleep && sleep(doorbells, round.pending, look_again)) budget = core::SpinBudget(spin_);
   }
@@ -128,19 +133,17 @@ bool Poller::sleep(std::vector<pollfd>& doorbells, bool pending, bool look_again
   return rang > 0;
 }
 
-bool Poller::was_removed(const PolledLane& lane) const {
-  return std::find(removed_in_round_.begin(), removed_in_round_.end(), &lane) !=
-         removed_in_round_.end();
-}
-
 Poller::Round Poller::serve_all(std::vector<std::shared_ptr<PolledLane>>& lanes) {
   Round round;
   for (const auto& lane : lanes) {
-    if (was_removed(*lane) || !lane->wants_poller()) continue;
-    const fabric::Progress progress = lane->serve();
-    round.busy = round.busy || progress.delivered > 0;
-    round.pending = round.pending || progress.pending;
-    round.spins = round.spins || lane->worth_spinning();
+    if (!begin(*lane)) continue;
+    if (lane->wants_poller()) {
+      const fabric::Progress progress = lane->serve();
+      round.busy = round.busy || progress.delivered > 0;
+      round.pending = round.pending || progress.pending;
+      round.spins = round.spins || lane->worth_spinning();
+    }
+    end();
   }
   if (round.busy) pause_ = std::chrono::nanoseconds(0);
   return round;

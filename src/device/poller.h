@@ -9,13 +9,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
@@ -34,30 +34,37 @@ class PolledLane {
   virtual bool worth_spinning() const { return true; }
   virtual fabric::Progress serve() = 0;
   virtual fabric::Doorbell arm() = 0;
+
+ private:
+  friend class Poller;
+  std::atomic<bool> removed_{false};
 };
 
 // Thread-safe.
 class Poller {
  public:
-  // `spin`: how long the thread polls after the last event before it blocks.
-  static Result<std::unique_ptr<Poller>> start(std::chrono::nanoseconds spin);
+  // `spin`: how long the thread polls after the last event before it blocks. The thread runs inside
+  // `owner` (core/inside.h).
+  static Result<std::unique_ptr<Poller>> start(std::chrono::nanoseconds spin,
+                                               const void* owner = nullptr);
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
+  // A lane is added once.
   void add(std::shared_ptr<PolledLane> lane);
-  // After this returns the lane is not being served; from the poller's own thread, it is not served
-  // again.
-  void remove(const std::shared_ptr<PolledLane>& lane);
+  // The lane is not served again. True once it is not being served, by another thread than this
+  // one, either; false when the deadline passes first: call again. Other lanes do not delay this.
+  bool remove(const std::shared_ptr<PolledLane>& lane, core::Deadline deadline);
   // Something changed: a handler was set, an operation is pending.
   void kick();
-  pthread_t thread() { return thread_.native_handle(); }
-  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  Poller(std::chrono::nanoseconds spin, core::UniqueFd wake);
+  Poller(std::chrono::nanoseconds spin, core::UniqueFd wake, const void* owner);
   void run();
-  bool was_removed(const PolledLane& lane) const;
+  // Marks a lane as being served. False: it was removed, and nothing of it may be called.
+  bool begin(const PolledLane& lane);
+  void end() { served_.store(nullptr); }
   // What one round over the lanes found.
   struct Round {
     bool busy = false;     // something was delivered
@@ -73,13 +80,11 @@ class Poller {
   const core::UniqueFd wake_;
 
   std::mutex mutex_;
-  std::condition_variable round_over_;
   std::vector<std::shared_ptr<PolledLane>> lanes_;
-  bool in_round_ = false;
-  std::uint64_t rounds_ = 0;
   bool stopping_ = false;
-  std::vector<PolledLane*> removed_in_round_;  // poller's thread only
-  std::chrono::nanoseconds pause_{0};          // poller's thread only
+  // remove() stores removed_ and reads served_; begin() stores served_ and reads removed_.
+  std::atomic<const PolledLane*> served_{nullptr};
+  std::chrono::nanoseconds pause_{0};  // poller's thread only
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/poll_until.h"
 #include "device/channel_state.h"
 
 namespace farwrite::device {
@@ -51,18 +52,17 @@ Status RegionState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a region"));
   closed_.store(true);
   if (channel_ == nullptr) return Status();
+  const core::Deadline deadline = core::Deadline::after(timeout);
   std::unique_lock<std::mutex> lock(revoke_mutex_, std::defer_lock);
-  if (timeout > std::chrono::nanoseconds(0)) {
-    lock.lock();
-  } else if (!lock.try_lock()) {
-    // The event loop asks like this, and must not wait for a user's thread that does.
+  // The event loop asks without a timeout, and must not wait for a user's thread that has one.
+  if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
     return Status::error(StatusCode::kPeerSilent, {"close a region", channel_->peer_name()},
                          "another thread is waiting for the peer to finish its write",
                          "allow more time");
   }
   if (revoked_.load()) return Status();
   const Status status = channel_->revoke(find_key(descriptor_, channel_->peer().fabric),
-                                         descriptor_.region_id, timeout);
+                                         descriptor_.region_id, deadline.remaining());
   revoked_.store(status.ok());
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/poll_until.h"
 #include "device/channel_state.h"
 
 namespace farwrite::device {
@@ -27,13 +28,23 @@ RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
       reached_(false) {}
 
 RemoteRegionState::~RemoteRegionState() {
-  if (lease_ != 0) channel_->release_remote(lease_);
+  if (lease_ == 0) return;
+  const bool mapped = window_ != nullptr && window_->mapped != nullptr;
+  if (mapped && memory::ForkedReaders::may_read(made_)) {
+    channel_->hold_remote(lease_, made_);
+  } else {
+    channel_->release_remote(lease_);
+  }
 }
 
 Status RemoteRegionState::reach(core::Deadline deadline) {
   if (reached()) return Status();
   FARWRITE_RETURN_IF_ERROR(taken_back_);
-  const std::lock_guard<std::mutex> lock(reaching_);
+  std::unique_lock<std::mutex> lock(reaching_, std::defer_lock);
+  if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
+    return Status::error(StatusCode::kDeadlineExceeded, {"open a region", channel_->peer_name()},
+                         "another thread is waiting for the peer's answer", "allow more time");
+  }
   if (reached()) return Status();
   auto window = channel_->import(descriptor_, deadline);
   if (!window.ok()) return window.status();

@@ -11,12 +11,14 @@
 #include "fabric/fabric.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
+#include "memory/forked_readers.h"
 
 namespace farwrite::device {
 
 class ChannelState;
 
-// The last owner gives the lease back. Thread-safe.
+// The last owner gives the lease back, unless a forked child may still look at the peer's memory:
+// then the channel does so once the child has ended. Thread-safe.
 class RemoteRegionState {
  public:
   // Opened: reached already. `lease` is 0 if it needs none.
@@ -48,6 +50,7 @@ class RemoteRegionState {
   const RegionDescriptor descriptor_;
   const std::string description_;
   const std::uint64_t lease_;
+  const std::uint64_t made_ = memory::ForkedReaders::stamp();
   const Status taken_back_;
   std::mutex reaching_;
   std::shared_ptr<fabric::RemoteWindow> window_;  // fixed once reached_

@@ -140,7 +140,9 @@ class Link {
                                       std::uint64_t region_id) = 0;
   // Takes back what grant() gave for that region. Ok means: no later byte can land. kPeerSilent
   // means that the peer did not settle in time: call again later, and do not reuse the memory
-  // before.
+  // before. Ok also for what was revoked before and for what was never granted: nothing can land
+  // there. Several threads may revoke the same. A key may be granted again for another region, so
+  // key and region together name what is taken back.
   virtual Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) = 0;
 
   // Resolves the peer's descriptor to something reachable. May ask the peer.

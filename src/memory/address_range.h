@@ -22,8 +22,9 @@ constexpr std::uint64_t round_to_huge_pages(std::uint64_t bytes) {
 }
 
 // A reserved stretch of address space: no memory behind it, any access faults. Thread-safe. Lives
-// as long as its owner or any slice of it. A forked child inherits none of it, and there the
-// destructors leave the addresses alone, which may belong to somebody else by then.
+// as long as its owner or any slice of it. A forked child inherits none of it but its views of
+// segments. The destructors leave the addresses alone there: they hold a view, or may belong to
+// somebody else by then.
 class AddressRange {
  public:
   class Slice;

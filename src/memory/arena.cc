@@ -12,6 +12,8 @@
 #include "core/log.h"
 #include "memory/block_cache.h"
 #include "memory/block_map.h"
+#include "memory/forked_readers.h"
+#include "memory/held_back.h"
 #include "memory/segment_table.h"
 
 namespace farwrite::memory {
@@ -49,6 +51,7 @@ class Arena::Implementation {
   void free(std::byte* data);
   ArenaStats stats() const;
   void trim();
+  void reclaim();
 
   const ArenaOptions& options() const { return options_; }
   const SegmentTable& segments() const { return *segments_; }
@@ -57,10 +60,13 @@ class Arena::Implementation {
   Result<std::uint64_t> take(std::uint64_t units, std::uint64_t* granted);
   std::optional<std::uint64_t> take_from_map(std::uint64_t units);
   Status grow(std::uint64_t units, std::uint64_t wanted_units);
+  bool hold_back(const BlockExtent& block);
   void give_to_map(const std::vector<BlockExtent>& blocks);
   void flush_caches();
   Status full(std::uint64_t units) const;
   Status over_quota(std::uint64_t bytes) const;
+  std::string held_back_note() const;
+  Status refused(Status status);
   void count_used(std::uint64_t bytes);
 
   const ArenaOptions options_;
@@ -68,6 +74,9 @@ class Arena::Implementation {
   const std::unique_ptr<SegmentTable> segments_;  // lookups lock-free, changes under grow_mutex_
   const std::unique_ptr<BlockMap> map_;
   BlockCache cache_;
+  HeldBack<BlockExtent> held_back_;
+  std::atomic<std::uint64_t> held_back_bytes_{0};
+  std::atomic<bool> told_of_held_back_{false};
   // Held across slow kernel calls and on_segment, so that it never delays those who need no new
   // segment. Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking
   // either.
@@ -79,8 +88,10 @@ class Arena::Implementation {
 };
 
 Arena::Implementation::~Implementation() {
+  if (guard_.in_forked_child()) return;
+  if (options_.quota != nullptr) options_.quota->release(held_back_bytes_.load());
   const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
-  if (used == 0 || guard_.in_forked_child()) return;
+  if (used == 0) return;
   core::log(core::LogLevel::kWarning, "arena '" + options_.name + "' goes away while " +
                                           std::to_string(used) + " bytes of it are in use");
 }
@@ -89,18 +100,17 @@ Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
   FARWRITE_RETURN_IF_ERROR(guard_.check("allocate"));
   const std::uint64_t exact = units_for(bytes);
   if (exact > std::min(options_.limit_bytes / kUnitBytes, BlockMap::kMostUnitsPerBlock)) {
-    failures_.fetch_add(1, std::memory_order_relaxed);
-    return full(exact);
+    return refused(full(exact));
   }
   // Rounding up must not be what makes a request fail that would fit.
   std::uint64_t units = rounded_units(exact);
   Quota* const quota = options_.quota.get();
-  if (quota != nullptr && !quota->fits(units * kUnitBytes)) units = exact;
-  const std::uint64_t charged = units * kUnitBytes;
-  if (quota != nullptr && !quota->try_charge(charged)) {
-    failures_.fetch_add(1, std::memory_order_relaxed);
-    return over_quota(charged);
+  if (quota != nullptr && !quota->fits(units * kUnitBytes)) {
+    reclaim();
+    if (!quota->fits(units * kUnitBytes)) units = exact;
   }
+  const std::uint64_t charged = units * kUnitBytes;
+  if (quota != nullptr && !quota->try_charge(charged)) return refused(over_quota(charged));
   std::uint64_t granted = units;
   std::optional<std::uint64_t> start;
   if (BlockCache::keeps(units)) start = cache_.pop(units);
@@ -108,14 +118,16 @@ Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
     Result<std::uint64_t> taken = take(exact, &granted);
     if (!taken.ok()) {
       if (quota != nullptr) quota->release(charged);
-      failures_.fetch_add(1, std::memory_order_relaxed);
-      return taken.status();
+      return refused(taken.status());
     }
     start = *taken;
     if (quota != nullptr) quota->release(charged - granted * kUnitBytes);
     cache_.count_allocation();
   }
   map_->mark_live(*start, granted);
+  if (ForkedReaders::any()) [[unlikely]] {
+    map_->set_made(*start, ForkedReaders::stamp());
+  }
   count_used(granted * kUnitBytes);
   const SegmentTable::Entry& entry = *segments_->find(*start * kUnitBytes);
   return Block{segments_->base() + *start * kUnitBytes, granted * kUnitBytes, entry.raw,
@@ -126,6 +138,7 @@ Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
 // request's own if only that fits.
 Result<std::uint64_t> Arena::Implementation::take(std::uint64_t units, std::uint64_t* granted) {
   if (const auto start = take_from_map(*granted)) return *start;
+  reclaim();
   flush_caches();
   for (;;) {
     const std::lock_guard growing(grow_mutex_);
@@ -182,8 +195,11 @@ void Arena::Implementation::free(std::byte* data) {
   }
   if (units == 0) die_of_bad_free(options_.name, data);
   used_bytes_.fetch_sub(units * kUnitBytes, std::memory_order_relaxed);
-  if (options_.quota != nullptr) options_.quota->release(units * kUnitBytes);
   const BlockExtent block{offset / kUnitBytes, units};
+  if (ForkedReaders::any() && hold_back(block)) [[unlikely]] {
+    return;
+  }
+  if (options_.quota != nullptr) options_.quota->release(units * kUnitBytes);
   if (!BlockCache::keeps(units)) {
     cache_.count_free();
     const std::lock_guard lock(map_mutex_);
@@ -193,6 +209,26 @@ void Arena::Implementation::free(std::byte* data) {
   std::vector<BlockExtent> evicted;
   cache_.push(block, evicted);
   if (!evicted.empty()) give_to_map(evicted);
+}
+
+// The quota stays charged: it bounds memory, and this is not free.
+bool Arena::Implementation::hold_back(const BlockExtent& block) {
+  const std::uint64_t made = map_->made(block.start);
+  if (!ForkedReaders::may_read(made)) return false;
+  cache_.count_free();
+  held_back_bytes_.fetch_add(block.units * kUnitBytes, std::memory_order_relaxed);
+  held_back_.add(block, made);
+  return true;
+}
+
+void Arena::Implementation::reclaim() {
+  if (held_back_.empty() || guard_.in_forked_child()) return;
+  const std::vector<BlockExtent> blocks = held_back_.take();
+  std::uint64_t units = 0;
+  for (const BlockExtent& block : blocks) units += block.units;
+  held_back_bytes_.fetch_sub(units * kUnitBytes, std::memory_order_relaxed);
+  if (options_.quota != nullptr) options_.quota->release(units * kUnitBytes);
+  give_to_map(blocks);
 }
 
 void Arena::Implementation::give_to_map(const std::vector<BlockExtent>& blocks) {
@@ -209,6 +245,7 @@ void Arena::Implementation::flush_caches() {
 void Arena::Implementation::trim() {
   if (guard_.in_forked_child()) return;
   const std::lock_guard growing(grow_mutex_);
+  reclaim();
   flush_caches();
   for (const SegmentTable::Entry* entry : segments_->entries()) {
     {
@@ -232,6 +269,7 @@ ArenaStats Arena::Implementation::stats() const {
   stats.used_bytes = used_bytes_.load(std::memory_order_relaxed);
   stats.peak_used_bytes = peak_used_bytes_.load(std::memory_order_relaxed);
   stats.failures = failures_.load(std::memory_order_relaxed);
+  stats.held_back_bytes = held_back_bytes_.load(std::memory_order_relaxed);
   const BlockCache::Counts counts = cache_.counts();
   stats.cached_bytes = counts.cached_units * kUnitBytes;
   stats.allocations = counts.allocations;
@@ -249,7 +287,7 @@ Status Arena::Implementation::full(std::uint64_t units) const {
           " bytes requested, " + std::to_string(now.used_bytes) + " of " +
           std::to_string(options_.limit_bytes) + " bytes used, largest free block " +
           std::to_string(std::max(now.largest_free, options_.limit_bytes - now.reserved_bytes)) +
-          " bytes",
+          " bytes" + held_back_note(),
       "free blocks, or raise " + options_.limit_option);
 }
 
@@ -258,8 +296,27 @@ Status Arena::Implementation::over_quota(std::uint64_t bytes) const {
   return Status::error(StatusCode::kResourceExhausted, {.operation = "allocate"},
                        "quota '" + quota.name() + "' of arena '" + options_.name + "' refuses " +
                            std::to_string(bytes) + " bytes: " + std::to_string(quota.in_use()) +
-                           " of " + std::to_string(quota.limit()) + " bytes in use",
+                           " of " + std::to_string(quota.limit()) + " bytes in use" +
+                           held_back_note(),
                        "free blocks, or raise the quota '" + quota.name() + "'");
+}
+
+std::string Arena::Implementation::held_back_note() const {
+  const std::uint64_t bytes = held_back_bytes_.load(std::memory_order_relaxed);
+  if (bytes == 0) return {};
+  return ", " + std::to_string(bytes) + " freed bytes held back while a forked child may read them";
+}
+
+// Counts a failure; once, if memory that is held back may be the reason, logs it.
+Status Arena::Implementation::refused(Status status) {
+  failures_.fetch_add(1, std::memory_order_relaxed);
+  if (held_back_bytes_.load(std::memory_order_relaxed) != 0 && !told_of_held_back_.exchange(true)) {
+    core::log(core::LogLevel::kWarning,
+              status.message() +
+                  ". Said once: end the forked children, or fork them before the "
+                  "arrays are made");
+  }
+  return status;
 }
 
 void Arena::Implementation::count_used(std::uint64_t bytes) {
@@ -296,6 +353,7 @@ Result<Block> Arena::allocate(std::uint64_t bytes) { return implementation_->all
 void Arena::free(std::byte* data) { implementation_->free(data); }
 ArenaStats Arena::stats() const { return implementation_->stats(); }
 void Arena::trim() { implementation_->trim(); }
+void Arena::reclaim() { implementation_->reclaim(); }
 const ArenaOptions& Arena::options() const { return implementation_->options(); }
 
 bool Arena::contains(const void* address) const {

@@ -52,8 +52,9 @@ struct ArenaStats {
   std::uint64_t reserved_bytes = 0;  // of all segments
   std::uint64_t used_bytes = 0;      // in blocks that callers hold
   std::uint64_t peak_used_bytes = 0;
-  std::uint64_t cached_bytes = 0;  // freed, kept at hand for the next block of that size
-  std::uint64_t allocations = 0;   // that succeeded
+  std::uint64_t cached_bytes = 0;     // freed, kept at hand for the next block of that size
+  std::uint64_t held_back_bytes = 0;  // freed, not used again yet: a forked child may read them
+  std::uint64_t allocations = 0;      // that succeeded
   std::uint64_t frees = 0;
   std::uint64_t failures = 0;      // allocations that failed, for any reason
   std::uint64_t largest_free = 0;  // contiguous bytes free now, caches not counted
@@ -62,6 +63,7 @@ struct ArenaStats {
 // Thread-safe; scales by caches in front of one best-fit allocator that coalesces (block_cache.h,
 // block_map.h). All bookkeeping lies outside the segments, because a peer may write into them.
 // Not usable in a forked child: allocate() fails with kForked, everything else does nothing there.
+// The child reads what lived at its fork: those blocks, once freed, are held back until it ends.
 class Arena {
  public:
   // Reserves addresses only; the first allocation creates the first segment.
@@ -86,6 +88,9 @@ class Arena {
   ArenaStats stats() const;
   // Gives segments without any live block back to the kernel.
   void trim();
+  // Makes blocks that were held back for children which have ended usable again. allocate() does
+  // so before the arena grows or fails.
+  void reclaim();
 
   const ArenaOptions& options() const;
 

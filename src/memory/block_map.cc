@@ -41,7 +41,11 @@ BlockMap::BlockMap(Tag* tags, std::uint64_t range_units)
   bins_.fill(kNone);
 }
 
-BlockMap::~BlockMap() { ::munmap(tags_, range_units_ * sizeof(Tag)); }
+BlockMap::~BlockMap() {
+  ::munmap(tags_, range_units_ * sizeof(Tag));
+  Tag* const made = made_.load(std::memory_order_relaxed);
+  if (made != nullptr) ::munmap(made, range_units_ * sizeof(Tag));
+}
 
 void BlockMap::add_segment(std::uint64_t start, std::uint64_t units) {
   segment_starts_[start / kUnitsPerChunk] = true;
@@ -106,6 +110,27 @@ std::uint64_t BlockMap::end_live(std::uint64_t start) {
     if (tags_[start].compare_exchange_weak(tag, 0, std::memory_order_relaxed)) return tag;
   }
   return 0;
+}
+
+void BlockMap::set_made(std::uint64_t start, std::uint64_t stamp) {
+  Tag* made = made_.load(std::memory_order_acquire);
+  if (made == nullptr) {
+    const std::uint64_t bytes = range_units_ * sizeof(Tag);
+    void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return;  // reads as old: held back longer than needed
+    if (made_.compare_exchange_strong(made, static_cast<Tag*>(mapped))) {
+      made = static_cast<Tag*>(mapped);
+    } else {
+      ::munmap(mapped, bytes);
+    }
+  }
+  made[start].store(static_cast<std::uint32_t>(stamp), std::memory_order_relaxed);
+}
+
+std::uint64_t BlockMap::made(std::uint64_t start) const {
+  const Tag* const made = made_.load(std::memory_order_acquire);
+  return made == nullptr ? 0 : made[start].load(std::memory_order_relaxed);
 }
 
 void BlockMap::insert(std::uint64_t start, std::uint64_t units) {

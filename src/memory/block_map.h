@@ -47,6 +47,12 @@ class BlockMap {
   // Lock-free. Ends that record and returns the block's units; 0 when no live block starts here.
   std::uint64_t end_live(std::uint64_t start);
 
+  // Lock-free. A ForkedReaders::stamp() for the block that starts here. Reads as the stamp of an
+  // older block, or 0, when it was not set: that is enough for a block made while no child lived,
+  // because every fork after the older one is over or newer than this one.
+  void set_made(std::uint64_t start, std::uint64_t stamp);
+  std::uint64_t made(std::uint64_t start) const;
+
  private:
   using Tag = std::atomic<std::uint32_t>;
   // A tag is 0 (inside a block, or nothing known), the units of the live block that starts here, or
@@ -73,6 +79,7 @@ class BlockMap {
   bool segment_starts_at(std::uint64_t unit) const;
 
   Tag* const tags_;
+  std::atomic<Tag*> made_{nullptr};  // mapped at the first use: few programs fork
   const std::uint64_t range_units_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> spare_nodes_;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "core/log.h"
@@ -87,15 +88,30 @@ std::size_t fastest(const std::vector<CopyKernel>& kernels) {
   return plain;
 }
 
-void warn_about(std::string_view wanted, const std::vector<CopyKernel>& kernels) {
+std::vector<CopyKernel> all_kernels() {
+  std::vector<CopyKernel> kernels;
+  append_x86_kernels(kernels);
+  append_aarch64_kernels(kernels);
+  append_generic_kernels(kernels);
+  return kernels;
+}
+
+// The place of FARWRITE_COPY_KERNEL's kernel; nothing if the variable is not set.
+std::optional<Result<std::size_t>> wanted_kernel(const std::vector<CopyKernel>& kernels) {
+  const char* const wanted = std::getenv("FARWRITE_COPY_KERNEL");
+  if (wanted == nullptr || *wanted == '\0') return std::nullopt;
+  const std::size_t found = index_of(kernels, wanted);
+  if (found < kernels.size() && kernels[found].supported) return found;
   std::string names;
   for (const CopyKernel& kernel : kernels) {
     if (!kernel.supported) continue;
     if (!names.empty()) names += ", ";
     names += kernel.name;
   }
-  core::log(core::LogLevel::kWarning, "FARWRITE_COPY_KERNEL=" + std::string(wanted) +
-                                          " is no copy kernel of this machine; it has: " + names);
+  return Status::error(
+      StatusCode::kInvalidArgument, {.operation = "choose a copy kernel"},
+      "FARWRITE_COPY_KERNEL=" + std::string(wanted) + " is no copy kernel of this machine",
+      "unset it, or use one of: " + names);
 }
 
 struct Choice {
@@ -105,18 +121,13 @@ struct Choice {
 
 Choice choose() {
   Choice choice;
+  choice.kernels = all_kernels();
   std::vector<CopyKernel>& kernels = choice.kernels;
-  append_x86_kernels(kernels);
-  append_aarch64_kernels(kernels);
-  append_generic_kernels(kernels);
   choice.chosen = kernels.size();
-  if (const char* const wanted = std::getenv("FARWRITE_COPY_KERNEL");
-      wanted != nullptr && *wanted) {
-    choice.chosen = index_of(kernels, wanted);
-    if (choice.chosen < kernels.size() && !kernels[choice.chosen].supported) {
-      choice.chosen = kernels.size();
-    }
-    if (choice.chosen == kernels.size()) warn_about(wanted, kernels);
+  if (auto wanted = wanted_kernel(kernels); wanted && wanted->ok()) {
+    choice.chosen = **wanted;
+  } else if (wanted) {
+    core::log(core::LogLevel::kWarning, wanted->status().message());
   }
   if (choice.chosen == kernels.size()) {
     measure(kernels);
@@ -139,6 +150,11 @@ const CopyKernel& probe_copy_kernels() {
 }
 
 std::vector<CopyKernel> copy_kernels() { return chosen_once().kernels; }
+
+Status check_copy_kernel_variable() {
+  const auto wanted = wanted_kernel(all_kernels());
+  return wanted ? wanted->status() : Status();
+}
 
 void copy_bytes(void* destination, const void* source, std::size_t bytes) {
   if (bytes < kStreamingCopyBytes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "farwrite/export.h"
+#include "farwrite/status.h"
 
 namespace farwrite::memory {
 
@@ -34,8 +35,11 @@ struct CopyKernel {
 
 // Every kernel this build contains, in order of preference; runs the probe if nothing did so far.
 // FARWRITE_COPY_KERNEL=<name> overrides the choice; a name that is unknown or unsupported is
-// logged with the names that would work, and ignored.
+// logged with the names that would work, and ignored here. No device opens with it.
 FARWRITE_API std::vector<CopyKernel> copy_kernels();
+
+// kInvalidArgument if FARWRITE_COPY_KERNEL is set to no kernel that this CPU can run. Probes none.
+Status check_copy_kernel_variable();
 
 // The kernel copy_bytes uses; runs the probe on the first call.
 FARWRITE_API const CopyKernel& probe_copy_kernels();

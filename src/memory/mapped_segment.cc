@@ -73,6 +73,7 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
     return Status::system_error(StatusCode::kUnsupported, kWhere, "madvise(MADV_DONTFORK) failed",
                                 errno, "use Linux 5.4 or newer");
   }
+  segment->inherited_.emplace(segment->base_, expected_bytes, segment->fd_.get());
   if (transparent_huge_pages_for_shared_memory()) {
     (void)::madvise(base, expected_bytes, MADV_HUGEPAGE);
   }
@@ -83,6 +84,7 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
 }
 
 MappedSegment::~MappedSegment() {
+  inherited_.reset();
   if (base_ != nullptr && !guard_.in_forked_child()) ::munmap(base_, bytes_);
 }
 

@@ -4,16 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/fork_guard.h"
 #include "core/unique_fd.h"
 #include "farwrite/status.h"
+#include "memory/inherited_mapping.h"
 
 namespace farwrite::memory {
 
-// Immutable, so any thread may use it. Unmapped and closed by the last owner; not inherited by
-// fork. The peer may change the bytes at any moment: copy what you must check into private memory
-// first.
+// Immutable, so any thread may use it. Unmapped and closed by the last owner. A forked child has a
+// private, copy-on-write view of it, and never writes into the peer's memory. The peer may change
+// the bytes at any moment: copy what you must check into private memory first.
 class MappedSegment {
  public:
   // Takes over `fd`, a memfd received from a peer. Refused (kProtocolError) when it is no regular
@@ -40,6 +42,7 @@ class MappedSegment {
   bool writable_ = false;
   core::ForkGuard guard_;
   core::UniqueFd fd_;
+  std::optional<InheritedMapping> inherited_;  // goes before the memory and its descriptor
 };
 
 }  // namespace farwrite::memory

@@ -146,6 +146,7 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
   segment->use_ = options.use;
   segment->explicit_huge_pages_ = explicit_huge;
   segment->place_ = std::move(memory->place);
+  segment->inherited_.emplace(segment->base_, bytes, segment->fd());
   return segment;
 }
 

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/unique_fd.h"
 #include "farwrite/status.h"
 #include "memory/address_range.h"
+#include "memory/inherited_mapping.h"
 #include "memory/mapped_segment.h"
 
 namespace farwrite::memory {
@@ -37,7 +39,7 @@ struct SegmentOptions {
 };
 
 // Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes
-// it. Not inherited by fork: a child that touches the memory dies with SIGSEGV.
+// it. A forked child has a private, copy-on-write view of it (InheritedMapping).
 class Segment {
  public:
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
@@ -62,6 +64,7 @@ class Segment {
   SegmentUse use_ = SegmentUse::kExport;
   bool explicit_huge_pages_ = false;
   std::shared_ptr<AddressRange::Slice> place_;  // unmaps when the last owner goes
+  std::optional<InheritedMapping> inherited_;   // goes before the memory and its descriptor
 };
 
 }  // namespace farwrite::memory

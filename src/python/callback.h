@@ -3,10 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
-#include <memory>
 #include <utility>
 
 #include "python/gil.h"
+#include "python/shared_object.h"
 
 namespace farwrite::python {
 
@@ -15,8 +15,7 @@ namespace farwrite::python {
 class Callback {
  public:
   // Needs the GIL.
-  explicit Callback(nanobind::callable function)
-      : function_(function.release().ptr(), &Callback::drop) {}
+  explicit Callback(nanobind::callable function) : function_(std::move(function)) {}
 
   // Calls function(*make_arguments()) under the GIL, or does nothing once Python is ending.
   template <typename MakeArguments>
@@ -24,20 +23,21 @@ class Callback {
     const GilHold gil;
     if (!gil.held()) return;
     try {
-      nanobind::borrow<nanobind::callable>(function_.get())(*make_arguments());
+      const nanobind::object arguments = make_arguments();
+      PyObject* const result =
+          outlive_python([function = function_.get(), given = arguments.ptr()] {
+            return PyObject_CallObject(function, given);
+          });
+      if (result == nullptr) throw nanobind::python_error();
+      outlive_python([=] { Py_DECREF(result); });
     } catch (nanobind::python_error& error) {
       error.restore();
-      PyErr_WriteUnraisable(function_.get());
+      outlive_python([function = function_.get()] { PyErr_WriteUnraisable(function); });
     }
   }
 
  private:
-  static void drop(PyObject* function) {
-    const GilHold gil;
-    if (gil.held()) Py_DECREF(function);  // else Python is ending, and takes it along
-  }
-
-  std::shared_ptr<PyObject> function_;
+  SharedObject function_;
 };
 
 }  // namespace farwrite::python

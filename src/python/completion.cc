@@ -4,10 +4,12 @@
 #include <nanobind/stl/optional.h>
 
 #include <optional>
+#include <utility>
 
 #include "python/callback.h"
 #include "python/errors.h"
 #include "python/module.h"
+#include "python/shared_object.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -25,12 +27,15 @@ void wait(const Completion& completion, std::optional<double> timeout) {
 // Calls function(code, message) once, in the thread that ends the operation.
 void on_done(const Completion& completion, nb::callable function) {
   auto callback = [function = Callback(std::move(function))](const Status& status) {
-    function([&] {
-      return nb::make_tuple(static_cast<int>(status.code()),
-                            nb::str(status.message().data(), status.message().size()));
-    });
+    function([&] { return nb::make_tuple(static_cast<int>(status.code()), sentence_of(status)); });
   };
   without_gil([&] { completion.on_done(std::move(callback)); });
+}
+
+// A transfer may be under way after a cancel(), and for longer than anybody waits for it.
+void keep(const Completion& completion, nb::object object) {
+  if (completion.settled()) return;
+  completion.on_settled([kept = SharedObject(std::move(object))](const Status&) {});
 }
 
 }  // namespace
@@ -42,6 +47,8 @@ void bind_completion(nb::module_& module) {
       .def("wait", &wait, nb::arg("timeout").none() = nb::none())
       .def("cancel",
            [](const Completion& completion) { without_gil([&] { completion.cancel(); }); })
+      .def("keep", &keep, nb::arg("object"),
+           "Keep a Python object alive until the operation is settled.")
       .def(
           "on_done", &on_done, nb::arg("function"),
           nb::sig(

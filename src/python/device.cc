@@ -60,6 +60,7 @@ nb::dict to_dict(const MemoryStats& memory) {
   stats["peak_used"] = memory.peak_used;
   stats["segments"] = memory.segments;
   stats["refusals"] = memory.refusals;
+  stats["held_back"] = memory.held_back;
   return stats;
 }
 

@@ -2,16 +2,32 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
+#include "python/gil.h"
+
 namespace farwrite::python {
 
 namespace nb = nanobind;
 
+nb::str sentence_of(const Status& status) {
+  const std::string& sentence = status.message();
+  PyObject* const text = PyUnicode_DecodeUTF8(
+      sentence.data(), static_cast<Py_ssize_t>(sentence.size()), "backslashreplace");
+  if (text == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(text);
+}
+
 [[noreturn]] void raise(const Status& status) {
-  const nb::object error =
-      nb::module_::import_("farwrite.errors")
-          .attr("from_status")(static_cast<int>(status.code()),
-                               nb::str(status.message().data(), status.message().size()));
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  const nb::str sentence = sentence_of(status);
+  const nb::module_ errors = nb::module_::import_("farwrite.errors");
+  PyObject* const error = outlive_python([&] {
+    return PyObject_CallMethod(errors.ptr(), "from_status", "iO", static_cast<int>(status.code()),
+                               sentence.ptr());
+  });
+  if (error == nullptr) throw nb::python_error();
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
   throw nb::python_error();
 }
 

@@ -1,11 +1,16 @@
 // From Status to Python exceptions. Only the bindings throw; the library below never does.
 #pragma once
 
+#include <nanobind/nanobind.h>
+
 #include <utility>
 
 #include "farwrite/status.h"
 
 namespace farwrite::python {
+
+// The status's sentence. Bytes of a peer's may stand in it that are no text: they are escaped.
+nanobind::str sentence_of(const Status& status);
 
 // Raises the exception class that farwrite.errors has for the code, with the Status's sentence.
 // Needs the GIL.

@@ -1,22 +1,44 @@
 // Who holds Python's global lock (the GIL), and what happens to it when the interpreter goes away.
 //
 // Farwrite's pollers are threads that Python does not know. They may reach for the GIL only while
-// the gate is open; farwrite.lifetime closes it in an atexit handler, before finalization would
-// hang or kill a thread that still wants the GIL.
+// the gate is open; farwrite.lifetime closes it in an atexit handler, before the interpreter is
+// finalized.
+//
+// Threads of Python may be anywhere at that time. Python before 3.14 ends a thread that wants the
+// GIL of a finalizing interpreter with pthread_exit(). That unwinds the thread's stack, and
+// destructors, nanobind and other noexcept code would turn the unwinding into an abort. So every
+// call of ours that takes the GIL or runs Python code goes through `outlive_python`.
 #pragma once
 
 #include <Python.h>
+#include <cxxabi.h>
 
 #include <utility>
 
 namespace farwrite::python {
 
-// The GIL is free while this lives. A thread that comes back after the gate was closed sleeps until
-// the process ends: Python would otherwise unwind it through C++ frames, which aborts.
+// For a thread that must not go on: the end of the process ends it.
+[[noreturn]] void sleep_until_exit();
+
+// Runs `call`: one call of Python's C API that takes the GIL or may run Python code. Does not
+// return if Python ends the thread in it. `call` must own no Python object, because unwinding would
+// let go of it without the GIL.
+template <typename Call>
+auto outlive_python(Call&& call) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (abi::__forced_unwind&) {
+    sleep_until_exit();
+  }
+}
+
+// The GIL is free while this lives.
 class GilRelease {
  public:
   GilRelease() : state_(PyEval_SaveThread()) {}
-  ~GilRelease();
+  ~GilRelease() {
+    outlive_python([&] { PyEval_RestoreThread(state_); });
+  }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 

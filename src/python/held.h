@@ -52,7 +52,9 @@ class Buffer {
  public:
   static Buffer readable(nanobind::handle object) { return Buffer(object, PyBUF_SIMPLE); }
   static Buffer writable(nanobind::handle object) { return Buffer(object, PyBUF_WRITABLE); }
-  ~Buffer() { PyBuffer_Release(&view_); }
+  ~Buffer() {
+    outlive_python([&] { PyBuffer_Release(&view_); });
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 

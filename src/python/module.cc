@@ -2,6 +2,7 @@
 
 #include "bench/bench_module.h"
 #include "python/gil.h"
+#include "python/waiting.h"
 
 NB_MODULE(_farwrite, module) {
   namespace nb = nanobind;
@@ -11,6 +12,8 @@ NB_MODULE(_farwrite, module) {
   // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.
   nb::set_leak_warnings(false);
 
+  // Finds the main thread now: later, two threads might want to at once.
+  (void)in_main_thread();
   bind_options(module);
   bind_completion(module);
   bind_region(module);

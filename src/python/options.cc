@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -76,6 +77,9 @@ void bind_verbs(nb::class_<DeviceOptions>& options, const char* name) {
 }  // namespace
 
 void bind_options(nb::module_& module) {
+  module.attr("MOST_POLLERS") = kMostPollers;
+  module.attr("MOST_LANES") = kMostLanes;
+  module.attr("LEAST_MEMORY_LIMIT") = kLeastMemoryLimit;
   nb::class_<DeviceOptions> options(module, "DeviceOptions");
   options.def(nb::init<>())
       .def("set_listen", &set_listen, nb::arg("endpoint"))
@@ -83,10 +87,11 @@ void bind_options(nb::module_& module) {
       .def("set_huge_pages", &set_huge_pages, nb::arg("name"))
       .def(
           "set_token",
-          [](DeviceOptions& options, nb::bytes token) {
-            options.token.assign(token.c_str(), token.size());
+          [](DeviceOptions& options, const std::optional<nb::bytes>& token) {
+            options.token = token.has_value() ? Token(std::string(token->c_str(), token->size()))
+                                              : Token::none();
           },
-          nb::arg("token"))
+          nb::arg("token").none())
       .def(
           "set_spin",
           [](DeviceOptions& options, double seconds) {

@@ -45,7 +45,7 @@ class HeldMemory {
     MemoryRegistration mine = std::move(registration_);
     Py_buffer view = std::exchange(view_, Py_buffer{});
     without_gil([&] { mine.release(); });
-    if (view.obj != nullptr) PyBuffer_Release(&view);
+    if (view.obj != nullptr) outlive_python([&] { PyBuffer_Release(&view); });
   }
   std::size_t size() const { return registration_.memory().size; }
   bool has_effect() const { return registration_.has_effect(); }

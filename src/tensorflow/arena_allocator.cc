@@ -181,7 +181,7 @@ std::string ArenaAllocator::policy() {
 std::string ArenaAllocator::reason() {
   switch (policy_now.load()) {
     case Policy::kUnified:
-      return "large tensors are allocated in registered memory";
+      return "";
     case Policy::kTraced:
       return "large tensors that are sent are allocated in registered memory, once traced";
     case Policy::kOff:
@@ -190,6 +190,11 @@ std::string ArenaAllocator::reason() {
       return "the plug-in was loaded after TensorFlow's first allocation";
   }
   return "";
+}
+
+std::string ArenaAllocator::why_outside() {
+  if (policy_now.load() != Policy::kUnified) return reason();
+  return "when registered memory was full, before the first server, or not as a tensor on a CPU";
 }
 
 }  // namespace farwrite::plugin

@@ -4,7 +4,8 @@
 // sites are known to make tensors that are sent; see allocation_sites.h.
 //
 // Before the first server opens a device, in a forked child, and when registered memory is full,
-// every block comes from malloc, and a tensor in it is staged by one copy if it is sent.
+// every block comes from malloc, and a tensor in it is staged by one copy if it is sent. What the
+// parent had in registered memory, a forked child reads (docs/fork.md).
 #pragma once
 
 #include <cstddef>
@@ -26,9 +27,11 @@ class ArenaAllocator {
   static void use(fw_device* device);
   // Whether the policy is `traced`, and there is a device.
   static bool traced();
-  // "unified", "traced", "off" or "late", and why.
+  // "unified", "traced", "off" or "late", and why not unified.
   static std::string policy();
   static std::string reason();
+  // Why a tensor that is sent may lie outside registered memory all the same.
+  static std::string why_outside();
 };
 
 }  // namespace farwrite::plugin

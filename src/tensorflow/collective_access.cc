@@ -64,7 +64,8 @@ CollectiveAccess::CollectiveAccess(const Server& server, std::int64_t step_id)
 
 std::shared_ptr<Route> CollectiveAccess::route_to(const std::string& task) {
   // Also for a post: a group that has lost a member is over, and nobody waits for a later start.
-  std::shared_ptr<Route> route = rendezvous_->routes().find(cache_, task, Routes::For::kReceiving);
+  std::shared_ptr<Route> route =
+      rendezvous_->routes().find(cache_, task_name_, task, Routes::For::kReceiving);
   const std::lock_guard<std::mutex> lock(mutex_);
   routes_.insert(route);
   return route;
@@ -147,12 +148,13 @@ void CollectiveAccess::RecvFromPeer(const std::string& peer_device, const std::s
   incoming.key = place(peer_device, to_device->name(), key);
   incoming.destination = *to_tensor;
   incoming.by_stock = by_stock;
+  incoming.routes = &rendezvous_->routes();
+  incoming.task = task_name_;
   const auto receive = std::make_shared<CollectiveReceive>(runtime_, &abortion_cancel_mgr_,
                                                            cancellation, done, std::move(incoming));
   const std::shared_ptr<Route> route = route_to(peer_task);
   receive->watch();
-  route->when_resolved(
-      [receive, expected](const Route& resolved) { receive->route_resolved(resolved, expected); });
+  receive->begin(route, expected);
 }
 
 void CollectiveAccess::StartAbort(const absl::Status& status) {

@@ -4,9 +4,12 @@
 
 #include "arena_allocator.h"
 #include "collective_access.h"
+#include "edges.h"
 #include "farwrite/c_api.h"
+#include "received_buffer.h"
 #include "runtime.h"
 #include "stats.h"
+#include "transfer_log.h"
 
 namespace farwrite::plugin {
 
@@ -73,6 +76,8 @@ absl::Status CollectivePost::push(const Route& route) {
   const std::uint64_t bytes = message_.tensor_bytes;
   absl::Status status;
   bool staged = false;
+  message_.sent = TransferLog::of_process().start();
+  Transfer transfer(Transfer::Kind::kSendBuf, message_.step, key_, message_.sent);
   if (bytes <= ArenaAllocator::kThreshold) {
     // Its bytes are in the message; what is lent says when the receiver has taken them.
     message_.kind = PushKind::kInline;
@@ -82,16 +87,21 @@ absl::Status CollectivePost::push(const Route& route) {
     status = lend(receipt, Runtime::kReceiptBytes, std::make_unique<Lent>());
   } else {
     message_.kind = PushKind::kAlias;
-    std::unique_ptr<Lent> lent;
-    staged = fw_device_contains(runtime().device(), data) == 0;
-    if (staged) {
-      lent = stage(runtime().device(), data, bytes);
-      if (lent == nullptr) return absl::ResourceExhaustedError("Farwrite: no registered memory");
-    } else {
-      lent = std::make_unique<Lent>();
+    auto lent = std::make_unique<Lent>();
+    const void* memory = data;
+    if (fw_device_contains(runtime().device(), data) != 0) {
       lent->tensor = tensor_;
+    } else {
+      // What the algorithm itself writes into is no tensor that was received to be read.
+      ReceivedBuffer* const received = ReceivedBuffer::read_only(tensor_);
+      staged = received == nullptr;
+      lent->copy = staged ? stage(runtime().device(), data, bytes)
+                          : received->copy(runtime().device(), data, bytes, false, &staged);
+      if (lent->copy == nullptr) {
+        return absl::ResourceExhaustedError("Farwrite: no registered memory");
+      }
+      memory = lent->copy.get();
     }
-    const void* const memory = staged ? lent->staging : data;
     status = lend(memory, bytes, std::move(lent));
   }
   if (!status.ok()) {
@@ -101,6 +111,10 @@ absl::Status CollectivePost::push(const Route& route) {
   count(stats().collective_pushes);
   count(stats().collective_bytes, bytes);
   if (staged) count(stats().collective_staged);
+  const Way way = message_.kind == PushKind::kInline ? Way::kInline
+                  : staged                           ? Way::kStagedForeign
+                                                     : Way::kZeroCopy;
+  transfer.went(name_of(way), process_->fabric(), bytes);
   return status;
 }
 

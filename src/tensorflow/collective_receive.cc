@@ -7,9 +7,11 @@
 #include "farwrite/c_api.h"
 #include "fetch.h"
 #include "receive.h"
+#include "remote_error.h"
 #include "runtime.h"
 #include "stats.h"
 #include "tensorflow/core/platform/env.h"
+#include "transfer_log.h"
 
 namespace farwrite::plugin {
 
@@ -22,10 +24,37 @@ CollectiveReceive::CollectiveReceive(Runtime* runtime, tf::CancellationManager* 
       step_(incoming.step),
       key_(std::move(incoming.key)),
       by_stock_(std::move(incoming.by_stock)),
+      started_(TransferLog::of_process().start()),
+      routes_(incoming.routes),
+      task_(std::move(incoming.task)),
       destination_(std::move(incoming.destination)) {}
 
 std::shared_ptr<CollectiveReceive> CollectiveReceive::self() {
   return std::static_pointer_cast<CollectiveReceive>(shared_from_this());
+}
+
+void CollectiveReceive::begin(const std::shared_ptr<Route>& route, std::uint64_t expected) {
+  route_ = route;
+  route->when_resolved([self = self(), expected](const Route& resolved) {
+    self->route_resolved(resolved, expected);
+  });
+}
+
+void CollectiveReceive::fail(const absl::Status& status) {
+  settle(remote_error(route_->task(), status));
+}
+
+// What a sender that cannot push has left where RecvBuf finds it could be asked for, but not taken
+// back if it is pushed after all, and the next execution has the same key: the group ends.
+void CollectiveReceive::overdue() {
+  routes_->ask(route_, task_, step_.step, true, [self = self()](RouteAnswer answer) {
+    if (answer == RouteAnswer::kWait) return;
+    self->route_->outdate();
+    self->fail(absl::UnavailableError(
+        "Farwrite: " + self->route_->task() + " does not push its part of a collective to " +
+        self->task_ + ", which waits for it: the two do not agree on how they reach each other; " +
+        "see the warnings in their logs"));
+  });
 }
 
 void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expected) {
@@ -43,9 +72,10 @@ void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expecte
     return;
   }
   PeerProcess* const process = route.reach().process.get();
+  fabric_ = process->fabric();
   runtime().mailbox().wait(step_, key_, self(), process, route.server());
   // It may have gone before the mailbox knew of the wait.
-  if (process->ended()) settle(process->gone());
+  if (process->ended()) fail(process->gone());
 }
 
 void CollectiveReceive::deliver(Arrival arrival) {
@@ -81,6 +111,11 @@ void CollectiveReceive::take(Arrival arrival) {
   }
   if (arrival.kind == PushKind::kAlias && must_fetch(arrival)) {
     fetch_into(std::move(arrival), destination, [self = self()](absl::Status status, Arrival read) {
+      {
+        Transfer transfer(Transfer::Kind::kRecvBuf, self->step_.step, self->key_, self->started_);
+        transfer.sent_at(read.sent);
+        if (status.ok()) transfer.went(read.way, self->fabric_, read.tensor_bytes);
+      }
       read.tensor = tf::Tensor();
       self->settle(status);
     });
@@ -101,13 +136,17 @@ void CollectiveReceive::take(Arrival arrival) {
 
 absl::Status CollectiveReceive::copy(Arrival arrival, tf::Tensor destination) {
   const std::uint64_t bytes = arrival.tensor_bytes;
+  Transfer transfer(Transfer::Kind::kRecvBuf, step_.step, key_, started_);
+  transfer.sent_at(arrival.sent);
   if (arrival.kind == PushKind::kInline) {
     if (bytes > 0) std::memcpy(destination.data(), arrival.tensor.data(), bytes);
+    transfer.went(arrival.way, fabric_, bytes);
     return absl::OkStatus();
   }
   const void* data = nullptr;
   const absl::Status seen = look(arrival, &data);
   if (!seen.ok()) return seen;
+  transfer.went(arrival.way, fabric_, bytes);
   fw_copy(destination.data(), data, bytes);
   count(stats().collective_copies);
   count(stats().copies);

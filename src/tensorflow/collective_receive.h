@@ -22,6 +22,8 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
     std::string key;
     tensorflow::Tensor destination;
     ByStock by_stock;
+    Routes* routes = nullptr;
+    std::string task;  // this one
   };
 
   CollectiveReceive(Runtime* runtime, tensorflow::CancellationManager* abortion,
@@ -29,14 +31,16 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
                     Incoming incoming);
 
   // `expected` is the sending server's incarnation as the group knows it, 0 if it does not.
-  void route_resolved(const Route& route, std::uint64_t expected);
+  void begin(const std::shared_ptr<Route>& route, std::uint64_t expected);
 
   // Waiter.
   void deliver(Arrival arrival) override;
-  void fail(const absl::Status& status) override { settle(status); }
+  void fail(const absl::Status& status) override;
   bool given_up() const override { return settled(); }
+  void overdue() override;
 
  private:
+  void route_resolved(const Route& route, std::uint64_t expected);
   void ended(const absl::Status& status) override;
   std::shared_ptr<CollectiveReceive> self();
   void pull();
@@ -47,6 +51,11 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
   const StepId step_;
   const std::string key_;
   const ByStock by_stock_;
+  const std::int64_t started_;  // see TransferLog::start()
+  std::string fabric_;          // if it is
+  Routes* const routes_;
+  const std::string task_;
+  std::shared_ptr<Route> route_;
   std::mutex mutex_;
   tensorflow::Tensor destination_;  // under mutex_; gone once it has ended
 };

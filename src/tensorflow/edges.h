@@ -31,6 +31,7 @@ enum class Way : std::uint8_t {
   kZeroCopy,
   kLanded,  // written into memory that the receiver had waiting
   kStagedForeign,
+  kStagedReceived,
   kStagedUnaligned,
   kSnapshot,
   kSerialized,
@@ -39,6 +40,8 @@ enum class Way : std::uint8_t {
   kLentAgain,  // the copy that was made of the same memory before
   kCount,
 };
+
+const char* name_of(Way way);  // "zero_copy"
 
 // What the producer's graph says of the tensor's memory.
 struct EdgeFacts {

@@ -25,39 +25,13 @@ const char* name_of(Sizing sizing) {
   return "unknown";
 }
 
-const char* name_of(Way way) {
-  switch (way) {
-    case Way::kInline:
-      return "inline";
-    case Way::kZeroCopy:
-      return "zero_copy";
-    case Way::kLanded:
-      return "landed";
-    case Way::kStagedForeign:
-      return "staged_foreign_memory";
-    case Way::kStagedUnaligned:
-      return "staged_unaligned";
-    case Way::kSnapshot:
-      return "snapshot";
-    case Way::kSerialized:
-      return "serialized";
-    case Way::kPull:
-      return "pull";
-    case Way::kLoopback:
-      return "loopback";
-    case Way::kLentAgain:
-      return "lent_again";
-    case Way::kCount:
-      break;
-  }
-  return "unknown";
-}
-
 // Why a tensor that went this way was copied, or nothing.
 const char* reason_of(Way way) {
   switch (way) {
     case Way::kStagedForeign:
       return "staged: allocated outside registered memory";
+    case Way::kStagedReceived:
+      return "staged once: received from another task, and sent on";
     case Way::kStagedUnaligned:
       return "staged: a slice the receiver could not use as it lies";
     case Way::kSnapshot:
@@ -123,6 +97,36 @@ std::string ways_json(const Edge& edge, std::string* reason) {
 }
 
 }  // namespace
+
+const char* name_of(Way way) {
+  switch (way) {
+    case Way::kInline:
+      return "inline";
+    case Way::kZeroCopy:
+      return "zero_copy";
+    case Way::kLanded:
+      return "landed";
+    case Way::kStagedForeign:
+      return "staged_foreign_memory";
+    case Way::kStagedReceived:
+      return "staged_received";
+    case Way::kStagedUnaligned:
+      return "staged_unaligned";
+    case Way::kSnapshot:
+      return "snapshot";
+    case Way::kSerialized:
+      return "serialized";
+    case Way::kPull:
+      return "pull";
+    case Way::kLoopback:
+      return "loopback";
+    case Way::kLentAgain:
+      return "lent_again";
+    case Way::kCount:
+      break;
+  }
+  return "unknown";
+}
 
 std::string edge_json(const Edge& edge) {
   const EdgeAccount account = edge.account();

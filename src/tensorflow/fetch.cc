@@ -40,6 +40,7 @@ void read_over(void* context, const char* error) {
   }
   count(stats().offers_read);
   count(stats().bytes_read, arrival.tensor_bytes);
+  arrival.way = "read";
   arrival.kind = arrival.kind == PushKind::kAlias ? PushKind::kInline : PushKind::kSerialized;
   finish(std::move(fetch), absl::OkStatus());
 }

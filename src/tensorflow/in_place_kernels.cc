@@ -1,14 +1,14 @@
 // Kernels for the ops that write into their first input whatever its reference count.
 //
 // TensorFlow's own would write into a peer's memory, which is mapped read-only, and die. These do
-// the same after a copy, if the input is a peer's. They win by their priority, so eager operations
-// and function bodies get them as well as graphs.
+// the same after a copy, if nobody may write into the input: see received_buffer.h. They win by
+// their priority, so eager operations and function bodies get them as well as graphs.
 #include <cstdint>
 #include <cstring>
 #include <string>
 
 #include "arena_allocator.h"
-#include "receive.h"
+#include "received_buffer.h"
 #include "staged_copies.h"
 #include "stats.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -63,7 +63,7 @@ class InPlaceKernel final : public tf::OpKernel {
     OP_REQUIRES(context, rows.dim_size(0) == v.dim_size(0),
                 absl::InvalidArgumentError("i and v must have the same first dimension"));
     if (x.NumElements() > 0 && v.NumElements() > 0) {
-      if (is_lent(x)) {
+      if (ReceivedBuffer::read_only(x) != nullptr) {
         tf::Tensor own;
         OP_REQUIRES_OK(context, context->allocate_temp(x.dtype(), x.shape(), &own));
         std::memcpy(own.data(), x.data(), x.TotalBytes());

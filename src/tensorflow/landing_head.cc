@@ -25,9 +25,11 @@ bool encode(const LandingHead& head, LandingHeadBytes* bytes) {
   record.number(static_cast<std::uint8_t>(head.instance.size()));
   record.number(std::uint16_t{0});
   record.number(head.tensor_bytes);
+  record.number(head.start);
   for (int axis = 0; axis < kMaxLandingRank; ++axis) {
     record.number(static_cast<std::int64_t>(axis < rank ? head.shape.dim_size(axis) : 0));
   }
+  record.number(head.sent);
   record.raw(head.instance);
   bytes->fill(0);
   record.bytes().copy(bytes->data(), bytes->size());
@@ -47,12 +49,14 @@ bool decode(const LandingHeadBytes& bytes, LandingHead* head) {
   const std::size_t instance = record.number<std::uint8_t>();
   if (record.number<std::uint16_t>() != 0) return false;
   head->tensor_bytes = record.number<std::uint64_t>();
+  head->start = record.number<std::uint64_t>();
   if (rank > kMaxLandingRank || instance > kMaxInstanceBytes) return false;
   head->shape = tensorflow::TensorShape();
   for (int axis = 0; axis < kMaxLandingRank; ++axis) {
     const std::int64_t size = record.number<std::int64_t>();
     if (axis < rank && !head->shape.AddDimWithStatus(size).ok()) return false;
   }
+  head->sent = record.number<std::int64_t>();
   head->instance = std::string(record.raw(instance));
   return record.ok() && describes(head->dtype, head->shape, head->tensor_bytes);
 }

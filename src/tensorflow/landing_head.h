@@ -4,8 +4,9 @@
 //     0 u32 magic "FWTL"   4 u32 slot             8 u64 generation of the grant
 //    16 u64 receiver      24 u64 sender          32 i64 step
 //    40 i32 dtype         44 u8 rank, u8 length of the instance, 2 zero bytes
-//    48 u64 tensor bytes  56 i64 dims[16], those past the rank zero
-//   184 the instance, zeros behind it
+//    48 u64 tensor bytes  56 u64 start of the step
+//    64 i64 dims[16], those past the rank zero
+//   192 i64 sent         200 the instance, zeros behind it
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ namespace farwrite::plugin {
 // A multiple of 64, so that the tensor behind it is aligned.
 inline constexpr std::size_t kLandingHeadBytes = 256;
 inline constexpr int kMaxLandingRank = 16;
-inline constexpr std::size_t kMaxInstanceBytes = 72;
+inline constexpr std::size_t kMaxInstanceBytes = 64;
 
 struct LandingHead {
   std::uint32_t slot = 0;
@@ -29,10 +30,12 @@ struct LandingHead {
   std::uint64_t receiver = 0;  // incarnation of the server it is for
   std::uint64_t sender = 0;    // incarnation of the server it is from
   std::int64_t step = 0;
+  std::uint64_t start = 0;  // of the step at the sender
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;
-  std::string instance;  // of the rendezvous key, see split_key(); the slot's edge is the rest
+  std::int64_t sent = 0;  // see TransferLog::start()
+  std::string instance;   // of the rendezvous key, see split_key(); the slot's edge is the rest
 };
 
 using LandingHeadBytes = std::array<char, kLandingHeadBytes>;

@@ -7,6 +7,7 @@
 #include "edges.h"
 #include "landing_head.h"
 #include "peer_process.h"
+#include "received_buffer.h"
 #include "runtime.h"
 #include "stats.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
@@ -63,37 +64,34 @@ struct LandingZone::Slot {
   fw_region* const region;
   // Under the zone's mutex.
   std::uint64_t generation = 1;
-  bool held = false;     // by a tensor; otherwise granted
-  bool used = false;     // something has landed in it
-  bool retired = false;  // not granted again
+  bool held = false;         // by a tensor; otherwise granted
+  bool used = false;         // something has landed in it
+  bool retired = false;      // not granted again
+  std::uint64_t landed = 0;  // fw_fork_stamp() of the last landing
 };
 
 // A slot as a tensor's buffer. The memory is this process' own and nobody else writes it now, so
 // kernels may write into it and take it for their output.
-class LandingZone::Buffer final : public tf::TensorBuffer {
+class LandingZone::Buffer final : public ReceivedBuffer {
  public:
   Buffer(std::shared_ptr<LandingZone> zone, SlotRef slot, std::size_t bytes)
-      : tf::TensorBuffer(slot->tensor()),
+      : ReceivedBuffer(slot->tensor(), bytes, true),
         zone_(std::move(zone)),
-        slot_(std::move(slot)),
-        bytes_(bytes) {
+        slot_(std::move(slot)) {
     landing_totals().held.fetch_add(1);
   }
   ~Buffer() override {
     landing_totals().held.fetch_sub(1);
     zone_->give_back(std::move(slot_));
   }
-  std::size_t size() const override { return bytes_; }
-  tf::TensorBuffer* root_buffer() override { return this; }
   void FillAllocationDescription(tf::AllocationDescription* proto) const override {
-    proto->set_requested_bytes(static_cast<std::int64_t>(bytes_));
+    proto->set_requested_bytes(static_cast<std::int64_t>(size()));
     proto->set_allocator_name("farwrite_slot");
   }
 
  private:
   const std::shared_ptr<LandingZone> zone_;
   SlotRef slot_;
-  const std::size_t bytes_;
 };
 
 // Their memory may have to wait for the peer: not on a thread of a step.
@@ -204,13 +202,17 @@ const char* LandingZone::landed(std::uint32_t id, StepId* step, std::string* key
       return "with a head that is none";
     }
     slot->held = slot->used = true;
+    slot->landed = fw_fork_stamp();
     edges_[slot->edge].last_used = now_us();
   }
   auto* const buffer = new Buffer(shared_from_this(), slot, head.tensor_bytes);
   arrival->tensor = tf::Tensor(head.dtype, head.shape, buffer);
   buffer->Unref();                    // the tensor has its own reference
   arrival->kind = PushKind::kInline;  // it is here, like an inline one
+  arrival->way = "landed";
+  arrival->sent = head.sent;
   arrival->sender = head.sender;
+  arrival->start = head.start;
   arrival->dtype = head.dtype;
   arrival->shape = head.shape;
   arrival->tensor_bytes = head.tensor_bytes;
@@ -228,13 +230,19 @@ void LandingZone::give_back(SlotRef slot) {
     const std::lock_guard<std::mutex> lock(mutex_);
     slot->held = false;
     if (closed_) return;
-    if (slot->retired) {
+    process = process_.lock();
+    // A forked child that reads the tensor must not see another one land in it. The memory is held
+    // back below (Arena), and the edge gets another slot.
+    const bool read_by_child = fw_forked_child_may_read(slot->landed) != 0;
+    if (slot->retired || read_by_child) {
       forget(slot);
+      if (!slot->retired && process != nullptr) {
+        process->schedule([process, id = slot->id] { process->withdraw_slots({id}); });
+      }
       let_go({std::move(slot)});
       return;
     }
     generation = ++slot->generation;
-    process = process_.lock();
   }
   if (process != nullptr) process->slot_freed(slot->id, generation);
 }

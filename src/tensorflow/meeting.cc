@@ -11,8 +11,8 @@ namespace {
 
 constexpr char kTypeUrl[] = "type.googleapis.com/farwrite.Meeting";
 constexpr char kBufferKey[] = "farwrite: meeting";
-// Whoever does not push collectives would be waited for in vain.
-constexpr std::uint16_t kVersion = 2;
+// Rises with PushMessage::kVersion, and with what a peer is expected to do.
+constexpr std::uint16_t kVersion = 3;
 
 void write(const Introduction& introduction, google::protobuf::Any* any) {
   const fw_identity& process = introduction.process;

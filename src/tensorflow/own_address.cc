@@ -38,6 +38,11 @@ std::string own_host(const tf::ServerDef& server_def) {
   return kLoopback;
 }
 
+std::string task_name(const tf::ServerDef& server_def) {
+  return "/job:" + server_def.job_name() + "/replica:" + std::to_string(server_def.replica()) +
+         "/task:" + std::to_string(server_def.task_index());
+}
+
 std::string join_host_port(const std::string& host, std::string_view port) {
   const bool bracketed = host.find(':') != std::string::npos;
   return (bracketed ? "[" + host + "]" : host) + ":" + std::string(port);

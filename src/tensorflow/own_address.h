@@ -1,4 +1,5 @@
-// Where a process' device listens when nobody said where, and what peers are told of it.
+// Where a process' device listens when nobody said where, and what peers are told of it and of its
+// task.
 #pragma once
 
 #include <string>
@@ -12,6 +13,9 @@ namespace farwrite::plugin {
 // "[::1]:2222". Peers reach the task's server by it, so they reach the device there, too.
 // "127.0.0.1" for a task that calls itself localhost, or that the cluster does not name.
 std::string own_host(const tensorflow::ServerDef& server_def);
+
+// "/job:ps/replica:0/task:1", as TensorFlow names devices' tasks.
+std::string task_name(const tensorflow::ServerDef& server_def);
 
 // "host:port", an IPv6 host in brackets.
 std::string join_host_port(const std::string& host, std::string_view port);

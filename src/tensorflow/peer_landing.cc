@@ -100,7 +100,7 @@ void PeerProcess::peer_opened(const PushMessage& message) {
   const auto capacity = record.number<std::uint64_t>();
   const std::string descriptor(record.text());
   if (!record.ok()) {
-    LOG(ERROR) << "Farwrite: a peer opened a slot in words that cannot be read";
+    LOG(ERROR) << "Farwrite: the peer " << name_ << " opened a slot in words that cannot be read";
     return;
   }
   schedule([self = shared_from_this(), edge = std::string(message.key), slot, generation, capacity,
@@ -120,7 +120,12 @@ void PeerProcess::peer_opened(const PushMessage& message) {
     const Target owned(target, &fw_target_release);
     const std::uint64_t bytes = fw_target_bytes(target);
     if (bytes < kLandingHeadBytes || bytes - kLandingHeadBytes < capacity) {
-      LOG(ERROR) << "Farwrite: a peer opened a slot that is smaller than it says";
+      count(stats().slots_refused);
+      LOG(ERROR) << "Farwrite: the peer " << self->name_ << " opened a slot of " << bytes
+                 << " bytes and says that it takes a tensor of " << capacity
+                 << "; the slot is given up";
+      self->credits_.not_opened(slot);
+      self->give_up({slot});
       return;
     }
     self->credits_.opened(edge, slot, generation, capacity, owned);

@@ -18,17 +18,13 @@ constexpr std::chrono::milliseconds kLater(500);
 constexpr std::size_t kMaxFreedInOne = 1024;            // well below a message's limit
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;  // ns
 
-void give_back(std::unique_ptr<Lent> lent) {
-  if (lent->staging != nullptr) fw_device_deallocate(lent->device, lent->staging);
-}
-
 // Runs on a thread of the channel, or of the device: it must not block.
 void returned(void* context) {
   std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
   count(stats().leases_returned);
   if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
   const std::function<void()> on_return = std::move(lent->on_return);
-  give_back(std::move(lent));
+  lent.reset();
   if (on_return) on_return();
 }
 
@@ -36,32 +32,21 @@ void returned(void* context) {
 void close_soon(fw_channel* channel) {
   tsl::Env::Default()->SchedClosure([channel] {
     const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
-    if (closed != nullptr) VLOG(1) << "Farwrite: " << message_of(closed);
+    if (closed == nullptr) return;
+    VLOG(1) << "Farwrite: " << message_of(closed);
+    const std::string code = fw_status_code_name(closed.get());
+    if (code == "kDeadlineExceeded") close_soon(channel);  // a callback has not returned yet
   });
 }
 
 std::string endpoint_of(const fw_channel* channel) {
   fw_identity identity{};
+  identity.struct_size = sizeof(identity);
   fw_channel_peer(channel, &identity);
   return identity.endpoint;
 }
 
 }  // namespace
-
-std::unique_ptr<Lent> stage(fw_device* device, const void* data, std::uint64_t bytes) {
-  auto lent = std::make_unique<Lent>();
-  lent->device = device;
-  lent->staging = fw_device_allocate(device, bytes);
-  if (lent->staging == nullptr && ArenaAllocator::traced() &&
-      StagedCopies::of_process().release_all()) {
-    lent->staging = fw_device_allocate(device, bytes);
-  }
-  if (lent->staging == nullptr) return nullptr;
-  fw_copy(lent->staging, data, bytes);
-  count(stats().copies);
-  count(stats().bytes_copied, bytes);
-  return lent;
-}
 
 ProcessId ProcessId::of(const fw_identity& identity) {
   ProcessId id;
@@ -73,6 +58,7 @@ ProcessId ProcessId::of(const fw_identity& identity) {
 PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
     : id_(id),
       endpoint_(endpoint_of(channel)),
+      name_(fw_channel_peer_name(channel)),
       fabric_(fw_channel_fabric(channel)),
       fabric_reason_(fw_channel_fabric_reason(channel)),
       lanes_(fw_channel_lanes(channel)),
@@ -81,7 +67,7 @@ PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
       channel_(channel, &close_soon) {}
 
 absl::Status PeerProcess::gone() const {
-  return absl::UnavailableError("Farwrite: the peer at " + endpoint_ + " is gone");
+  return absl::UnavailableError("Farwrite: the peer " + name_ + " is gone");
 }
 
 void PeerProcess::close() {
@@ -160,6 +146,29 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
   }
 }
 
+bool PeerProcess::mind_backlog() {
+  const std::uint64_t bytes = backlog_->bytes();
+  if (bytes > Backlog::kMost) return false;
+  if (bytes > Backlog::kHold && !holding_.exchange(true)) {
+    PushMessage message;
+    message.kind = PushKind::kHold;
+    // Not here: the caller is a poller.
+    schedule([self = shared_from_this(), text = encode(message)] {
+      if (!self->send(text).ok()) self->holding_.store(false);  // the next push tries again
+    });
+  }
+  return true;
+}
+
+void PeerProcess::resume() {
+  if (!holding_.load() || backlog_->bytes() > Backlog::kResume || !holding_.exchange(false)) return;
+  PushMessage message;
+  message.kind = PushKind::kResume;
+  schedule([self = shared_from_this(), text = encode(message)] {
+    if (!self->send(text).ok()) self->holding_.store(true);  // later
+  });
+}
+
 void PeerProcess::schedule(std::function<void()> work) {
   {
     const std::lock_guard<std::mutex> lock(work_mutex_);
@@ -198,10 +207,7 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
                                std::unique_ptr<Lent> lent) {
   const Channel channel = this->channel();
   const absl::Status checked = channel == nullptr ? gone() : check(message);
-  if (!checked.ok()) {
-    give_back(std::move(lent));
-    return checked;
-  }
+  if (!checked.ok()) return checked;
   send_what_waits(channel.get());
   count(stats().leases_out);
   Lent* const context = lent.release();

@@ -24,6 +24,7 @@
 #include "landing_zone.h"
 #include "mailbox.h"
 #include "slot_credits.h"
+#include "staging.h"
 #include "status_bridge.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -44,11 +45,9 @@ struct ProcessId {
 
 // A sent tensor, held while a peer looks at its bytes.
 struct Lent {
-  tensorflow::Tensor tensor;         // empty if the bytes were staged
-  void* staging = nullptr;           // our copy in registered memory, or null
-  fw_device* device = nullptr;       // where `staging` is from
-  bool variable = false;             // the producer reads a variable
-  std::shared_ptr<const void> copy;  // in place of `staging`: one that may be lent again
+  tensorflow::Tensor tensor;  // empty if a copy is lent
+  Staged copy;
+  bool variable = false;  // the producer reads a variable
   // Called once the bytes are the sender's again, never if lend() failed. It must not block.
   std::function<void()> on_return;
 };
@@ -59,9 +58,6 @@ struct FreedSlot {
   std::uint64_t generation = 0;
 };
 std::string encode_freed(const std::vector<FreedSlot>& freed);
-
-// A copy of `bytes` at `data` in registered memory, to lend; null if there is no room.
-std::unique_ptr<Lent> stage(fw_device* device, const void* data, std::uint64_t bytes);
 
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
 // peer does, not with the last reference.
@@ -74,6 +70,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
 
   const ProcessId& id() const { return id_; }
   const std::string& endpoint() const { return endpoint_; }
+  // "/job:ps/replica:0/task:1 (127.0.0.1:7777)", for messages.
+  const std::string& name() const { return name_; }
   const std::string& fabric() const { return fabric_; }
   const std::string& fabric_reason() const { return fabric_reason_; }
   // Whether what this process lends is looked at without a copy. If not, tensors land in slots.
@@ -93,6 +91,15 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // The same for what nobody waits for: it goes before the next message, or in half a second, so
   // that it wakes the peer for nothing of its own.
   void send_later(std::string message);
+  // What this peer pushed and nobody has asked for; see backlog.h.
+  const std::shared_ptr<Backlog>& backlog() const { return backlog_; }
+  // Tells the peer to keep its tensors if the backlog is too large. False if it does not.
+  bool mind_backlog();
+  // Tells it to push again if the backlog is small.
+  void resume();
+  // The peer says whether to keep what is for it.
+  void set_held(bool held) { held_.store(held); }
+  bool held() const { return held_.load(std::memory_order_relaxed); }
   // Closes the channel, soon and on another thread: callbacks of the channel may call this.
   void close();
 
@@ -134,6 +141,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
 
   const ProcessId id_;
   const std::string endpoint_;
+  const std::string name_;
   const std::string fabric_;
   const std::string fabric_reason_;
   const std::uint32_t lanes_;
@@ -142,6 +150,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::atomic<bool> ended_{false};
   mutable std::mutex mutex_;
   Channel channel_;  // under mutex_
+  const std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
+  std::atomic<bool> holding_{false};  // this process holds the peer
+  std::atomic<bool> held_{false};     // the peer holds this process
   std::atomic<bool> waits_{false};
   std::mutex waiting_mutex_;
   std::vector<std::string> waiting_;
@@ -180,10 +191,14 @@ class Peers {
 
   // Calls `reached` once, maybe at once, maybe on another thread. Where the peer is the one to
   // connect, it waits for that.
-  void reach(const fw_identity& peer, Reached reached);
+  // `task` names the peer in messages.
+  void reach(const std::string& task, const fw_identity& peer, Reached reached);
   // The peer said that it cannot connect to us, and why.
-  void refused_by(const ProcessId& peer, const std::string& reason);
+  void refused_by(const std::string& task, const ProcessId& peer, const std::string& reason);
   void accept_loop();
+
+  // Lets peers push again that were told to keep their tensors, if they may.
+  void resume();
 
   // For stats: a JSON list.
   std::string links_json() const;
@@ -193,6 +208,7 @@ class Peers {
     Reach reach;
     bool settled = false;
     std::uint64_t attempt = 0;  // 0: none under way
+    std::string task;
     std::string endpoint;
     std::vector<Reached> waiting;
   };

@@ -23,6 +23,7 @@ constexpr std::uint64_t kCloseTimeout = 1'000'000'000;
 
 Peers::Peers(fw_device* device, Mailbox* mailbox, const std::string& own_host)
     : device_(device), mailbox_(mailbox) {
+  own_.struct_size = sizeof(own_);
   fw_device_identity(device, &own_);
   const std::string told = advertised(own_.endpoint, own_host);
   if (told.size() < sizeof(own_.endpoint)) std::strcpy(own_.endpoint, told.c_str());
@@ -40,7 +41,7 @@ bool Peers::connected(const ProcessId& peer) const {
   return found != entries_.end() && found->second.reach.process != nullptr;
 }
 
-void Peers::reach(const fw_identity& peer, Reached reached) {
+void Peers::reach(const std::string& task, const fw_identity& peer, Reached reached) {
   const ProcessId id = ProcessId::of(peer);
   if (id == ProcessId::of(own_)) {
     Reach self;
@@ -53,6 +54,7 @@ void Peers::reach(const fw_identity& peer, Reached reached) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry& entry = entries_[id];
+    entry.task = task;
     entry.endpoint = peer.endpoint;
     if (!entry.settled) {
       entry.waiting.push_back(std::move(reached));
@@ -78,6 +80,7 @@ void Peers::connect(const fw_identity& peer) {
   const FwStatus status(fw_device_connect(device_, peer.endpoint, kConnectTimeout, &channel));
   if (status == nullptr) {
     fw_identity actual{};
+    actual.struct_size = sizeof(actual);
     fw_channel_peer(channel, &actual);
     if (ProcessId::of(actual) == id) {
       serve(id, channel);
@@ -96,13 +99,18 @@ void Peers::connect(const fw_identity& peer) {
   settle(id, std::move(failed));
 }
 
-void Peers::refused_by(const ProcessId& peer, const std::string& reason) {
+void Peers::refused_by(const std::string& task, const ProcessId& peer, const std::string& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entries_[peer].task = task;
+  }
   Reach refused;
   refused.refusal = reason.empty() ? "the peer refused" : reason;
   settle(peer, std::move(refused));
 }
 
 void Peers::settle(const ProcessId& id, Reach reach) {
+  std::string task;
   std::vector<Reached> waiting;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -111,10 +119,11 @@ void Peers::settle(const ProcessId& id, Reach reach) {
     entry.settled = true;
     entry.reach = reach;
     waiting.swap(entry.waiting);
+    task = entry.task;
   }
   const Runtime* const runtime = Runtime::current();
   const bool forced = runtime != nullptr && runtime->fabric_is_forced();
-  LOG(WARNING) << "Farwrite: no channel to a peer, "
+  LOG(WARNING) << "Farwrite: no channel to " << task << ", "
                << (forced ? "and FARWRITE_FABRIC allows nothing else: "
                           : "its tensors go by gRPC: ")
                << reach.refusal;
@@ -147,6 +156,7 @@ void Peers::accept_loop() {
       return;
     }
     fw_identity peer{};
+    peer.struct_size = sizeof(peer);
     fw_channel_peer(channel, &peer);
     serve(ProcessId::of(peer), channel);
   }
@@ -169,8 +179,8 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
     if (entry.endpoint.empty()) entry.endpoint = process->endpoint();
     waiting.swap(entry.waiting);
   }
-  LOG(INFO) << "Farwrite: tensors to and from the peer at " << process->endpoint() << " go by "
-            << process->fabric() << ": " << process->fabric_reason();
+  LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go by " << process->fabric()
+            << ": " << process->fabric_reason();
   // Known before the first callback, so that on_end() finds what it ends.
   const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
   if (status != nullptr) on_end(context, 0, message_of(status).c_str());
@@ -194,7 +204,7 @@ void Peers::on_end(void* context, int good_order, const char* reason) {
 }
 
 void Peers::broken(const std::shared_ptr<PeerProcess>& process, const std::string& how) {
-  LOG(ERROR) << "Farwrite: the peer at " << process->endpoint()
+  LOG(ERROR) << "Farwrite: the peer " << process->name()
              << " broke the protocol, and is given up; its plug-in may be of another version: "
              << how;
   process->ended_.store(true);
@@ -209,8 +219,19 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
     const auto found = entries_.find(process->id());
     if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
   }
-  const std::string text = "Farwrite: the peer at " + process->endpoint() + what;
+  const std::string text = "Farwrite: the peer " + process->name() + what;
   mailbox_->peer_ended(process.get(), absl::UnavailableError(text));
+}
+
+void Peers::resume() {
+  std::vector<std::shared_ptr<PeerProcess>> processes;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, entry] : entries_) {
+      if (entry.reach.process != nullptr) processes.push_back(entry.reach.process);
+    }
+  }
+  for (const std::shared_ptr<PeerProcess>& process : processes) process->resume();
 }
 
 std::string Peers::links_json() const {

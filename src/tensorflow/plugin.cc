@@ -12,31 +12,35 @@
 #include "landing_zone.h"
 #include "receive.h"
 #include "runtime.h"
-#include "staged_copies.h"
+#include "slice_ownership.h"
+#include "staging.h"
 #include "stats.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace farwrite::plugin {
 namespace {
 
-const bool loaded = [] {
-  const absl::Status abi = check_abi();
-  if (abi.ok()) {
+const absl::Status loaded = [] {
+  absl::Status status = check_abi();
+  if (status.ok()) status = make_slices_respect_owners();
+  if (status.ok()) {
     ArenaAllocator::install();
   } else {
-    LOG(ERROR) << abi.message();
+    LOG(ERROR) << status.message();
   }
-  return abi.ok();
+  return status;
 }();
 
 std::string memory_json() {
   fw_memory_stats memory{};
+  memory.struct_size = sizeof(memory);
   if (Runtime* const runtime = Runtime::current()) fw_device_memory(runtime->device(), &memory);
   return "{\"limit\":" + std::to_string(memory.limit) +
          ",\"reserved\":" + std::to_string(memory.reserved) +
          ",\"used\":" + std::to_string(memory.used) +
          ",\"peak_used\":" + std::to_string(memory.peak_used) +
-         ",\"segments\":" + std::to_string(memory.segments) + "}";
+         ",\"segments\":" + std::to_string(memory.segments) +
+         ",\"held_back\":" + std::to_string(memory.held_back) + "}";
 }
 
 std::string landing_json() {
@@ -59,8 +63,8 @@ std::string stats_json() {
   };
   number("tracing", traced && AllocationSites::of_process().tracing() ? 1 : 0);
   number("sent_sites", traced ? AllocationSites::of_process().sent_sites() : 0);
-  number("held_copies", traced ? StagedCopies::of_process().held() : 0);
-  number("held_copy_bytes", traced ? StagedCopies::of_process().held_bytes() : 0);
+  number("held_copies", held_copies());
+  number("held_copy_bytes", held_copy_bytes());
   text += ",\"landing\":" + landing_json();
   text += ",\"arena\":" + memory_json();
   text += ",\"links\":";
@@ -86,7 +90,7 @@ std::string describe_json() {
   return "{\"farwrite_version\":" + json_quoted(fw_version()) +
          ",\"allocator\":" + json_quoted(ArenaAllocator::policy()) +
          ",\"reason\":" + json_quoted(ArenaAllocator::reason()) +
-         ",\"error\":" + json_quoted(loaded ? "" : std::string(check_abi().message())) + "}";
+         ",\"error\":" + json_quoted(std::string(loaded.message())) + "}";
 }
 
 }  // namespace

@@ -11,11 +11,14 @@
 #include "farwrite/c_api.h"
 #include "landing_head.h"
 #include "push_message.h"
+#include "received_buffer.h"
 #include "runtime.h"
 #include "staged_copies.h"
+#include "staging.h"
 #include "stats.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/platform/logging.h"
+#include "transfer_log.h"
 
 namespace farwrite::plugin {
 namespace {
@@ -36,6 +39,8 @@ std::atomic<std::uint64_t>& counter_of(Way way) {
       return stats().zero_copy_tensors;
     case Way::kStagedForeign:
       return stats().staged_foreign_memory;
+    case Way::kStagedReceived:
+      return stats().staged_received;
     case Way::kStagedUnaligned:
       return stats().staged_unaligned;
     case Way::kSnapshot:
@@ -71,11 +76,15 @@ class Push {
       : runtime_(runtime),
         route_(route),
         outgoing_(outgoing),
-        edge_(Edges::of_process().find(outgoing.key)) {
+        edge_(Edges::of_process().find(outgoing.key)),
+        started_(TransferLog::of_process().start()),
+        transfer_(Transfer::Kind::kSendTensor, outgoing.step, outgoing.key, started_) {
+    message_.sent = started_;
     message_.dead = outgoing.dead;
     message_.receiver = route.server();
     message_.sender = outgoing.sender;
     message_.step = outgoing.step;
+    message_.start = outgoing.start;
     message_.dtype = outgoing.tensor.dtype();
     message_.key = {outgoing.key.FullKey().data(), outgoing.key.FullKey().size()};
   }
@@ -92,6 +101,10 @@ class Push {
  private:
   absl::Status pushed(const std::function<void()>& keep) {
     const tf::Tensor& tensor = outgoing_.tensor;
+    if (!loopback() && route_.reach().process->held()) {
+      count(stats().pulls_backlog);
+      return pull(keep);
+    }
     if (outgoing_.dead) {
       count(stats().pushes_dead);
       return small({});
@@ -131,12 +144,20 @@ class Push {
   void went(Way way, std::uint64_t bytes) {
     count(counter_of(way));
     edge_->went(way, outgoing_.tensor.dtype(), outgoing_.tensor.shape(), bytes);
+    // A view of the peer's own string: a conditional that mixes it with a literal makes a
+    // temporary.
+    std::string_view fabric;
+    if (!loopback()) fabric = route_.reach().process->fabric();
+    transfer_.went(name_of(way), fabric, bytes);
   }
 
   bool loopback() const { return route_.reach().loopback; }
 
   absl::Status deliver(Arrival arrival) {
     arrival.sender = outgoing_.sender;
+    arrival.way = name_of(Way::kLoopback);
+    arrival.sent = message_.sent;
+    arrival.start = outgoing_.start;
     runtime_.mailbox().deliver({message_.receiver, message_.step}, message_.key,
                                std::move(arrival));
     return absl::OkStatus();
@@ -182,6 +203,8 @@ class Push {
     head.receiver = message_.receiver;
     head.sender = message_.sender;
     head.step = message_.step;
+    head.sent = message_.sent;
+    head.start = message_.start;
     head.dtype = message_.dtype;
     head.shape = message_.shape;
     head.tensor_bytes = bytes;
@@ -226,33 +249,57 @@ class Push {
   // What was allocated outside registered memory.
   absl::Status foreign(const char* data, const std::function<void()>& keep) {
     const std::uint64_t bytes = message_.tensor_bytes;
+    if (ReceivedBuffer* const received = ReceivedBuffer::of(outgoing_.tensor)) {
+      return sent_on(*received, data, keep);
+    }
     if (!ArenaAllocator::traced()) {
-      edge_->explain("staged: allocated outside registered memory; " + ArenaAllocator::reason());
+      edge_->explain("staged: allocated outside registered memory: " +
+                     ArenaAllocator::why_outside());
       return staged(data, bytes, Way::kStagedForeign, keep);
     }
     const StagedCopies::Sent sent{edge_, route_.reach().process, outgoing_.tensor, message_.step,
                                   runtime_.device()};
-    auto again = std::make_unique<Lent>();
     bool hold = false;
-    again->copy = StagedCopies::of_process().find(sent, &hold);
-    const void* const memory = again->copy.get();
-    if (memory != nullptr) return lend(memory, bytes, std::move(again), Way::kLentAgain, keep);
+    Staged again = StagedCopies::of_process().find(sent, &hold);
+    if (again != nullptr) return lend_copy(std::move(again), bytes, Way::kLentAgain, keep);
     return staged(data, bytes, Way::kStagedForeign, keep, hold ? &sent : nullptr);
+  }
+
+  // What another task has sent here: all edges and steps lend one copy.
+  absl::Status sent_on(ReceivedBuffer& received, const char* data,
+                       const std::function<void()>& keep) {
+    if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
+    bool made = false;
+    // Where no graph told this process about the edge, the producer may be a ref variable.
+    Staged copy =
+        received.copy(runtime_.device(), data, message_.tensor_bytes, !edge_->in_graph(), &made);
+    edge_->explain(
+        "staged once: received from another task, and sent on; all edges share the copy");
+    const Way way = made ? Way::kStagedReceived : Way::kLentAgain;
+    return lend_copy(std::move(copy), message_.tensor_bytes, way, keep);
   }
 
   // Copies into registered memory and lends the copy. `why` it was copied. `hold`: for later, too.
   absl::Status staged(const char* data, std::uint64_t bytes, Way why,
                       const std::function<void()>& keep, const StagedCopies::Sent* hold = nullptr) {
-    auto lent = stage(runtime_.device(), data, bytes);
-    if (lent == nullptr) {
+    Staged copy = stage(runtime_.device(), data, bytes);
+    if (copy != nullptr && hold != nullptr) {
+      copy = StagedCopies::of_process().hold(*hold, std::move(copy));
+    }
+    return lend_copy(std::move(copy), bytes, why, keep);
+  }
+
+  // Null: there was no room for one.
+  absl::Status lend_copy(Staged copy, std::uint64_t bytes, Way how,
+                         const std::function<void()>& keep) {
+    if (copy == nullptr) {
       count(stats().pulls_no_memory);
       return pull(keep);
     }
-    const void* const staging = lent->staging;
-    if (hold != nullptr) {
-      lent->copy = StagedCopies::of_process().hold(*hold, std::exchange(lent->staging, nullptr));
-    }
-    return lend(staging, bytes, std::move(lent), why, keep);
+    auto lent = std::make_unique<Lent>();
+    lent->copy = std::move(copy);
+    const void* const memory = lent->copy.get();
+    return lend(memory, bytes, std::move(lent), how, keep);
   }
 
   absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent, Way how,
@@ -290,6 +337,8 @@ class Push {
   const Route& route_;
   const Outgoing& outgoing_;
   const std::shared_ptr<Edge> edge_;
+  const std::int64_t started_;
+  Transfer transfer_;
   PushMessage message_;
 };
 
@@ -300,15 +349,17 @@ absl::Status push(Runtime& runtime, const Route& route, const Outgoing& outgoing
   return Push(runtime, route, outgoing).run(keep);
 }
 
-void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step) {
+void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step,
+                    std::uint64_t start) {
   if (route.outcome() != Route::State::kPush) return;
   PushMessage message;
   message.kind = PushKind::kStepGone;
   message.receiver = route.server();
   message.sender = sender;
   message.step = step;
+  message.start = start;
   if (route.reach().loopback) {
-    Runtime::current()->mailbox().sender_dropped({message.receiver, step}, sender);
+    Runtime::current()->mailbox().sender_dropped({message.receiver, step}, sender, start);
     return;
   }
   route.reach().process->send_later(encode(message));

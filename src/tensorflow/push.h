@@ -15,6 +15,7 @@ class Runtime;
 // What one push is about.
 struct Outgoing {
   std::int64_t step = 0;
+  std::uint64_t start = 0;   // of the step here
   std::uint64_t sender = 0;  // own server's incarnation
   tensorflow::Rendezvous::ParsedKey key;
   tensorflow::Tensor tensor;
@@ -29,7 +30,8 @@ struct Outgoing {
 absl::Status push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
                   const std::function<void()>& keep);
 
-// Tells the receiver that this server has cleaned the step up.
-void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step);
+// Tells the receiver that this server has cleaned up what it started of the step until `start`.
+void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step,
+                    std::uint64_t start);
 
 }  // namespace farwrite::plugin

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxFailureBytes = 1024;
 }  // namespace
 
 std::string encode(const PushMessage& message) {
-  RecordWriter record(64 + 8 * static_cast<std::size_t>(message.shape.dims()) + message.key.size() +
+  RecordWriter record(72 + 8 * static_cast<std::size_t>(message.shape.dims()) + message.key.size() +
                       message.payload.size());
   record.number(PushMessage::kVersion);
   record.number(message.kind);
@@ -24,6 +24,8 @@ std::string encode(const PushMessage& message) {
   record.number(message.receiver);
   record.number(message.sender);
   record.number(message.step);
+  record.number(message.sent);
+  record.number(message.start);
   record.number(message.tensor_bytes);
   for (int axis = 0; axis < message.shape.dims(); ++axis) {
     record.number(static_cast<std::int64_t>(message.shape.dim_size(axis)));
@@ -54,6 +56,8 @@ bool decode(std::string_view bytes, PushMessage* message) {
   message->receiver = record.number<std::uint64_t>();
   message->sender = record.number<std::uint64_t>();
   message->step = record.number<std::int64_t>();
+  message->sent = record.number<std::int64_t>();
+  message->start = record.number<std::uint64_t>();
   message->tensor_bytes = record.number<std::uint64_t>();
   message->shape = tensorflow::TensorShape();
   for (int axis = 0; axis < rank; ++axis) {

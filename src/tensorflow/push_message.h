@@ -18,7 +18,8 @@ enum class PushKind : std::uint8_t {
   kSerialized = 3,      // a TensorProto follows
   kSerializedLent = 4,  // a TensorProto is lent
   kPull = 5,            // ask for it by RecvTensor
-  kStepGone = 6,        // the sender has cleaned the step up: forget what nobody took
+  kStepGone = 6,        // the sender has cleaned the step up: forget what nobody took of this
+                        // start and those before
   // Of slots, not of a tensor; see landing_zone.h.
   kSlotOpened = 7,      // the peer may write this slot, for the edge that the key names
   kSlotsFreed = 8,      // the peer may write these slots again
@@ -27,13 +28,16 @@ enum class PushKind : std::uint8_t {
   // Of collectives.
   kWithdrawn = 11,   // the sender takes its last push to this place back
   kStepFailed = 12,  // the sender's part has failed, with the status that follows: wait no more
+  // Of a backlog, see backlog.h.
+  kHold = 13,    // keep what you have and say kPull, until
+  kResume = 14,  // push again
 };
 
 // Identity (paper "RPC Considered Harmful", section 3.3, and TensorFlow's rendezvous): the
 // receiving server's incarnation, the step, and the full rendezvous key, which holds the sender's
 // incarnation, both devices, the edge and its frame and iteration.
 struct PushMessage {
-  static constexpr std::uint8_t kVersion = 2;
+  static constexpr std::uint8_t kVersion = 3;
 
   PushKind kind = PushKind::kInline;
   bool dead = false;
@@ -41,6 +45,8 @@ struct PushMessage {
   std::uint64_t receiver = 0;  // incarnation of the server it is for
   std::uint64_t sender = 0;    // incarnation of the server it is from
   std::int64_t step = 0;
+  std::int64_t sent = 0;    // see TransferLog::start()
+  std::uint64_t start = 0;  // which start of the step at the sender; rises, 0 in collectives
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;

@@ -9,9 +9,9 @@
 #include "edges.h"
 #include "peer_process.h"
 #include "push_message.h"
+#include "received_buffer.h"
 #include "runtime.h"
 #include "stats.h"
-#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -26,26 +26,33 @@ std::atomic<std::int64_t> views{0};
 
 // A peer's memory as a tensor's buffer. It does not own the memory, and says so: no kernel takes it
 // for its output, and a variable that it was assigned to copies before it writes.
-class LentBuffer final : public tf::TensorBuffer {
+class LentBuffer final : public ReceivedBuffer {
  public:
   LentBuffer(View view, const void* data, std::size_t bytes)
-      : tf::TensorBuffer(const_cast<void*>(data)), view_(std::move(view)), bytes_(bytes) {
+      : ReceivedBuffer(const_cast<void*>(data), bytes, false), view_(std::move(view)) {
     views.fetch_add(1, std::memory_order_relaxed);
   }
   ~LentBuffer() override { views.fetch_sub(1, std::memory_order_relaxed); }
 
-  std::size_t size() const override { return bytes_; }
-  tf::TensorBuffer* root_buffer() override { return this; }
-  bool OwnsMemory() const override { return false; }
   void FillAllocationDescription(tf::AllocationDescription* proto) const override {
-    proto->set_requested_bytes(static_cast<std::int64_t>(bytes_));
+    proto->set_requested_bytes(static_cast<std::int64_t>(size()));
     proto->set_allocator_name("farwrite_lent");
   }
 
  private:
   const View view_;
-  const std::size_t bytes_;
 };
+
+const char* way_of(PushKind kind) {
+  switch (kind) {
+    case PushKind::kInline:
+      return "inline";
+    case PushKind::kAlias:
+      return "alias";
+    default:
+      return "serialized";
+  }
+}
 
 tf::Tensor own_tensor(tf::DataType dtype, const tf::TensorShape& shape, const void* data,
                       std::size_t bytes) {
@@ -84,6 +91,12 @@ void receive_landed(Runtime& runtime, std::uint32_t slot,
   runtime.mailbox().deliver(step, key, std::move(arrival));
 }
 
+void mind_backlog(Runtime& runtime, const std::shared_ptr<PeerProcess>& peer) {
+  if (peer->mind_backlog() || peer->ended()) return;
+  runtime.peers().broken(peer, "it pushed " + std::to_string(peer->backlog()->bytes()) +
+                                   " bytes that nobody here has asked for");
+}
+
 }  // namespace
 
 absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected) {
@@ -104,14 +117,14 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   const std::string_view bytes(static_cast<const char*>(notification.message),
                                notification.message_bytes);
   if (!decode(bytes, &message)) {
-    LOG(ERROR) << "Farwrite: a peer pushed " << bytes.size()
+    LOG(ERROR) << "Farwrite: the peer " << peer->name() << " pushed " << bytes.size()
                << " bytes that are no push message; its plug-in may be of another version";
     return;
   }
   const StepId step{message.receiver, message.step};
   switch (message.kind) {
     case PushKind::kStepGone:
-      runtime->mailbox().sender_dropped(step, message.sender);
+      runtime->mailbox().sender_dropped(step, message.sender, message.start);
       return;
     case PushKind::kSlotOpened:
       peer->peer_opened(message);
@@ -129,7 +142,13 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
       runtime->mailbox().withdraw(step, message.key, message.sender);
       return;
     case PushKind::kStepFailed:
-      runtime->mailbox().sender_failed(step, message.sender, decode_failure(message.payload));
+      runtime->mailbox().sender_failed(step, message.sender, decode_failure(message.payload),
+                                       peer.get(), peer->backlog());
+      mind_backlog(*runtime, peer);
+      return;
+    case PushKind::kHold:
+    case PushKind::kResume:
+      peer->set_held(message.kind == PushKind::kHold);
       return;
     default:
       break;
@@ -139,9 +158,13 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   }
   Arrival arrival;
   arrival.kind = message.kind;
+  arrival.way = way_of(message.kind);
+  arrival.sent = message.sent;
   arrival.dead = message.dead;
   arrival.sender = message.sender;
+  arrival.start = message.start;
   arrival.peer = peer.get();
+  arrival.backlog = peer->backlog();
   arrival.read_lane = peer->read_lane();
   arrival.dtype = message.dtype;
   arrival.shape = message.shape;
@@ -154,6 +177,7 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
     arrival.serialized = std::string(message.payload);
   }
   runtime->mailbox().deliver(step, message.key, std::move(arrival));
+  mind_backlog(*runtime, peer);
 }
 
 bool ready(const Arrival& arrival) {
@@ -167,12 +191,6 @@ absl::Status look(const Arrival& arrival, const void** data) {
 absl::Status wait_until_ready(const Arrival& arrival) {
   const void* data = nullptr;
   return look(arrival, &data);
-}
-
-bool is_lent(const tf::Tensor& tensor) {
-  const tf::TensorBuffer* const buffer = tf::DMAHelper::buffer(&tensor);
-  return buffer != nullptr && dynamic_cast<const LentBuffer*>(
-                                  const_cast<tf::TensorBuffer*>(buffer)->root_buffer()) != nullptr;
 }
 
 absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {

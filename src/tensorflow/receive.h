@@ -27,8 +27,6 @@ absl::Status look(const Arrival& arrival, const void** data);
 absl::Status wait_until_ready(const Arrival& arrival);
 // kInternal unless a peer lent as many bytes as it announced.
 absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected);
-// Whether the tensor's bytes are a peer's.
-bool is_lent(const tensorflow::Tensor& tensor);
 
 // Tensors over a peer's memory that are alive now.
 std::int64_t held_views();

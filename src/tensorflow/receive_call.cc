@@ -4,11 +4,13 @@
 
 #include "fetch.h"
 #include "receive.h"
+#include "remote_error.h"
 #include "runtime.h"
 #include "stats.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/platform/env.h"
+#include "transfer_log.h"
 
 namespace farwrite::plugin {
 
@@ -16,12 +18,16 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-tf::Allocator* allocator_of(tf::WorkerSession* session,
-                            const tf::RendezvousInterface::ParsedKey& key,
-                            const tf::RendezvousInterface::Args& args) {
+tf::Device* device_of(tf::WorkerSession* session, const tf::RendezvousInterface::ParsedKey& key) {
   tf::Device* device = nullptr;
   const absl::Status found = session->device_mgr()->LookupDevice(key.dst_device, &device);
-  return found.ok() ? device->GetAllocator(args.alloc_attrs) : tf::cpu_allocator();
+  return found.ok() ? device : nullptr;
+}
+
+std::string task_of(const tf::DeviceNameUtils::ParsedName& device) {
+  std::string task;
+  (void)tf::DeviceNameUtils::GetTaskName(device, &task);
+  return task;
 }
 
 }  // namespace
@@ -31,7 +37,10 @@ ReceiveCall::ReceiveCall(Rendezvous* rendezvous, const tf::RendezvousInterface::
     : rendezvous_(tsl::core::GetNewRef(rendezvous)),
       key_(key),
       args_(args),
-      allocator_(allocator_of(rendezvous->session(), key, args)),
+      device_(device_of(rendezvous->session(), key)),
+      allocator_(device_ != nullptr ? device_->GetAllocator(args.alloc_attrs)
+                                    : tf::cpu_allocator()),
+      started_(TransferLog::of_process().start()),
       done_(std::move(done)) {}
 
 absl::Status ReceiveCall::status() const {
@@ -40,10 +49,12 @@ absl::Status ReceiveCall::status() const {
 }
 
 void ReceiveCall::begin(const std::shared_ptr<Route>& route) {
+  route_ = route;
+  self_ = shared_from_this();
   rendezvous_->RegisterCall(this, args_);  // an aborted step settles the call in here
   // RegisterCall looks for an abort before it adds the call; one in between finds no call.
   const absl::Status aborted = rendezvous_->aborted();
-  if (!aborted.ok()) fail(aborted);
+  if (!aborted.ok()) settle(aborted, Arrival());
   route->when_resolved(
       [self = shared_from_this()](const Route& resolved) { self->route_resolved(resolved); });
 }
@@ -53,28 +64,87 @@ void ReceiveCall::route_resolved(const Route& route) {
     fail(route.failure());
     return;
   }
-  if (route.outcome() == Route::State::kStock) {
-    count(stats().pulls_stock_peer);
-    Arrival arrival;
-    arrival.kind = PushKind::kPull;
-    deliver(std::move(arrival));
-    return;
-  }
   RendezvousMgr& manager = *rendezvous_->manager_;
   PeerProcess* const process = route.reach().process.get();
+  if (process != nullptr) fabric_ = process->fabric();
   manager.runtime().mailbox().wait({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
                                    shared_from_this(), process);
+  if (route.outcome() == Route::State::kStock) {
+    count(stats().pulls_stock_peer);
+    pull();
+    return;
+  }
+  if (route.peer_keeps()) {
+    count(stats().pulls_unpushed);
+    pull();
+  }
   // It may have gone before the mailbox knew of the wait.
   if (process != nullptr && process->ended()) fail(process->gone());
 }
 
+void ReceiveCall::overdue() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (given_up() || pull_ != nullptr) return;
+  }
+  const std::string own = task_of(key_.dst);
+  rendezvous_->manager_->routes().ask(
+      route_, own, rendezvous_->step_id_, false,
+      [self = shared_from_this(), own](RouteAnswer answer) {
+        if (answer == RouteAnswer::kWait || self->given_up()) return;
+        if (answer == RouteAnswer::kKeeps) {
+          self->route_->set_peer_keeps(true);
+          count(stats().pulls_unpushed);
+          self->pull();
+          return;
+        }
+        self->route_->outdate();
+        self->fail(absl::UnavailableError("Farwrite: " + self->sender() +
+                                          " pushed to another server by the name of " + own +
+                                          ", which was probably replaced; run the step again"));
+      });
+}
+
+void ReceiveCall::pull() {
+  const std::shared_ptr<tf::WorkerCacheInterface> cache = route_->cache();
+  if (cache == nullptr || device_ == nullptr) {
+    fail(absl::UnavailableError("Farwrite: cannot ask " + sender() +
+                                " for a tensor: the step's cluster is gone"));
+    return;
+  }
+  std::shared_ptr<Pull> pull;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (given_up() || pull_ != nullptr) return;
+    const auto answered = [weak = weak_from_this()](const absl::Status& status,
+                                                    const tf::Tensor& tensor, bool is_dead) {
+      const std::shared_ptr<ReceiveCall> self = weak.lock();
+      if (self == nullptr) return;  // it was pushed
+      Arrival arrival;
+      arrival.dead = is_dead;
+      arrival.tensor = tensor;
+      self->settle(status, std::move(arrival));
+    };
+    pull = pull_ = std::make_shared<Pull>(cache, device_, args_.alloc_attrs, rendezvous_->step_id_,
+                                          key_, answered);
+  }
+  count(stats().pulls_received);
+  pull->begin();
+}
+
 void ReceiveCall::deliver(Arrival arrival) {
+  delivered_.store(true);
+  if (arrival.kind == PushKind::kPull) {
+    rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->pull(); });
+    return;
+  }
+  route_->set_peer_keeps(false);
   if (must_fetch(arrival)) {
     const auto lent = std::make_shared<Arrival>(std::move(arrival));
     rendezvous_->manager_->runtime().schedule([self = shared_from_this(), lent] {
       if (self->given_up()) return;
       fetch(std::move(*lent), self->allocator_, [self](absl::Status status, Arrival fetched) {
-        self->settle(std::move(status), std::move(fetched));
+        self->settle(remote_error(self->sender(), status), std::move(fetched));
       });
     });
     return;
@@ -87,19 +157,24 @@ void ReceiveCall::deliver(Arrival arrival) {
   // and the call can be aborted meanwhile.
   const auto waiting = std::make_shared<Arrival>(std::move(arrival));
   tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
-    absl::Status status = wait_until_ready(*waiting);
-    self->settle(std::move(status), std::move(*waiting));
+    const absl::Status status = wait_until_ready(*waiting);
+    self->settle(remote_error(self->sender(), status), std::move(*waiting));
   });
 }
 
-void ReceiveCall::fail(const absl::Status& status) { settle(status, Arrival()); }
+void ReceiveCall::fail(const absl::Status& status) {
+  settle(remote_error(sender(), status), Arrival());
+}
 
 void ReceiveCall::settle(absl::Status status, Arrival arrival) {
   if (settled_.exchange(true)) return;
+  std::shared_ptr<Pull> given_up;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (!status.ok()) given_up = pull_;
     status_ = std::move(status);
   }
+  if (given_up != nullptr) given_up->cancel();
   arrival_ = std::move(arrival);
   rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
 }
@@ -107,20 +182,23 @@ void ReceiveCall::settle(absl::Status status, Arrival arrival) {
 void ReceiveCall::finish() {
   RendezvousMgr& manager = *rendezvous_->manager_;
   absl::Status status = this->status();
-  if (!status.ok()) {
+  if (!delivered_.load()) {
     manager.runtime().mailbox().forget({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
                                        this);
   }
   rendezvous_->DeregisterCall(this, args_);
   const Done done = std::move(done_);
-  if (status.ok() && arrival_.kind == PushKind::kPull) {
-    count(stats().pulls_received);
-    rendezvous_->pull(key_, args_, done);
-    return;
-  }
   tf::Tensor tensor;
   const bool dead = arrival_.dead;
-  if (status.ok()) status = materialize(std::move(arrival_), &tensor);
+  if (status.ok()) {
+    Transfer transfer(Transfer::Kind::kRecvTensor, rendezvous_->step_id_, key_, started_);
+    const std::string_view way = arrival_.way;
+    transfer.sent_at(arrival_.sent);
+    status = remote_error(sender(), materialize(std::move(arrival_), &tensor));
+    // What was asked for by RPC, TensorFlow's own worker has recorded.
+    if (status.ok() && !way.empty()) transfer.went(way, fabric_, tensor.TotalBytes());
+  }
+  self_ = nullptr;
   done(status, Args(), args_, tensor, dead);
 }
 

@@ -1,7 +1,8 @@
 // Route: how one server reaches another task: by a channel, within the process, or by gRPC.
 //
-// A route is resolved once, by a meeting; what is sent or asked for until then waits. Both sides of
-// a route come to the same answer, or a receiver would wait for a push that never comes.
+// A route is resolved once, by a meeting; what is sent or asked for until then waits. The two sides
+// of a route resolve it on their own and may differ. So a receiver that waits for long asks the
+// sender; see RouteQuestion.
 #pragma once
 
 #include <atomic>
@@ -11,12 +12,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "meeting.h"
 #include "peer_process.h"
+#include "route_question.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 #include "tensorflow/core/distributed_runtime/worker_session.h"
 
@@ -43,17 +46,30 @@ class Route {
   // Whether a channel was there and its peer has gone.
   bool lost() const;
 
+  // The next tensor meets the task anew.
+  void outdate() { outdated_.store(true); }
+  // Whether the task was found to keep its tensors for RecvTensor, though they might be pushed.
+  bool peer_keeps() const { return peer_keeps_.load(std::memory_order_relaxed); }
+  void set_peer_keeps(bool keeps) { peer_keeps_.store(keeps, std::memory_order_relaxed); }
+  // The cluster that the route belongs to; null once that is gone.
+  std::shared_ptr<tensorflow::WorkerCacheInterface> cache() const { return cache_.lock(); }
+
   // Calls `resolved` once, at once if the route is resolved. In order. The callee asks outcome().
   void when_resolved(Resolved resolved);
 
  private:
   friend class Routes;
-  explicit Route(std::string task) : task_(std::move(task)) {}
+  Route(std::string task, std::weak_ptr<tensorflow::WorkerCacheInterface> cache)
+      : task_(std::move(task)), cache_(std::move(cache)) {}
   void resolve(State state);
+  void fail(const absl::Status& why);
 
   const std::string task_;
+  const std::weak_ptr<tensorflow::WorkerCacheInterface> cache_;
   State outcome_ = State::kMeeting;
   std::atomic<bool> outdated_{false};
+  std::atomic<bool> peer_keeps_{false};
+  std::uint64_t expected_ = 0;  // the task's server, if the session knows its devices
   std::atomic<State> state_{State::kMeeting};
   std::uint64_t server_ = 0;
   Reach reach_;
@@ -74,12 +90,21 @@ class Routes {
   // The route to `task` by the cluster that `session` knows; starts the meeting at first.
   std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task,
                               For purpose);
-  // By the cluster that `cache` knows.
+  // By the cluster that `cache` knows, where this task is `own`.
   std::shared_ptr<Route> find(std::shared_ptr<tensorflow::WorkerCacheInterface> cache,
-                              const std::string& task, For purpose);
+                              const std::string& own, const std::string& task, For purpose,
+                              tensorflow::WorkerSession* session = nullptr);
   std::uint64_t server() const { return server_; }
   // A worker has introduced itself: what was stock no longer is.
   void introduced(const Introduction& peer);
+
+  // Asks the task of the route whether it pushes to this one, `own`, in this step. `answered` is
+  // called once, or never if there is no answer: ask again. Questions under way are not doubled.
+  using Answered = std::function<void(RouteAnswer)>;
+  void ask(const std::shared_ptr<Route>& route, const std::string& own, std::int64_t step,
+           bool collective, Answered answered);
+  // What to answer of collectives.
+  RouteAnswer answer_collective(const RouteQuestion& question);
 
  private:
   using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
@@ -89,9 +114,11 @@ class Routes {
   };
 
   // `attempts`: how often a peer that does not answer yet is asked.
-  void meet(std::shared_ptr<Route> route, Cache cache, int attempts);
-  void met(const std::shared_ptr<Route>& route, const Cache& cache, const absl::Status& status,
-           const tensorflow::RecvBufResponse& response, int attempts);
+  void meet(std::shared_ptr<Route> route, Cache cache, const std::string& own, int attempts);
+  void met(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
+           const absl::Status& status, const tensorflow::RecvBufResponse& response, int attempts);
+  void answer(const RouteQuestion& question, const Route* route, const absl::Status& status,
+              const tensorflow::RecvBufResponse& response);
   // Resolves the route of a task that cannot be called by its address in the cluster, like that of
   // a client on another host which calls itself localhost, but that has introduced itself and has a
   // channel to us. False if there is none.
@@ -104,7 +131,11 @@ class Routes {
   std::mutex mutex_;
   // By worker cache, since two sessions may mean different clusters by the same task name.
   std::map<std::pair<const void*, std::string>, Known> routes_;
-  std::map<std::string, Introduction> introductions_;  // the last of each task
+  // Of each task, by its server: clients of several clusters may have one name. The last one has
+  // the key 0 as well.
+  std::map<std::string, std::map<std::uint64_t, Introduction>> introductions_;
+  using Question = std::tuple<const Route*, std::int64_t, bool>;
+  std::map<Question, std::vector<Answered>> questions_;  // under way
 };
 
 }  // namespace farwrite::plugin

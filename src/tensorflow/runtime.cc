@@ -21,6 +21,9 @@ namespace {
 
 // A step's continuation is short: it puts nodes into TensorFlow's own pools.
 constexpr int kThreads = 4;
+constexpr std::size_t kMaxName = 255;
+// A receive that has waited for one to two of these asks whether it waits for the right thing.
+constexpr std::chrono::seconds kLookAfter(4);
 
 std::atomic<Runtime*> the_runtime{nullptr};
 std::atomic<pid_t> the_process{0};
@@ -131,7 +134,18 @@ Runtime::Runtime(fw_device* device, const std::string& own_host, bool landing)
       peers_(std::make_unique<Peers>(device, &mailbox_, own_host)),
       queue_(kThreads) {}
 
-absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
+void Runtime::look_after() {
+  schedule_after(kLookAfter, [this] {
+    schedule([this] {
+      mailbox_.remind();
+      peers_->resume();
+    });
+    look_after();
+  });
+}
+
+absl::Status Runtime::open(const std::string& own_host, const std::string& task,
+                           Runtime** runtime) {
   static std::mutex* const mutex = new std::mutex;
   const std::lock_guard<std::mutex> lock(*mutex);
   if ((*runtime = current()) != nullptr) return absl::OkStatus();
@@ -140,6 +154,11 @@ absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   options.struct_size = sizeof(options);
   options.fabrics = environment("FARWRITE_FABRIC");
   options.token = environment("FARWRITE_TOKEN");
+  if (options.token != nullptr && std::strcmp(options.token, "none") == 0) options.token = "";
+  options.open_elsewhere = 1;  // as TensorFlow's own gRPC is
+  // A job's name may be longer than a device's; a message says enough by its end.
+  const std::string name = task.size() > kMaxName ? task.substr(task.size() - kMaxName) : task;
+  options.name = name.c_str();
   // Large tensors that are read from another host must not hold up small pushes: a lane and a
   // poller of their own. A chain of ten small tensors beside reads of 64 MiB took 27 ms with one
   // lane, 10 with two, and 6 with two pollers as well, on 2 cores.
@@ -167,6 +186,7 @@ absl::Status Runtime::open(const std::string& own_host, Runtime** runtime) {
   std::thread([peers = (*runtime)->peers_.get()] { peers->accept_loop(); }).detach();
   the_process.store(getpid());
   the_runtime.store(*runtime, std::memory_order_release);
+  (*runtime)->look_after();
   return absl::OkStatus();
 }
 

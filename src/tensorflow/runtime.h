@@ -21,8 +21,8 @@ class Runtime {
   static constexpr std::uint64_t kReceiptBytes = 64;
 
   // The runtime of this process, opening its device at first, on `own_host` if FARWRITE_LISTEN says
-  // nothing else. A forked child gets one of its own.
-  static absl::Status open(const std::string& own_host, Runtime** runtime);
+  // nothing else; peers' messages name it by `task`. A forked child gets one of its own.
+  static absl::Status open(const std::string& own_host, const std::string& task, Runtime** runtime);
   // Null before open().
   static Runtime* current();
 
@@ -44,6 +44,8 @@ class Runtime {
 
  private:
   Runtime(fw_device* device, const std::string& own_host, bool landing);
+  // From time to time, for as long as the process lives.
+  void look_after();
 
   fw_device* const device_;
   const bool fabric_is_forced_;

@@ -10,8 +10,8 @@
 #include "runtime.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
-#include "tensorflow/core/distributed_runtime/worker_cache_wrapper.h"
 #include "worker.h"
+#include "worker_cache.h"
 
 namespace farwrite::plugin {
 namespace {
@@ -59,24 +59,14 @@ class Server final : public tf::GrpcServer {
   absl::Status WorkerCacheFactory(const tf::WorkerCacheFactoryOptions& options,
                                   tf::WorkerCacheInterface** cache) override {
     const absl::Status made = tf::GrpcServer::WorkerCacheFactory(options, cache);
-    if (!made.ok() || !keeping_ || *cache == nullptr) return made;
-    kept_.reset(*cache);
-    *cache = new SharedCache(kept_);
+    if (!made.ok() || *cache == nullptr) return made;
+    std::shared_ptr<tf::WorkerCacheInterface> stock(*cache);
+    if (keeping_) kept_ = stock;
+    *cache = new WorkerCache(std::move(stock));
     return made;
   }
 
  private:
-  // The server's own cache of workers, which it deletes when its cluster is another; a meeting of
-  // the collectives' may still be under way with it.
-  class SharedCache final : public tf::WorkerCacheWrapper {
-   public:
-    explicit SharedCache(std::shared_ptr<tf::WorkerCacheInterface> shared)
-        : tf::WorkerCacheWrapper(shared.get()), shared_(std::move(shared)) {}
-
-   private:
-    const std::shared_ptr<tf::WorkerCacheInterface> shared_;
-  };
-
   // While it lives, the cache that this thread makes is the server's own, and not a session's.
   struct Keep {
     Keep() { keeping_ = true; }
@@ -105,7 +95,7 @@ class Factory final : public tf::ServerFactory {
   absl::Status NewServer(const tf::ServerDef& server_def, const Options& options,
                          std::unique_ptr<tf::ServerInterface>* out_server) override {
     Runtime* runtime = nullptr;
-    absl::Status status = Runtime::open(own_host(server_def), &runtime);
+    absl::Status status = Runtime::open(own_host(server_def), task_name(server_def), &runtime);
     if (!status.ok()) return status;
     auto server = std::make_unique<Server>(server_def, tf::Env::Default(), runtime);
     status = server->init(options.local_device_mgr);

@@ -19,18 +19,11 @@ constexpr std::uint32_t kUnnamedTries = 8;
 constexpr std::uint64_t kIdleSteps = 64;
 constexpr std::size_t kMaxSlots = 4096;
 
-std::atomic<std::uint64_t> bytes_now{0};
 std::atomic<std::uint32_t> unnamed_tries{0};
 
 const void* block_of(const tf::Tensor& tensor) {
   tf::TensorBuffer* const buffer = tf::DMAHelper::buffer(const_cast<tf::Tensor*>(&tensor));
   return buffer->root_buffer()->data();
-}
-
-bool fits(fw_device* device, std::uint64_t bytes) {
-  fw_memory_stats memory{};
-  fw_device_memory(device, &memory);
-  return bytes_now.load() + bytes <= memory.limit / 2;
 }
 
 // A partitioned graph calls its edges edge_1_name; an eager copy has a number that never comes
@@ -96,7 +89,7 @@ std::shared_ptr<const StagedCopy> StagedCopies::held_for(const Sent& sent, std::
   return again;
 }
 
-std::shared_ptr<const void> StagedCopies::find(const Sent& sent, bool* worth_holding) {
+Staged StagedCopies::find(const Sent& sent, bool* worth_holding) {
   const std::uint64_t now = sites_.saw_step(sent.step);
   const bool in_graph = sent.edge->in_graph();
   *worth_holding = false;
@@ -126,7 +119,7 @@ std::shared_ptr<const void> StagedCopies::find(const Sent& sent, bool* worth_hol
     if (hopeless) {
       reason += "; given up after " + std::to_string(kTries) + " tries";
     } else if (sent.edge->facts().variable || !in_graph || !is_news) {
-      *worth_holding = fits(sent.device, sent.tensor.TotalBytes());
+      *worth_holding = may_hold(sent.device, sent.tensor.TotalBytes());
       if (!*worth_holding) reason += "; too large to be held until it is replaced";
     }
   }
@@ -134,16 +127,11 @@ std::shared_ptr<const void> StagedCopies::find(const Sent& sent, bool* worth_hol
   return nullptr;
 }
 
-std::shared_ptr<const void> StagedCopies::hold(const Sent& sent, void* memory) {
-  const std::uint64_t bytes = sent.tensor.TotalBytes();
-  bytes_now.fetch_add(bytes);
+Staged StagedCopies::hold(const Sent& sent, Staged staged) {
   auto copy = std::make_shared<StagedCopy>();
   copy->tensor = sent.tensor;
   copy->device = sent.device;
-  copy->memory = std::shared_ptr<const void>(memory, [device = sent.device, bytes](void* owned) {
-    fw_device_deallocate(device, owned);
-    bytes_now.fetch_sub(bytes);
-  });
+  copy->memory = plugin::hold(std::move(staged), sent.tensor.TotalBytes());
   Dropped dropped;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto slot = slots_.find(sent.edge.get());
@@ -217,14 +205,5 @@ bool StagedCopies::release_all() {
   drop_where(&dropped, [](const Slot& slot) { return slot.copy != nullptr; });
   return !dropped.copies.empty();
 }
-
-std::uint64_t StagedCopies::held() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::uint64_t count = 0;
-  for (const auto& [edge, slot] : slots_) count += slot.copy != nullptr ? 1 : 0;
-  return count;
-}
-
-std::uint64_t StagedCopies::held_bytes() const { return bytes_now.load(); }
 
 }  // namespace farwrite::plugin

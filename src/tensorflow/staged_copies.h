@@ -27,6 +27,7 @@
 #include "edges.h"
 #include "farwrite/c_api.h"
 #include "peer_process.h"
+#include "staging.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace farwrite::plugin {
@@ -35,7 +36,7 @@ namespace farwrite::plugin {
 struct StagedCopy {
   tensorflow::Tensor tensor;
   fw_device* device = nullptr;
-  std::shared_ptr<const void> memory;
+  Staged memory;
 };
 
 // Thread-safe.
@@ -53,9 +54,9 @@ class StagedCopies {
   };
   // The bytes to lend again, or null: then the tensor must be copied, for the reason that the edge
   // is told, and the copy be given to hold(), if `worth_holding`.
-  std::shared_ptr<const void> find(const Sent& sent, bool* worth_holding);
-  // Takes over `memory`, of the device, which holds the tensor's bytes.
-  std::shared_ptr<const void> hold(const Sent& sent, void* memory);
+  Staged find(const Sent& sent, bool* worth_holding);
+  // Holds a copy of the tensor.
+  Staged hold(const Sent& sent, Staged staged);
   // This edge sends something that needs no copy.
   void not_needed(const Edge& edge, std::int64_t step) {
     if (slots_in_use_.load(std::memory_order_relaxed) > 0 || sites_.tracing()) let_go(edge, step);
@@ -67,10 +68,6 @@ class StagedCopies {
   // something.
   void peer_ended();
   bool release_all();
-
-  // Now.
-  std::uint64_t held();
-  std::uint64_t held_bytes() const;
 
  private:
   // What is known of an edge that sends such tensors.

@@ -19,6 +19,7 @@ namespace farwrite::plugin {
   X(pushes_loopback)          /* to another server in this process */                          \
   X(zero_copy_tensors)        /* lent from where the kernel wrote them */                      \
   X(staged_foreign_memory)    /* copied: allocated outside registered memory */                \
+  X(staged_received)          /* copied: received from another task, and sent on */              \
   X(staged_lent_again)        /* not copied: the copy made of the same memory before */        \
   X(staged_unaligned)         /* copied: a slice the receiver could not use as it lies */      \
   X(snapshot_tensors)         /* of a ref variable, which may change while it is looked at */  \
@@ -36,10 +37,13 @@ namespace farwrite::plugin {
   X(offers_read)              /* lent by another host's task, and fetched */                   \
   X(bytes_read)               /* of these */                                                   \
   X(read_allocations)         /* made for what was fetched */                                  \
-  X(pulls_received)           /* tensors asked for by RPC because the sender said so */        \
+  X(pulls_received)           /* tensors asked for by RPC */                                   \
   X(pulls_no_memory)          /* reason: no room in registered memory or the peer's quota */   \
   X(pulls_device_memory)      /* reason: not in host memory */                                 \
   X(pulls_stock_peer)         /* reason: the peer has no plug-in, or cannot be reached by it */ \
+  X(pulls_backlog)            /* reason: the peer has too much that it has not asked for */    \
+  X(route_questions)          /* asked of a task that had not pushed for long */               \
+  X(pulls_unpushed)           /* of pulls_received: the sender keeps what it cannot push */    \
   X(collective_pushes)        /* tensors of collectives, and parts of them, that were pushed */ \
   X(collective_bytes)         /* of these */                                                   \
   X(collective_staged)        /* of these, those copied first: outside registered memory */    \

@@ -4,6 +4,7 @@
 
 #include "meeting.h"
 #include "rendezvous.h"
+#include "route_question.h"
 #include "runtime.h"
 #include "stats.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
@@ -14,6 +15,15 @@ namespace tf = ::tensorflow;
 
 void Worker::RecvBufAsync(tf::CallOptions* options, const tf::RecvBufRequest* request,
                           tf::RecvBufResponse* response, tf::StatusCallback done) {
+  if (is_question(*request)) {
+    RouteQuestion question;
+    const absl::Status read = read_question(*request, &question);
+    if (read.ok()) {
+      write_answer(static_cast<RendezvousMgr*>(env_->rendezvous_mgr)->answer(question), response);
+    }
+    done(read);
+    return;
+  }
   if (!is_meeting(*request)) {
     tf::GrpcWorker::RecvBufAsync(
         options, request, response, [request, done = std::move(done)](const absl::Status& status) {
@@ -42,7 +52,7 @@ void Worker::RecvBufAsync(tf::CallOptions* options, const tf::RecvBufRequest* re
     done(absl::OkStatus());
     return;
   }
-  runtime_->peers().reach(peer.process, [own, response, done](const Reach& reach) {
+  runtime_->peers().reach(peer.task, peer.process, [own, response, done](const Reach& reach) {
     Introduction answer = own;
     answer.refusal = reach.refusal;
     write_response(answer, response);

@@ -1,4 +1,4 @@
-// Worker: TensorFlow's gRPC worker, which also answers meetings.
+// Worker: TensorFlow's gRPC worker, which also answers meetings and questions about routes.
 #pragma once
 
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"

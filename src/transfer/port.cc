@@ -151,6 +151,13 @@ std::shared_ptr<PeerEdge> Port::find_edge(const std::string& name) const {
 }
 
 Status Port::dispatch(Channel& channel, const Notification& notification) {
+  Status taken = take(channel, notification);
+  // The peer's end must not go on sending into edges that have ended.
+  if (taken.code() == StatusCode::kProtocolError) channel.state_->refuse_message(taken);
+  return taken;
+}
+
+Status Port::take(Channel& channel, const Notification& notification) {
   const std::uint32_t kind = notification.tag & kTagKindMask;
   if (kind == kLandingTag) return land(notification.tag & ~kTagKindMask);
   if (kind != kRecordTag) return malformed_record("a notification that is none of ours");

@@ -87,6 +87,7 @@ class Port {
   };
 
   Status dispatch(Channel& channel, const Notification& notification);
+  Status take(Channel& channel, const Notification& notification);
   Status land(std::uint32_t number);
   Status take_edge(const Channel& channel, ByteView message);
   Status take_slots(ByteView message);

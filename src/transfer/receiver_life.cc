@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "device/name_table.h"
 #include "transfer/receiver_state.h"
 #include "transfer/tail_flag.h"
 
@@ -43,10 +44,7 @@ ReceiverState::~ReceiverState() {
 
 Status ReceiverState::check() const {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOpen));
-  if (name_.empty() || name_.size() > kMaxNameBytes) {
-    return invalid("the name has " + std::to_string(name_.size()) + " bytes",
-                   "use 1 to " + std::to_string(kMaxNameBytes));
-  }
+  FARWRITE_RETURN_IF_ERROR(device::check_name(kOpen, name_));
   if (options_.lane >= channel_.peer().lanes) {
     return invalid(
         "lane " + std::to_string(options_.lane) + " of " + std::to_string(channel_.peer().lanes),

@@ -156,6 +156,7 @@ Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) 
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));
   const core::Deadline deadline = core::Deadline::after(timeout);
   if (timeout.count() <= 0) port_->drain(channel_);
+  return_held_slots();
   std::optional<Item> item;
   bool closed = false;
   Status broken;
@@ -229,17 +230,33 @@ ReceivedTensor ReceiverState::hand_out(const Item& item) {
   received->bytes = item.head.bytes;
   received->sequence = item.head.sequence;
   received->landing = place.region;
-  received->on_gone = [weak = weak_from_this(), guard = fork_guard_, index = item.index] {
+  received->on_gone = [weak = weak_from_this(), guard = fork_guard_, index = item.index,
+                       handed_out = memory::ForkedReaders::stamp()] {
     if (guard.in_forked_child()) return;
-    if (const std::shared_ptr<ReceiverState> self = weak.lock()) self->view_gone(index);
+    if (const std::shared_ptr<ReceiverState> self = weak.lock()) self->view_gone(index, handed_out);
   };
   return ReceivedTensor(std::move(received));
 }
 
-void ReceiverState::view_gone(std::uint32_t index) {
+void ReceiverState::view_gone(std::uint32_t index, std::uint64_t handed_out) {
   const std::lock_guard<std::mutex> lock(port_->mutex());
+  if (memory::ForkedReaders::may_read(handed_out)) {
+    // Tensors that find no slot are offered meanwhile.
+    held_slots_.add(index, handed_out);
+  } else {
+    return_slot(index);
+  }
+}
+
+void ReceiverState::return_slot(std::uint32_t index) {
   places_[index].slot.give_back();
   if (!closed_ && !sender_closed_) grant_again(index);
+}
+
+void ReceiverState::return_held_slots() {
+  if (held_slots_.empty()) return;
+  const std::lock_guard<std::mutex> lock(port_->mutex());
+  for (const std::uint32_t index : held_slots_.take()) return_slot(index);
 }
 
 }  // namespace farwrite::transfer

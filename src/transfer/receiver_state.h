@@ -13,6 +13,7 @@
 #include "core/counter.h"
 #include "core/fork_guard.h"
 #include "farwrite/tensor.h"
+#include "memory/held_back.h"
 #include "transfer/dynamic_slot.h"
 #include "transfer/port.h"
 #include "transfer/sequence.h"
@@ -61,12 +62,15 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   Status announce();
   Result<ReceivedTensor> resolve(Item item, core::Deadline deadline);
   ReceivedTensor hand_out(const Item& item);
-  void view_gone(std::uint32_t index);
+  // The last view of a slot that was handed out at a ForkedReaders::stamp().
+  void view_gone(std::uint32_t index, std::uint64_t handed_out);
   void read_ahead();
 
   // Under the port's mutex.
   bool sender_has_ended() const;
   void drop_stale(std::uint64_t sequence);
+  void return_slot(std::uint32_t index);
+  void return_held_slots();
   void grant_again(std::uint32_t index);
   void say_grants();
   void look_at_flags();
@@ -88,7 +92,8 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   std::uint32_t round_ = 0;
   Status broken_;  // why nothing in order can follow
   SlotCounts counts_;
-  std::deque<Place> places_;  // never moves its elements
+  std::deque<Place> places_;                    // never moves its elements
+  memory::HeldBack<std::uint32_t> held_slots_;  // VIEWED by forked children only
   std::vector<std::uint32_t> numbers_;
   Sequence<Item> arrived_;
   std::vector<SlotCredits::Credit> unsaid_grants_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
+#include "device/name_table.h"
 #include "memory/copy.h"
 #include "transfer/dynamic_slot.h"
 #include "transfer/received.h"
@@ -33,6 +34,7 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
     return Status::error(StatusCode::kInvalidArgument, {kOpen},
                          "the device or channel handle is empty", "use open ones");
   }
+  FARWRITE_RETURN_IF_ERROR(device::check_name(kOpen, name));
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::shared_ptr<SenderState> self(new SenderState(device, channel, name));
   FARWRITE_RETURN_IF_ERROR(self->fork_guard_.check(kOpen));

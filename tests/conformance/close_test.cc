@@ -27,6 +27,18 @@ TEST_P(Closing, TwiceIsOkForChannelsAndDevices) {
   EXPECT_OK(near_device_.close(kHang));
 }
 
+// A system gives the id of a thread that has ended to a later one.
+TEST_P(Closing, AgainIsOkFromThreadsThatBeganLater) {
+  EXPECT_OK(near_.close(kHang));
+  EXPECT_OK(near_device_.close(kHang));
+  for (int i = 0; i < 16; ++i) {
+    std::thread([&] {
+      EXPECT_OK(near_.close(kHang));
+      EXPECT_OK(near_device_.close(kHang));
+    }).join();
+  }
+}
+
 TEST_P(Closing, ThePeerSeesThatTheChannelWasClosedInGoodOrder) {
   std::thread waiter([&] { EXPECT_FALSE(far_.wait_notification(kHang).ok()); });
   EXPECT_OK(near_.close(kHang));

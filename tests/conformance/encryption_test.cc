@@ -13,7 +13,7 @@
 namespace farwrite {
 namespace {
 
-DeviceOptions options(FabricKind fabric, bool encrypt, std::string token = "a long shared secret") {
+DeviceOptions options(FabricKind fabric, bool encrypt, Token token = "a long shared secret") {
   DeviceOptions options;
   options.fabrics = {fabric};
   options.token = std::move(token);
@@ -166,9 +166,11 @@ TEST_F(Encryption, AnotherTokenIsRefused) {
 }
 
 TEST_F(Encryption, NeedsAToken) {
-  const Status refused = Device::open(options(FabricKind::kTcp, true, "")).status();
-  EXPECT_CODE(kInvalidArgument, refused);
-  EXPECT_NE(refused.message().find("set the token"), std::string::npos) << refused.to_string();
+  for (const Token& token : {Token(), Token::none(), Token::cookie_else_none()}) {
+    const Status refused = Device::open(options(FabricKind::kTcp, true, token)).status();
+    EXPECT_CODE(kInvalidArgument, refused);
+    EXPECT_NE(refused.message().find("set the token"), std::string::npos) << refused.to_string();
+  }
 }
 
 TEST_F(Encryption, WithSharedMemoryTheControlConnectionIsEncrypted) {

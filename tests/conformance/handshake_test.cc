@@ -73,6 +73,7 @@ TEST_P(Handshake, TheSameTokenOpensAndAnythingElseDoesNot) {
   DeviceOptions with = options(), other = options(), without = options();
   with.token = "a long shared secret";
   other.token = "another shared secret";
+  without.token = Token::none();
   {
     Device near_device = open(with), far_device = open(with);
     EXPECT_TRUE(connect(near_device, far_device).near.valid());
@@ -82,7 +83,8 @@ TEST_P(Handshake, TheSameTokenOpensAndAnythingElseDoesNot) {
   };
   for (const Case& wrong : {Case{with, other}, Case{with, without}, Case{without, with}}) {
     Device near_device = open(wrong.near), far_device = open(wrong.far);
-    SCOPED_TRACE("near \"" + wrong.near.token + "\", far \"" + wrong.far.token + "\"");
+    SCOPED_TRACE("near \"" + wrong.near.token.secret() + "\", far \"" + wrong.far.token.secret() +
+                 "\"");
     const Status refused = near_device.connect(far_device.endpoint(), kHang).status();
     EXPECT_CODE(kUnauthenticated, refused);
     EXPECT_NE(refused.message().find("token"), std::string::npos) << refused.to_string();

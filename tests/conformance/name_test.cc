@@ -64,6 +64,29 @@ TEST_P(Names, ALookupOfNothingEndsAndNamesTheName) {
   EXPECT_NE(missing.message().find("no-such-name"), std::string::npos) << missing.to_string();
 }
 
+TEST_P(Names, WhatNoPeerWouldTakeIsRefusedHereAndTheChannelGoesOn) {
+  const std::string long_name(kMaxNameBytes + 1, 'n');
+  for (const std::string& name : {long_name, std::string()}) {
+    const Status refused = near_.lookup(name, kHang).status();
+    EXPECT_CODE(kInvalidArgument, refused);
+    EXPECT_NE(refused.message().find("255"), std::string::npos) << refused.to_string();
+  }
+  auto region = far_device_.allocate(100);
+  ASSERT_OK(region);
+  RegionDescriptor impossible = region->descriptor();
+  impossible.offset = ~std::uint64_t{0};
+  EXPECT_CODE(kInvalidArgument, near_.open(impossible, kHang).status());
+  impossible = region->descriptor();
+  impossible.keys.resize(100);
+  EXPECT_CODE(kInvalidArgument, near_.open(impossible, kHang).status());
+
+  const std::string longest(kMaxNameBytes, 'n');
+  ASSERT_OK(far_device_.publish(longest, *region));
+  ASSERT_OK(near_.lookup(longest, kHang));
+  ASSERT_OK(near_.open(region->descriptor(), kHang));
+  EXPECT_EQ(far_.peer_state(), PeerState::kAlive);
+}
+
 TEST_P(Names, ANameIsReplacedAndTakenBack) {
   auto first = far_device_.allocate(100), second = far_device_.allocate(200);
   ASSERT_OK(first);

@@ -109,6 +109,10 @@ TEST_P(TensorEnds, ARecordThatIsNoneEndsEveryEdgeWithAProtocolError) {
     EXPECT_CODE(kProtocolError, receiver->try_receive().status()) << "and stays so";
     EXPECT_CODE(kProtocolError,
                 TensorReceiver::open(pair.far, "later", ReceiverOptions()).status());
+    // What the receiver announced comes first; then the near side is told of the end, and why.
+    Result<Notification> next = pair.near.wait_notification(kHang);
+    while (next.ok()) next = pair.near.wait_notification(kHang);
+    EXPECT_CODE(kProtocolError, next.status());
   }
 }
 

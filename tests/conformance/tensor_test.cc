@@ -219,7 +219,9 @@ TEST_P(Tensors, ImpossibleReceiversAreRefused) {
     return TensorReceiver::open(far_, name, options).status();
   };
   EXPECT_CODE(kInvalidArgument, open("", ReceiverOptions()));
-  EXPECT_CODE(kInvalidArgument, open(std::string(kMaxNameBytes + 1, 'x'), ReceiverOptions()));
+  const std::string too_long(kMaxNameBytes + 1, 'x');
+  EXPECT_CODE(kInvalidArgument, open(too_long, ReceiverOptions()));
+  EXPECT_CODE(kInvalidArgument, TensorSender::open(near_device_, near_, too_long, kHang).status());
   EXPECT_CODE(kInvalidArgument, open("a", static_edge(bytes_spec({1}), 0)));
   EXPECT_CODE(kInvalidArgument, open("a", static_edge(bytes_spec({1}), kMaxSlots + 1)));
   EXPECT_CODE(kInvalidArgument,

@@ -11,6 +11,7 @@
 #include "device/handshake.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
+#include "fault/hostile_identity.h"
 #include "fault/lending.h"
 #include "fault/role.h"
 #include "plain_sockets.h"
@@ -33,11 +34,7 @@ int forger(const Arguments& arguments) {
   page.bytes = kLentBytes;
   page.huge_pages = memory::HugePages::kOff;
   const auto segment = memory::Segment::create(page).value();
-  device::LocalIdentity self;
-  self.uuid[0] = 7;
-  self.epoch = 7;
-  self.endpoint.port = 7;
-  self.fabrics = {fabric.get()};
+  device::LocalIdentity self = hostile_identity(*fabric);
   if (what == "version 1") self.versions = {1, 1};
   const core::Deadline deadline = core::Deadline::after(kPatience);
   const core::UniqueFd socket = *core::connect_tcp(target, deadline);

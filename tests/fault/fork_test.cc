@@ -1,7 +1,9 @@
-// The owner of a device forks: the child may use nothing, and the parent notices nothing.
+// The owner of a device forks: the child reads what its parent had and may use nothing else, and
+// neither the parent nor its peer notices anything.
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -33,6 +35,26 @@ int end_of(pid_t child) {
     return -1;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+constexpr std::uint64_t kBytes = 4096;
+
+bool holds(const void* memory, char content) {
+  const auto* const bytes = static_cast<const char*>(memory);
+  for (std::uint64_t i = 0; i < kBytes; ++i) {
+    if (bytes[i] != content) return false;
+  }
+  return true;
+}
+
+// In the child: 0 if it reads every array as its parent did, and writes into those it may write.
+int read_and_write_arrays(Held& held, const void* peers) {
+  if (!holds(held.exported.data(), 'e')) return 1;
+  if (!holds(held.landing.data(), 'l')) return 2;
+  if (!holds(peers, 'p')) return 3;
+  std::memset(held.exported.data(), 'x', kBytes);
+  std::memset(held.landing.data(), 'x', kBytes);
+  return holds(held.exported.data(), 'x') && holds(held.landing.data(), 'x') ? 0 : 4;
 }
 
 // The public calls, one by one.
@@ -83,6 +105,17 @@ int fork_owner(const Arguments& arguments) {
   holder->landing = holder->channel.allocate(4096).value();
   holder->remote_landing = holder->channel.lookup("landing").value();
   holder->remote_exported = holder->channel.lookup("export").value();
+  std::memset(holder->exported.data(), 'e', kBytes);
+  std::memset(holder->landing.data(), 'l', kBytes);
+  {
+    const Alias peers = holder->channel.alias(holder->remote_exported, 0, kBytes).value();
+    const pid_t reader = ::fork();
+    if (reader == 0) ::_exit(read_and_write_arrays(*holder, peers.data()));
+    say("arrays " + std::to_string(end_of(reader)));
+    const bool untouched =
+        holds(holder->exported.data(), 'e') && holds(holder->landing.data(), 'l');
+    say("untouched " + std::to_string(untouched ? 1 : 0));
+  }
   const auto calls = all_calls();
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const pid_t child = ::fork();
@@ -118,12 +151,16 @@ using Fork = FaultTest;
 
 TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
   Device device = open_device();
-  auto exported = device.allocate(4096).value();
+  auto exported = device.allocate(kBytes).value();
+  std::memset(exported.data(), 'p', kBytes);
   ASSERT_TRUE(device.publish("export", exported).ok());
   ChildProcess owner("fork owner", {device.endpoint().to_string()});
   Channel channel = device.accept(kPatience).value();
   auto landing = channel.allocate(4096).value();
   ASSERT_TRUE(channel.publish("landing", landing).ok());
+  EXPECT_EQ(owner.wait_for("arrays"), "0") << "1000 and more: a signal";
+  EXPECT_EQ(owner.wait_for("untouched"), "1");
+  EXPECT_TRUE(holds(exported.data(), 'p'));
   for (std::size_t i = 0; i < all_calls().size(); ++i) {
     const std::string number = "call " + std::to_string(i);
     EXPECT_EQ(owner.wait_for(number), std::to_string(static_cast<int>(StatusCode::kForked)))

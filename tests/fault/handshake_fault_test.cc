@@ -41,6 +41,7 @@ class Handshake : public FaultTest {
   static DeviceOptions options() {
     DeviceOptions options = quick_options();
     options.handshake_timeout = kHandshake;
+    options.token = Token::none();  // peers here write their messages by hand
     return options;
   }
   core::UniqueFd dial() { return *core::connect_tcp(device_.endpoint(), soon()); }
@@ -194,10 +195,10 @@ TEST_F(Handshake, ServesAGoodPeerAfterAHundredSilentConnectionsTimedOut) {
   expect_usable();
 }
 
-class Token : public Handshake {
+class Tokens : public Handshake {
  protected:
   // What connecting comes to, and that nothing of it reached the accepting side.
-  Status meet(const std::string& accepting, const std::string& connecting) {
+  Status meet(const Token& accepting, const Token& connecting) {
     DeviceOptions with = options();
     with.token = accepting;
     Device server = open_device(with);
@@ -217,18 +218,20 @@ class Token : public Handshake {
   }
 };
 
-TEST_F(Token, LetsPeersMeetWhenItIsTheSame) { EXPECT_TRUE(meet("secret", "secret").ok()); }
+TEST_F(Tokens, LetsPeersMeetWhenItIsTheSame) { EXPECT_TRUE(meet("secret", "secret").ok()); }
 
-TEST_F(Token, IsRefusedWhenItDiffers) {
-  expect_error(meet("secret", "guess"), StatusCode::kUnauthenticated, {"another token", "same"});
+TEST_F(Tokens, IsRefusedWhenItDiffers) {
+  expect_error(meet("secret", "guess"), StatusCode::kUnauthenticated, {"tokens differ", "same"});
 }
 
-TEST_F(Token, IsRefusedWhenOnlyTheAcceptingSideHasOne) {
-  expect_error(meet("secret", ""), StatusCode::kUnauthenticated, {"token", "none", "same"});
+TEST_F(Tokens, IsRefusedWhenOnlyTheAcceptingSideHasOne) {
+  expect_error(meet("secret", Token::none()), StatusCode::kUnauthenticated,
+               {"token", "none", "same"});
 }
 
-TEST_F(Token, IsRefusedWhenOnlyTheConnectingSideHasOne) {
-  expect_error(meet("", "secret"), StatusCode::kUnauthenticated, {"token", "none", "same"});
+TEST_F(Tokens, IsRefusedWhenOnlyTheConnectingSideHasOne) {
+  expect_error(meet(Token::none(), "secret"), StatusCode::kUnauthenticated,
+               {"token", "none", "same"});
 }
 
 // Something listens where a peer is expected, takes one connection, reads a little, and `answer`s.

@@ -128,6 +128,7 @@ TEST_F(Lent, TheCAbiHearsOfADeathOnce) {
   fw_device* device = nullptr;
   ASSERT_EQ(fw_device_open(&options, &device), nullptr);
   fw_identity identity = {};
+  identity.struct_size = sizeof(identity);
   fw_device_identity(device, &identity);
   ChildProcess child("borrower", {identity.endpoint, "1"});
   fw_channel* channel = nullptr;

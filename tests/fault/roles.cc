@@ -51,6 +51,22 @@ int echo(const Arguments& arguments) {
 }
 const RoleRegistration kEcho("echo", echo);
 
+// Says, each time it is asked, how often it took its peer for silent. The second argument names the
+// fabric, the third the detection time in milliseconds.
+int judge(const Arguments& arguments) {
+  DeviceOptions options = quick_options();
+  options.fabrics = {arguments.at(1) == "tcp" ? FabricKind::kTcp : FabricKind::kShm};
+  options.detection_time = std::chrono::milliseconds(std::stoi(arguments.at(2)));
+  auto device = Device::open(options);
+  FARWRITE_REQUIRE_OK(device.status());
+  auto channel = device->connect(Endpoint::parse(arguments.at(0)).value(), kPatience);
+  FARWRITE_REQUIRE_OK(channel.status());
+  say("connected");
+  while (hear().has_value()) say("silences " + std::to_string(channel->stats().silences));
+  return 0;
+}
+const RoleRegistration kJudge("judge", judge);
+
 // Holds the region "export" by two handles, and by an alias where the fabric maps.
 int lessee(const Arguments& arguments) {
   Connected peer = connect_to(arguments.at(0));

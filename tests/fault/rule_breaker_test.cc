@@ -15,6 +15,7 @@
 #include "fabric/shm/shm_fabric.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
+#include "fault/hostile_identity.h"
 #include "fault/role.h"
 #include "plain_sockets.h"
 
@@ -37,11 +38,7 @@ int rule_breaker(const Arguments& arguments) {
   const std::string& what = arguments.at(1);
   auto loop = *core::EventLoop::start("hostile");
   auto fabric = *fabric::shm::ShmFabric::create(*loop);
-  device::LocalIdentity self;
-  self.uuid[0] = 7;
-  self.epoch = 7;
-  self.endpoint.port = 7;
-  self.fabrics = {fabric.get()};
+  const device::LocalIdentity self = hostile_identity(*fabric);
   const core::UniqueFd socket = *core::connect_tcp(target, soon());
   NoObserver observer;
   auto introduction =

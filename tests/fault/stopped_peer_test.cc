@@ -63,6 +63,27 @@ TEST_F(StoppedPeer, IsSilentAndThenAliveAgain) {
   EXPECT_EQ(answer->tag, 5u);
 }
 
+// Both sides of a virtual machine, a container that is frozen, a debugger: all that was stopped is
+// away itself, and has nothing to say of its peer's silence.
+TEST_F(StoppedPeer, DoesNotCallItsOwnAbsenceSilenceOfItsPeer) {
+  constexpr std::chrono::milliseconds kChildsDetection(600);
+  for (const FabricKind fabric : {FabricKind::kShm, FabricKind::kTcp}) {
+    ChildProcess child("judge", {endpoint(), std::string(to_string(fabric)),
+                                 std::to_string(kChildsDetection.count())});
+    Channel channel = accept();
+    child.wait_for("connected");
+    for (int round = 0; round < 2; ++round) {
+      child.stop();
+      EXPECT_TRUE(becomes(channel, PeerState::kSilent));
+      std::this_thread::sleep_for(kChildsDetection);
+      child.resume();
+      EXPECT_TRUE(becomes(channel, PeerState::kAlive));
+      child.tell("count");
+      EXPECT_EQ(child.wait_for("silences"), "0") << to_string(fabric);
+    }
+  }
+}
+
 TEST_F(StoppedPeer, FailsALookupAsSilentOnlyAfterItsDeadline) {
   ChildProcess child("echo", {endpoint()});
   Channel channel = accept();

@@ -7,17 +7,22 @@ import gc
 import multiprocessing.resource_tracker
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import farwrite as fw
 from processes import PeerProcess
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+from leftovers import held_by_others, shared_memory_files
 
 # A run in the background of a script may have been started with SIGINT ignored, and would hand that
 # on to the programs that tests interrupt.
@@ -43,10 +48,10 @@ def _descriptors() -> set[tuple[str, str]]:
     return {entry for entry in found if not entry[1].startswith("/proc/")}
 
 
-def _holdings() -> dict[str, set[object]]:
+def _holdings() -> dict[str, set[Any]]:
     return {
         "child processes": set(_children()),
-        "files in /dev/shm": set(os.listdir("/dev/shm")),
+        "files in /dev/shm": set(shared_memory_files()),
         "file descriptors": set(_descriptors()),
         "threads": {thread.name for thread in threading.enumerate()},
     }
@@ -63,6 +68,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     while True:
         gc.collect()
         left = {kind: held - before[kind] for kind, held in _holdings().items()}
+        left["files in /dev/shm"] -= held_by_others(left["files in /dev/shm"])
         if not any(left.values()):
             return
         if time.monotonic() > give_up:

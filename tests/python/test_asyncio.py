@@ -47,6 +47,15 @@ def test_ends_when_the_channel_is_closed_here(pair: Pair) -> None:
     assert run(take()) == []
 
 
+def test_ends_when_the_device_is_closed_here(pair: Pair) -> None:
+    async def take() -> list[fw.Notification]:
+        asyncio.get_running_loop().call_later(0.05, pair.right.close)
+        return [notification async for notification in pair.far.notifications()]
+
+    assert run(take()) == []
+    assert list(pair.far.notifications()) == []
+
+
 def test_leaving_the_loop_gives_the_queue_back(pair: Pair) -> None:
     async def take_one() -> int:
         async for notification in pair.far.notifications():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -56,6 +57,39 @@ def test_an_error_is_one_line(
     monkeypatch.setattr("farwrite.cli_info.info", fail)
     assert cli.main(["info"]) == 1
     assert capsys.readouterr().err == "farwrite: no luck today\n"
+
+
+def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
+    script = """
+        import signal, sys, time, weakref
+        from farwrite import cli, cli_info
+
+        class Watched:
+            pass
+
+        def drop(reference):  # Python only prints what is raised in here
+            print("dropped", flush=True)
+            signal.raise_signal(signal.SIGINT)
+
+        def run(arguments):
+            watched = Watched()
+            reference = weakref.ref(watched, drop)
+            del watched
+            time.sleep(30)
+            return 0
+
+        cli_info.run = run
+        sys.exit(cli.main(["info"]))
+        """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (130, "dropped\n")
+    assert ended.stderr == "farwrite: interrupted\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["info", "--nonsense"]])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import farwrite as fw
-from farwrite.description import checked_dtype, describe, parse
+from conftest import Pair
+from farwrite.description import MAX_DIMENSIONS, checked_dtype, describe, parse
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,18 @@ def test_comes_back_as_it_went(dtype: object) -> None:
 def test_nonsense_is_a_protocol_error(text: bytes) -> None:
     with pytest.raises(fw.ProtocolError, match="'name'"):
         parse(text, 100, "name")
+
+
+def test_what_is_published_can_be_looked_up(pair: Pair) -> None:
+    array = pair.right.publish("array", pair.right.allocate((1,) * MAX_DIMENSIONS, "u1"))
+    assert pair.near.lookup("array", 20).shape == array.shape
+
+
+def test_more_dimensions_than_peers_can_view_are_refused_when_publishing(pair: Pair) -> None:
+    array = pair.right.allocate((1,) * 60, "u1")
+    for publish in (pair.right.publish, pair.far.publish):
+        with pytest.raises(fw.InvalidArgument, match=r"60 dimensions.*32.*reshape"):
+            publish("array", array)
 
 
 def test_types_a_peer_could_not_rebuild_are_refused() -> None:

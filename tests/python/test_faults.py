@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import resource
+import sys
 import time
-from collections.abc import Callable
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import numpy as np
@@ -47,6 +55,63 @@ def _sum_after_notification(state: PeerState) -> int:
 
 def _sum_of_alias(state: PeerState, name: str) -> int:
     return int(state.channel.lookup(name).alias().sum())
+
+
+def _serve_metrics_as_usual_processes_do(state: PeerState) -> str:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+    return state.device.serve_metrics()
+
+
+def _open_files(_: PeerState, count: int) -> None:
+    with contextlib.ExitStack() as stack:
+        for _file in range(count):
+            stack.enter_context(Path(os.devnull).open())
+
+
+def _endpoint(state: PeerState) -> str:
+    return state.device.endpoint
+
+
+def _take_a_peer(state: PeerState) -> int:
+    with state.device.accept(20) as channel:
+        return channel.wait_notification(20).tag
+
+
+_CROWD = """
+import socket, sys
+address, count = ("127.0.0.1", int(sys.argv[1])), int(sys.argv[2])
+held = [socket.create_connection(address, 20) for _ in range(count)]
+print("crowded", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def _crowd(port: int, processes: int = 3, each: int = 367) -> Iterator[None]:
+    """Hold idle connections to a port of this host; in processes, for their limits' sake."""
+    command = [sys.executable, "-S", "-c", _CROWD, str(port), str(each)]
+    with contextlib.ExitStack() as stack:
+        crowd = [
+            stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True))
+            for _ in range(processes)
+        ]
+        for one in crowd:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "crowded\n"
+        yield
+
+
+def test_a_crowd_at_the_metrics_leaves_descriptors_and_lets_scrapers_in(link: Link) -> None:
+    url = link.peer.run(_serve_metrics_as_usual_processes_do)
+    with _crowd(urllib.parse.urlsplit(url).port or 0):
+        link.peer.run(_open_files, 256)
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            assert b"farwrite_channels_open" in answer.read()
+        endpoint = link.peer.run(_endpoint)
+        link.peer.start(_take_a_peer)
+        with link.device.connect(endpoint, 20) as channel:
+            channel.notify(7).wait(20)
+            assert link.peer.result() == 7
 
 
 def test_arrays_cross_processes_both_ways(link: Link) -> None:

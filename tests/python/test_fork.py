@@ -1,4 +1,4 @@
-"""A forked child gets fw.Forked, ends cleanly, and leaves its parent's device alone."""
+"""A forked child reads its parent's arrays, gets fw.Forked, and leaves the device alone."""
 
 from __future__ import annotations
 
@@ -83,3 +83,68 @@ def test_a_child_of_multiprocessing_may_end_as_any_program() -> None:
     assert child.exitcode == 0
     """
     _run(textwrap.dedent(fork) + textwrap.dedent(CHECK))
+
+
+READ = """
+    import numpy as np
+    import time
+    SIZE = 100_000
+    mine = device.publish("mine", device.allocate(SIZE)).array
+    mine[:] = 1
+    landed = far.publish("landed", far.allocate(SIZE)).array
+    near.write(np.full(SIZE, 2, "uint8"), near.lookup("landed")).wait()
+    outbox = other.publish("outbox", other.allocate(SIZE)).array
+    outbox[:] = 3
+    peers = near.lookup("outbox").alias()
+
+    def total(name):
+        return int(ARRAYS[name].sum())
+
+    def overwrite(name):
+        try:
+            ARRAYS[name][:] = 9
+        except ValueError:  # a peer's array is read-only
+            pass
+        return name, total(name)
+
+    ARRAYS = {"mine": mine, "landed": landed, "peers": peers}
+    EXPECTED = {"mine": SIZE, "landed": 2 * SIZE, "peers": 3 * SIZE}
+
+    def held_back():
+        return device.stats().send.held_back
+    """
+
+
+def test_a_pool_reads_arrays_and_writes_into_nobodys() -> None:
+    body = """
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        names = sorted(ARRAYS)
+        assert pool.map_async(total, names).get(30) == [EXPECTED[name] for name in names]
+        pool.map_async(overwrite, names * 10).get(30)
+    assert {name: total(name) for name in names} == EXPECTED
+    assert int(outbox.sum()) == 3 * SIZE
+    """
+    _run(textwrap.dedent(READ) + textwrap.dedent(body) + textwrap.dedent(CHECK))
+
+
+def test_what_a_pool_reads_is_not_used_again_before_it_ends() -> None:
+    body = """
+    device.unpublish("mine")
+    other.unpublish("outbox")
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        del mine, outbox, peers, ARRAYS["mine"], ARRAYS["peers"]
+        assert SIZE <= held_back() < 2 * SIZE
+        for turn in range(200):
+            for owner in (device, other):
+                owner.allocate(SIZE).array[:] = 9
+        assert SIZE <= held_back() < 2 * SIZE, "what is made later is not held back"
+        assert pool.apply_async(total, ["mine"]).get(30) == EXPECTED["mine"]
+        assert pool.apply_async(total, ["peers"]).get(30) == EXPECTED["peers"]
+        pool.close()
+        pool.join()
+    give_up = time.monotonic() + 20
+    while held_back() or near.stats().leases_held:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    """
+    _run(textwrap.dedent(READ) + textwrap.dedent(body) + textwrap.dedent(CHECK))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import re
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -14,6 +17,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Link, Pair, connected
+from farwrite import metrics
 from farwrite.metrics import merged, parse_address
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -116,6 +120,7 @@ MEMORY_METRICS = {
     "peak_used": "farwrite_memory_peak_used_bytes",
     "segments": "farwrite_memory_segments",
     "refusals": "farwrite_memory_refusals_total",
+    "held_back": "farwrite_memory_held_back_bytes",
 }
 
 
@@ -264,6 +269,51 @@ def test_the_environment_names_the_address(
     with fw.Device() as device:
         samples = parse(_get(f"http://127.0.0.1:{port}/metrics"))
         assert value(samples, "farwrite_channels_open", device=device.endpoint) == 0
+
+
+def test_a_closed_device_serves_no_metrics() -> None:
+    device = fw.Device()
+    device.close()
+    with pytest.raises(fw.FailedPrecondition, match="closed"):
+        device.serve_metrics()
+
+
+def _is_ended_by_the_server(client: socket.socket) -> bool:
+    try:
+        client.sendall(b"X")
+        client.settimeout(0.1)
+        return client.recv(100) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_a_client_that_dribbles_holds_its_thread_for_a_bounded_time(
+    device: fw.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "REQUEST_SECONDS", 0.5)
+    address = parse_address(device.serve_metrics().split("/")[2])
+    with socket.create_connection(address) as client:
+        client.sendall(b"GET /metrics HTTP/1.0\r\n")
+        give_up = time.monotonic() + 10
+        while not _is_ended_by_the_server(client):
+            assert time.monotonic() < give_up, "a byte now and then keeps the request alive"
+
+
+def test_the_oldest_connection_makes_room_for_a_scrape(device: fw.Device) -> None:
+    url = device.serve_metrics()
+    address = parse_address(url.split("/")[2])
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(address))
+            for _ in range(2 * metrics.CONNECTIONS)
+        ]
+        assert "farwrite_channels_open" in _get(url)
+        clients[0].settimeout(20)
+        assert clients[0].recv(1) == b""
+        serving = [one for one in threading.enumerate() if "process_request" in one.name]
+        assert len(serving) <= 2 * metrics.CONNECTIONS
 
 
 def test_the_endpoint_goes_with_its_device() -> None:

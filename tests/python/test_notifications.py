@@ -158,6 +158,7 @@ def test_a_closed_channel_refuses(pair: Pair) -> None:
     pair.near.close()
     pair.near.close()
     assert pair.near.closed
+    assert pair.near.peer_state is fw.PeerState.CLOSED
     with pytest.raises((fw.FailedPrecondition, fw.Cancelled)):
         pair.near.notify(1).wait()
     with pytest.raises((fw.FailedPrecondition, fw.Cancelled)):

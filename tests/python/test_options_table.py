@@ -44,10 +44,12 @@ INTERNAL = {
     "FARWRITE_REQUIRE",
     "FARWRITE_REQUIRE_OK",
     "FARWRITE_RETURN_IF_ERROR",
-    "FARWRITE_RUN",  # set by farwrite run for its processes
+    "FARWRITE_RUN",  # set by farwrite run for its processes, and the next one
+    "FARWRITE_RUN_OR_GRPC",
     "FARWRITE_SERVER",
     "FARWRITE_SOURCES",
     "FARWRITE_TENSORFLOW_VERSION",
+    "FARWRITE_TF_TEST_ROUTE",  # breaks a route for the plug-in's tests
     "FARWRITE_TEST_LATE",
     "FARWRITE_VERBS_FUNCTIONS",
     "FARWRITE_VERBS_INCLUDE",
@@ -57,8 +59,9 @@ INTERNAL = {
     "FARWRITE_VERSION_LINE",
 }
 
-# Fields of DeviceOptions and VerbsOptions that a Python program cannot set: for the C++ tests.
-NOT_IN_PYTHON = {"simulated_network"}
+# Fields of DeviceOptions and VerbsOptions that a Python program cannot set: for the C++ tests, and
+# the name that the TensorFlow plug-in gives its device.
+NOT_IN_PYTHON = {"simulated_network", "name"}
 VERBS_NOT_IN_PYTHON = {"library", "assume_data_in_order"}
 
 
@@ -92,7 +95,7 @@ def test_every_field_of_device_options_is_in_the_table() -> None:
 
 def test_defaults_are_the_cores() -> None:
     core = _farwrite.DeviceOptions()
-    special = {"port": None, "token": None, "metrics": None, "numa_node": None,
+    special = {"port": None, "token": "(this user's cookie)", "metrics": None, "numa_node": None,
                "verbs_device": None, "verbs_port": None, "verbs_gid_index": None,
                "verbs_relaxed_ordering": "(where it is safe)",
                "send_limit_per_peer": "(send_limit)",
@@ -150,7 +153,7 @@ TEXTS: dict[str, tuple[str, object]] = {
     "send_limit": ("512M", 512 << 20),
     "send_limit_per_peer": ("64K", 64 << 10),
     "receive_limit": ("1G", 1 << 30),
-    "receive_limit_per_peer": ("1MiB", 1 << 20),
+    "receive_limit_per_peer": ("4MiB", 4 << 20),
     "segment_bytes": ("4194304", 4 << 20),
     "receive_segment_bytes": ("2M", 2 << 20),
     "huge_pages": ("off", "off"),
@@ -176,8 +179,12 @@ TEXTS: dict[str, tuple[str, object]] = {
 }
 
 
+def _not_given() -> dict[str, object]:
+    return {**dict.fromkeys(_keywords()), "token": fw.DEFAULT_TOKEN}
+
+
 def _core(**keywords: object) -> _farwrite.DeviceOptions:
-    return device_options(given_options({**dict.fromkeys(_keywords()), **keywords}))
+    return device_options(given_options({**_not_given(), **keywords}))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +198,12 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     text, value = TEXTS[option.name]
     monkeypatch.setenv(option.variable, text)
     if option.name == "token":
-        assert given_options(dict.fromkeys(_keywords()))["token"].value == text
+        assert given_options(_not_given())["token"].value == text
+        assert given_options({**_not_given(), "token": None})["token"].value is None
+        monkeypatch.setenv(option.variable, "none")
+        assert given_options(_not_given())["token"].value is None
+        monkeypatch.setenv(option.variable, "")
+        assert "token" not in given_options(_not_given())
         return
     read = getattr(_core(), option.name)
     assert read == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value)
@@ -202,7 +214,7 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     if option.name == "verbs_device":
         keyword = "rxe0"
     if isinstance(keyword, str) and keyword.startswith("("):
-        keyword = 1
+        keyword = 2 << 20 if option.kind is Kind.SIZE else 1
     monkeypatch.setenv(option.variable, text)
     given = getattr(_core(**{option.name: keyword}), option.name)
     assert given == (list(keyword) if option.kind is Kind.NAMES else keyword)
@@ -214,8 +226,8 @@ def test_the_port_beats_the_variable_of_listen(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_limit_for_all_peers_is_one_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FARWRITE_SEND_LIMIT", "1M")
-    assert _core().send_limit_per_peer == 1 << 20
+    monkeypatch.setenv("FARWRITE_SEND_LIMIT", "4M")
+    assert _core().send_limit_per_peer == 4 << 20
 
 
 def test_a_device_takes_its_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,11 +248,13 @@ def test_a_device_takes_its_options_from_the_environment(monkeypatch: pytest.Mon
         ("FARWRITE_FABRICS", ","),
         ("FARWRITE_LANES", "two"),
         ("FARWRITE_LANES", "0"),
+        ("FARWRITE_LANES", "65"),
         ("FARWRITE_POLLERS", "1.5"),
         ("FARWRITE_SPIN", "soon"),
         ("FARWRITE_SPIN", "-1"),
         ("FARWRITE_SEND_LIMIT", "much"),
         ("FARWRITE_SEND_LIMIT", "0"),
+        ("FARWRITE_SEND_LIMIT", "1"),
         ("FARWRITE_HUGE_PAGES", "enormous"),
         ("FARWRITE_PREFAULT", "maybe"),
         ("FARWRITE_NUMA_NODE", "-2"),

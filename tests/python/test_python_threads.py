@@ -150,3 +150,62 @@ def test_an_interpreter_that_closes_nothing_ends_well(ending: str) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+# What daemon threads do over and over while the interpreter ends, by what they would be caught in.
+DAEMONS = {
+    "copies": ["near.write(source, inbox).wait()", "mine.read()"],
+    "waits": ["near.flush().wait()", "far.wait_notification(0.001)", "right.accept(0.001)"],
+    "lookups": ["near.lookup('inbox', 0.01)", "near.lookup('never', 0.001)", "mine.alias()"],
+    "handler": ["near.notify(1).wait()"],
+}
+RUNS_OF_AN_ENDING = 4
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
+@pytest.mark.parametrize("daemons", DAEMONS)
+def test_daemon_threads_do_not_abort_a_process_that_ends(daemons: str, closed: bool) -> None:
+    script = f"""
+        import threading, time
+        import numpy as np
+        import farwrite as fw
+        left, right = fw.Device(), fw.Device()
+        accepted = []
+        thread = threading.Thread(target=lambda: accepted.append(right.accept(20)))
+        thread.start()
+        near = left.connect(right.endpoint)
+        thread.join()
+        far = accepted[0]
+        source = np.ones(1 << 17, "uint8")
+        far.publish("inbox", far.allocate(1 << 17))
+        right.publish("mine", right.allocate(1 << 17))
+        inbox, mine = near.lookup("inbox"), near.lookup("mine")
+
+        def repeat(action):
+            while True:
+                try:
+                    exec(action, globals())
+                except fw.Error:  # closed
+                    pass
+
+        if {daemons == "handler"}:
+            far.on_notification(lambda notification: sum(range(20_000)))
+        for action in {DAEMONS[daemons]} * 2:
+            threading.Thread(target=repeat, args=(action,), daemon=True).start()
+        time.sleep(0.1)
+        if {closed}:
+            near.close(), far.close(), left.close(), right.close()
+        """
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script)], stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(RUNS_OF_AN_ENDING)
+    ]
+    try:
+        ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert ends == [("", 0)] * RUNS_OF_AN_ENDING

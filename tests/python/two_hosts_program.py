@@ -10,11 +10,14 @@ import farwrite as fw
 
 COUNT = 1 << 20
 WAIT = 60.0
+TOKEN = "of both hosts"
 
 
 def ask(listen: str, rounds: int, host_timeout: float) -> None:
     """Write an array a round, and check that the answer is its double."""
-    with fw.Device(listen=listen, host_timeout=host_timeout, detection_time=0.5) as device:
+    with fw.Device(
+        listen=listen, token=TOKEN, host_timeout=host_timeout, detection_time=0.5
+    ) as device:
         print("listening", device.endpoint, flush=True)
         with device.accept(WAIT) as channel:
             print("fabric", channel.peer.fabric, flush=True)
@@ -36,7 +39,9 @@ def ask(listen: str, rounds: int, host_timeout: float) -> None:
 def answer(listen: str, endpoint: str, host_timeout: float) -> None:
     """Send every array back doubled."""
     with (
-        fw.Device(listen=listen, host_timeout=host_timeout, detection_time=0.5) as device,
+        fw.Device(
+            listen=listen, token=TOKEN, host_timeout=host_timeout, detection_time=0.5
+        ) as device,
         device.connect(endpoint, WAIT) as channel,
     ):
         landing = channel.publish("landing", channel.allocate(COUNT, "float32"))

@@ -49,6 +49,7 @@ struct End {
   static void take(void* context, const fw_notification* notification) {
     auto& self = *static_cast<End*>(context);
     const std::lock_guard<std::mutex> lock(self.mutex);
+    EXPECT_EQ(notification->struct_size, sizeof(*notification));
     self.messages.emplace_back(static_cast<const char*>(notification->message),
                                notification->message_bytes);
     self.tags.push_back(notification->tag);
@@ -73,7 +74,7 @@ struct End {
     options.segment_bytes = 2 << 20;
     options.send_limit_per_peer = 1 << 20;
     options.receive_limit = 16 << 20;
-    options.receive_limit_per_peer = 1 << 20;
+    options.receive_limit_per_peer = 2 << 20;
     ASSERT_EQ(code(fw_device_open(&options, &device)), "kOk");
   }
 };
@@ -89,6 +90,7 @@ class CAbi : public testing::Test {
   // Between two devices that are open.
   void connect() {
     fw_identity identity = {};
+    identity.struct_size = sizeof(identity);
     fw_device_identity(far_.device, &identity);
     auto accepted = std::async(std::launch::async, [&] {
       return code(fw_device_accept(far_.device, kHang, &far_.channel));

@@ -61,7 +61,8 @@ class CAbiLanding : public CAbi, public testing::WithParamInterface<const char*>
     options.token = "secret";
     options.send_limit = options.receive_limit = 16 << 20;
     options.segment_bytes = 2 << 20;
-    options.send_limit_per_peer = options.receive_limit_per_peer = 1 << 20;
+    options.send_limit_per_peer = 1 << 20;
+    options.receive_limit_per_peer = 2 << 20;
     options.verbs.library = &rnic;
     auto opened = farwrite::Device::open(options);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();

@@ -1,4 +1,6 @@
 // The C ABI between two devices of one process.
+#include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@ TEST(CAbiHeader, AShorterStructOfAnEarlierHeaderIsUnderstood) {
 
 TEST_F(CAbi, TellsWhoIsWho) {
   fw_identity self = {}, seen = {};
+  self.struct_size = seen.struct_size = sizeof(fw_identity);
   fw_device_identity(far_.device, &self);
   fw_channel_peer(near_.channel, &seen);
   EXPECT_EQ(std::memcmp(self.uuid, seen.uuid, sizeof(self.uuid)), 0);
@@ -33,6 +36,73 @@ TEST_F(CAbi, TellsWhoIsWho) {
   EXPECT_STREQ(fw_channel_fabric(near_.channel), "shm");
   EXPECT_GE(fw_channel_max_message_bytes(near_.channel), 4096u);
   EXPECT_NE(std::string(fw_version()), "");
+}
+
+// A program that was built with another header knows fewer fields, or more.
+TEST_F(CAbi, FillsNoMoreOfAStructThanItsSize) {
+  fw_identity shorter = {};
+  shorter.struct_size = offsetof(fw_identity, endpoint);
+  std::strcpy(shorter.endpoint, "not its own");
+  fw_device_identity(far_.device, &shorter);
+  EXPECT_NE(shorter.epoch, 0u);
+  EXPECT_STREQ(shorter.endpoint, "not its own");
+  fw_channel_peer(near_.channel, &shorter);
+  EXPECT_STREQ(shorter.endpoint, "not its own");
+  struct Longer {
+    fw_memory_stats known;
+    std::uint64_t more;
+  } longer = {{}, 7};
+  longer.known.struct_size = sizeof(longer);
+  fw_device_memory(near_.device, &longer.known);
+  EXPECT_EQ(longer.known.limit, 16u << 20);
+  EXPECT_EQ(longer.known.struct_size, sizeof(longer));
+  EXPECT_EQ(longer.more, 7u);
+}
+
+TEST_F(CAbi, AcceptsEveryKindOfToken) {
+  End without, peer;
+  without.open("");
+  peer.open("");
+  fw_identity identity = {};
+  identity.struct_size = sizeof(identity);
+  fw_device_identity(peer.device, &identity);
+  fw_channel* channel = nullptr;
+  EXPECT_EQ(code(fw_device_connect(near_.device, identity.endpoint, kHang, &channel)),
+            "kUnauthenticated");
+  ASSERT_EQ(code(fw_device_connect(without.device, identity.endpoint, kHang, &channel)), "kOk");
+  EXPECT_EQ(code(fw_channel_close(channel, kHang)), "kOk");
+  EXPECT_EQ(code(fw_device_close(without.device, kHang)), "kOk");
+  EXPECT_EQ(code(fw_device_close(peer.device, kHang)), "kOk");
+  fw_device_options options = {};
+  options.struct_size = sizeof(options);
+  options.listen = "0.0.0.0:0";
+  fw_device* device = nullptr;
+  EXPECT_EQ(code(fw_device_open(&options, &device)), "kUnauthenticated");
+  options.open_elsewhere = 1;
+  ASSERT_EQ(code(fw_device_open(&options, &device)), "kOk");
+  EXPECT_EQ(code(fw_device_close(device, kHang)), "kOk");
+}
+
+TEST_F(CAbi, RefusesToCloseInsideACallbackAndThenNothingHasChanged) {
+  struct Seen {
+    End* end;
+    std::atomic<int> refused{0};
+  } seen{&far_};
+  const fw_handler closes = [](void* context, const fw_notification*) {
+    auto& self = *static_cast<Seen*>(context);
+    EXPECT_EQ(code(fw_channel_close(self.end->channel, kHang)), "kFailedPrecondition");
+    EXPECT_EQ(code(fw_device_close(self.end->device, kHang)), "kFailedPrecondition");
+    ++self.refused;
+  };
+  ASSERT_EQ(code(fw_channel_serve(far_.channel, closes, nullptr, &seen)), "kOk");
+  for (int round = 1; round <= 2; ++round) {
+    ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0)), "kOk");
+    ASSERT_TRUE(eventually([&] { return seen.refused == round; }));
+  }
+  ASSERT_EQ(code(fw_channel_send(far_.channel, "m", 1, 0, 0)), "kOk");
+  // Closed by hand: the context lives here. TearDown closes the device.
+  EXPECT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");
+  far_.channel = nullptr;
 }
 
 TEST_F(CAbi, CopiesBytesOfAnySize) {
@@ -52,6 +122,7 @@ TEST_F(CAbi, AllocatesSendMemoryWithinItsLimit) {
   EXPECT_TRUE(fw_device_contains(near_.device, memory));
   EXPECT_FALSE(fw_device_contains(far_.device, memory));
   fw_memory_stats stats = {};
+  stats.struct_size = sizeof(stats);
   fw_device_memory(near_.device, &stats);
   EXPECT_EQ(stats.limit, 16u << 20);
   EXPECT_GE(stats.used, 1000u);
@@ -134,6 +205,7 @@ TEST_F(CAbi, ErrorsNameTheirCode) {
   End stranger;
   stranger.open("another secret");
   fw_identity identity = {};
+  identity.struct_size = sizeof(identity);
   fw_device_identity(near_.device, &identity);
   EXPECT_EQ(code(fw_device_connect(stranger.device, identity.endpoint, kHang, &channel)),
             "kUnauthenticated");

@@ -22,7 +22,17 @@ TEST(Gate, LetsEverybodyThroughUntilItIsClosed) {
   gate.close();
   EXPECT_TRUE(gate.closed());
   EXPECT_FALSE(Gate::Pass(gate));
-  gate.wait_until_empty();
+  EXPECT_TRUE(gate.wait_until_empty(Deadline::after({})));
+}
+
+TEST(Gate, WaitsNoLongerThanItsDeadline) {
+  Gate gate;
+  std::optional<Gate::Pass> inside;
+  inside.emplace(gate);
+  gate.close();
+  EXPECT_FALSE(gate.wait_until_empty(Deadline::after(std::chrono::milliseconds(5))));
+  inside.reset();
+  EXPECT_TRUE(gate.wait_until_empty(Deadline::after({})));
 }
 
 TEST(Gate, WaitsForThoseInside) {
@@ -32,7 +42,7 @@ TEST(Gate, WaitsForThoseInside) {
   gate.close();
   std::atomic<bool> empty{false};
   std::thread waiter([&] {
-    gate.wait_until_empty();
+    EXPECT_TRUE(gate.wait_until_empty(Deadline::never()));
     empty.store(true);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -60,7 +70,7 @@ TEST(Gate, NeverLetsAnOperationOverlapWhatFollowsTheWait) {
       });
     }
     gate.close();
-    gate.wait_until_empty();
+    EXPECT_TRUE(gate.wait_until_empty(Deadline::never()));
     torn_down.store(true);
     for (std::thread& user : users) user.join();
     ASSERT_FALSE(overlapped.load());

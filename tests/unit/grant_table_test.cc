@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,16 +31,19 @@ class Grants : public testing::Test {
   static constexpr MailboxGeometry kGeometry{.lanes = 1, .cells = 16, .rows = 3};
 
   std::uint64_t grant(std::uint64_t region) {
-    return table_.grant(segment_, region, kPeer).value();
+    const std::uint64_t key = table_.grant(segment_, region, kPeer).value();
+    regions_[key] = region;
+    return key;
   }
   Status revoke(std::uint64_t key, core::Deadline deadline = kNow) {
-    return table_.revoke(key, deadline, kPeer);
+    return table_.revoke(key, regions_.at(key), deadline, kPeer);
   }
   GrantRow& row(std::uint64_t key) { return mailbox_.view.row(GrantKey::unpack(key).row); }
 
   const OwnMailbox mailbox_ = OwnMailbox::create(kGeometry).value();
   const std::shared_ptr<memory::Segment> segment_ = make_segment();
   GrantTable table_{mailbox_.view};
+  std::map<std::uint64_t, std::uint64_t> regions_;  // by key
 };
 
 TEST_F(Grants, LetThePeerWriteAnOpenRegionOnly) {
@@ -124,10 +128,19 @@ TEST_F(Grants, EndAWaitingRevokeAtTheDeathOfThePeer) {
 }
 
 TEST_F(Grants, TakeAKeyTheyDoNotKnowForRevoked) {
-  EXPECT_TRUE(revoke(GrantKey{1, 2}.pack()).ok());
+  EXPECT_TRUE(table_.revoke(GrantKey{1, 2}.pack(), 42, kNow, kPeer).ok());
   const std::uint64_t key = grant(42);
   EXPECT_TRUE(revoke(key).ok());
   EXPECT_TRUE(revoke(key).ok());
+}
+
+TEST_F(Grants, KeepARegionWhoseKeyAnEarlierOneHad) {
+  const std::uint64_t key = grant(1);
+  ASSERT_TRUE(revoke(key).ok());
+  ASSERT_EQ(grant(2), key);
+  EXPECT_TRUE(table_.revoke(key, 1, kNow, kPeer).ok()) << "nothing lands in region 1";
+  EXPECT_TRUE(InflightWrite(row(key), 2).open());
+  EXPECT_NE(grant(3), key) << "the row of region 2 was given away";
 }
 
 TEST_F(Grants, HandOutOnlySegmentsWithGrantedRegions) {

@@ -68,6 +68,9 @@ class Handshake : public ::testing::Test {
     accepting_.lanes = 3;
     connecting_.fabrics = {&connecting_shm_};
     accepting_.fabrics = {&accepting_shm_};
+    renew_sockets();
+  }
+  void renew_sockets() {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     connecting_socket_ = core::UniqueFd(pair[0]);

@@ -84,19 +84,24 @@ TEST_F(Handshake, RefusesAVersionThatWasNotOffered) {
   EXPECT_EQ(refused.status().code(), StatusCode::kProtocolError);
 }
 
-TEST_F(Handshake, ToleratesAHelloWithAppendedFields) {
-  start_accepting();
-  const Hello hello = Hello::of(connecting_);
-  std::vector<std::byte> bytes = hello.to_bytes();
-  bytes.resize(bytes.size() + 12, std::byte{0xee});
-  send(FrameType::kHello, bytes);
-  const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
-  const Transcript transcript(hello, reply.hello, "");
-  EXPECT_EQ(reply.proof, transcript.accepting_proof);
-  send(FrameType::kProof, {transcript.connecting_proof.begin(), transcript.connecting_proof.end()});
-  EXPECT_EQ(receive().type, FrameType::kTryFabric);
-  connecting_socket_.reset();
-  thread_.join();
+// The first release sent no name and no origin of its token: eight bytes less, for empty ones.
+TEST_F(Handshake, MeetsHellosOfEarlierAndOfLaterReleases) {
+  for (const int appended : {-8, 12}) {
+    renew_sockets();
+    start_accepting();
+    const Hello hello = Hello::of(connecting_);
+    std::vector<std::byte> bytes = hello.to_bytes();
+    bytes.resize(bytes.size() + static_cast<std::size_t>(appended), std::byte{0xee});
+    send(FrameType::kHello, bytes);
+    const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
+    const Transcript transcript(hello, reply.hello, "");
+    EXPECT_EQ(reply.proof, transcript.accepting_proof);
+    send(FrameType::kProof,
+         {transcript.connecting_proof.begin(), transcript.connecting_proof.end()});
+    EXPECT_EQ(receive().type, FrameType::kTryFabric);
+    connecting_socket_.reset();
+    thread_.join();
+  }
 }
 
 // --- Tokens.
@@ -121,6 +126,22 @@ TEST_F(Handshake, RefusesATokenOnOneSideOnly) {
   meet();
   expect_refused(StatusCode::kUnauthenticated, {"token", "none"});
   EXPECT_TRUE(accepting_shm_.requests.empty());
+}
+
+TEST_F(Handshake, NamesWhereEachTokenComesFromOnBothSides) {
+  connecting_.token = "secret";
+  connecting_.token_origin = "the file /a/token";
+  for (const char* const token : {"Secret", ""}) {
+    renew_sockets();
+    accepting_.token = token;
+    accepting_.token_origin = *token == '\0' ? "" : "the file /b/token";
+    meet();
+    expect_refused(StatusCode::kUnauthenticated,
+                   {"the connecting side takes its token from the file /a/token",
+                    *token == '\0' ? "the accepting side has none"
+                                   : "the accepting side takes its token from the file /b/token",
+                    "FARWRITE_TOKEN_FILE"});
+  }
 }
 
 TEST_F(Handshake, RefusesItsOwnProofSentBack) {
@@ -168,10 +189,7 @@ TEST_F(Handshake, RefusesAReplay) {
   connecting_socket_.reset();
   thread_.join();
 
-  int pair[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-  connecting_socket_ = core::UniqueFd(pair[0]);
-  accepting_socket_ = core::UniqueFd(pair[1]);
+  renew_sockets();
   start_accepting();
   send(FrameType::kHello, hello.to_bytes());
   EXPECT_EQ(receive().type, FrameType::kHelloReply);
@@ -182,10 +200,7 @@ TEST_F(Handshake, RefusesAReplay) {
 
 TEST_F(Handshake, RefusesProofsOfAnyOtherLength) {
   for (const std::size_t length : {std::size_t{0}, std::size_t{31}, std::size_t{33}}) {
-    int pair[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-    connecting_socket_ = core::UniqueFd(pair[0]);
-    accepting_socket_ = core::UniqueFd(pair[1]);
+    renew_sockets();
     start_accepting();
     const Hello hello = Hello::of(connecting_);
     send(FrameType::kHello, hello.to_bytes());
@@ -273,10 +288,7 @@ TEST_F(Handshake, EndsAtItsDeadlineWhenThePeerIsSilent) {
 TEST_F(Handshake, RefusesMessagesOutOfOrder) {
   for (const FrameType type : {FrameType::kProof, FrameType::kWelcome, FrameType::kLookup,
                                FrameType::kFabricResult, static_cast<FrameType>(999)}) {
-    int pair[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-    connecting_socket_ = core::UniqueFd(pair[0]);
-    accepting_socket_ = core::UniqueFd(pair[1]);
+    renew_sockets();
     start_accepting();
     send(type, {});
     thread_.join();

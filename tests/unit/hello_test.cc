@@ -18,9 +18,19 @@ Hello some_hello() {
   self.endpoint = {"::1", 80};
   self.lanes = 3;
   self.token = "t";
+  self.name = "/job:ps/task:1";
+  self.token_origin = "the file /home/a/token";
   Hello hello = Hello::of(self);
   hello.fabrics = {FabricKind::kSimulated, FabricKind::kShm};
   return hello;
+}
+
+// As the first release wrote it: it ended before the name and the origin of the token.
+std::vector<std::byte> of_first_release(const Hello& hello) {
+  std::vector<std::byte> bytes = hello.to_bytes();
+  bytes.resize(bytes.size() - 2 * sizeof(std::uint32_t) - hello.name.size() -
+               hello.token_origin.size());
+  return bytes;
 }
 
 TEST(Hello, KeepsEveryField) {
@@ -35,6 +45,31 @@ TEST(Hello, KeepsEveryField) {
   EXPECT_EQ(read.lanes, 3u);
   EXPECT_EQ(read.endpoint, hello.endpoint);
   EXPECT_EQ(read.fabrics, hello.fabrics);
+  EXPECT_EQ(read.name, "/job:ps/task:1");
+  EXPECT_EQ(read.token_origin, "the file /home/a/token");
+}
+
+TEST(Hello, OfTheFirstReleaseHasNeitherNameNorOrigin) {
+  const Hello hello = some_hello();
+  const Hello read = Hello::from_bytes(view_of(of_first_release(hello))).value();
+  EXPECT_EQ(read.name, "");
+  EXPECT_EQ(read.token_origin, "");
+  EXPECT_EQ(read.nonce, hello.nonce);
+  EXPECT_EQ(Transcript(read, read, "t").secret, Transcript(hello, hello, "t").secret)
+      << "it does not know them, so no proof covers them";
+}
+
+TEST(Hello, HasAPrintableNameOfBoundedLength) {
+  Hello hello = some_hello();
+  hello.name = "a\n\x1b[31mb";
+  EXPECT_EQ(Hello::from_bytes(view_of(hello.to_bytes())).value().name, "a??[31mb");
+  hello.name = std::string(kMaxDeviceNameBytes + 1, 'n');
+  EXPECT_FALSE(Hello::from_bytes(view_of(hello.to_bytes())).ok());
+}
+
+TEST(Hello, NamesThePeerBesideItsEndpoint) {
+  EXPECT_EQ(describe_peer("/job:ps/task:1", "[::1]:80"), "/job:ps/task:1 ([::1]:80)");
+  EXPECT_EQ(describe_peer("", "[::1]:80"), "[::1]:80");
 }
 
 TEST(Hello, HasAFreshNonceEveryTime) { EXPECT_NE(some_hello().nonce, some_hello().nonce); }
@@ -47,9 +82,23 @@ TEST(Hello, NeverHoldsTheToken) {
   EXPECT_EQ(text.find(self.token), std::string::npos);
 }
 
+TEST(Hello, BoundsAndCleansWhatAPeerSaysOfItsToken) {
+  Hello hello = some_hello();
+  hello.token_origin = "a\n\x1b[31m" + std::string(600, 'b');
+  const Hello read = Hello::from_bytes(view_of(hello.to_bytes())).value();
+  EXPECT_EQ(read.token_origin, "a??[31m" + std::string(505, 'b'));
+}
+
 TEST(Hello, ToleratesAppendedFieldsAndNothingElse) {
   std::vector<std::byte> bytes = some_hello().to_bytes();
-  expect_truncations_refused(bytes, Hello::from_bytes);
+  const std::vector<std::byte> first = of_first_release(some_hello());
+  expect_truncations_refused(first, Hello::from_bytes);
+  const std::size_t without_origin = bytes.size() - 4 - some_hello().token_origin.size();
+  for (std::size_t length = first.size(); length < bytes.size(); ++length) {
+    EXPECT_EQ(Hello::from_bytes({bytes.data(), length}).ok(),
+              length == first.size() || length == without_origin)
+        << length;
+  }
   survive_noise(bytes, Hello::from_bytes);
   bytes.resize(bytes.size() + 9, std::byte{0xee});
   EXPECT_TRUE(Hello::from_bytes(view_of(bytes)).ok());
@@ -71,7 +120,9 @@ TEST(HelloReply, SurvivesTheWire) {
   reply.version = 2;
   reply.proof[31] = std::byte{8};
   const std::vector<std::byte> bytes = reply.to_bytes();
-  expect_truncations_refused(bytes, HelloReply::from_bytes);
+  std::vector<std::byte> first = bytes;
+  first.resize(first.size() - reply.hello.to_bytes().size() + of_first_release(reply.hello).size());
+  expect_truncations_refused(first, HelloReply::from_bytes);
   survive_noise(bytes, HelloReply::from_bytes);
   const HelloReply read = HelloReply::from_bytes(view_of(bytes)).value();
   EXPECT_EQ(read.version, 2);
@@ -154,6 +205,10 @@ TEST(Transcript, DependsOnEverythingBothSidesSaid) {
   changed = connecting;
   changed.versions.max = 1;
   expect_other(Transcript(changed, accepting, "token"));
+  changed = connecting;
+  changed.token_origin = "the file /elsewhere";
+  EXPECT_EQ(Transcript(changed, accepting, "token").secret, base.secret)
+      << "the first release does not know the field";
 }
 
 }  // namespace

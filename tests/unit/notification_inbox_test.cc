@@ -176,7 +176,8 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
   lane_.poll_lanes();
   std::vector<std::uint32_t> handled;
   ASSERT_TRUE(
-      inbox_.set_handler([&](const Notification& next) { handled.push_back(next.tag); }).ok());
+      inbox_.set_handler([&](const Notification& next) { handled.push_back(next.tag); }, later())
+          .ok());
   EXPECT_EQ(handled, (std::vector<std::uint32_t>{1, 2}));
   EXPECT_TRUE(inbox_.has_handler());
   lane_.arrive(3);
@@ -184,7 +185,7 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
   EXPECT_EQ(handled.back(), 3u);
   EXPECT_FALSE(inbox_.try_take().has_value());
   EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(inbox_.set_handler(nullptr).ok());
+  ASSERT_TRUE(inbox_.set_handler(nullptr, later()).ok());
   lane_.arrive(4);
   EXPECT_EQ(take().value().tag, 4u);
 }
@@ -192,7 +193,7 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
 TEST_F(Inbox, EndsAWaitWhenAHandlerTakesOver) {
   std::thread waiter([&] { EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition); });
   wait_until_somebody_sleeps();
-  ASSERT_TRUE(inbox_.set_handler([](const Notification&) {}).ok());
+  ASSERT_TRUE(inbox_.set_handler([](const Notification&) {}, later()).ok());
   waiter.join();
 }
 
@@ -201,13 +202,63 @@ TEST_F(Inbox, RefusesToChangeTheHandlerInsideIt) {
   lane_.poll_lanes();
   std::vector<StatusCode> inside;
   const auto change = [&](const Notification&) {
-    inside.push_back(inbox_.set_handler(nullptr).code());
+    inside.push_back(inbox_.set_handler(nullptr, later()).code());
   };
-  ASSERT_TRUE(inbox_.set_handler(change).ok());  // runs it for what is queued
+  ASSERT_TRUE(inbox_.set_handler(change, later()).ok());  // runs it for what is queued
   lane_.arrive(2);
   lane_.poll_lanes();  // and for what comes
   EXPECT_EQ(inside, (std::vector<StatusCode>(2, StatusCode::kFailedPrecondition)));
-  EXPECT_TRUE(inbox_.set_handler(nullptr).ok());
+  EXPECT_TRUE(inbox_.set_handler(nullptr, later()).ok());
+}
+
+TEST_F(Inbox, RefusesToChangeTheHandlerInsideItAfterThatHasSetAnother) {
+  NotificationInbox other;
+  ASSERT_TRUE(other.open().ok());
+  FakeLane others_lane(other);
+  others_lane.arrive(1);
+  others_lane.poll_lanes();
+  std::vector<StatusCode> inside;
+  const auto change = [&] { inside.push_back(inbox_.set_handler(nullptr, later()).code()); };
+  ASSERT_TRUE(
+      inbox_
+          .set_handler(
+              [&](const Notification&) {
+                // Runs `change` one handler further in, for what is queued there.
+                EXPECT_TRUE(
+                    other.set_handler([&](const Notification&) { change(); }, later()).ok());
+                change();
+              },
+              later())
+          .ok());
+  lane_.arrive(2);
+  lane_.poll_lanes();
+  EXPECT_EQ(inside, (std::vector<StatusCode>(2, StatusCode::kFailedPrecondition)));
+}
+
+TEST_F(Inbox, KeepsItsHandlerWhenThatDoesNotReturnInTime) {
+  std::atomic<bool> inside{false}, let_go{false};
+  std::atomic<int> handled{0};
+  ASSERT_TRUE(inbox_
+                  .set_handler(
+                      [&](const Notification&) {
+                        inside.store(true);
+                        while (!let_go.load()) std::this_thread::yield();
+                        ++handled;
+                      },
+                      later())
+                  .ok());
+  lane_.arrive(1);
+  std::thread poller([&] { lane_.poll_lanes(); });
+  while (!inside.load()) std::this_thread::yield();
+  const Status late =
+      inbox_.set_handler(nullptr, core::Deadline::after(std::chrono::milliseconds(20)));
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late.message();
+  EXPECT_TRUE(inbox_.has_handler());
+  let_go.store(true);
+  poller.join();
+  lane_.arrive(2);
+  lane_.poll_lanes();
+  EXPECT_EQ(handled.load(), 2);
 }
 
 TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
@@ -222,13 +273,15 @@ TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
   for (int round = 1; round <= 200; ++round) {
     current.store(round);
     ASSERT_TRUE(inbox_
-                    .set_handler([&current, round](const Notification&) {
-                      EXPECT_EQ(current.load(), round) << "a replaced handler runs";
-                    })
+                    .set_handler(
+                        [&current, round](const Notification&) {
+                          EXPECT_EQ(current.load(), round) << "a replaced handler runs";
+                        },
+                        later())
                     .ok());
     std::this_thread::yield();
     // From here on only the old one may see its own number.
-    ASSERT_TRUE(inbox_.set_handler(nullptr).ok());
+    ASSERT_TRUE(inbox_.set_handler(nullptr, later()).ok());
   }
   stop.store(true);
   poller.join();
@@ -239,15 +292,16 @@ TEST_F(Inbox, DestroysAReplacedHandlerThatUsesTheInbox) {
     explicit OnDestruction(NotificationInbox& inbox) : inbox(inbox) {}
     ~OnDestruction() {
       (void)inbox.try_take();
-      (void)inbox.set_handler(nullptr);
+      (void)inbox.set_handler(nullptr, later());
     }
     NotificationInbox& inbox;
   };
   ASSERT_TRUE(inbox_
                   .set_handler([owned = std::make_shared<OnDestruction>(inbox_)](
-                                   const Notification&) { (void)owned; })
+                                   const Notification&) { (void)owned; },
+                               later())
                   .ok());
-  EXPECT_TRUE(inbox_.set_handler(nullptr).ok());
+  EXPECT_TRUE(inbox_.set_handler(nullptr, later()).ok());
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(Poller, RemoveWaitsForARunningServe) {
   ASSERT_TRUE(eventually([&] { return inside.load(); }));
   std::atomic<bool> removed{false};
   std::thread remover([&] {
-    poller->remove(lane);
+    EXPECT_TRUE(poller->remove(lane, core::Deadline::never()));
     EXPECT_FALSE(inside.load());
     removed.store(true);
   });
@@ -140,10 +140,51 @@ TEST(Poller, RemoveWaitsForARunningServe) {
   EXPECT_EQ(lane->serves.load(), serves);
 }
 
+TEST(Poller, RemoveGivesUpAtItsDeadlineAndHoldsNevertheless) {
+  auto lane = std::make_shared<FakeLane>();
+  std::atomic<bool> inside{false};
+  std::atomic<bool> let_go{false};
+  lane->on_serve = [&] {
+    inside.store(true);
+    while (!let_go.load()) std::this_thread::yield();
+  };
+  const auto poller = start();
+  poller->add(lane);
+  ASSERT_TRUE(eventually([&] { return inside.load(); }));
+  EXPECT_FALSE(poller->remove(lane, core::Deadline::after(std::chrono::milliseconds(5))));
+  let_go.store(true);
+  EXPECT_TRUE(poller->remove(lane, core::Deadline::after(kHangGuard)));
+  const int serves = lane->serves.load();
+  lane->ring();
+  poller->kick();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(lane->serves.load(), serves);
+}
+
+TEST(Poller, RemoveDoesNotWaitForTheServeOfAnotherLane) {
+  auto slow = std::make_shared<FakeLane>();
+  auto lane = std::make_shared<FakeLane>();
+  std::atomic<bool> inside{false};
+  std::atomic<bool> let_go{false};
+  slow->on_serve = [&] {
+    inside.store(true);
+    while (!let_go.load()) std::this_thread::yield();
+  };
+  const auto poller = start();
+  poller->add(slow);
+  poller->add(lane);
+  ASSERT_TRUE(eventually([&] { return inside.load(); }));
+  const int serves = lane->serves.load();
+  EXPECT_TRUE(poller->remove(lane, core::Deadline::after(kHangGuard)));
+  let_go.store(true);
+  EXPECT_TRUE(poller->remove(slow, core::Deadline::after(kHangGuard)));
+  EXPECT_EQ(lane->serves.load(), serves) << "served after its removal";
+}
+
 TEST(Poller, RemoveFromInsideAServeReturnsAndHolds) {
   auto lane = std::make_shared<FakeLane>();
   const auto poller = start();
-  lane->on_serve = [&] { poller->remove(lane); };
+  lane->on_serve = [&] { EXPECT_TRUE(poller->remove(lane, core::Deadline::never())); };
   poller->add(lane);
   auto other = std::make_shared<FakeLane>();
   poller->add(other);
@@ -166,7 +207,7 @@ TEST(Poller, RemoveOfAnotherLaneFromInsideAServeHolds) {
   std::atomic<bool> armed{false};
   first->on_serve = [&] {
     if (!armed.load() || serves_at_removal.load() >= 0) return;
-    poller->remove(second);
+    EXPECT_TRUE(poller->remove(second, core::Deadline::never()));
     serves_at_removal.store(second->serves.load());
   };
   poller->add(first);
@@ -182,7 +223,7 @@ TEST(Poller, RemoveOfAnotherLaneFromInsideAServeHolds) {
 
 TEST(Poller, RemovesALaneItDoesNotHave) {
   const auto poller = start();
-  poller->remove(std::make_shared<FakeLane>());
+  EXPECT_TRUE(poller->remove(std::make_shared<FakeLane>(), core::Deadline::never()));
 }
 
 TEST(Poller, LetsGoOfItsLanesWhenItEnds) {

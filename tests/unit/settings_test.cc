@@ -57,7 +57,7 @@ TEST(VerbsSettings, ComeThroughTheCAbi) {
   fw_device_options options = {};
   options.struct_size = sizeof(options);
   options.listen = "127.0.0.1:0";
-  options.send_limit = 1 << 20;
+  options.send_limit = 2 << 20;
   options.verbs = "retry_count=8";
   fw_device* device = nullptr;
   fw_status* status = fw_device_open(&options, &device);

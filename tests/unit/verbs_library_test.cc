@@ -73,6 +73,17 @@ struct Fake {
   }
 };
 
+TEST(VerbsLibraryTest, HidesRegisteredMemoryFromChildrenWhereTheKernelNeedsThat) {
+  Functions functions;
+  EXPECT_FALSE(RealLibrary(functions).hides_from_children());
+  functions.ibv_fork_init = [] { return 0; };
+  EXPECT_TRUE(RealLibrary(functions).hides_from_children());  // rdma-core before 35
+  functions.ibv_is_fork_initialized = [] { return IBV_FORK_ENABLED; };
+  EXPECT_TRUE(RealLibrary(functions).hides_from_children());
+  functions.ibv_is_fork_initialized = [] { return IBV_FORK_UNNEEDED; };
+  EXPECT_FALSE(RealLibrary(functions).hides_from_children());
+}
+
 TEST(VerbsLibraryTest, EveryErrorIsAnErrnoValue) {
   Functions functions;
   functions.ibv_dealloc_pd = [](ibv_pd*) { return EBUSY; };

@@ -12,7 +12,7 @@ from farwrite.units import format_size
 Shape = list[int | None]
 """Sizes; None for one that is not known."""
 
-COPIES = ("staged_foreign_memory", "staged_unaligned", "snapshot")
+COPIES = ("staged_foreign_memory", "staged_received", "staged_unaligned", "snapshot")
 """The ways that copy a tensor once before it goes."""
 
 

@@ -19,13 +19,17 @@ class Link(TypedDict):
 
 
 class Arena(TypedDict):
-    """Registered memory, in bytes, and its number of segments."""
+    """Registered memory, in bytes, and its number of segments.
+
+    `held_back` was freed and is not reused yet, because a forked child may still read it.
+    """
 
     limit: int
     reserved: int
     used: int
     peak_used: int
     segments: int
+    held_back: int
 
 
 class Landing(TypedDict):
@@ -51,6 +55,7 @@ class Stats(TypedDict):
     pushes_loopback: int
     zero_copy_tensors: int
     staged_foreign_memory: int
+    staged_received: int
     staged_lent_again: int
     staged_unaligned: int
     snapshot_tensors: int
@@ -72,6 +77,9 @@ class Stats(TypedDict):
     pulls_no_memory: int
     pulls_device_memory: int
     pulls_stock_peer: int
+    pulls_backlog: int
+    route_questions: int
+    pulls_unpushed: int
     collective_pushes: int
     collective_bytes: int
     collective_staged: int

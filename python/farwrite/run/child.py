@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +43,12 @@ class Run:
 
 
 def run_command(
-    command: Sequence[str], *, stock: bool, options: Mapping[str, str], look: bool
+    command: Sequence[str],
+    *,
+    stock: bool,
+    options: Mapping[str, str],
+    look: bool,
+    stdin: int | None = None,
 ) -> Run:
     """Run `command` to its end, forwarding signals.
 
@@ -54,14 +60,16 @@ def run_command(
         More environment for it.
     look : bool
         Read the standard output on its way through.
+    stdin : int or None
+        The command's standard input, a descriptor; None gives it this process's.
 
     Raises
     ------
     NotFound, PermissionDenied
         If `command` cannot be started.
     """
-    with tempfile.TemporaryDirectory(prefix="farwrite-run-") as folder:
-        file = Path(folder) / "summary"
+    with _summary_folder() as folder:
+        file = folder / "summary"
         search = filter(None, (str(HOOK), os.environ.get("PYTHONPATH")))
         environment = {
             **os.environ,
@@ -71,7 +79,8 @@ def run_command(
             VARIABLE: str(file),
         }
         started = time.monotonic()
-        with _started(command, environment, subprocess.PIPE if look else None) as child:
+        output = subprocess.PIPE if look else None
+        with _started(command, environment, stdin, output) as child:
             lines: list[str] = []
             ended = threading.Event()
             copier = threading.Thread(target=_copy, args=(child.stdout, ended, lines), daemon=True)
@@ -92,8 +101,28 @@ def run_command(
 
 
 @contextlib.contextmanager
+def _summary_folder() -> Iterator[Path]:
+    """Make a folder for the summaries, and remove it although processes may still write there."""
+    folder = Path(tempfile.mkdtemp(prefix="farwrite-run-"))
+    try:
+        yield folder
+    finally:
+        # What the command left running writes by the folder's name. Under another one nothing new
+        # can come into it while it is emptied.
+        closed = folder.with_name(f"{folder.name}-closed")
+        try:
+            folder.rename(closed)
+            shutil.rmtree(closed)
+        except OSError as error:
+            print(f"farwrite run: cannot remove {error.filename}: {error}", file=sys.stderr)
+
+
+@contextlib.contextmanager
 def _started(
-    command: Sequence[str], environment: dict[str, str], output: int | None
+    command: Sequence[str],
+    environment: dict[str, str],
+    stdin: int | None,
+    output: int | None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []
@@ -108,7 +137,7 @@ def _started(
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         try:
-            child = subprocess.Popen(list(command), env=environment, stdout=output)
+            child = subprocess.Popen(list(command), env=environment, stdin=stdin, stdout=output)
         except FileNotFoundError as error:
             raise NotFound(f"farwrite run: there is no command {error.filename}") from error
         except PermissionError as error:

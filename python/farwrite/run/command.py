@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
-from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
+from farwrite.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    Unsupported,
+)
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command
+from farwrite.run.inside import OR_GRPC
 from farwrite.run.page import html
 from farwrite.run.report import as_json, table
+from farwrite.run.standard_input import StandardInput
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
+
+
+NO_PROGRAM = 126
+NO_SUCH_COMMAND = 127
+"""The exit statuses that a shell gives then."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -28,7 +42,8 @@ def add_parser(subparsers: Subparsers) -> None:
         usage="farwrite run [options] -- command [argument ...]",
         description="Run a program that says plain gRPC on Farwrite. Its Python processes, and"
         " those they start, load the plug-in right after they import TensorFlow. A summary goes to"
-        " standard error. Exit status: the command's.",
+        " standard error. Exit status: the command's; 127 if there is no such command, 126 if it"
+        " cannot be run.",
     )
     parser.add_argument(
         "--compare",
@@ -40,6 +55,12 @@ def add_parser(subparsers: Subparsers) -> None:
         choices=("unified", "traced", "off"),
         help="tensors in registered memory (unified, the default), those that are sent (traced), or"
         " staged by a copy (off)",
+    )
+    parser.add_argument(
+        "--or-grpc",
+        action="store_true",
+        help="where the plug-in cannot be compiled or loaded, go on over stock gRPC instead of"
+        " ending with an error",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument(
@@ -57,17 +78,20 @@ def run(arguments: argparse.Namespace) -> int:
         command = command[1:]
     if not command:
         raise InvalidArgument("farwrite run: name a command: farwrite run -- python train.py")
+    for path in (arguments.json, arguments.report):
+        if path is not None:
+            _check_writable(path)
     _build_first()
     options = {"FARWRITE_TF_ALLOCATION": arguments.allocation} if arguments.allocation else {}
-    runs: list[Run] = []
-    for stock in (True, False) if arguments.compare else (False,):
-        if arguments.compare:
-            print(f"farwrite run: {'stock gRPC' if stock else 'Farwrite'} ...", file=sys.stderr)
-        runs.append(run_command(command, stock=stock, options=options, look=arguments.compare))
-        if runs[-1].exit_status != 0:
-            break  # nothing to compare with
-    # A comparison is asked for; after a plain run the program's own output stays alone in stdout.
-    print("\n".join(table(runs)), file=sys.stdout if arguments.compare else sys.stderr, flush=True)
+    if arguments.or_grpc:
+        options[OR_GRPC] = "1"
+    try:
+        runs = _runs(command, options, compare=arguments.compare)
+    except (NotFound, PermissionDenied) as error:
+        print(f"farwrite: {error}", file=sys.stderr)
+        return NO_SUCH_COMMAND if isinstance(error, NotFound) else NO_PROGRAM
+    # The program's own output stays alone in stdout.
+    print("\n".join(table(runs)), file=sys.stderr, flush=True)
     if arguments.json is not None:
         _write(arguments.json, json.dumps(as_json(command, runs), indent=2) + "\n")
     if arguments.report is not None:
@@ -75,19 +99,55 @@ def run(arguments: argparse.Namespace) -> int:
     return runs[-1].exit_status
 
 
+def _runs(command: list[str], options: dict[str, str], *, compare: bool) -> list[Run]:
+    if not compare:
+        return [run_command(command, stock=False, options=options, look=False)]
+    runs: list[Run] = []
+    with contextlib.closing(StandardInput()) as given:
+        for name, stock in (("stock gRPC", True), ("Farwrite", False)):
+            print(f"farwrite run: {name} ...", file=sys.stderr, flush=True)
+            with given.for_one_run() as stdin:
+                runs.append(
+                    run_command(command, stock=stock, options=options, look=True, stdin=stdin)
+                )
+            status = runs[-1].exit_status
+            if stock and status != 0:
+                print(
+                    f"farwrite run: the run on {name} ended with status {status}; the run on"
+                    " Farwrite is left out, because there is nothing to compare it with",
+                    file=sys.stderr,
+                )
+                break
+    return runs
+
+
 def _build_first() -> None:
-    # So that what is missing is said before anything runs, and compiling is not in the figures.
-    # The command's Python may be another one, with a TensorFlow that is not seen from here.
-    try:
+    # So that compiling is not in the figures. The command may never import TensorFlow, and its
+    # Python may be another one: a process that needs the plug-in reports what is missing.
+    with contextlib.suppress(FailedPrecondition, PermissionDenied, Unsupported):
         find_wheel()
-    except FailedPrecondition:
-        return
-    ensure_built()
+        ensure_built()
+
+
+def _check_writable(path: Path) -> None:
+    """Make `path`'s folder, and raise PermissionDenied if no file can be written there."""
+    existed = path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise PermissionDenied(f"farwrite run: {_cannot_write(path, error)}") from error
 
 
 def _write(path: Path, text: str) -> None:
+    # The program has run: what it found must not be lost behind our own failure.
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError as error:
-        raise PermissionDenied(f"farwrite run: cannot write {path}: {error.strerror}") from error
+        print(f"farwrite run: {_cannot_write(path, error)}", file=sys.stderr)
+
+
+def _cannot_write(path: Path, error: OSError) -> str:
+    return f"cannot write {path}: {error.strerror}; name another file"

@@ -14,6 +14,7 @@ from farwrite.units import format_size
 _KINDS = ("inline", "alias", "serialized", "pull", "loopback")
 _COPIES = (
     "staged_foreign_memory",
+    "staged_received",
     "staged_unaligned",
     "snapshot_tensors",
     "in_place_copies",
@@ -23,12 +24,19 @@ _REASONS = {
     "pulls_no_memory": "no room in registered memory or the peer's quota",
     "pulls_device_memory": "tensor not in host memory",
     "pulls_stock_peer": "peer without the plug-in, or out of its reach",
+    "pulls_backlog": "the receiver had not asked for 64 MiB that came before",
+    "pulls_unpushed": "asked for by RPC: the sender could not push",
     "staged_foreign_memory": "staged: allocated outside registered memory",
+    "staged_received": "staged: received from another task, and sent on",
     "staged_unaligned": "staged: slice the receiver could not use as it lies",
     "arena_refusals": "allocations that fell back to malloc",
     "broke_annotations": "tensor not of the shape that the program said",
     "dropped_dead_peer": "sent to a peer that had gone",
 }
+_NO_TENSORFLOW = (
+    "no process imported TensorFlow where Farwrite could see it (python -S, -E and -I"
+    " skip the hook, and so does a program that sets PYTHONPATH anew)"
+)
 
 
 def edges_of(run: Run) -> list[Edge]:
@@ -49,10 +57,7 @@ def fallbacks(run: Run) -> list[str]:
     if run.transport == "grpc":
         return []
     if not run.processes:
-        return [
-            "no process imported TensorFlow where Farwrite could see it (python -S, -E and -I"
-            " skip the hook, and so does a program that sets PYTHONPATH anew)"
-        ]
+        return [_NO_TENSORFLOW]
     found: Counter[str] = Counter()
     for process in run.processes:
         if not process["loaded"]:
@@ -106,6 +111,9 @@ def _run_json(run: Run) -> dict[str, Any]:
 def table(runs: Sequence[Run]) -> Iterator[str]:
     """Lay the runs out for people, line by line: one column for each."""
     yield ""
+    if not any(run.processes for run in runs):
+        yield f"  {_NO_TENSORFLOW}"
+        return
     for name, cells in rows(runs):
         yield f"  {name:<34}" + "".join(f"{cell:>16}" for cell in cells)
     for run in runs:

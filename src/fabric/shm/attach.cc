@@ -112,6 +112,18 @@ bool split_fds(Packet& packet, core::UniqueFd& mailbox, std::vector<core::Unique
   return true;
 }
 
+// The bytes of an ATTACH; its descriptors come apart.
+Status read_attach(ByteView bytes, core::Digest& proof, MailboxGeometry& geometry) {
+  core::WireReader reader(bytes);
+  const bool known = header_is(reader, PacketType::kAttach);
+  const ByteView raw = reader.bytes(proof.size());
+  geometry = read_geometry(reader);
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  if (!known) return broken("the first packet is no ATTACH");
+  std::copy_n(raw.data, raw.size, proof.begin());
+  return Status();
+}
+
 bool is_nonce(ByteView echo, const Nonce& nonce) {
   return core::constant_time_equal(echo, {nonce.data(), nonce.size()});
 }
@@ -123,15 +135,17 @@ core::Digest attach_proof(const std::array<std::byte, 32>& secret) {
   return core::hmac_sha256({secret.data(), secret.size()}, {kLabel.data(), kLabel.size()});
 }
 
+Result<core::Digest> AttachOffer::peek_proof(ByteView bytes) {
+  core::Digest proof{};
+  MailboxGeometry geometry;
+  FARWRITE_RETURN_IF_ERROR(read_attach(bytes, proof, geometry));
+  return proof;
+}
+
 Result<AttachOffer> AttachOffer::decode(Packet packet) {
-  core::WireReader reader({packet.bytes.data(), packet.bytes.size()});
-  const bool known = header_is(reader, PacketType::kAttach);
-  const ByteView proof = reader.bytes(core::Digest().size());
   AttachOffer offer;
-  offer.geometry = read_geometry(reader);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (!known) return broken("the first packet is no ATTACH");
-  std::copy_n(proof.data, proof.size, offer.proof.begin());
+  FARWRITE_RETURN_IF_ERROR(
+      read_attach({packet.bytes.data(), packet.bytes.size()}, offer.proof, offer.geometry));
   if (!split_fds(packet, offer.mailbox, offer.doorbells)) {
     return broken("ATTACH came without a mailbox and doorbells");
   }

@@ -39,6 +39,8 @@ struct AttachOffer {
   std::vector<core::UniqueFd> doorbells;
 
   static Result<AttachOffer> decode(Packet packet);
+  // The proof alone, from the bytes of the packet.
+  static Result<core::Digest> peek_proof(ByteView bytes);
 };
 
 // The proof that belongs to a handshake's secret.

@@ -1,9 +1,9 @@
 #include "fabric/shm/grant_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
-#include <thread>
+
+#include "core/poll_until.h"
 
 namespace farwrite::fabric::shm {
 
@@ -23,7 +23,7 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
                          "close regions, or use fewer and larger ones");
   }
   const std::uint64_t key = GrantKey{segment->id(), row}.pack();
-  live_.insert(key);
+  live_.emplace(key, region_id);
   if (std::find(segments_.begin(), segments_.end(), segment) == segments_.end()) {
     segments_.push_back(segment);
   }
@@ -31,25 +31,34 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
   return key;
 }
 
-Status GrantTable::revoke(std::uint64_t key, core::Deadline deadline, std::string_view peer) {
+bool GrantTable::is_live_locked(std::uint64_t key, std::uint64_t region_id) const {
+  const auto found = live_.find(key);
+  return found != live_.end() && found->second == region_id;
+}
+
+Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline,
+                          std::string_view peer) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!live_.contains(key)) return Status();
+    if (!is_live_locked(key, region_id)) return Status();
+    mailbox_.row(GrantKey::unpack(key).row).open_region.store(0);
   }
-  GrantRow& row = mailbox_.row(GrantKey::unpack(key).row);
-  row.open_region.store(0);
-  std::chrono::microseconds pause(1);
-  while (row.inflight.load() != 0 && !peer_dead_.load()) {
-    if (deadline.expired()) {
-      return Status::error(StatusCode::kPeerSilent, {"close a region", peer, "shm"},
-                           "the peer is in the middle of a write and does not finish it",
-                           "the memory stays quarantined until it does, or until its process ends");
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  const GrantRow& row = mailbox_.row(GrantKey::unpack(key).row);
+  const auto settled = [&] {
+    if (row.inflight.load() == 0 || peer_dead_.load()) return true;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return !is_live_locked(key, region_id);  // another thread has seen it settle
+  };
+  if (!core::poll_until(settled, deadline)) {
+    return Status::error(StatusCode::kPeerSilent, {"close a region", peer, "shm"},
+                         "the peer is in the middle of a write and does not finish it",
+                         "the memory stays quarantined until it does, or until its process ends");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (live_.erase(key) > 0) free_rows_.push_back(GrantKey::unpack(key).row);
+  if (is_live_locked(key, region_id)) {
+    live_.erase(key);
+    free_rows_.push_back(GrantKey::unpack(key).row);
+  }
   return Status();
 }
 

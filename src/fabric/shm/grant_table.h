@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "core/deadline.h"
@@ -35,7 +35,9 @@ class GrantTable {
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment,
                               std::uint64_t region_id, std::string_view peer);
   // Ok once no later byte of the peer can land; kPeerSilent when it did not settle in time.
-  Status revoke(std::uint64_t key, core::Deadline deadline, std::string_view peer);
+  // A key is used again, so the region's id says whether the grant is still that one.
+  Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline,
+                std::string_view peer);
   // The peer's process is gone: nothing of it lands any more, whatever the rows say.
   void peer_died() { peer_dead_.store(true); }
 
@@ -43,12 +45,14 @@ class GrantTable {
   std::shared_ptr<memory::Segment> find_segment(std::uint32_t segment_id) const;
 
  private:
+  bool is_live_locked(std::uint64_t key, std::uint64_t region_id) const;
+
   const MailboxView mailbox_;
   std::atomic<bool> peer_dead_{false};
   mutable std::mutex mutex_;
   std::uint32_t next_unused_row_ = 0;
   std::vector<std::uint32_t> free_rows_;
-  std::unordered_set<std::uint64_t> live_;  // packed keys
+  std::unordered_map<std::uint64_t, std::uint64_t> live_;  // region ids by packed key
   std::vector<std::shared_ptr<memory::Segment>> segments_;
 };
 

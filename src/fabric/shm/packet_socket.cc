@@ -48,6 +48,16 @@ Status wait_for(int socket, short events, core::Deadline deadline, std::string_v
   }
 }
 
+Status broken(std::string_view operation, int error_number) {
+  return Status::system_error(StatusCode::kUnavailable, {operation, {}, "shm"},
+                              "the peer's unix socket broke", error_number, "connect again");
+}
+
+Status closed(std::string_view operation) {
+  return Status::error(StatusCode::kUnavailable, {operation, {}, "shm"},
+                       "the peer closed its unix socket", "connect again");
+}
+
 void collect_fds(msghdr& message, Packet& packet) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
@@ -99,11 +109,6 @@ Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline 
                               errno, "raise the limit of open files (ulimit -n)");
 }
 
-bool has_hung_up(int socket) {
-  pollfd entry{socket, POLLRDHUP, 0};
-  return ::poll(&entry, 1, 0) > 0;
-}
-
 Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core::Deadline deadline,
                    std::string_view operation) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxPacketFds * sizeof(int))] = {};
@@ -126,10 +131,18 @@ Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core
       FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLOUT, deadline, operation));
       continue;
     }
-    return Status::system_error(StatusCode::kUnavailable, {operation, {}, "shm"},
-                                "the peer's unix socket broke", errno, "connect again");
+    return broken(operation, errno);
   }
   return Status();
+}
+
+Result<std::vector<std::byte>> peek_packet(int socket, std::string_view operation) {
+  std::vector<std::byte> bytes(kMaxPacketBytes);
+  const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0 && errno != EAGAIN && errno != EINTR) return broken(operation, errno);
+  if (count == 0) return closed(operation);
+  bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+  return bytes;
 }
 
 Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation) {
@@ -149,15 +162,9 @@ Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_v
       FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLIN, deadline, operation));
       continue;
     }
-    if (count < 0) {
-      return Status::system_error(StatusCode::kUnavailable, {operation, {}, "shm"},
-                                  "the peer's unix socket broke", errno, "connect again");
-    }
+    if (count < 0) return broken(operation, errno);
     collect_fds(message, packet);
-    if (count == 0) {
-      return Status::error(StatusCode::kUnavailable, {operation, {}, "shm"},
-                           "the peer closed its unix socket", "connect again");
-    }
+    if (count == 0) return closed(operation);
     if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
       return Status::error(StatusCode::kProtocolError, {operation, {}, "shm"},
                            "the peer sent an oversized packet, or descriptors ran out here",

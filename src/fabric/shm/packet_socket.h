@@ -28,14 +28,16 @@ struct Packet {
 Result<core::UniqueFd> listen_abstract(const std::string& name);
 // Waits while the listener is busy; kUnavailable if nobody of that name listens on this host.
 Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline deadline);
-// Whether the peer has closed its end.
-bool has_hung_up(int socket);
 
 // The sockets are non-blocking; these wait until the deadline. `operation` goes into errors.
 Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core::Deadline deadline,
                    std::string_view operation);
 // kUnavailable when the peer has closed; kProtocolError when a packet was cut.
 Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation);
+
+// The bytes of the packet that comes next, which stays where it is, with its descriptors: they cost
+// this process nothing yet. Empty if none has come; otherwise fails as receive_packet().
+Result<std::vector<std::byte>> peek_packet(int socket, std::string_view operation);
 
 // Refuses (kPermissionDenied) a peer of another user.
 Status check_same_user(int socket);

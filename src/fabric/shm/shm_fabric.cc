@@ -1,9 +1,5 @@
 #include "fabric/shm/shm_fabric.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -13,9 +9,7 @@
 namespace farwrite::fabric::shm {
 namespace {
 
-// Connections that have not found their handshake yet. More than this at once is no honest use.
-constexpr std::size_t kMaxWaiting = 64;
-constexpr std::chrono::seconds kWaitForHandshake(10);
+constexpr std::string_view kAttach = "attach";
 
 std::string unguessable_name() {
   std::array<std::uint8_t, 16> bytes{};
@@ -29,31 +23,39 @@ std::string unguessable_name() {
   return name;
 }
 
+Result<std::string> origin_of(int socket) {
+  FARWRITE_RETURN_IF_ERROR(check_same_user(socket));
+  return "process " + std::to_string(peer_pid(socket));
+}
+
+// The proof in an ATTACH, which stays in the socket until its handshake takes it.
+Result<bool> read_proof(int socket, std::vector<std::byte>& key) {
+  auto packet = peek_packet(socket, kAttach);
+  if (!packet.ok()) return packet.status();
+  if (packet->empty()) return false;
+  auto proof = AttachOffer::peek_proof({packet->data(), packet->size()});
+  if (!proof.ok()) return proof.status();
+  key.assign(proof->begin(), proof->end());
+  return true;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Fabric>> ShmFabric::create(core::EventLoop& loop) {
+Result<std::unique_ptr<Fabric>> ShmFabric::create(core::EventLoop& loop,
+                                                  std::chrono::nanoseconds handshake_timeout) {
   std::string name = unguessable_name();
   auto listener = listen_abstract(name);
   if (!listener.ok()) return listener.status();
   std::unique_ptr<ShmFabric> fabric(new ShmFabric(loop, std::move(name), *std::move(listener)));
-  FARWRITE_RETURN_IF_ERROR(
-      loop.add_fd(fabric->listener_.get(), EPOLLIN,
-                  [self = fabric.get()](std::uint32_t) { self->on_connection(); }));
+  auto lobby =
+      Lobby::open(loop, fabric->listener_.get(), handshake_timeout, {"shm", origin_of, read_proof});
+  if (!lobby.ok()) return lobby.status();
+  fabric->lobby_ = *std::move(lobby);
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
 ShmFabric::ShmFabric(core::EventLoop& loop, std::string name, core::UniqueFd listener)
     : loop_(loop), name_(std::move(name)), listener_(std::move(listener)) {}
-
-ShmFabric::~ShmFabric() {
-  loop_.remove_fd(listener_.get());
-  std::map<int, Arrival> unread;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    unread.swap(unread_);
-  }
-  for (const auto& [fd, arrival] : unread) loop_.remove_fd(fd);
-}
 
 const Capabilities& ShmFabric::capabilities() const {
   static const Capabilities capabilities = [] {
@@ -86,27 +88,22 @@ Result<std::unique_ptr<Link>> ShmFabric::attach(const AttachRequest& request) {
 }
 
 Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
-  constexpr std::chrono::milliseconds kAskAgain(20);
   const core::Digest proof = attach_proof(request.secret);
-  std::unique_lock<std::mutex> lock(mutex_);
-  auto found = offers_.find(proof);
-  while (found == offers_.end()) {
-    const bool given_up = request.abandoned && request.abandoned();
-    if (given_up || request.deadline.expired()) {
-      return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, "shm"},
-                           given_up ? "the peer gave up on shared memory"
-                                    : "the peer did not come to the unix socket in time",
-                           "see the peer's log; it may run on another host");
+  while (true) {
+    auto socket = lobby_->take({proof.data(), proof.size()}, request,
+                               "see the peer's log; it may run on another host");
+    if (!socket.ok()) return socket.status();
+    auto packet = receive_packet(socket->get(), request.deadline, kAttach);
+    auto offer = packet.ok() ? AttachOffer::decode(*std::move(packet))
+                             : Result<AttachOffer>(packet.status());
+    if (!offer.ok()) {  // the peer itself may still come
+      core::log(core::LogLevel::kWarning, offer.status().message());
+      continue;
     }
-    arrived_.wait_for(lock, kAskAgain);
-    found = offers_.find(proof);
+    auto attachment = attach_accepting(*std::move(socket), *std::move(offer), request);
+    if (!attachment.ok()) return attachment.status();
+    return make_link(*std::move(attachment), request);
   }
-  Offer offer = std::move(found->second);
-  offers_.erase(found);
-  lock.unlock();
-  auto attachment = attach_accepting(std::move(offer.socket), std::move(offer.offer), request);
-  if (!attachment.ok()) return attachment.status();
-  return make_link(*std::move(attachment), request);
 }
 
 std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRequest& request) {
@@ -121,61 +118,6 @@ std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRe
                                      }
                                      return nullptr;
                                    });
-}
-
-void ShmFabric::on_connection() {
-  core::UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) {
-    if (errno == EMFILE || errno == ENFILE) spare_fd_.turn_away(listener_.get());
-    return;
-  }
-  if (const Status same_user = check_same_user(socket.get()); !same_user.ok()) {
-    core::log(core::LogLevel::kWarning, same_user.message());
-    return;
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  drop_stale_locked();
-  if (unread_.size() + offers_.size() >= kMaxWaiting) {
-    core::log(core::LogLevel::kWarning,
-              "shm: too many connections wait for their handshake; one more was dropped");
-    return;
-  }
-  const int fd = socket.get();
-  unread_.emplace(fd, Arrival{std::move(socket), core::Deadline::after(kWaitForHandshake)});
-  const Status watched =
-      loop_.add_fd(fd, EPOLLIN, [this, fd](std::uint32_t) { on_first_packet(fd); });
-  if (!watched.ok()) unread_.erase(fd);
-}
-
-void ShmFabric::on_first_packet(int fd) {
-  loop_.remove_fd(fd);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto arrival = unread_.find(fd);
-  if (arrival == unread_.end()) return;
-  core::UniqueFd socket = std::move(arrival->second.socket);
-  const core::Deadline deadline = arrival->second.deadline;
-  unread_.erase(arrival);
-  auto packet = receive_packet(fd, core::Deadline::after({}), "attach");
-  if (!packet.ok()) return;  // it left again
-  auto offer = AttachOffer::decode(*std::move(packet));
-  if (!offer.ok()) {
-    core::log(core::LogLevel::kWarning, offer.status().message());
-    return;
-  }
-  const core::Digest proof = offer->proof;
-  offers_.insert_or_assign(proof, Offer{std::move(socket), *std::move(offer), deadline});
-  arrived_.notify_all();
-}
-
-void ShmFabric::drop_stale_locked() {
-  std::erase_if(offers_, [](const auto& entry) {
-    return entry.second.deadline.expired() || has_hung_up(entry.second.socket.get());
-  });
-  std::erase_if(unread_, [this](const auto& entry) {
-    if (!entry.second.deadline.expired()) return false;
-    loop_.remove_fd(entry.first);
-    return true;
-  });
 }
 
 }  // namespace farwrite::fabric::shm

@@ -124,8 +124,8 @@ Result<std::uint64_t> ShmLink::grant(const std::shared_ptr<memory::Segment>& seg
   return grants_.grant(segment, region_id, peer_name_);
 }
 
-Status ShmLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/, core::Deadline deadline) {
-  return grants_.revoke(key, deadline, peer_name_);
+Status ShmLink::revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) {
+  return grants_.revoke(key, region_id, deadline, peer_name_);
 }
 
 Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& descriptor,

@@ -55,7 +55,7 @@ class Connection {
   std::uint64_t grant(SideIndex side, std::uint64_t key,
                       const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
                       std::uint64_t length);
-  bool revoke(SideIndex side, std::uint64_t key) { return sides_[side].grants.remove(key); }
+  void revoke(SideIndex side, std::uint64_t key) { sides_[side].grants.remove(key); }
   Result<std::shared_ptr<RemoteWindow>> import(SideIndex side, const RegionDescriptor& descriptor);
 
   Completion post(SideIndex side, const Operation& operation, Outcomes& outcomes);

@@ -9,11 +9,9 @@ void KeyTable::add(std::uint64_t key, const std::shared_ptr<memory::Segment>& se
   entries_[key] = Entry{segment, offset, length, access};
 }
 
-bool KeyTable::remove(std::uint64_t key) {
+void KeyTable::remove(std::uint64_t key) {
   const auto found = entries_.find(key);
-  if (found == entries_.end() || found->second.removed) return false;
-  found->second.removed = true;
-  return true;
+  if (found != entries_.end()) found->second.removed = true;
 }
 
 Result<KeyTable::Reach> KeyTable::reach(std::uint64_t key, std::uint64_t offset,

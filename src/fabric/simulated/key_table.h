@@ -20,8 +20,8 @@ class KeyTable {
  public:
   void add(std::uint64_t key, const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
            std::uint64_t length, Access access);
-  // False if there is no such key, or it was removed before.
-  bool remove(std::uint64_t key);
+  // Of no effect if there is no such key, or it was removed before.
+  void remove(std::uint64_t key);
   bool holds(std::uint64_t key) const { return entries_.contains(key); }
 
   // A stretch that may be touched: the bytes, and what keeps them mapped meanwhile.

@@ -1,28 +1,41 @@
 #include "fabric/tcp/tcp_fabric.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <limits>
 #include <utility>
 
-#include "core/log.h"
 #include "core/tls_stream.h"
 #include "fabric/tcp/frame.h"
+#include "fabric/tcp/join.h"
 #include "fabric/tcp/tcp_link.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
 
-// Connections that have not found their handshake yet. More than this at once is no honest use.
-constexpr std::size_t kMaxWaiting = 1024;
-constexpr std::chrono::seconds kWaitForHandshake(10);
-constexpr std::chrono::milliseconds kAskAgain(20);
+constexpr std::string_view kAttach = "attach over tcp";
+
+Result<std::string> origin_of(int socket) {
+  std::string host = core::peer_host(socket);
+  if (host.empty()) return core::connection_lost(kAttach, ENOTCONN);
+  return host;
+}
+
+// JOIN as it comes: the whole of it is the key.
+Result<bool> read_join(int socket, std::vector<std::byte>& key) {
+  std::array<std::byte, JoinMessage::kBytes> bytes;
+  const ssize_t count = ::recv(socket, bytes.data(), bytes.size() - key.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count <= 0) return core::connection_lost(kAttach, count < 0 ? errno : 0);
+  key.insert(key.end(), bytes.begin(), bytes.begin() + count);
+  if (key.size() < JoinMessage::kBytes) return false;
+  auto join = JoinMessage::from_bytes({key.data(), key.size()});
+  if (!join.ok()) return join.status();
+  return true;
+}
 
 Result<std::uint16_t> parse_port(const std::string& address, const std::string& peer) {
   std::uint16_t port = 0;
@@ -39,25 +52,16 @@ Result<std::unique_ptr<Fabric>> TcpFabric::create(core::EventLoop& loop,
                                                   const TcpOptions& options) {
   auto listener = core::listen_tcp(options.listen);
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<TcpFabric> fabric(new TcpFabric(loop, options, *std::move(listener)));
-  FARWRITE_RETURN_IF_ERROR(
-      loop.add_fd(fabric->listener_.socket.get(), EPOLLIN,
-                  [self = fabric.get()](std::uint32_t) { self->on_connection(); }));
+  std::unique_ptr<TcpFabric> fabric(new TcpFabric(options, *std::move(listener)));
+  auto lobby = Lobby::open(loop, fabric->listener_.socket.get(), options.handshake_timeout,
+                           {"tcp", origin_of, read_join});
+  if (!lobby.ok()) return lobby.status();
+  fabric->lobby_ = *std::move(lobby);
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
-TcpFabric::TcpFabric(core::EventLoop& loop, const TcpOptions& options, core::Listener listener)
-    : loop_(loop), options_(options), listener_(std::move(listener)) {}
-
-TcpFabric::~TcpFabric() {
-  loop_.remove_fd(listener_.socket.get());
-  std::list<Arrival> arrivals;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    arrivals.swap(arrivals_);
-  }
-  for (const Arrival& arrival : arrivals) loop_.remove_fd(arrival.socket.get());
-}
+TcpFabric::TcpFabric(const TcpOptions& options, core::Listener listener)
+    : options_(options), listener_(std::move(listener)) {}
 
 const Capabilities& TcpFabric::capabilities() const {
   static const Capabilities capabilities = [] {
@@ -139,90 +143,14 @@ Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
 
 Result<core::UniqueFd> TcpFabric::accept_lane(const AttachRequest& request, std::uint16_t lane) {
   const auto expected = JoinMessage::of(request.secret, lane, request.lanes).to_bytes();
-  core::UniqueFd socket;
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (true) {
-      const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
-        return one.complete() && core::constant_time_equal({one.bytes.data(), one.bytes.size()},
-                                                           {expected.data(), expected.size()});
-      });
-      if (found != arrivals_.end()) {
-        socket = std::move(found->socket);
-        arrivals_.erase(found);
-        break;
-      }
-      const bool given_up = request.abandoned && request.abandoned();
-      if (given_up || request.deadline.expired()) {
-        return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, "tcp"},
-                             given_up ? "the peer gave up on tcp"
-                                      : "the peer did not connect to the tcp port in time",
+  auto socket = lobby_->take({expected.data(), expected.size()}, request,
                              "see the peer's log; a firewall may keep port " + address() +
                                  " closed: choose it with data_port, and open it");
-      }
-      arrived_.wait_for(lock, kAskAgain);
-    }
-  }
+  if (!socket.ok()) return socket.status();
   const auto joined = JoinedMessage::of(request.secret, lane).to_bytes();
-  FARWRITE_RETURN_IF_ERROR(core::send_all(socket.get(), {joined.data(), joined.size()},
-                                          request.deadline, "attach over tcp"));
+  FARWRITE_RETURN_IF_ERROR(
+      core::send_all(socket->get(), {joined.data(), joined.size()}, request.deadline, kAttach));
   return socket;
-}
-
-void TcpFabric::on_connection() {
-  core::UniqueFd socket(
-      ::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) {
-    if (errno == EMFILE || errno == ENFILE) spare_fd_.turn_away(listener_.socket.get());
-    return;
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  drop_stale_locked();
-  if (arrivals_.size() >= kMaxWaiting) {
-    core::log(core::LogLevel::kWarning,
-              "tcp: too many connections wait for their handshake; the oldest was dropped");
-    loop_.remove_fd(arrivals_.front().socket.get());
-    arrivals_.pop_front();
-  }
-  const int fd = socket.get();
-  Arrival& arrival = arrivals_.emplace_back();
-  arrival.socket = std::move(socket);
-  arrival.deadline = core::Deadline::after(kWaitForHandshake);
-  const Status watched = loop_.add_fd(fd, EPOLLIN, [this, fd](std::uint32_t) { on_readable(fd); });
-  if (!watched.ok()) arrivals_.pop_back();
-}
-
-void TcpFabric::on_readable(int fd) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(),
-                                    [fd](const Arrival& one) { return one.socket.get() == fd; });
-  if (arrival == arrivals_.end()) return;
-  const ssize_t count = ::recv(fd, arrival->bytes.data() + arrival->received,
-                               arrival->bytes.size() - arrival->received, MSG_DONTWAIT);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {  // it left again
-    loop_.remove_fd(fd);
-    arrivals_.erase(arrival);
-    return;
-  }
-  arrival->received += static_cast<std::size_t>(count);
-  if (!arrival->complete()) return;
-  loop_.remove_fd(fd);
-  const auto join = JoinMessage::from_bytes({arrival->bytes.data(), arrival->bytes.size()});
-  if (!join.ok()) {
-    core::log(core::LogLevel::kWarning, join.status().message());
-    arrivals_.erase(arrival);
-    return;
-  }
-  arrived_.notify_all();
-}
-
-void TcpFabric::drop_stale_locked() {
-  std::erase_if(arrivals_, [this](const Arrival& arrival) {
-    if (!arrival.deadline.expired()) return false;
-    loop_.remove_fd(arrival.socket.get());
-    return true;
-  });
 }
 
 }  // namespace farwrite::fabric::tcp

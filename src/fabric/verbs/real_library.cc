@@ -82,6 +82,13 @@ ibv_pd* RealLibrary::alloc_pd(ibv_context* context) { return functions_.ibv_allo
 
 int RealLibrary::dealloc_pd(ibv_pd* domain) { return normal(functions_.ibv_dealloc_pd(domain)); }
 
+bool RealLibrary::hides_from_children() {
+  if (functions_.ibv_fork_init == nullptr) return false;
+  // Older than rdma-core 35: it does not ask the kernel.
+  if (functions_.ibv_is_fork_initialized == nullptr) return true;
+  return functions_.ibv_is_fork_initialized() == IBV_FORK_ENABLED;
+}
+
 ibv_mr* RealLibrary::reg_mr(ibv_pd* domain, void* address, std::size_t bytes, unsigned access) {
   // Leaves out optional bits itself where the kernel does not know them.
   if (functions_.ibv_reg_mr_iova2 != nullptr && (access & IBV_ACCESS_OPTIONAL_RANGE) != 0) {

@@ -37,6 +37,7 @@ struct Functions {
 // Newer than the oldest library that serves; null where they are missing.
 #define FARWRITE_VERBS_OPTIONAL_FUNCTIONS(F) \
   F(ibv_fork_init)                           \
+  F(ibv_is_fork_initialized)                 \
   F(ibv_reg_mr_iova2)                        \
   F(ibv_query_qp_data_in_order)
 #define FARWRITE_CM_FUNCTIONS(F) \
@@ -91,6 +92,8 @@ class RealLibrary : public VerbsLibrary {
                 ibv_gid_entry* entry) override;
   int get_async_event(ibv_context* context, ibv_async_event* event) override;
   void ack_async_event(ibv_async_event* event) override;
+
+  bool hides_from_children() override;
 
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* domain) override;

@@ -56,6 +56,13 @@ Result<std::unique_ptr<Fabric>> VerbsFabric::create(core::EventLoop& loop,
   std::unique_ptr<VerbsFabric> fabric(new VerbsFabric(loop, *std::move(adapter)));
   FARWRITE_RETURN_IF_ERROR(fabric->events_.start());
   FARWRITE_RETURN_IF_ERROR(fabric->listen());
+  const bool hides = fabric->adapter_->library().hides_from_children();
+  core::log(hides ? core::LogLevel::kWarning : core::LogLevel::kInfo,
+            hides
+                ? "verbs: this kernel keeps memory of yours that an adapter has registered out of "
+                  "forked children: one that reads it ends with SIGSEGV; memory that a device "
+                  "allocated it reads. Use Linux 5.12 or newer, or the spawn start method"
+                : "verbs: a forked child reads all that this process had, registered or not");
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 

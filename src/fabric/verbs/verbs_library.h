@@ -44,6 +44,10 @@ class VerbsLibrary {
   virtual int get_async_event(ibv_context* context, ibv_async_event* event) = 0;
   virtual void ack_async_event(ibv_async_event* event) = 0;
 
+  // Whether a forked child misses private memory that is registered: on Linux before 5.12 it has
+  // to.
+  virtual bool hides_from_children() { return false; }
+
   // Memory. Access bits that the driver does not know and may ignore are ignored.
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* domain) = 0;

@@ -162,7 +162,7 @@ def test_what_is_elsewhere_is_staged_and_without_room_pulled(
 ) -> None:
     """And an unmodified program under farwrite run takes part."""
     elsewhere = {"FARWRITE_TF_ALLOCATION": "off"}
-    no_room = {**elsewhere, "FARWRITE_SEND_LIMIT": "4K"}
+    no_room = {**elsewhere, "FARWRITE_SEND_LIMIT": "2M"}
     hook = {MODE: "farwrite", "PYTHONPATH": os.pathsep.join([str(HOOK), QUIET["PYTHONPATH"]])}
     with workers(tmp_path, [STOCK, FARWRITE], {**elsewhere, **hook}, no_room) as made:
         assert made.ask("check") == by_stock

@@ -87,6 +87,7 @@ def test_a_program_goes_on_stock_where_the_plugin_cannot_be_had(tmp_path: Path) 
         *("-c", "import tensorflow; print('went on')"),
         path=(HOOK, tmp_path),
         FARWRITE_RUN="farwrite",
+        FARWRITE_RUN_OR_GRPC="1",
         FARWRITE_TF_SUMMARY=str(summary),
     )
     assert "went on\n" in said

@@ -32,6 +32,10 @@ def assert_recovered(made: Cluster, result: dict[str, Any], restarts: int) -> No
     assert len(result["failures"]) >= restarts, "no step noticed that a task was killed"
     assert result["value"] == result["expected"]
     assert [failure for failure in result["failures"] if failure[0] not in USUAL] == []
+    for kind, message in result["failures"]:
+        # By this text TensorFlow's own recovery knows which task has ended.
+        if kind == "UnavailableError" and "Farwrite: " in message:
+            assert "GRPC error information from remote target /job:" in message, message
     for task in made.tasks.values():
         eventually(lambda task=task: balanced(task.stats()))
         assert task.stats()["grpc_recv_tensor_calls"] == 0

@@ -112,6 +112,17 @@ def test_v1_sessions(tmp_path: Path, stock: Callable[[str], Any], policy: str, f
         assert zero_copy == 0 and staged > 0
 
 
+@pytest.mark.timeout(240)  # two clusters, on a machine that may be busy
+def test_no_kernel_computes_in_a_slice_of_a_received_tensor(
+    tmp_path: Path, stock: Callable[[str], Any]
+) -> None:
+    """TensorFlow takes a slice's memory for its own, which here is another task's."""
+    ours, counters = run_ours(tmp_path, "slices.py")
+    assert ours == stock("slices.py")
+    assert_no_rpc(counters)
+    assert total(counters, "pushes_alias") > 0
+
+
 @pytest.mark.parametrize(("policy", "fabric"), [("unified", "shm"), ("traced", "tcp")])
 def test_functions_eager_copies_and_parameter_server_strategy(
     tmp_path: Path, stock: Callable[[str], Any], policy: str, fabric: str
@@ -166,13 +177,16 @@ def test_a_stock_peer_is_served_by_rpc(tmp_path: Path) -> None:
     assert results[1] == results[0]
 
 
-def test_another_token_means_rpc_and_says_why(tmp_path: Path) -> None:
-    with cluster(
-        tmp_path,
-        JOBS,
-        FARWRITE,
-        environments={"ps0": {"FARWRITE_TOKEN": "one"}, "worker0": {"FARWRITE_TOKEN": "two"}},
-    ) as made:
+@pytest.mark.parametrize("variable", ["FARWRITE_TOKEN", "XDG_RUNTIME_DIR"])
+def test_another_token_means_rpc_and_says_why(tmp_path: Path, variable: str) -> None:
+    """A token that was set, and the cookies of two containers that share their network."""
+    tokens = [str(tmp_path / name) for name in ("one", "two")]
+    for folder in tokens:
+        Path(folder).mkdir()
+    environments = {
+        task: {variable: token} for task, token in zip(("ps0", "worker0"), tokens, strict=True)
+    }
+    with cluster(tmp_path, JOBS, FARWRITE, environments=environments) as made:
         result = made.run("steps.py", "20")
         assert result["value"] == result["expected"] and result["failures"] == []
         for task in made.tasks.values():
@@ -180,7 +194,11 @@ def test_another_token_means_rpc_and_says_why(tmp_path: Path) -> None:
             assert stats["pushes_alias"] == 0
             links = stats["links"]
             assert [link["transport"] for link in links] == ["grpc"]
-        assert any("token" in task.log.read_text() for task in made.tasks.values())
+        logs = [task.log.read_text() for task in made.tasks.values()]
+        assert any("tokens differ" in log for log in logs)
+        if variable == "XDG_RUNTIME_DIR":
+            cookies = [f"{folder}/farwrite/token" for folder in tokens]
+            assert any(all(cookie in log for cookie in cookies) for log in logs)
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])

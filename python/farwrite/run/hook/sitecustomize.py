@@ -49,13 +49,22 @@ class _Loader(Loader):
         try:
             inside = importlib.import_module("farwrite.run.inside")
         except ImportError as error:
-            print(
-                f"farwrite run: {sys.executable} has TensorFlow but not Farwrite ({error});"
-                " tensors of this process stay on gRPC",
-                file=sys.stderr,
-            )
+            _without_farwrite(error)
         else:
             inside.start()
+
+
+def _without_farwrite(error: ImportError) -> None:
+    if os.environ["FARWRITE_RUN"] == "stock":
+        return  # nothing is measured, and nothing else is missing
+    may = bool(os.environ.get("FARWRITE_RUN_OR_GRPC"))
+    then = "its tensors stay on gRPC" if may else "farwrite run --or-grpc goes on over gRPC"
+    print(
+        f"farwrite run: {sys.executable} has TensorFlow but not Farwrite ({error}); {then}",
+        file=sys.stderr,
+    )
+    if not may:
+        raise SystemExit(1)
 
 
 def _chain() -> None:

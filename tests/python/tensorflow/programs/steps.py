@@ -63,7 +63,7 @@ def main():
             done += 1
             since_failure += 1
         except tf.errors.OpError as error:
-            failures.append([type(error).__name__, error.message[:300]])
+            failures.append([type(error).__name__, error.message[:3000]])
             with contextlib.suppress(tf.errors.OpError):
                 session.close()
             session = open_session(init)

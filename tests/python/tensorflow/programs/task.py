@@ -3,6 +3,9 @@
 import json
 import os
 import sys
+from pathlib import Path
+
+PROFILES = []
 
 
 def load(protocol):
@@ -18,6 +21,38 @@ def load(protocol):
 def stats():
     plugin = sys.modules.get("farwrite.tensorflow")
     return dict(plugin.stats()) if plugin else {}
+
+
+def spans():
+    """End the profile, and return what it has of transfers."""
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    tf.profiler.experimental.stop(save=True)
+    found = []
+    for path in Path(PROFILES[-1]).glob("**/*.xplane.pb"):
+        space = xplane_pb2.XSpace.FromString(path.read_bytes())
+        for plane in space.planes:
+            for event in (event for line in plane.lines for event in line.events):
+                name = plane.event_metadata[event.metadata_id].name
+                if name not in ("SendTensor", "RecvTensor"):
+                    continue
+                span = {"name": name}
+                for stat in event.stats:
+                    value = getattr(stat, stat.WhichOneof("value"))
+                    if stat.WhichOneof("value") == "ref_value":
+                        value = plane.stat_metadata[value].name
+                    span[plane.stat_metadata[stat.metadata_id].name] = str(value)
+                found.append(span)
+    return found
+
+
+def profile(folder):
+    import tensorflow as tf
+
+    PROFILES.append(os.path.join(folder, f"profile-{os.getpid()}"))
+    tf.profiler.experimental.start(PROFILES[-1])
+    return "on"
 
 
 def main():
@@ -36,6 +71,10 @@ def main():
             print(json.dumps(facts, default=str), flush=True)
         elif line.strip() == "edges":
             print(json.dumps(sys.modules["farwrite.tensorflow"].edges()), flush=True)
+        elif line.startswith("profile "):
+            print(json.dumps(profile(line.split()[1])), flush=True)
+        elif line.strip() == "profiled":
+            print(json.dumps(spans()), flush=True)
     del server
     os._exit(0)
 

@@ -1,0 +1,90 @@
+"""Gives the same standard input to several runs of one command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+PIECE = 2**16
+LOOK_SECONDS = 0.1
+
+
+class StandardInput:
+    """Standard input of this process, read once and given to each run from its start.
+
+    A terminal or a device is shared as it is, and a file is read again from where it stood. What
+    comes through a pipe or a socket is kept in a temporary file as it is passed on, so that the
+    next run gets it as well, and the rest of it from the pipe. No run waits for the pipe's end.
+    """
+
+    def __init__(self) -> None:
+        self._source: int | None = None
+        self._start: int | None = None
+        self._seen: IO[bytes] | None = None
+        with contextlib.suppress(ValueError, OSError):  # closed, or replaced by an object
+            number = sys.stdin.fileno()
+            mode = os.fstat(number).st_mode
+            if stat.S_ISREG(mode):
+                self._source, self._start = number, os.lseek(number, 0, os.SEEK_CUR)
+            elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+                self._source, self._seen = number, tempfile.TemporaryFile()  # noqa: SIM115
+
+    def close(self) -> None:
+        """Forget what was kept."""
+        if self._seen is not None:
+            self._seen.close()
+
+    @contextlib.contextmanager
+    def for_one_run(self) -> Iterator[int | None]:
+        """Yield what the run takes as its standard input, a descriptor; None inherits ours."""
+        if self._start is not None and self._source is not None:
+            os.lseek(self._source, self._start, os.SEEK_SET)
+        if self._seen is None:
+            yield None
+            return
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        ended = threading.Event()
+        feeder = threading.Thread(target=self._feed, args=(writing, ended), daemon=True)
+        feeder.start()
+        try:
+            yield reading
+        finally:
+            os.close(reading)
+            ended.set()
+            feeder.join()
+
+    def _feed(self, target: int, ended: threading.Event) -> None:
+        assert self._seen is not None and self._source is not None
+        with contextlib.suppress(BrokenPipeError), os.fdopen(target, "wb", buffering=0) as pipe:
+            self._seen.seek(0)
+            while piece := self._seen.read(PIECE):
+                if not _write(pipe.fileno(), piece, ended):
+                    return
+            while not ended.is_set():
+                if not select.select([self._source], [], [], LOOK_SECONDS)[0]:
+                    continue
+                piece = os.read(self._source, PIECE)
+                if not piece:
+                    return
+                self._seen.write(piece)
+                if not _write(pipe.fileno(), piece, ended):
+                    return
+
+
+def _write(target: int, piece: bytes, ended: threading.Event) -> bool:
+    """Write all of `piece`, unless the run ends first."""
+    while piece:
+        if ended.is_set():
+            return False
+        if select.select([], [target], [], LOOK_SECONDS)[1]:
+            with contextlib.suppress(BlockingIOError):
+                piece = piece[os.write(target, piece) :]
+    return True

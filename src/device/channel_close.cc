@@ -1,0 +1,198 @@
+// How a channel closes, and how it ends for good.
+//
+// close() goes in steps, each bounded by the caller's deadline: calls of other threads and
+// callbacks end, then the peer's access to memory. When callbacks do not return in time, the
+// channel stays closing: no call begins any more, and its memory stays granted and is not reused.
+// The device's timer goes on from there, and so does the next close().
+#include <algorithm>
+#include <utility>
+
+#include "core/inside.h"
+#include "device/channel_lane.h"
+#include "device/channel_state.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+// However short the caller's timeout is, callbacks that do not block return within this.
+constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(100);
+// What the control loop waits for a poller to be done with a lane; tick() asks again.
+constexpr std::chrono::nanoseconds kBrief = std::chrono::milliseconds(2);
+
+}  // namespace
+
+Status ChannelState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check("close a channel"));
+  if (entered_by_this_thread()) {
+    return Status::error(StatusCode::kFailedPrecondition, {"close the channel", peer_name_},
+                         "called inside one of its own callbacks",
+                         "close it from another thread, or after the callback returns");
+  }
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  begin_closing();
+  {
+    std::unique_lock<std::mutex> lock(state_mutex_);
+    if (!wait_for_state(lock, deadline, [this] { return !settling_; })) {
+      return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
+                           "another thread is still closing it", "allow more time");
+    }
+    if (closed_ && close_status_.ok()) return Status();
+    settling_ = true;
+  }
+  return settle(core::Deadline::after(std::max(timeout, kCallbackGrace)), deadline);
+}
+
+void ChannelState::begin_closing() {
+  closing_.store(true);
+  gate_.close();
+  inbox_.wake_all();
+  end_requests();
+}
+
+void ChannelState::go_on_closing() {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (!closing_.load() || closed_ || settling_) return;
+    settling_ = true;
+  }
+  // The next close() reports it.
+  (void)settle(core::Deadline::after(kBrief), core::Deadline::after({}));
+}
+
+Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
+  // closed_ changes in the one thread that settles only.
+  const bool again = closed_;
+  Status status = again ? Status() : stop_callbacks(callbacks);
+  const bool stopped = status.ok();
+  if (stopped) status = revoke_all(peer);
+  if (stopped && !again) {
+    names_.clear();
+    send(FrameType::kBye);
+  }
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    settling_ = false;
+    if (stopped) {
+      closed_ = true;
+      close_status_ = status;
+    }
+  }
+  state_changed_.notify_all();
+  say_fin_if_due();
+  finish_if_due();
+  return status;
+}
+
+Status ChannelState::stop_callbacks(core::Deadline deadline) {
+  const auto busy = [this](std::string_view what) {
+    return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
+                         std::string(what) + " has not returned in time",
+                         "let it return and call close() again; the channel takes no calls any "
+                         "more, and closes by itself after that");
+  };
+  if (!gate_.wait_until_empty(deadline)) return busy("another thread's call on this channel");
+  if (!std::exchange(lanes_ended_, true)) end_lanes();
+  // Leases still come back, and where our CPU makes the progress, what was posted still goes out.
+  if (capabilities_.cpu_free_target && !leave_pollers(/*return_lane_too=*/false, deadline)) {
+    return busy("a callback of this channel");
+  }
+  abandon_pending(unusable("close the channel"), /*reads_too=*/true);
+  if (!inbox_.set_handler(nullptr, deadline).ok()) return busy("the notification handler");
+  inbox_.drop_queued();
+  if (!drop_end_handler(deadline)) return busy("the end handler");
+  return Status();
+}
+
+void ChannelState::end_lanes() {
+  const core::Gate::Pass pass(link_gate_);
+  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
+  if (link == nullptr || peer_over()) return;
+  fabric::Operation end;
+  end.kind = fabric::OperationKind::kEnd;
+  for (end.lane = 0; end.lane < peer_.lanes; ++end.lane) {
+    // Pending or not, it goes behind what was posted before, or the peer has gone.
+    if (!link->post(end).done()) lanes_[end.lane]->expect_progress();
+  }
+}
+
+bool ChannelState::leave_pollers(bool return_lane_too, core::Deadline deadline) {
+  bool left = true;
+  for (const auto& lane : lanes_) {
+    if (!return_lane_too && lane->is_return_lane()) continue;
+    if (!lane->poller().remove(lane, deadline)) left = false;
+  }
+  return left;
+}
+
+void ChannelState::say_fin_if_due() {
+  // Said before the lock goes: a thread that sees fin_sent_ may end the channel and its connection.
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
+  if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
+  send(FrameType::kFin);
+  fin_sent_ = true;
+}
+
+bool ChannelState::finish_is_due() {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  // A peer that maps our memory and never hears FIN would wait for it until we end. A FIN that the
+  // socket has not taken yet goes first; tick() asks again.
+  const bool parted = fin_sent_ && fin_received_ && control_->all_sent();
+  return closed_ && !finish_over_ && (parted || peer_gone_.load());
+}
+
+void ChannelState::finish_if_due() {
+  if (!finish_is_due()) return;
+  // On the loop, and not in a thread that may be in a callback. A closing device finishes it by
+  // itself.
+  device_->post([self = shared_from_this()] {
+    if (self->finish_is_due()) (void)self->finish(core::Deadline::after(kBrief));
+  });
+}
+
+bool ChannelState::finish(core::Deadline deadline) {
+  {
+    std::unique_lock<std::mutex> lock(state_mutex_);
+    if (!wait_for_state(lock, deadline, [this] { return !finishing_; })) return false;
+    if (finish_over_) return true;
+    finishing_ = true;
+    finished_ = true;
+  }
+  const bool left = leave_pollers(/*return_lane_too=*/true, deadline);
+  if (left) drop_link();
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    finishing_ = false;
+    finish_over_ = left;
+  }
+  state_changed_.notify_all();
+  return left;
+}
+
+void ChannelState::drop_link() {
+  if (control_ != nullptr) control_->close();
+  leases_.close();
+  inbox_.drop_queued();
+  std::shared_ptr<fabric::Link> link;
+  {
+    const std::lock_guard<std::mutex> lock(link_mutex_);
+    if (link_ != nullptr) last_link_counters_ = link_->counters();
+    link.swap(link_);
+  }
+  link_gate_.close();
+  // Calls of the link come in turns, so this is short.
+  (void)link_gate_.wait_until_empty(core::Deadline::never());
+  link.reset();
+  std::vector<Quarantined> quarantined;
+  {
+    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
+    quarantined.swap(quarantined_);
+  }
+  // Nothing is allocated from a finished channel's arena again, so nothing is reused.
+  for (const Quarantined& entry : quarantined) entry.arena->free(entry.block.data);
+  release_landing();
+  device_->forget(*this);
+}
+
+}  // namespace farwrite::device

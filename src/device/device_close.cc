@@ -1,0 +1,187 @@
+// How a device closes.
+//
+// close() goes in steps, each bounded by the caller's deadline and each harmless to repeat. When
+// calls or callbacks of other threads do not return in time, the device stays closing: it takes no
+// call any more, its threads and channels stay, and the next close() goes on.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/inside.h"
+#include "core/log.h"
+#include "core/poll_until.h"
+#include "core/trace.h"
+#include "device/device_state.h"
+
+namespace farwrite::device {
+namespace {
+
+// However short the caller's timeout is, callbacks that do not block return within this.
+constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(100);
+
+Status busy(std::string_view what) {
+  return Status::error(StatusCode::kDeadlineExceeded, {"close a device"},
+                       std::string(what) + " has not returned in time",
+                       "let it return and call close() again; the device takes no calls any more");
+}
+
+}  // namespace
+
+std::shared_ptr<DeviceState> DeviceState::user_handle() {
+  return {this, [self = shared_from_this()](DeviceState*) {
+            if (self->fork_guard_.in_forked_child()) return;
+            // No caller is left to tell of a peer that did not settle.
+            if (!self->inside_callback()) {
+              const Status closed = self->close(kSettle);
+              if (closed.code() != StatusCode::kDeadlineExceeded) return;
+              core::log(core::LogLevel::kWarning, closed.message());
+            }
+            // A callback held the last handle, or has not returned.
+            std::thread([self] {
+              while (self->close(kSettle).code() == StatusCode::kDeadlineExceeded) {
+              }
+            }).detach();
+          }};
+}
+
+Status DeviceState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a device"));
+  if (inside_callback()) {
+    return Status::error(StatusCode::kFailedPrecondition, {"close a device"},
+                         "called inside one of its callbacks", "close it from another thread");
+  }
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!closing_.exchange(true)) {
+      for (Meeting& meeting : meetings_) {
+        if (meeting.stream != nullptr) ::shutdown(meeting.stream->fd(), SHUT_RDWR);
+      }
+      changed_.notify_all();
+    }
+    while (settling_ && !deadline.expired()) {
+      changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+    }
+    if (closed_) return close_status_;
+    if (settling_) {
+      return Status::error(StatusCode::kDeadlineExceeded, {"close a device"},
+                           "another thread is still closing it", "allow more time");
+    }
+    settling_ = true;
+  }
+  const Status stopped = stop(core::Deadline::after(std::max(timeout, kCallbackGrace)), deadline);
+  if (stopped.ok()) drop_everything();
+  Status status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    settling_ = false;
+    closed_ = stopped.ok();
+    status = closed_ ? close_status_ : stopped;
+  }
+  changed_.notify_all();
+  if (stopped.ok()) core::write_trace_or_warn();
+  return status;
+}
+
+Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
+  gate_.close();
+  if (!gate_.wait_until_empty(callbacks)) return busy("another thread's call on this device");
+  if (loop_ == nullptr) return Status();  // it never started
+  acceptor_.reset();
+  if (!end_meetings(callbacks)) return busy("a handshake");
+  Status running, silent;  // the first of each
+  const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
+  for (const auto& channel : channels) {
+    const Status closed = channel->close(peers.remaining());
+    Status& kind = closed.code() == StatusCode::kDeadlineExceeded ? running : silent;
+    if (kind.ok()) kind = closed;
+  }
+  if (!running.ok()) return running;
+  close_status_ = silent;
+  // Callbacks on the control loop, which the steps below wait for.
+  if (!loop_comes_round(callbacks)) return busy("a callback on the control loop");
+  for (const auto& channel : channels) {
+    if (!channel->finish(callbacks))
+      return busy("a callback of the channel to " + channel->peer_name());
+  }
+  return Status();
+}
+
+bool DeviceState::end_meetings(core::Deadline deadline) {
+  const auto over = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::all_of(meetings_.begin(), meetings_.end(),
+                       [](const Meeting& meeting) { return meeting.over.load(); });
+  };
+  if (!core::poll_until(over, deadline)) return false;
+  std::list<Meeting> meetings;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meetings.swap(meetings_);
+    accepted_.clear();
+  }
+  for (Meeting& meeting : meetings) meeting.thread.join();
+  return true;
+}
+
+bool DeviceState::loop_comes_round(core::Deadline deadline) {
+  const auto round = std::make_shared<std::atomic<bool>>(false);
+  loop_->post([round] { round->store(true); });
+  return core::poll_until([&round] { return round->load(); }, deadline);
+}
+
+void DeviceState::drop_everything() {
+  if (loop_ != nullptr) loop_->cancel_timer(timer_);
+  loop_gate_.close();
+  (void)loop_gate_.wait_until_empty(core::Deadline::never());  // nothing in it waits
+  names_.clear();
+  pollers_.clear();
+  std::vector<std::unique_ptr<fabric::Fabric>> fabrics;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);  // stats() may be looking
+    for (const auto& fabric : fabrics_) {
+      add_counters(closed_adapters_, fabric->registration_counters());
+    }
+    fabrics.swap(fabrics_);
+  }
+  fabrics.clear();
+  loop_.reset();
+  std::vector<std::shared_ptr<ChannelState>> finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    finished.swap(finished_);
+  }
+  finished.clear();
+  listener_.socket.reset();
+  if (arena_ != nullptr) arena_->trim();  // regions that users still hold keep their segments
+}
+
+void DeviceState::post(std::function<void()> function) {
+  const core::Gate::Pass pass(loop_gate_);
+  if (pass) loop_->post(std::move(function));
+}
+
+void DeviceState::forget(ChannelState& channel) {
+  const core::Gate::Pass pass(loop_gate_);
+  std::shared_ptr<ChannelState> forgotten;
+  const ChannelStats last = channel.stats();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = std::find_if(channels_.begin(), channels_.end(),
+                                    [&](const auto& entry) { return entry.get() == &channel; });
+    if (found == channels_.end()) return;
+    remember_locked(channel.peer().fabric, last);
+    forgotten = std::move(*found);
+    channels_.erase(found);
+    if (!pass || closing_) {
+      finished_.push_back(std::move(forgotten));
+      return;
+    }
+  }
+  // The caller may be one of the channel's own callbacks: let it return before the channel goes.
+  loop_->post([forgotten] {});
+}
+
+}  // namespace farwrite::device

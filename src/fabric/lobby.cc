@@ -1,0 +1,141 @@
+#include "fabric/lobby.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/arrival_limits.h"
+#include "core/log.h"
+#include "core/sha256.h"
+
+namespace farwrite::fabric {
+namespace {
+
+constexpr std::chrono::milliseconds kAskAgain(20);
+constexpr std::chrono::seconds kBetweenWarnings(10);
+
+// A peer that left again is no event.
+void warn_unless_it_left(const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) {
+    core::log(core::LogLevel::kWarning, status.message());
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Lobby>> Lobby::open(core::EventLoop& loop, int listener,
+                                           std::chrono::nanoseconds patience, LobbyRules rules) {
+  std::unique_ptr<Lobby> lobby(new Lobby(loop, patience, std::move(rules)));
+  auto acceptor = core::Acceptor::start(
+      loop, listener,
+      [self = lobby.get()](core::UniqueFd socket) { self->on_connection(std::move(socket)); });
+  if (!acceptor.ok()) return acceptor.status();
+  lobby->acceptor_ = *std::move(acceptor);
+  lobby->timer_ =
+      loop.every(std::clamp<std::chrono::nanoseconds>(patience / 2, std::chrono::milliseconds(50),
+                                                      std::chrono::seconds(5)),
+                 [self = lobby.get()] { self->drop_stale(); });
+  return lobby;
+}
+
+Lobby::Lobby(core::EventLoop& loop, std::chrono::nanoseconds patience, LobbyRules rules)
+    : loop_(loop), patience_(patience), rules_(std::move(rules)) {}
+
+Lobby::~Lobby() {
+  acceptor_.reset();
+  if (timer_ != 0) loop_.cancel_timer(timer_);
+  std::list<Arrival> arrivals;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    arrivals.swap(arrivals_);
+  }
+  for (const Arrival& arrival : arrivals) loop_.remove_fd(arrival.socket.get());
+}
+
+Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
+                                   std::string_view remedy) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
+      return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
+    });
+    if (found != arrivals_.end()) {
+      core::UniqueFd socket = std::move(found->socket);
+      arrivals_.erase(found);
+      return socket;
+    }
+    const bool given_up = request.abandoned && request.abandoned();
+    if (given_up || request.deadline.expired()) {
+      return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, rules_.fabric},
+                           given_up ? "the peer gave up on " + rules_.fabric
+                                    : "the peer did not connect over " + rules_.fabric + " in time",
+                           remedy);
+    }
+    arrived_.wait_for(lock, kAskAgain);
+  }
+}
+
+void Lobby::on_connection(core::UniqueFd socket) {
+  auto origin = rules_.origin(socket.get());
+  if (!origin.ok()) {
+    warn_unless_it_left(origin.status());
+    return;
+  }
+  const int fd = socket.get();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    make_room_locked(*origin);
+    arrivals_.push_back({std::move(socket), *std::move(origin), core::Deadline::after(patience_)});
+    const Status watched =
+        loop_.add_fd(fd, EPOLLIN, [this, fd](std::uint32_t) { on_readable(fd); });
+    if (!watched.ok()) {
+      warn_unless_it_left(watched);
+      arrivals_.pop_back();
+      return;
+    }
+  }
+  on_readable(fd);  // most peers have written by now, and then no crowd can push them out
+}
+
+void Lobby::make_room_locked(const std::string& origin) {
+  const core::ArrivalLimits limits = core::ArrivalLimits::of_process();
+  const auto crowding = core::find_crowding(arrivals_, origin, limits);
+  if (crowding == arrivals_.end()) return;
+  if (quiet_until_.expired()) {
+    quiet_until_ = core::Deadline::after(kBetweenWarnings);
+    core::log(core::LogLevel::kWarning,
+              rules_.fabric + ": connections from " + crowding->origin +
+                  " wait for no handshake, and the oldest are dropped; see what connects there");
+  }
+  loop_.remove_fd(crowding->socket.get());
+  arrivals_.erase(crowding);
+}
+
+void Lobby::on_readable(int fd) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(),
+                                    [fd](const Arrival& one) { return one.socket.get() == fd; });
+  if (arrival == arrivals_.end() || arrival->complete) return;
+  auto complete = rules_.read_key(fd, arrival->key);
+  if (complete.ok() && !*complete) return;
+  loop_.remove_fd(fd);
+  if (complete.ok()) {
+    arrival->complete = true;
+    arrived_.notify_all();
+    return;
+  }
+  warn_unless_it_left(complete.status());
+  arrivals_.erase(arrival);
+}
+
+void Lobby::drop_stale() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(arrivals_, [this](const Arrival& arrival) {
+    if (!arrival.deadline.expired()) return false;
+    loop_.remove_fd(arrival.socket.get());
+    return true;
+  });
+}
+
+}  // namespace farwrite::fabric

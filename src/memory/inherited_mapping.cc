@@ -1,0 +1,87 @@
+#include "memory/inherited_mapping.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+
+#include "memory/forked_readers.h"
+
+namespace farwrite::memory {
+namespace {
+
+// Locked from before a fork until after it. Nothing is allocated under it: see ForkedReaders.
+struct List {
+  std::mutex mutex;
+  InheritedMapping* first = nullptr;
+};
+constinit List list;
+
+}  // namespace
+
+struct ForkHandlers {
+  static void before() {
+    list.mutex.lock();
+    ForkedReaders::before_fork(list.first != nullptr);
+  }
+
+  static void in_parent() {
+    ForkedReaders::after_fork_in_parent();
+    list.mutex.unlock();
+  }
+
+  // Only what is safe after a fork of a process with threads: system calls.
+  static void in_child() {
+    ForkedReaders::after_fork_in_child();
+    for (const InheritedMapping* at = list.first; at != nullptr; at = at->next_) view(*at);
+    list.first = nullptr;  // the child's own children inherit private memory as any other
+    list.mutex.unlock();
+  }
+
+  static void view(const InheritedMapping& mapping) {
+    // Without a reserve: the child is expected to read, and no commit limit may refuse that.
+    void* const viewed = ::mmap(mapping.base_, mapping.bytes_, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, mapping.fd_, 0);
+    if (viewed != MAP_FAILED) return;
+    constexpr std::string_view kLine =
+        "farwrite: a forked child cannot map its parent's memory and ends if it reads it; raise "
+        "vm.max_map_count or `ulimit -v`\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  }
+};
+
+namespace {
+
+// While the library is loaded, for the reason that fork_guard.cc gives.
+[[gnu::constructor]] void handle_forks() {
+  if (::pthread_atfork(ForkHandlers::before, ForkHandlers::in_parent, ForkHandlers::in_child) ==
+      0) {
+    return;
+  }
+  std::fputs("farwrite: pthread_atfork has no memory; children could not inherit arrays\n", stderr);
+  std::abort();
+}
+
+}  // namespace
+
+InheritedMapping::InheritedMapping(std::byte* base, std::uint64_t bytes, int fd)
+    : base_(base), bytes_(bytes), fd_(fd) {
+  const std::lock_guard lock(list.mutex);
+  next_ = list.first;
+  if (next_ != nullptr) next_->previous_ = this;
+  list.first = this;
+}
+
+InheritedMapping::~InheritedMapping() {
+  if (guard_.in_forked_child()) return;  // the list is the child's own
+  const std::lock_guard lock(list.mutex);
+  if (next_ != nullptr) next_->previous_ = previous_;
+  (previous_ != nullptr ? previous_->next_ : list.first) = next_;
+  if (list.first == nullptr) ForkedReaders::forget_all();
+}
+
+}  // namespace farwrite::memory

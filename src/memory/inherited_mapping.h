@@ -1,0 +1,36 @@
+// InheritedMapping: shared memory that a forked child gets as a private, copy-on-write view.
+//
+// The mapping itself is not inherited (MADV_DONTFORK): it is shared, so a child could write into
+// its parent's memory, or into a peer's. In the child, before fork(2) returns there, the same file
+// is mapped at the same addresses again, privately. The child reads what its parent had, and its
+// writes reach nobody. What the parent or a peer writes later shows in pages that the child has not
+// written. Children of raw clone(2) get nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/fork_guard.h"
+
+namespace farwrite::memory {
+
+// Names a mapping of `fd` for as long as it lives; goes before the mapping and the descriptor do.
+class InheritedMapping {
+ public:
+  InheritedMapping(std::byte* base, std::uint64_t bytes, int fd);
+  ~InheritedMapping();
+  InheritedMapping(const InheritedMapping&) = delete;
+  InheritedMapping& operator=(const InheritedMapping&) = delete;
+
+ private:
+  friend struct ForkHandlers;
+
+  std::byte* const base_;
+  const std::uint64_t bytes_;
+  const int fd_;
+  const core::ForkGuard guard_;
+  InheritedMapping* previous_ = nullptr;
+  InheritedMapping* next_ = nullptr;
+};
+
+}  // namespace farwrite::memory

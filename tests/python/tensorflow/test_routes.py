@@ -1,0 +1,93 @@
+"""Clusters that change, routes that two tasks see differently, and whom an error names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import FARWRITE, STOCK, cluster, finish
+from faults import eventually, wait_for
+
+# Where a route may fail on one side alone; FARWRITE_TF_TEST_ROUTE.
+STAGES = ("unmet", "unknown", "stock", "refused", "unclear", "late")
+SIZE = 40_000
+
+
+@pytest.mark.timeout(300)
+def test_tasks_may_leave_the_cluster_come_back_and_be_replaced(tmp_path: Path) -> None:
+    scenarios = ("back_again", "replaced", "added")
+    values = {}
+    for protocol in (STOCK, FARWRITE):
+        folder = tmp_path / protocol
+        folder.mkdir()
+        with cluster(folder, {"worker": 3}, protocol) as made:
+            clients = [made.start_program("changing.py", scenario) for scenario in scenarios]
+            results = [finish(client, 120) for client in clients]
+            values[protocol] = [result["values"] for result in results]
+            if protocol == FARWRITE:
+                for result in results:
+                    assert result["plugin"]["received"] > 0
+    assert values[FARWRITE] == values[STOCK]
+
+
+@pytest.mark.timeout(300)
+def test_a_route_that_fails_on_one_side_alone_ends_no_step_without_an_error(
+    tmp_path: Path,
+) -> None:
+    broken = {f"ps{n}": {"FARWRITE_TF_TEST_ROUTE": stage} for n, stage in enumerate(STAGES)}
+    jobs = {"ps": len(STAGES), "worker": 1}
+    with cluster(tmp_path, jobs, FARWRITE, environments=broken) as made:
+        results: dict[str, Any] = made.run("one_way.py", seconds=240)
+        right = [[SIZE + 2.0, 2.0 * SIZE + 4.0, 8.0]] * 3
+        for n, stage in enumerate(STAGES):
+            assert results[f"from ps{n}"] == right, f"the sender's route fails: {stage}"
+        # A receiver that cannot call its sender, or has no verdict, fails as with stock gRPC.
+        for n, stage in enumerate(STAGES):
+            result = results[f"to ps{n}"]
+            if stage not in ("unmet", "unknown", "unclear") or result == right:
+                assert result == right, f"the receiver's route fails: {stage}"
+                continue
+            assert result[0] == "UnavailableError"
+            assert "remote target /job:worker/replica:0/task:0" in result[1]
+        receiver = made.tasks["worker0"].stats()
+        assert receiver["route_questions"] > 0
+        assert receiver["pulls_unpushed"] > 0
+
+
+@pytest.mark.timeout(300)
+def test_a_coordinator_knows_a_dead_ps_from_a_dead_worker(tmp_path: Path) -> None:
+    for victim in ("ps", "worker"):
+        folder = tmp_path / victim
+        folder.mkdir()
+        with cluster(folder, {"ps": 1, "worker": 2}, FARWRITE) as made:
+            client = made.start_program("coordinator_faults.py", victim)
+            wait_for(client, "running")
+            made.tasks[f"{victim}0"].kill()
+            if victim == "worker":
+                made.start("worker", 0).wait_until_up()
+            assert client.stdin is not None
+            client.stdin.close()
+            client.stdin = None
+            result = finish(client, 120)
+            if victim == "ps":
+                assert result["ps_failure"], result
+                assert not result["worker_failure"], result
+            else:
+                assert result["error"] is None, result
+                assert result["done"] > 20
+            assert result["wrong"] == 0
+
+
+@pytest.mark.timeout(300)
+def test_a_sender_far_ahead_of_its_receiver_keeps_what_is_too_much(tmp_path: Path) -> None:
+    count = 12_000  # 96 MB, of which a receiver takes 64 MiB before somebody asks for them
+    with cluster(tmp_path, {"ps": 1, "worker": 1}, FARWRITE) as made:
+        result = made.run("far_ahead.py", str(count), seconds=240)
+        assert result["value"] == result["expected"]
+        sender, receiver = made.tasks["worker0"].stats(), made.tasks["ps0"].stats()
+        assert 0 < sender["pulls_backlog"] < 3 * count  # three tensors each time around
+        assert receiver["pulls_received"] == sender["pushes_pull"]
+        # It pushes again when its receiver has caught up.
+        assert made.run("far_ahead.py", "10", seconds=60)["value"] == 90.0
+        eventually(lambda: made.tasks["ps0"].stats()["waiting_tensors"] == 0)
