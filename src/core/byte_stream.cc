@@ -8,8 +8,21 @@
 
 #include "core/tcp_socket.h"
 
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_read_range(void* address, unsigned long bytes);
+#endif
+
 namespace farwrite::core {
 namespace {
+
+// TSan records what sendmsg() reads only after the call. By then the peer may have received the
+// bytes and returned the lease on them, and the sender may have reused the memory. So TSan runs
+// with intercept_send=0 (CMakePresets.json), and the reads are recorded here, before the call.
+void record_reads([[maybe_unused]] const iovec* pieces, [[maybe_unused]] std::size_t count) {
+#ifdef __SANITIZE_THREAD__
+  for (std::size_t i = 0; i < count; ++i) __tsan_read_range(pieces[i].iov_base, pieces[i].iov_len);
+#endif
+}
 
 template <typename Call>
 ByteStream::Moved outcome(const Call& call, bool zero_is_end) {
@@ -62,6 +75,7 @@ ByteStream::Moved PlainView::send(const iovec* pieces, std::size_t count) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(pieces);
   message.msg_iovlen = count;
+  record_reads(pieces, count);
   return outcome([&] { return ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT); }, false);
 }
 

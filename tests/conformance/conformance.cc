@@ -115,6 +115,12 @@ void Conformance::SetUp() {
   if (!openssl.ok()) GTEST_SKIP() << openssl.message();
 }
 
+ConformancePair::~ConformancePair() {
+  for (Device* device : {&near_device_, &far_device_}) {
+    if (device->valid()) (void)device->close(std::chrono::seconds(1));  // as a handle's end does
+  }
+}
+
 void ConformancePair::SetUp() {
   Conformance::SetUp();
   if (IsSkipped()) return;

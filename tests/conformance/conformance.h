@@ -78,6 +78,9 @@ class Conformance : public testing::TestWithParam<Variant> {
 // Two devices and one channel, there before the test begins.
 class ConformancePair : public Conformance {
  protected:
+  // Closes both devices: a lease that holds a handle must not keep one alive behind the software
+  // adapter's back.
+  ~ConformancePair() override;
   void SetUp() override;
 
   // Memory at the far end that the near end may write, and the near end's view of it.
