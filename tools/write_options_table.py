@@ -1,4 +1,4 @@
-"""Writes docs/options.md from farwrite.options_table.
+"""Writes docs/reference/options.md from farwrite.options_table.
 
     python tools/write_options_table.py [--check]
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from farwrite.options_table import HEADERS, rows
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
+FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "options.md"
 
 INTRODUCTION = """\
 # Options

@@ -29,7 +29,8 @@ struct MemoryStats {
   std::uint64_t peak_used = 0;
   std::uint64_t segments = 0;  // each registered once, never per region
   std::uint64_t refusals = 0;
-  std::uint64_t held_back = 0;  // freed, not reused yet: a forked child may read it (docs/fork.md)
+  std::uint64_t held_back =
+      0;  // freed, not reused yet: a forked child may read it (docs/explanation/fork.md)
 };
 
 // Memory that RDMA adapters have registered (verbs); all zero for a device without that fabric.
@@ -56,7 +57,7 @@ struct DeviceStats {
 
 // Copies share the device; it closes when close() is called or the last handle is gone.
 // Thread-safe. A forked child that uses it gets kForked; it reads the memory its parent had, see
-// docs/fork.md.
+// docs/explanation/fork.md.
 class FARWRITE_API Device {
  public:
   static Result<Device> open(const DeviceOptions& options = {});
@@ -102,7 +103,7 @@ class FARWRITE_API Device {
 
   DeviceStats stats() const;
   // The same, and those of every channel, in the Prometheus text exposition format, version 0.0.4;
-  // docs/observability.md lists the names. Empty in a forked child.
+  // docs/reference/metrics.md lists the names. Empty in a forked child.
   std::string metrics_text() const;
 
   // Closes every channel, then the device. kPeerSilent if a peer did not settle in `timeout`; all

@@ -36,7 +36,7 @@ class VerbsLibrary;  // src/fabric/verbs, another one in tests only
 }
 }  // namespace fabric
 
-// The verbs fabric's own settings; docs/rdma.md says when to change one.
+// The verbs fabric's own settings; docs/how-to/rdma.md says when to change one.
 struct VerbsOptions {
   // Which adapter: empty, 0 and -1 choose by themselves, IPv4-mapped RoCE v2 first.
   std::string device;     // "mlx5_0", as `ibv_devices` names it

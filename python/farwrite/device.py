@@ -33,7 +33,7 @@ class Device(Closing):
 
     Any thread may call anything at any time. A context manager that closes at the end. A forked
     child cannot use its parent's device: it gets `Forked`, and opens its own. It reads its parent's
-    arrays, in a private view of their memory (docs/fork.md).
+    arrays, in a private view of their memory (docs/explanation/fork.md).
 
     Parameters
     ----------
@@ -84,13 +84,14 @@ class Device(Closing):
     verbs_device, verbs_port, verbs_gid_index : str, int, int
         The RDMA device that the verbs fabric uses, its port, and the place in the GID table.
     verbs_* : int or bool
-        How the verbs fabric drives it; docs/options.md and docs/rdma.md say when to change one.
+        How the verbs fabric drives it; docs/reference/options.md and docs/how-to/rdma.md say when
+        to change one.
     metrics : str
         Serve the metrics there, as `serve_metrics` does.
 
     A keyword that is not given, or None (but for `token`), is taken from the environment: `lanes`
-    from FARWRITE_LANES, and so on. Failing that it has the default of docs/options.md, which
-    ``farwrite options`` prints.
+    from FARWRITE_LANES, and so on. Failing that it has the default of
+    docs/reference/options.md, which ``farwrite options`` prints.
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""Every option of Farwrite, in one table: docs/options.md and ``farwrite options`` are made of it.
+"""Every option of Farwrite, in one table.
+
+docs/reference/options.md and ``farwrite options`` are made of it.
 
 An option of `farwrite.Device` is a keyword there, or an environment variable where the keyword is
 not given. The plug-in for TensorFlow has no keywords: it reads the environment.

@@ -89,10 +89,11 @@ Status set_verbs_options(std::string_view text, VerbsOptions& options) {
             ? "has no value"
             : set_one(result, setting.substr(0, equals), setting.substr(equals + 1));
     if (!fault.empty()) {
-      return Status::error(StatusCode::kInvalidArgument, {"set options of verbs"},
-                           "\"" + std::string(setting) + "\" " + fault,
-                           "write name=value, with commas between; docs/options.md has the names, "
-                           "with verbs_ before them");
+      return Status::error(
+          StatusCode::kInvalidArgument, {"set options of verbs"},
+          "\"" + std::string(setting) + "\" " + fault,
+          "write name=value, with commas between; docs/reference/options.md has the names, "
+          "with verbs_ before them");
     }
   }
   options = std::move(result);

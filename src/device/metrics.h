@@ -1,5 +1,5 @@
 // Metrics: a device's counters in the Prometheus text exposition format, version 0.0.4.
-// docs/observability.md lists the names.
+// docs/reference/metrics.md lists the names.
 #pragma once
 
 #include <string>

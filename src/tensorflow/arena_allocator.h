@@ -5,7 +5,7 @@
 //
 // Before the first server opens a device, in a forked child, and when registered memory is full,
 // every block comes from malloc, and a tensor in it is staged by one copy if it is sent. What the
-// parent had in registered memory, a forked child reads (docs/fork.md).
+// parent had in registered memory, a forked child reads (docs/explanation/fork.md).
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 // A tag's top byte says what a notification is: 0xf0, a landing in the slot that the low 24 bits
 // name; 0xf1, a record whose type the low bits name. All records of an edge travel in the edge's
 // lane, so they keep their order among each other and with the pushes. An edge's number is its
-// receiver's. The bytes are in docs/protocol.md, "Transfer records". Nothing here is trusted: every
-// count and length is checked before anything is made of it.
+// receiver's. The bytes are in docs/reference/protocol.md, "Transfer records". Nothing here is
+// trusted: every count and length is checked before anything is made of it.
 #pragma once
 
 #include <cstdint>

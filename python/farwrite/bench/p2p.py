@@ -154,7 +154,7 @@ def run(plan: Plan, progress: Progress) -> tuple[list[Row], list[dict[str, Any]]
     Returns
     -------
     rows
-        One per operation and size, with the keys that docs/benchmarks.md explains.
+        One per operation and size, with the keys that docs/reference/benchmarks.md explains.
     first_use
         One per operation: what it cost to start, in seconds.
 

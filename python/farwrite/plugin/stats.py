@@ -43,7 +43,8 @@ class Landing(TypedDict):
 class Stats(TypedDict):
     """Counts of this process since the plug-in was loaded or its counters were reset.
 
-    docs/tensorflow.md says what each counts. From `waiting_tensors` on it is what is there now.
+    docs/reference/tensorflow.md says what each counts. From `waiting_tensors` on it is what is
+    there now.
     """
 
     pushes_inline: int

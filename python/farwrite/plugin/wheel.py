@@ -12,7 +12,7 @@ from pathlib import Path
 from farwrite.errors import FailedPrecondition, Unsupported
 
 SUPPORTED = ("2.21",)
-"""The TensorFlow minors this version of Farwrite works with. docs/tensorflow.md has the policy."""
+"""The supported TensorFlow minors; docs/reference/tensorflow.md has the support policy."""
 
 _DISTRIBUTIONS = re.compile(
     r"(tensorflow(-cpu|-gpu|-rocm|-intel|-aarch64)?|tf-nightly(-cpu|-gpu)?)"
@@ -78,7 +78,7 @@ def require_supported(wheel: Wheel) -> None:
         raise Unsupported(
             f"TensorFlow plug-in: TensorFlow {wheel.version} is installed, and this Farwrite"
             f" supports {', '.join(SUPPORTED)}, because the plug-in relies on that version's"
-            f" internals (docs/tensorflow.md, Support policy); {_INSTALL}"
+            f" internals (docs/reference/tensorflow.md, Support policy); {_INSTALL}"
         )
     needed = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2", "include/tensorflow")
     missing = [name for name in needed if not (wheel.folder / name).exists()]

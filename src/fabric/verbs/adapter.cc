@@ -20,7 +20,7 @@ constexpr std::uint8_t kReads = 16;
 Status refused(const std::string& device, std::string_view what, int error) {
   return Status::system_error(StatusCode::kUnavailable, {"open a device", "", "verbs"},
                               device + ": " + std::string(what), error,
-                              "see `ibv_devinfo -v` and docs/rdma.md");
+                              "see `ibv_devinfo -v` and docs/how-to/rdma.md");
 }
 
 }  // namespace

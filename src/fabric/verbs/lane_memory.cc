@@ -45,7 +45,7 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
   return Status::system_error(
       StatusCode::kResourceExhausted, {"connect", "", "verbs"},
       device + " does not register a lane's " + std::to_string(memory->bytes_) + " bytes", errno,
-      "raise the limit of locked memory (ulimit -l unlimited), see docs/rdma.md");
+      "raise the limit of locked memory (ulimit -l unlimited), see docs/how-to/rdma.md");
 }
 
 LaneMemory::~LaneMemory() {

@@ -22,7 +22,7 @@ constexpr const char* kLookAtWay =
     "see that the peer's process and host still run; then, on both hosts, that `rdma link` says "
     "ACTIVE, that the interface's address answers `ping`, that no firewall stops UDP port 4791 "
     "(RoCE v2), that the MTU is the same on the whole way, and that the switches lose nothing (PFC "
-    "or ECN, docs/rdma.md)";
+    "or ECN, docs/how-to/rdma.md)";
 
 Meaning meaning_of(ibv_wc_status status) {
   switch (status) {
