@@ -1,0 +1,2 @@
+"""setup"""
+def setup(app): return {}
