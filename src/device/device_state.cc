@@ -29,15 +29,15 @@ Status check_options(const DeviceOptions& options) {
                  "name every fabric once");
     }
   }
-  if (options.pollers < 1 || options.pollers > kMostPollers) {
+  if (options.pollers < 1 || options.pollers > kMaxPollers) {
     return bad(std::to_string(options.pollers) + " pollers",
-               "use 1 to " + std::to_string(kMostPollers));
+               "use 1 to " + std::to_string(kMaxPollers));
   }
-  if (options.lanes < 1 || options.lanes > kMostLanes) {
-    return bad(std::to_string(options.lanes) + " lanes", "use 1 to " + std::to_string(kMostLanes));
+  if (options.lanes < 1 || options.lanes > kMaxLanes) {
+    return bad(std::to_string(options.lanes) + " lanes", "use 1 to " + std::to_string(kMaxLanes));
   }
   if (std::min({options.send_limit, options.receive_limit, options.receive_limit_per_peer}) <
-      kLeastMemoryLimit) {
+      kMinMemoryLimit) {
     return bad("send_limit, receive_limit or receive_limit_per_peer is under 2 MiB",
                "give 2 MiB or more, in bytes");
   }
