@@ -22,7 +22,7 @@ extensions = [
     "sphinxarg.ext",
     # In _ext:
     "contents",
-    "cpp_names",
+    "cpp_headers",
     "repository_links",
     "without_tensorflow",
 ]

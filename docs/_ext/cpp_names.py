@@ -1,2 +1,0 @@
-"""setup"""
-def setup(app): return {}
