@@ -14,7 +14,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 comma := ,
 say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
-CORE_SOURCES := $(shell find include src -type f) CMakeLists.txt pyproject.toml
+CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
 	$(shell find python/farwrite -type f -not -name '*.pyc')
 CXX_FILES := $(shell find include src tests -name '*.h' -o -name '*.cc')
