@@ -27,13 +27,9 @@ extensions = [
     "without_tensorflow",
 ]
 exclude_patterns = ["_ext"]
-nitpick_ignore_regex = [("py:.*", r"(?!farwrite).*")]
-default_role = "py:obj"
-suppress_warnings = ["myst.domains"]
+default_role = "py:obj"  # `Device` in a docstring is a link
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["linkify"]
-myst_linkify_fuzzy_links = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -1,9 +1,9 @@
 """Links from pages to files of the repository that are no pages of the site.
 
-A page links to `../../examples/alias.py`. On the site the link leads to a page that shows the file,
-because the site has no repository beside it. A link to a folder leads to a list of its files. A link
-to README.md leads to the first page. Three Markdown files outside docs/ are pages of the site by
-symbolic links, and their own links start where the file is.
+A page links to `../../examples/alias.py`. The site has no repository beside it, so the link on the
+site leads to a page that shows the file. A link to a folder leads to a list of its files. A link to
+README.md leads to the first page. Symbolic links make pages of a few Markdown files outside docs/;
+the links on those pages start where the file is.
 """
 
 from __future__ import annotations
