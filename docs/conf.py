@@ -30,6 +30,7 @@ exclude_patterns = ["_ext"]
 default_role = "py:obj"  # `Device` in a docstring is a link
 
 myst_heading_anchors = 4
+suppress_warnings = ["myst.domains"]  # sphinx-argparse's domain is no target of links
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
