@@ -34,7 +34,8 @@ suppress_warnings = ["myst.domains"]  # sphinx-argparse's domain is no target of
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
+maximum_signature_line_length = 90
 napoleon_google_docstring = False
 napoleon_use_param = False  # types as text: "dtype" is no name to link
 napoleon_use_rtype = False
@@ -46,4 +47,5 @@ breathe_domain_by_extension = {"h": "cpp"}
 html_theme = "furo"
 html_title = f"Farwrite {version}"
 html_copy_source = False
+html_show_sourcelink = False
 html_show_sphinx = False
