@@ -217,8 +217,10 @@ def test_copies_that_are_held_leave_room_for_others(
         read, chain = answers[1][1], answers[2][1]
         assert read["staged_lent_again"] > 0
         assert read["copies"] == read["staged_received"] > KEPT
-        # Each step of the chain finds room for its tensor.
-        assert chain["staged_received"] == chain["copies"] == TIMES
+        # Each step of the chain finds room for its tensor: for one copy that both edges share, or,
+        # while the variables' copies fill their half, for a copy an edge.
+        assert chain["staged_received"] == chain["copies"]
+        assert TIMES <= chain["copies"] <= 2 * TIMES
         assert chain["pushes_pull"] == 0
         # What found no room was fetched by its receiver, and counted.
         sender = made.tasks[SENDER].stats()
