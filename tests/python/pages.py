@@ -105,4 +105,4 @@ def prose_of(page: Path) -> list[tuple[int, str]]:
 
 def marker_lines(page: Path) -> list[int]:
     """The lines that are markers, numbered from 1."""
-    return [number for number, line in prose_of(page) if "<!-- block:" in line]
+    return [number for number, line in prose_of(page) if line.strip().startswith("<!-- block:")]
