@@ -11,58 +11,51 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CONTENTS = {
-    "Tutorials": ("tutorials", ["first-array", "tensorflow", "tensors-between-hosts"]),
-    "How-to guides": (
-        "how-to",
-        [
-            "between-hosts",
-            "rdma",
-            "containers",
-            "encryption",
-            "tensorflow",
-            "tuning",
-            "observe",
-            "measure",
-            "cpp",
-            "troubleshooting",
-        ],
-    ),
-    "Reference": (
-        "reference",
-        [
-            "python",
-            "cpp",
-            "command-line",
-            "options",
-            "metrics",
-            "tensorflow",
-            "tensors",
-            "protocol",
-            "benchmarks",
-        ],
-    ),
-    "Explanation": (
-        "explanation",
-        [
-            "architecture",
-            "contract",
-            "thread-model",
-            "fork",
-            "tensorflow-plugin",
-            "papers",
-        ],
-    ),
-    "Development": (
-        "development",
-        [
-            "contributing",
-            "testing",
-            "softroce",
-            "adding-a-fabric",
-            "dependencies",
-            "changelog",
-        ],
-    ),
+    "Tutorials": [
+        "Overview <overview>",
+        "tutorials/first-array",
+        "tutorials/tensorflow",
+        "tutorials/tensors-between-hosts",
+    ],
+    "How-to guides": [
+        "how-to/between-hosts",
+        "how-to/rdma",
+        "how-to/containers",
+        "how-to/encryption",
+        "how-to/tensorflow",
+        "how-to/tuning",
+        "how-to/observe",
+        "how-to/measure",
+        "how-to/cpp",
+        "how-to/troubleshooting",
+    ],
+    "Reference": [
+        "reference/python",
+        "reference/cpp",
+        "reference/command-line",
+        "reference/options",
+        "reference/metrics",
+        "reference/tensorflow",
+        "reference/tensors",
+        "reference/protocol",
+        "reference/benchmarks",
+    ],
+    "Explanation": [
+        "explanation/architecture",
+        "explanation/contract",
+        "explanation/thread-model",
+        "explanation/fork",
+        "explanation/tensorflow-plugin",
+        "explanation/papers",
+    ],
+    "Development": [
+        "development/contributing",
+        "development/testing",
+        "development/softroce",
+        "development/adding-a-fabric",
+        "development/dependencies",
+        "development/changelog",
+    ],
 }
 
 
@@ -70,8 +63,8 @@ def add_contents(_app: Sphinx, docname: str, source: list[str]) -> None:
     """Append the table of contents to the site's first page."""
     if docname != "index":
         return
-    for caption, (folder, pages) in CONTENTS.items():
-        entries = "\n".join(f"{folder}/{page}" for page in pages)
+    for caption, pages in CONTENTS.items():
+        entries = "\n".join(pages)
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
 
 

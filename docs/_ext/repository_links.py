@@ -1,9 +1,9 @@
 """Links from pages to files of the repository that are no pages of the site.
 
 A page links to `../../examples/alias.py`. The site has no repository beside it, so the link on the
-site leads to a page that shows the file. A link to a folder leads to a list of its files. A link to
-README.md leads to the first page. Symbolic links make pages of a few Markdown files outside docs/;
-the links on those pages start where the file is.
+site leads to a page that shows the file. A link to a folder leads to a list of its files. Symbolic links
+make pages of README.md and a few other Markdown files outside docs/; the links on those pages start
+where the file is.
 """
 
 from __future__ import annotations
@@ -88,8 +88,6 @@ class RepositoryLinks(SphinxTransform):
 
     def _page(self, target: Path) -> str | None:
         """Return the page of the site that `target` is the source of."""
-        if target == ROOT / "README.md":
-            return str(self.config.root_doc)
         for page in self.env.found_docs:
             if Path(self.env.doc2path(page)).resolve() == target:
                 return page
