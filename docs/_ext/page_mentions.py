@@ -1,7 +1,7 @@
 """Links for the pages that docstrings, help texts and C++ comments mention.
 
-They name a page by its path, `docs/explanation/fork.md`, because they are read in a terminal or in an
-editor. On the site the path becomes a link with the page's title.
+They name a page by its path, `docs/explanation/fork.md`, because people read them in a terminal or
+an editor. On the site the path becomes a link with the page's title.
 """
 
 from __future__ import annotations
