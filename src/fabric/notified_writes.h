@@ -3,7 +3,7 @@
 // Immediate: the fabric raises it with the write, and the channel posts such a write as it is.
 // Flush and message (iWARP): the write, a flush, and when that is done a notification; what the
 // lane has to tell later is held back meanwhile, so that its order stays.
-// Tail flag (the paper's way, section 3.3): the write's last word, 8-byte aligned and never twice
+// Tail flag (the paper's way, section 3.2): the write's last word, 8-byte aligned and never twice
 // the same in one place, read by the receiver with acquire. Needs a fabric on which the end of a
 // write is seen last, one write on one lane, and host memory, and wakes nobody. Slots use it when
 // it is forced (transfer/static_slot.h).
