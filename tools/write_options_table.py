@@ -2,7 +2,7 @@
 
     python tools/write_options_table.py [--check]
 
-With --check, only says whether the file is what would be written; exit status 1 if it is not.
+With --check, it writes nothing; the exit status is 1 if the file is not current.
 """
 
 from __future__ import annotations
@@ -18,17 +18,25 @@ FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "options.
 INTRODUCTION = """\
 # Options
 
-Made by `tools/write_options_table.py` from `python/farwrite/options_table.py`: change it there.
+For users who look up an option of a device, of the TensorFlow plug-in, of the commands or of the
+build. `tools/write_options_table.py` makes this page from `python/farwrite/options_table.py`: change
+the texts there. `farwrite options` prints the same table and the values that the environment sets.
 
-A keyword of `farwrite.Device` beats its environment variable, and the variable beats the default.
-An empty variable counts as not set. No device opens with a variable that cannot be read: the
-`InvalidArgument` names it. In C++, the fields of `DeviceOptions` have the same names and defaults,
-and the environment is left to the program, except for what stands under "process". `farwrite
-options` prints this table, and what the environment sets.
+- A keyword of `farwrite.Device` overrides its environment variable. The variable overrides the
+  default.
+- An empty variable counts as not set.
+- If a variable cannot be read, no device opens, and the `InvalidArgument` names the variable.
+- In C++, the fields of `DeviceOptions` have the same names and defaults. A C++ program reads the
+  environment itself, except for the options under "process".
 
 Sizes are bytes, or `64K`, `512M`, `8G`, in powers of 1024. Times are seconds, or `20us`, `100ms`,
 `5s`.
 
+"""
+
+ENDING = """
+Next: [tuning.md](../how-to/tuning.md) for which of them to change, [rdma.md](../how-to/rdma.md) for
+the `verbs_` options, [tensorflow.md](tensorflow.md) for the plug-in.
 """
 
 
@@ -38,7 +46,7 @@ def text() -> str:
     for name, variable, where, kind, default, meaning in rows():
         cells = (_code(name), _code(variable), where, kind, _code(default), meaning)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return INTRODUCTION + "\n".join(lines) + "\n"
+    return INTRODUCTION + "\n".join(lines) + "\n" + ENDING
 
 
 def _code(cell: str) -> str:
