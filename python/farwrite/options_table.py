@@ -203,8 +203,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "", "FARWRITE_FABRIC", (Place.PLUGIN,), Kind.TEXT, "(as for the device)",
-        "Forces the fabric of the plug-in's device, for example verbs. Several, as in verbs,tcp, are"
-        " an order of preference.",
+        "Forces the fabric of the plug-in's device, for example verbs. Several, as in verbs,tcp,"
+        " are an order of preference.",
     ),
     Option(
         "--allocation", "FARWRITE_TF_ALLOCATION", (Place.PLUGIN, Place.CLI), Kind.CHOICE,
