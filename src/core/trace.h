@@ -1,5 +1,5 @@
 // Tracing: what the channels of this process did, for a file in Chrome's trace event format, which
-// Perfetto and chrome://tracing open. docs/reference/metrics.md says what is in it.
+// Perfetto and chrome://tracing open. docs/how-to/observe.md says what is in it.
 //
 // Off unless FARWRITE_TRACE=FILE is set when a device opens. While it is off, a hook costs one
 // relaxed load. While it is on, each thread keeps its latest events in a ring of its own; what is
