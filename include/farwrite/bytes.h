@@ -1,6 +1,7 @@
-// Views of memory that somebody else owns.
-//
-// The public headers stay C++17-clean, so they cannot use std::span.
+/// @file
+/// Views of memory that another object owns.
+///
+/// The public headers stay C++17-clean, so they cannot use std::span.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,20 @@
 
 namespace farwrite {
 
-// Read-only bytes. The viewer owns nothing; the memory must outlive the view.
+/// Read-only bytes. The view owns no memory; the memory must outlive the view.
 struct ByteView {
   const std::byte* data = nullptr;
-  std::size_t size = 0;
+  std::size_t size = 0;  ///< in bytes
 
   ByteView() = default;
   ByteView(const void* bytes, std::size_t count)
       : data(static_cast<const std::byte*>(bytes)), size(count) {}
 };
 
-// Writable bytes, with the same ownership rule.
+/// Writable bytes. The view owns no memory; the memory must outlive the view.
 struct MutableByteView {
   std::byte* data = nullptr;
-  std::size_t size = 0;
+  std::size_t size = 0;  ///< in bytes
 
   MutableByteView() = default;
   MutableByteView(void* bytes, std::size_t count)

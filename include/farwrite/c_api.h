@@ -1,11 +1,17 @@
-/* The C ABI of libfarwrite.so, for code that another compiler builds: the TensorFlow plug-in.
- *
- * Plain C. Only what such a plug-in needs; C++ programs use farwrite.h.
- *   - Functions that can fail return a fw_status: NULL is success, anything else is freed with
- *     fw_status_free(). Out-parameters are written only on success.
- *   - Handles are thread-safe and owned by the caller, who closes or releases each once.
- *   - Callbacks run on a thread of the device, one at a time for one lane, and must not block.
- *   - Strings are UTF-8. Times are nanoseconds, sizes bytes. */
+/// @file
+/// The C ABI of libfarwrite.so, for code that another compiler builds: the TensorFlow plug-in.
+///
+/// The header is plain C and holds only what such a plug-in needs. C++ programs use farwrite.h.
+///   - A function that can fail returns a fw_status. NULL is success. The caller frees any other
+///     status with fw_status_free(). Out-parameters are written only on success.
+///   - Handles are thread-safe. The caller owns them, and closes or releases each one once.
+///   - Callbacks run on a thread of the device, one at a time for one lane. They must not block.
+///   - Strings are UTF-8. Times are in nanoseconds, sizes in bytes.
+///
+/// Each struct begins with its size, so that later versions can add fields at the end. The caller
+/// sets `struct_size` to sizeof(the struct) in every struct that it passes, including a struct that
+/// a function fills. A function writes no byte past that size. The library sets `struct_size` in
+/// every struct that it passes to a callback.
 #pragma once
 
 #include <stddef.h>
@@ -21,9 +27,9 @@
 extern "C" {
 #endif
 
-/* Raised by every change that is not an added function. */
+/// The version of this ABI. Every change except an added function raises it.
 #define FW_ABI_VERSION 2
-#define FW_NAME_BYTES 320 /* a host:port with its terminating zero */
+#define FW_NAME_BYTES 320  ///< a host:port with its terminating zero
 
 typedef struct fw_status fw_status;
 typedef struct fw_device fw_device;
@@ -32,180 +38,217 @@ typedef struct fw_view fw_view;
 typedef struct fw_region fw_region;
 typedef struct fw_target fw_target;
 
-/* The FW_ABI_VERSION this library was built with; compare before calling anything else. */
+/// The FW_ABI_VERSION that the library was built with. Compare it before any other call.
 FW_API uint32_t fw_abi_version(void);
-/* "0.1.0" */
+/// The library's version: "0.1.0".
 FW_API const char* fw_version(void);
 
-/* --- Status. The code is a number of farwrite::StatusCode, the name is as in errors: "kPeerDead".
- */
+// --- Status.
+
+/// The number of a farwrite::StatusCode.
 FW_API int fw_status_code(const fw_status* status);
+/// The code's name as errors show it: "kPeerDead".
 FW_API const char* fw_status_code_name(const fw_status* status);
+/// The error sentence.
 FW_API const char* fw_status_message(const fw_status* status);
-FW_API void fw_status_free(fw_status* status); /* NULL is fine */
+/// Frees a status. NULL is allowed.
+FW_API void fw_status_free(fw_status* status);
 
-/* --- Structs. Each begins with its size, so that later versions can add fields at the end. The
- * caller sets it, to sizeof(the struct), in what it passes, also where a function fills the rest:
- * a function writes no byte behind it. The library sets it in what it passes to a callback. */
+// --- Device.
 
-/* --- Device. Zero or NULL in an option takes DeviceOptions' default. */
+/// Options of a device. Zero or NULL selects the default of farwrite::DeviceOptions.
 typedef struct fw_device_options {
   size_t struct_size;
-  const char* listen;  /* host:port; port 0 picks one */
-  const char* fabrics; /* "shm,verbs,tcp", best first; one forces it */
-  const char* token;   /* shared secret; NULL: this user's cookie, see Token; "": none */
-  uint64_t send_limit; /* memory that peers may look at, in all */
+  const char* listen;   ///< host:port; port 0 selects a free port
+  const char* fabrics;  ///< "shm,verbs,tcp", best first; a single entry forces that fabric
+  const char* token;    ///< shared secret; NULL: this user's cookie, see farwrite::Token; "": none
+  uint64_t send_limit;  ///< memory that peers may read or map, all peers together
   uint64_t send_limit_per_peer;
   uint64_t segment_bytes;
   uint64_t spin_ns;
   uint32_t pollers;
   uint32_t lanes;
-  uint32_t data_port;     /* of the tcp fabric, for firewalls */
-  uint32_t encrypt;       /* 1: what leaves the host; needs the token */
-  uint64_t receive_limit; /* memory that peers may write, in all */
+  uint32_t data_port;      ///< port of the tcp fabric, for firewalls
+  uint32_t encrypt;        ///< 1: encrypt what leaves the host; requires the token
+  uint64_t receive_limit;  ///< memory that peers may write, all peers together
   uint64_t receive_limit_per_peer;
-  const char* verbs; /* settings of VerbsOptions: "device=mlx5_0,gid_index=3" */
-  const char* name;  /* what peers call this device in their messages, beside its endpoint */
-  /* 1: if token is NULL, peers prove the cookie on the loopback and nothing at other addresses. */
+  const char* verbs;  ///< settings of farwrite::VerbsOptions: "device=mlx5_0,gid_index=3"
+  const char* name;   ///< name of this device in its peers' messages, beside its endpoint
+  /// 1: if token is NULL, peers prove the cookie on the loopback and nothing at other addresses.
   uint32_t open_elsewhere;
 } fw_device_options;
 
+/// Identifies one start of one device.
 typedef struct fw_identity {
   size_t struct_size;
   uint8_t uuid[16];
-  uint64_t epoch;               /* differs at every start of a device */
-  char endpoint[FW_NAME_BYTES]; /* where it listens */
+  uint64_t epoch;                ///< differs at every start of a device
+  char endpoint[FW_NAME_BYTES];  ///< where the device listens
 } fw_identity;
 
+/// Accounting of a device's send memory, in bytes.
 typedef struct fw_memory_stats {
   size_t struct_size;
   uint64_t limit, reserved, used, peak_used, segments;
-  uint64_t held_back; /* freed, and not used again while a forked child may read it */
+  uint64_t held_back;  ///< freed, and not reused while a forked child may read it
 } fw_memory_stats;
 
+/// Opens a device.
 FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** device);
-/* Closes every channel, then the device, and frees the handle, also when it returns an error. Only
- * a call inside one of the device's callbacks is refused: kFailedPrecondition, and the handle stays
- * as it was. */
+/// Closes every channel, then the device, and frees the handle, even when it returns an error.
+/// The one exception is a call inside a callback of the device: it returns kFailedPrecondition, and
+/// the handle stays valid.
 FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
+/// Fills `identity` with the identity of this device.
 FW_API void fw_device_identity(const fw_device* device, fw_identity* identity);
+/// Opens a channel to the device that listens at `endpoint` (host:port).
 FW_API fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t timeout_ns,
                                     fw_channel** channel);
-/* Waits for the next channel that a peer opens to us. kDeadlineExceeded, kCancelled when closed. */
+/// Waits for the next channel that a peer opens to this device.
+/// @return kDeadlineExceeded after the timeout; kCancelled when the device is closed.
 FW_API fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel** channel);
 
-/* Send memory without a region of its own, for allocators: 64-byte aligned, contents undefined.
- * NULL when the limit is reached or in a forked child. */
+/// Allocates send memory without a region, for allocators: 64-byte aligned, contents undefined.
+/// @return NULL when the limit is reached, or in a forked child.
 FW_API void* fw_device_allocate(fw_device* device, uint64_t bytes);
-/* `memory` came from fw_device_allocate() of this device and no lease on it is out. */
+/// Frees `memory`. It must come from fw_device_allocate() of this device, and no peer may hold a
+/// lease on it.
 FW_API void fw_device_deallocate(fw_device* device, void* memory);
-/* Whether `memory` lies in this device's send memory. Lock-free. */
+/// Returns 1 if `memory` lies in this device's send memory, else 0. Lock-free.
 FW_API int fw_device_contains(const fw_device* device, const void* memory);
-/* memcpy by this machine's fastest kernel; large copies leave the caches as they are. */
+/// Copies like memcpy, with the fastest copy kernel of this machine. Large copies bypass the
+/// caches.
 FW_API void fw_copy(void* destination, const void* source, uint64_t bytes);
+/// Fills `stats` with the accounting of the send memory.
 FW_API void fw_device_memory(const fw_device* device, fw_memory_stats* stats);
-/* How many times this process has forked, and whether a child that may live was forked since: it
- * reads memory that this process had then, so that must not hold something else. */
+/// The number of times that this process has forked.
 FW_API uint64_t fw_fork_stamp(void);
+/// Returns 1 if this process has forked since `stamp`, and a child of that time may still live.
+/// Such a child reads memory that this process had at the fork. That memory must not be reused.
+/// @param stamp an earlier result of fw_fork_stamp()
 FW_API int fw_forked_child_may_read(uint64_t stamp);
-/* The device's and its channels' counters, in the Prometheus text exposition format. Writes what
- * fits into `capacity` bytes with a terminating zero, and returns the length of the whole without
- * it: call again with room for more if it is not below `capacity`. */
+/// Writes the counters of the device and its channels in the Prometheus text exposition format.
+/// It writes the part of the text that fits into `capacity` bytes, with a terminating zero.
+/// @return The length of the whole text without the zero. If this is not below `capacity`, call
+/// again with a larger buffer.
 FW_API uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capacity);
 
-/* --- Channel. */
+// --- Channel.
+
+/// A message from the peer.
 typedef struct fw_notification {
   size_t struct_size;
   uint32_t tag, lane;
-  const void* message; /* valid during the callback */
+  const void* message;  ///< valid during the callback
   uint64_t message_bytes;
-  fw_view* lent; /* what the peer lent with the message, or NULL; the handler's to release */
+  fw_view* lent;  ///< memory that the peer lent with the message, or NULL; the handler releases it
 } fw_notification;
 
 typedef void (*fw_handler)(void* context, const fw_notification* notification);
-/* `closed_in_good_order`: the peer said goodbye; otherwise its death is proven or the channel is
- * broken. `reason` is valid during the callback. */
+/// Reports the end of a channel. `reason` is valid during the callback.
+/// @param closed_in_good_order 1: the peer closed the channel; 0: the peer's death is proven or the
+/// channel is broken
 typedef void (*fw_end_handler)(void* context, int closed_in_good_order, const char* reason);
 typedef void (*fw_returned)(void* context);
 
+/// Fills `identity` with the identity of the peer.
 FW_API void fw_channel_peer(const fw_channel* channel, fw_identity* identity);
-/* How messages name the peer: "/job:worker/task:1 (127.0.0.1:7777)", or the endpoint alone. Valid
- * as long as the handle. */
+/// The peer's name in messages: "/job:worker/task:1 (127.0.0.1:7777)", or the endpoint alone. Valid
+/// as long as the handle.
 FW_API const char* fw_channel_peer_name(const fw_channel* channel);
-FW_API const char* fw_channel_fabric(const fw_channel* channel); /* "shm" */
-/* Why this fabric: one sentence, valid as long as the handle. */
+/// The name of the channel's fabric: "shm".
+FW_API const char* fw_channel_fabric(const fw_channel* channel);
+/// Why this fabric was chosen: one sentence, valid as long as the handle.
 FW_API const char* fw_channel_fabric_reason(const fw_channel* channel);
-FW_API uint32_t fw_channel_lanes(const fw_channel* channel); /* the smaller of both sides' */
+/// The number of lanes: the smaller of the two sides' numbers.
+FW_API uint32_t fw_channel_lanes(const fw_channel* channel);
+/// The largest message that fw_channel_send() accepts.
 FW_API uint64_t fw_channel_max_message_bytes(const fw_channel* channel);
-/* Delivers every notification from now on, those that wait already first. `on_end`, if not NULL,
- * is called once, after the last notification; at once if the peer has gone already. */
+/// Delivers every notification to `on_notification`, first the ones that are already queued.
+/// `on_end` may be NULL. Otherwise it is called once, after the last notification. If the channel
+/// has already ended, it is called immediately.
 FW_API fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification,
                                    fw_end_handler on_end, void* context);
-/* Queues a message behind earlier ones of its lane; never waits for the peer. */
+/// Queues a message behind earlier ones of its lane. Never waits for the peer.
 FW_API fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes,
                                   uint32_t tag, uint32_t lane);
-/* A message, and with it a lease on `memory_bytes` of this device's send memory at `memory`: the
- * peer looks at them without asking. `returned` is called once, from any thread, when the peer has
- * given the lease back, its death is proven, or this device closes; never if this call fails. Until
- * then the bytes must neither change nor be deallocated. kResourceExhausted over
- * send_limit_per_peer. */
+/// Sends a message together with a lease on `memory_bytes` at `memory`, in this device's send
+/// memory. The peer can then map or read these bytes without a request.
+///
+/// `returned` is called once, from any thread: when the peer has returned the lease, when its death
+/// is proven, or when this device closes. It is never called if this call fails. Until then the
+/// bytes must neither change nor be deallocated.
+/// @return kResourceExhausted over send_limit_per_peer.
 FW_API fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t bytes,
                                   const void* memory, uint64_t memory_bytes, fw_returned returned,
                                   void* context, uint32_t tag, uint32_t lane);
-/* Stops serving: neither callback runs after this returns. Then closes as Channel::close() and
- * frees the handle, also when it returns an error. Views stay valid. With two errors the handle
- * stays, and the call is to be repeated: kFailedPrecondition (called from a callback of the
- * channel) and kDeadlineExceeded (a callback, or another thread's call, has not returned in time).
- */
+/// Stops serving, closes the channel as farwrite::Channel::close() does, and frees the handle, even
+/// when it returns an error. No callback runs after this returns. Views stay valid.
+///
+/// After two errors the handle stays valid, and the caller must call again: kFailedPrecondition
+/// (called from a callback of the channel), and kDeadlineExceeded (a callback, or another thread's
+/// call, has not returned in time).
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
 
-/* --- View: memory that a peer lent. May outlive the channel, the device's handle and the peer. */
+// --- View: memory that a peer lent. It may outlive the channel, the device's handle and the peer.
 
+/// The size of the view in bytes.
 FW_API uint64_t fw_view_bytes(const fw_view* view);
-/* Whether fw_view_map() answers at once. */
+/// Returns 1 if fw_view_map() returns without waiting for the peer.
 FW_API int fw_view_ready(const fw_view* view);
-/* Whether fw_view_map() can show the bytes at all: the fabric maps the peer's memory. If it cannot,
- * read them. */
+/// Returns 1 if fw_view_map() can map the bytes: the fabric maps the peer's memory. If it returns
+/// 0, use fw_view_read().
 FW_API int fw_view_maps(const fw_view* view);
 typedef void (*fw_read_done)(void* context, const char* error);
-/* Fetches all bytes of the view into `destination` on `lane`. `done` is called once, from any
- * thread, maybe before this returns, with NULL for success or with why it failed, a text valid
- * during the callback. Until then neither the view may be released nor the destination freed: also
- * not when the peer has gone. It must not block. */
+/// Reads all bytes of the view into `destination` on `lane`.
+///
+/// `done` is called once, from any thread, possibly before this returns. Its `error` is NULL on
+/// success, else the cause, a text that is valid during the callback. Until then the caller must
+/// neither release the view nor free the destination, even when the peer has ended. `done` must not
+/// block.
 FW_API void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_read_done done,
                          void* context);
-/* The bytes, read-only, no copy. The first view of a segment may wait for the peer, so not from a
- * handler. kUnsupported where the fabric cannot map. */
+/// Maps the bytes read-only, without a copy. The first view of a segment may wait for the peer: do
+/// not call this from a handler.
+/// @return kUnsupported where the fabric cannot map.
 FW_API fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes);
-/* Gives the lease back. Never blocks. */
+/// Returns the lease to the peer. Never blocks.
 FW_API void fw_view_release(fw_view* view);
 
-/* --- Landing memory: the receiver's own, which one peer writes (fw_region), and the same memory as
- * that peer names it (fw_target). */
+// --- Landing memory. The receiver owns it as a fw_region, and one peer writes it. That peer
+// addresses the same memory as a fw_target.
 
-/* Whether the fabric maps the peer's memory: what it lends is looked at without a copy. */
+/// Returns 1 if the fabric maps the peer's memory: lent memory is then used without a copy.
 FW_API int fw_channel_maps(const fw_channel* channel);
-/* Memory that this peer, and nobody else, may write: 64-byte aligned, contents undefined. */
+/// Allocates memory that only this peer may write: 64-byte aligned, contents undefined.
 FW_API fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, fw_region** region);
+/// The region's first byte.
 FW_API void* fw_region_data(const fw_region* region);
-/* What the peer opens the region by: writes its descriptor if `capacity` has room for it, and
- * returns its length, at most 1024 bytes. */
+/// Writes the descriptor that the peer opens the region with, if `capacity` has room for it.
+/// @return The length of the descriptor, at most 1024 bytes.
 FW_API uint64_t fw_region_describe(const fw_region* region, void* buffer, uint64_t capacity);
-/* Ends the peer's access, then frees the memory. May wait for the peer while its channel is open:
- * not from a handler. The handle may outlive the channel, and then it does not wait. */
+/// Ends the peer's access, then frees the memory. While the channel is open, this may wait for the
+/// peer: do not call it from a handler. The handle may outlive the channel, and then this does not
+/// wait.
 FW_API void fw_region_release(fw_region* region);
 
-/* Opens a peer's region by its descriptor. May wait for the peer: not from a handler. */
+/// Opens a peer's region by its descriptor. May wait for the peer: do not call it from a handler.
 FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, uint64_t bytes,
                                   uint64_t timeout_ns, fw_target** target);
+/// The size of the target in bytes.
 FW_API uint64_t fw_target_bytes(const fw_target* target);
-FW_API void fw_target_release(fw_target* target); /* no write to it is under way */
+/// Releases the target. No write to it may be in flight.
+FW_API void fw_target_release(fw_target* target);
 typedef void (*fw_write_done)(void* context, const char* error);
-/* One write of two pieces: `head` (at most 512 bytes, free again on return) lands at the target's
- * start, `source` right behind it; then the peer's handler gets `tag`, and both are there. `source`
- * is any memory of this process. `done` is called once, from any thread, maybe before this returns,
- * with NULL or with why it failed: only then may `source` change and the target be released. Never
- * called if this call fails. It must not block. Never waits for the peer. */
+/// Writes two pieces in one operation, then notifies the peer. Never waits for the peer.
+///
+/// `head` (at most 512 bytes, reusable on return) lands at the target's start, and `source`
+/// directly behind it. Then the peer's handler receives `tag`, and both pieces are visible.
+/// `source` is any memory of this process.
+///
+/// `done` is called once, from any thread, possibly before this returns. Its `error` is NULL on
+/// success, else the cause. Only then may `source` change and the target be released. `done` is
+/// never called if this call fails. It must not block.
 FW_API fw_status* fw_target_write(fw_target* target, const void* head, uint64_t head_bytes,
                                   const void* source, uint64_t source_bytes, uint32_t tag,
                                   uint32_t lane, fw_write_done done, void* context);

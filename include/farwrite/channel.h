@@ -1,14 +1,5 @@
-// Channel: the link from the local device to a remote one.
-//
-// Ordering and visibility, the same on every fabric:
-//   - Writes are unordered unless flushed or notified, also two writes on one lane.
-//   - Notifications are ordered on one lane and unordered across lanes.
-//   - A write's Completion means local_complete: the source may be reused.
-//   - flush(): every earlier write of this channel is remote_visible.
-//   - write_with_notify(tag): when the target takes the notification, every byte of that write is
-//     visible to its CPU.
-//   - A peer that dies poisons its channels: every pending operation ends with an error within the
-//     detection time. A peer that is silent keeps them pending; it may come back.
+/// @file
+/// Channel: the link from the local device to a remote one.
 #pragma once
 
 #include <chrono>
@@ -35,173 +26,208 @@ namespace transfer {
 class Port;
 }
 
-// What a peer raised here: a tag after its bytes, or a short message with a tag.
+/// A notification from the peer: the tag of a write that has landed, or a short message with a tag.
 struct Notification {
   std::uint32_t tag = 0;
   std::uint32_t lane = 0;
-  std::vector<std::byte> message;  // empty unless it came from Channel::send or lend
-  RemoteRegion lent = {};          // valid() if it came from lend: leased already
+  std::vector<std::byte> message;  ///< empty unless the peer called Channel::send() or lend()
+  RemoteRegion lent = {};          ///< valid() if the peer called lend(); already leased
 };
 
-// The longest head of a write.
+/// The longest head of a write, in bytes.
 inline constexpr std::uint64_t kMaxHeadBytes = 512;
 
-// How the notification of a write is made of what a fabric has. The numbers are part of the wire
-// protocol: never renumber.
+/// How a fabric's primitives implement the notification of a write. The numbers are part of the
+/// wire protocol: never renumber.
 enum class NotificationLowering : std::uint8_t {
-  kImmediate = 1,        // it rides on the write itself
-  kFlushAndMessage = 2,  // the write, a flush, then a notification of its own
-  kTailFlag = 3,         // the write's last word, which the receiver polls; for slots only
+  kImmediate = 1,        ///< the write itself carries the notification
+  kFlushAndMessage = 2,  ///< the write, a flush, then a separate notification
+  kTailFlag = 3,         ///< the write's last word, which the receiver polls; for slots only
 };
 
-// "tail flag"
+/// The name of the lowering: "tail flag".
 FARWRITE_API std::string_view to_string(NotificationLowering lowering);
 
+/// The direction of Channel::memcpy().
 enum class Direction : std::uint8_t { kToRemote, kFromRemote };
 
+/// The state of a channel's peer.
 enum class PeerState : std::uint8_t {
   kAlive,
-  kSilent,  // said nothing for the detection time; quarantined, may come back
-  kClosed,  // the channel was closed in good order, by the peer or here
-  kDead,    // its death is proven
+  kSilent,  ///< sent nothing for the detection time; quarantined, may come back
+  kClosed,  ///< the peer or this side closed the channel in good order
+  kDead,    ///< the peer's death is proven
 };
 
 FARWRITE_API std::string_view to_string(PeerState state);
 
+/// The peer of a channel, and how the channel reaches it.
 struct PeerInfo {
-  Endpoint endpoint;  // where the peer listens
-  std::string name;   // DeviceOptions::name of the peer, as the peer says; for messages alone
+  Endpoint endpoint;  ///< where the peer listens
+  std::string name;   ///< the peer's DeviceOptions::name, unverified; only for messages
   DeviceUuid uuid{};
   std::uint64_t epoch = 0;
   FabricKind fabric = FabricKind::kShm;
-  std::string fabric_reason;  // why this fabric was chosen, one sentence
+  std::string fabric_reason;  ///< why this fabric was chosen, one sentence
   std::uint32_t lanes = 0;
-  bool encrypted = false;  // what of this channel leaves the host, see DeviceOptions::encrypt
+  bool encrypted =
+      false;  ///< traffic that leaves the host is encrypted, see DeviceOptions::encrypt
 };
 
-// Counts since the channel was opened.
+/// Counts since the channel was opened, unless a field describes the present.
 struct ChannelStats {
   std::uint64_t writes = 0, reads = 0, aliases = 0;
   std::uint64_t bytes_written = 0, bytes_read = 0, bytes_aliased = 0;
-  std::uint64_t copies = 0;  // passes over payload bytes by this process's CPU
+  std::uint64_t copies = 0;  ///< passes over payload bytes by this process's CPU
   std::uint64_t notifications_sent = 0, notifications_received = 0;
   std::uint64_t messages_sent = 0, messages_received = 0;
-  std::uint64_t backlogged = 0;         // notifications that waited for ring space
-  std::uint64_t doorbells = 0;          // times a sleeping peer had to be woken
-  std::uint64_t leases_granted = 0;     // to this peer, by this device
-  std::uint64_t leases_released = 0;    // by the peer, or by its proven death
-  std::uint64_t leases_held = 0;        // of the peer's regions, by this device, now
-  std::uint64_t quarantined_bytes = 0;  // now
-  std::uint64_t silences = 0;           // times the peer fell silent
+  std::uint64_t backlogged = 0;         ///< notifications that waited for ring space
+  std::uint64_t doorbells = 0;          ///< times that a sleeping peer had to be woken
+  std::uint64_t leases_granted = 0;     ///< leases that this device granted to this peer
+  std::uint64_t leases_released = 0;    ///< leases ended by the peer or by its proven death
+  std::uint64_t leases_held = 0;        ///< leases on the peer's regions that this device holds now
+  std::uint64_t quarantined_bytes = 0;  ///< bytes in quarantine now
+  std::uint64_t silences = 0;           ///< times that the peer became silent
 };
 
-// Copies share the channel; it closes when close() is called or the last handle is gone.
-// Thread-safe: any thread may call anything at any time. `lane` is below PeerInfo::lanes.
+/// The link from the local device to a remote one.
+///
+/// Copies share the channel. It closes when close() is called or the last handle is gone. The
+/// channel is thread-safe: any thread may make any call at any time. A `lane` argument is below
+/// PeerInfo::lanes.
+///
+/// Ordering and visibility are the same on every fabric:
+///   - Writes are unordered unless flushed or notified. This includes two writes on one lane.
+///   - Notifications are ordered on one lane and unordered across lanes.
+///   - The Completion of a write means local_complete: the source may be reused.
+///   - flush() means remote_visible for every earlier write of this channel.
+///   - write_with_notify(tag): when the target takes the notification, every byte of that write is
+///     visible to the target's CPU.
+///   - The death of a peer poisons its channels: every pending operation ends with an error within
+///     the detection time. A silent peer leaves operations pending, because it may come back.
 class FARWRITE_API Channel {
  public:
   Channel() = default;
   explicit Channel(std::shared_ptr<device::ChannelState> state) : state_(std::move(state)) {}
   bool valid() const { return state_ != nullptr; }
 
-  // --- One-sided transfers (paper section 3.1). Local memory may be any memory of this process; it
-  // must stay valid until the Completion is settled. On shm the calling thread makes the one copy
-  // before the call returns.
+  // --- One-sided transfers (paper section 3.1).
 
+  /// Writes `source` into the peer's region, `offset` bytes from its start (paper section 3.1).
+  /// Local memory may be any memory of this process. It must stay valid until the Completion is
+  /// settled. On shm the calling thread makes the only copy before the call returns.
   Completion write(ByteView source, const RemoteRegion& target, std::uint64_t offset = 0,
                    std::uint32_t lane = 0);
+  /// Reads from the peer's region, `offset` bytes from its start, into `destination`. The rules for
+  /// local memory are those of write().
   Completion read(MutableByteView destination, const RemoteRegion& source, std::uint64_t offset = 0,
                   std::uint32_t lane = 0);
+  /// Writes as write() does, then notifies the peer with `tag`.
   Completion write_with_notify(ByteView source, const RemoteRegion& target, std::uint64_t offset,
                                std::uint32_t tag, std::uint32_t lane = 0);
-  // One write of two pieces: `head` (at most kMaxHeadBytes, free again when the call returns) lands
-  // at `offset`, `source` right behind it.
+  /// Writes two pieces in one operation, then notifies the peer with `tag`. `head` (at most
+  /// kMaxHeadBytes, reusable when the call returns) lands at `offset`, and `source` directly behind
+  /// it.
   Completion write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
                                std::uint64_t offset, std::uint32_t tag, std::uint32_t lane = 0);
+  /// Makes every earlier write of this channel visible to the peer's CPU.
   Completion flush();
 
-  // A view of the peer's bytes without a copy. kUnsupported where the fabric cannot map them. The
-  // first view of lent memory may wait for the peer, as long as it lives and the channel is open:
-  // not from a handler.
+  /// Maps a view of the peer's bytes, without a copy. kUnsupported where the fabric cannot map
+  /// them. The first view of lent memory may wait for the peer while the peer lives and the channel
+  /// is open: do not call this from a handler.
   Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length);
 
-  // The paper's facade over write + flush and read; returns when the bytes are where they belong.
+  /// The paper's memcpy: write + flush, or read. Returns when the bytes have arrived.
   Status memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset, std::uint64_t bytes,
                 Direction direction, std::chrono::nanoseconds timeout = kForever);
 
   // --- Notifications and short messages.
 
-  // A notification without bytes, behind earlier ones of its lane.
+  /// Sends a notification without bytes, behind earlier ones of its lane.
   Completion notify(std::uint32_t tag, std::uint32_t lane = 0);
-  // A message of at most max_message_bytes(), for addresses and other small things.
+  /// Sends a message of at most max_message_bytes(), for addresses and other small data.
   Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
   std::uint64_t max_message_bytes() const;
-  // Whether alias() works: the fabric maps the peer's memory. If not, read().
+  /// True if alias() works: the fabric maps the peer's memory. If false, use read().
   bool maps_peer_memory() const;
 
-  // A message, and with it a lease on `memory`, which lies wholly in one segment of this device's
-  // send memory (Device::contains): the peer finds it in Notification::lent and looks at it without
-  // asking. `returned` runs exactly once, on any thread: when the peer has dropped the last handle
-  // and Alias, its death is proven, or this device closes. It must not block. It never runs if the
-  // Completion is done with an error when lend() returns. Until it runs, the bytes must neither
-  // change nor be freed. kResourceExhausted over send_limit_per_peer; kUnsupported if the peer
-  // speaks wire version 1.
+  /// Sends a message together with a lease on `memory`. The peer receives the lease in
+  /// Notification::lent, and can map or read the memory without a request. `memory` must lie wholly
+  /// in one segment of this device's send memory (Device::contains).
+  ///
+  /// `returned` runs exactly once, on any thread: when the peer has dropped the last handle and
+  /// Alias, when its death is proven, or when this device closes. It must not block. It never runs
+  /// if the Completion is done with an error when lend() returns. Until it runs, the bytes must
+  /// neither change nor be freed.
+  ///
+  /// Errors: kResourceExhausted over send_limit_per_peer; kUnsupported if the peer uses wire
+  /// version 1.
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag = 0, std::uint32_t lane = 0);
 
-  // Takes the next notification of any lane: polls for DeviceOptions::spin, then blocks. Waits on
-  // while the peer is silent. After a peer's death, what had arrived is still delivered first.
+  /// Takes the next notification of any lane. Polls for DeviceOptions::spin, then blocks. A silent
+  /// peer does not end the wait. After the peer's death, notifications that had arrived are
+  /// delivered first.
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
-  // Takes one if it is there; never blocks.
+  /// Takes the next notification if there is one. Never blocks.
   Result<std::optional<Notification>> try_notification();
-  // From now on `handler` gets notifications, in lane order, instead of the queue; nullptr goes
-  // back to the queue. What is queued already is delivered by this call, later ones by pollers;
-  // several at once if there are several lanes. The handler must not block. After the call returns
-  // ok the previous handler is not running. kDeadlineExceeded if that handler has not returned in
-  // `timeout`: it stays. Called inside a handler of this channel, it fails with
-  // kFailedPrecondition.
+  /// Passes every later notification to `handler`, in lane order, instead of the queue. nullptr
+  /// restores the queue. The handler must not block.
+  ///
+  /// This call delivers the notifications that are already queued; pollers deliver later ones. With
+  /// several lanes, several notifications are delivered at the same time. After the call returns
+  /// ok, the previous handler is not running. kDeadlineExceeded if the previous handler has not
+  /// returned within `timeout`: it stays in place. kFailedPrecondition inside a handler of this
+  /// channel.
   Status on_notification(std::function<void(Notification)> handler,
                          std::chrono::nanoseconds timeout = std::chrono::seconds(5));
-  // `handler` is called once, when the peer has gone: after the last notification was handed to the
-  // notification handler, or queued; at once if that is over already. `good_order`: the peer closed
-  // the channel; otherwise its death is proven or the channel is broken, and the Status says why.
-  // Not called for a silent peer, nor once close() was called, which waits for one that runs.
-  // Replaces an earlier handler. It must not block.
+  /// Calls `handler` once when the peer's side has ended. This happens after the last notification
+  /// was passed to the notification handler, or queued. If that is already over, `handler` is
+  /// called immediately.
+  ///
+  /// `good_order` is true if the peer closed the channel. Otherwise the peer's death is proven or
+  /// the channel is broken, and the Status gives the cause. The handler is not called for a silent
+  /// peer, nor after close() was called. close() waits for a handler that is running. The handler
+  /// replaces an earlier one. It must not block.
   Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
 
   // --- Memory and names.
 
-  // Memory that this peer, and nobody else, may write. 64-byte aligned, contents undefined.
+  /// Allocates memory that only this peer may write: 64-byte aligned, contents undefined.
   Result<MemoryRegion> allocate(std::uint64_t bytes);
-  // Shows `region` to this peer under `name`; replaces an earlier one of that name. `description`
-  // (at most kMaxDescriptionBytes) goes with it, see RemoteRegion::description(): element type and
-  // shape, say. A published region lives on without a handle, until the channel closes.
+  /// Publishes `region` to this peer under `name`. It replaces an earlier region of that name.
+  /// A published region stays alive without a handle until the channel closes.
+  /// @param description at most kMaxDescriptionBytes, for example element type and shape; the peer
+  /// reads it by RemoteRegion::description()
   Status publish(std::string_view name, const MemoryRegion& region,
                  std::string_view description = {});
-  // Opens what the peer published under `name`, waiting for it to appear. kInvalidArgument for an
-  // empty name, or one of more than kMaxNameBytes.
+  /// Opens the region that the peer published under `name`, and waits until it is published.
+  /// kInvalidArgument for an empty name, or one of more than kMaxNameBytes.
   Result<RemoteRegion> lookup(std::string_view name,
                               std::chrono::nanoseconds timeout = std::chrono::seconds(5));
-  // Opens a region from its descriptor. kPeerRestarted, kNotFound, kPermissionDenied.
+  /// Opens a region from its descriptor. kPeerRestarted, kNotFound, kPermissionDenied.
   Result<RemoteRegion> open(const RegionDescriptor& descriptor,
                             std::chrono::nanoseconds timeout = std::chrono::seconds(5));
 
   // --- The peer and the end.
 
   const PeerInfo& peer() const;
-  // How messages name the peer: "NAME (HOST:PORT)", or the endpoint alone.
+  /// The peer's name in messages: "NAME (HOST:PORT)", or the endpoint alone.
   const std::string& peer_name() const;
   PeerState peer_state() const;
   ChannelStats stats() const;
 
-  // Ok means that no later byte of the peer can land here and no callback of this channel runs;
-  // pending operations end with kCancelled. kPeerSilent as MemoryRegion::close(). Closing twice is
-  // ok. Called inside a callback of this channel: kFailedPrecondition.
-  //
-  // kDeadlineExceeded if a callback, or another thread's call on this channel, has not returned in
-  // `timeout` (nor in 100 ms). Then the channel is closing: every call fails, the peer may still
-  // write into the regions it was granted, and their memory is not used again. Once those callbacks
-  // and calls have returned, the channel closes by itself within a second; close() may be called
-  // again to wait for that.
+  /// Closes the channel. Ok means that no later byte of the peer can land in this process and that
+  /// no callback of this channel runs. Pending operations end with kCancelled. kPeerSilent as for
+  /// MemoryRegion::close(). A second close() is ok. kFailedPrecondition inside a callback of this
+  /// channel.
+  ///
+  /// kDeadlineExceeded if a callback, or another thread's call on this channel, has not returned
+  /// within `timeout` (nor within 100 ms). Then the channel is closing: every call fails, the peer
+  /// may still write into the regions that it was granted, and their memory is not reused. Once
+  /// those callbacks and calls have returned, the channel closes by itself within a second. Another
+  /// close() waits for that.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:

@@ -1,4 +1,5 @@
-// Endpoint: the address of a device, `host:port`.
+/// @file
+/// Endpoint: the address of a device, `host:port`.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,12 @@
 
 namespace farwrite {
 
-// Where a device listens. IPv6 hosts are written in brackets: "[::1]:7777".
+/// Where a device listens. IPv6 hosts are written in brackets: "[::1]:7777".
 struct FARWRITE_API Endpoint {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;  // 0 asks the system for a free one when listening
+  std::uint16_t port = 0;  ///< when listening, 0 requests a free port from the system
 
-  // kInvalidArgument names what is wrong with `text` and shows a right one.
+  /// Parses `text`. kInvalidArgument names the fault in `text` and shows a valid endpoint.
   static Result<Endpoint> parse(std::string_view text);
   std::string to_string() const;
 };

@@ -1,4 +1,5 @@
-// FARWRITE_API marks what libfarwrite.so exports; everything else stays hidden inside it.
+/// @file
+/// FARWRITE_API marks the symbols that libfarwrite.so exports. All other symbols stay hidden.
 #pragma once
 
 #define FARWRITE_API [[gnu::visibility("default")]]

@@ -1,4 +1,5 @@
-// Farwrite: a remote process is a device whose registered memory you write and read.
+/// @file
+/// All of the C++ API. A remote process is a device: its registered memory can be written and read.
 #pragma once
 
 #include "farwrite/bytes.h"

@@ -1,4 +1,6 @@
-// Registered memory: a MemoryRegion here, a RegionDescriptor on the wire, a RemoteRegion there.
+/// @file
+/// Registered memory: a MemoryRegion at its owner, a RegionDescriptor on the wire, a RemoteRegion
+/// at the peer.
 #pragma once
 
 #include <array>
@@ -22,33 +24,38 @@ class RegionState;
 class RemoteRegionState;
 }  // namespace device
 
-// Names and descriptions of published regions may be this long, in bytes.
+/// The longest name of a published region, in bytes.
 inline constexpr std::size_t kMaxNameBytes = 255;
+/// The longest description of a published region, in bytes.
 inline constexpr std::size_t kMaxDescriptionBytes = 1024;
 
-// What a peer may do with a region.
+/// How a peer may use a region.
 enum class Access : std::uint8_t {
-  kRead = 1,   // read or alias it
-  kWrite = 2,  // write it
+  kRead = 1,   ///< read or alias it
+  kWrite = 2,  ///< write it
 };
 
-// Names a device. Stable over restarts on the same endpoint of the same host; the epoch tells the
-// starts apart.
+/// Identifies a device. It stays the same over restarts on the same endpoint of the same host; the
+/// epoch distinguishes the starts.
 using DeviceUuid = std::array<std::uint8_t, 16>;
 
+/// The key of a region in one fabric.
 struct FabricKey {
   FabricKind fabric = FabricKind::kShm;
-  std::uint64_t key = 0;  // meaning is the fabric's own
+  std::uint64_t key = 0;  ///< each fabric defines its meaning
 };
 
-// What a peer needs to reach a region. A value: copy it, send it, keep it. A descriptor of an older
-// epoch fails with kPeerRestarted and never reaches somebody else's memory.
-//
-// Wire form, little-endian, version 1:
-//   0  u16 version        2  u16 tail length      4  u8 access    5  3 zero bytes
-//   8  u8[16] device uuid 24 u64 epoch           32  u64 region id
-//   40 u64 offset         48 u64 length          56  tail: records {u16 type, u16 length, bytes}
-// Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}; unknown types are skipped.
+/// The data that a peer needs to reach a region. It is a value: copy, send and store it freely. A
+/// descriptor of an older epoch fails with kPeerRestarted and never reaches other memory.
+///
+/// Wire format, little-endian, version 1:
+///
+///      0  u16 version        2  u16 tail length      4  u8 access    5  3 zero bytes
+///      8  u8[16] device uuid 24 u64 epoch           32  u64 region id
+///      40 u64 offset         48 u64 length          56  tail: records {u16 type, u16 length,
+///      bytes}
+///
+/// Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}. Unknown types are skipped.
 struct FARWRITE_API RegionDescriptor {
   static constexpr std::uint16_t kVersion = 1;
   static constexpr std::size_t kPrefixBytes = 56;
@@ -57,19 +64,21 @@ struct FARWRITE_API RegionDescriptor {
   DeviceUuid device_uuid{};
   std::uint64_t epoch = 0;
   std::uint64_t region_id = 0;
-  std::uint64_t offset = 0;  // of the region's first byte inside its registered segment
-  std::uint64_t length = 0;  // bytes
+  std::uint64_t offset = 0;  ///< position of the region's first byte in its registered segment
+  std::uint64_t length = 0;  ///< bytes
   Access access = Access::kRead;
   std::vector<FabricKey> keys;
 
+  /// The wire format, at most kMaxBytes long.
   std::vector<std::byte> to_bytes() const;
-  // kVersionMismatch for an unknown version, kProtocolError for anything malformed or truncated.
+  /// Parses the wire format. kVersionMismatch for an unknown version, kProtocolError for malformed
+  /// or truncated bytes.
   static Result<RegionDescriptor> from_bytes(ByteView bytes);
 };
 
-// Local memory that peers can reach. A handle: copies share the region. The memory stays valid
-// until the last handle is gone, and is not reused before no peer can touch it any more.
-// Thread-safe, except that the bytes themselves are the user's to synchronize.
+/// Local memory that peers can reach. It is a handle: copies share the region. The memory stays
+/// valid until the last handle is gone, and it is reused only when no peer can access it any more.
+/// The handle is thread-safe; the user synchronizes access to the bytes.
 class FARWRITE_API MemoryRegion {
  public:
   MemoryRegion() = default;
@@ -81,11 +90,13 @@ class FARWRITE_API MemoryRegion {
   Access access() const;
   RegionDescriptor descriptor() const;
 
-  // Ends the peers' access. For a region that a peer may write it returns only when no later byte
-  // can land; kPeerSilent says that the peer did not settle within `timeout`, and the memory is
-  // quarantined: not reused until the peer's death is proven or it settles. A region that peers
-  // read takes no new lease from now on, and leases under way keep its memory from being reused.
-  // Closing twice is ok. Dropping the last handle closes, too.
+  /// Ends the peers' access. A second close() is ok. Dropping the last handle also closes the
+  /// region.
+  ///
+  /// For a region that a peer may write, this returns only when no later byte can land. kPeerSilent
+  /// means that the peer did not settle within `timeout`. The memory is then quarantined: it is not
+  /// reused until the peer's death is proven or the peer settles. A region that peers read accepts
+  /// no new lease, and its memory is not reused while earlier leases are held.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:
@@ -94,9 +105,9 @@ class FARWRITE_API MemoryRegion {
   std::shared_ptr<device::RegionState> state_;
 };
 
-// A peer's region, opened through a channel: checked, mapped where the fabric maps, and leased, so
-// that its owner cannot reuse the memory under our reads. Copies share the lease; it is released
-// when the last copy and the last Alias are gone.
+/// A peer's region, opened through a channel. It is checked, mapped where the fabric maps memory,
+/// and leased, so that its owner cannot reuse the memory during a read. Copies share the lease. It
+/// is released when the last copy and the last Alias are gone.
 class FARWRITE_API RemoteRegion {
  public:
   RemoteRegion() = default;
@@ -107,9 +118,9 @@ class FARWRITE_API RemoteRegion {
   std::size_t size() const;
   Access access() const;
   const RegionDescriptor& descriptor() const;
-  // What the owner said of it when publishing; empty if it was opened by descriptor.
+  /// The description that the owner published; empty if the region was opened by descriptor.
   const std::string& description() const;
-  // False for lent memory whose first view may have to wait for the peer.
+  /// False for lent memory whose first view may have to wait for the peer.
   bool reached() const;
 
  private:
@@ -117,8 +128,8 @@ class FARWRITE_API RemoteRegion {
   std::shared_ptr<device::RemoteRegionState> state_;
 };
 
-// A read-only view of the peer's own bytes: no copy. Holds the lease. It may outlive the channel
-// and the peer; after the peer's death the bytes stay as they last were.
+/// A read-only view of the peer's bytes, without a copy. It holds the lease. It may outlive the
+/// channel and the peer. After the peer's death the bytes keep their last contents.
 class FARWRITE_API Alias {
  public:
   Alias() = default;

@@ -1,5 +1,6 @@
-// MemoryRegistration: the user's own memory, registered with a device's adapters for longer than
-// one transfer.
+/// @file
+/// MemoryRegistration: the user's memory, registered with a device's adapters for longer than one
+/// transfer.
 #pragma once
 
 #include <memory>
@@ -10,17 +11,18 @@
 
 namespace farwrite {
 
-// Made by Device::register_memory(). While it is held, transfers of that device from or to any part
-// of the memory find it registered. The memory must stay mapped for as long: an adapter knows
-// pages, not addresses. A forked child that lets go of it leaves its parent's alone.
-//
-// Moves, and does not copy. Thread-compatible.
+/// A registration that Device::register_memory() made. While it is held, the device's transfers
+/// from or to any part of the memory need no registration per transfer.
+///
+/// The memory must stay mapped as long as the registration is held: an adapter registers pages, not
+/// addresses. A forked child that releases its copy does not affect the parent's registration.
+/// Movable, not copyable. Thread-compatible.
 class MemoryRegistration {
  public:
   using Handles = std::vector<std::shared_ptr<const void>>;
 
   MemoryRegistration() = default;
-  // Internal: one handle for each fabric that has use for it.
+  /// Internal: one handle for each fabric that requires registration.
   MemoryRegistration(ByteView memory, Handles handles)
       : memory_(memory), handles_(std::move(handles)) {}
   ~MemoryRegistration() = default;
@@ -34,11 +36,12 @@ class MemoryRegistration {
     return *this;
   }
 
-  // Empty once released.
+  /// The registered memory; empty after release().
   ByteView memory() const { return memory_; }
-  // Whether an adapter has registered it; false where no fabric of the device has use for that.
+  /// True if an adapter has registered the memory; false if no fabric of the device requires it.
   bool has_effect() const { return !handles_.empty(); }
-  // Lets go now. Transfers under way keep what they need. Again: nothing.
+  /// Ends the registration. Transfers in flight keep the registrations that they use. A second call
+  /// has no effect.
   void release() { *this = MemoryRegistration(); }
 
  private:

@@ -1,18 +1,23 @@
-// Slots and leases: who may touch a buffer that two processes share, and when it is free again.
-//
-// A slot is a landing place that its receiver owns; a lease is a buffer that its sender owns and a
-// receiver looks at or reads. The rules:
-//   1. No free slot never blocks and never fails: the sender offers the tensor instead, and counts
-//      it.
-//   2. A slot returns when the last view of it dies. Views may outlive the step, the channel and
-//      the peer.
-//   3. Quotas are per peer and per direction. Over quota means an offer, a pull or a copy, counted.
-//   4. Proven death (process gone, connection reset, queue pair error) returns everything that peer
-//      held or was granted. Silence only quarantines: what a silent peer can still write or read is
-//      not reused until its death is proven or its access is revoked.
-//   5. Abort, cancel, step end, session end and restart leave bounded tombstones, so that a late
-//      push is recognized, dropped and its credit returned.
-//   6. Every transition is counted; at shutdown the counters balance.
+/// @file
+/// Slots and leases: which process may access a buffer that two processes share, and when the
+/// buffer is free again.
+///
+/// A slot is a landing buffer that its receiver owns. A lease covers a buffer that its sender owns
+/// and a receiver maps or reads. The rules:
+///   1. A sender that finds no free slot never blocks and never fails. It offers the tensor
+///   instead,
+///      and counts the offer.
+///   2. A slot returns when its last view is destroyed. Views may outlive the step, the channel and
+///      the peer.
+///   3. Quotas are per peer and per direction. Over quota, the transfer becomes an offer, a pull or
+///      a copy, and is counted.
+///   4. Proven death (process gone, connection reset, queue pair error) returns all that the peer
+///      held or was granted. Silence only quarantines: memory that a silent peer can still write or
+///      read is not reused until its death is proven or its access is revoked.
+///   5. Abort, cancel, step end, session end and restart leave bounded tombstones. With them, a
+///   late
+///      push is recognized and dropped, and its credit is returned.
+///   6. Every transition is counted. At shutdown the counters balance.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +27,15 @@
 
 namespace farwrite {
 
-// FREE -> GRANTED(sender, edge) -> LANDED(identity) -> VIEWED(n) -> FREE
+/// FREE -> GRANTED(sender, edge) -> LANDED(identity) -> VIEWED(n) -> FREE
 enum class SlotState : std::uint8_t { kFree, kGranted, kLanded, kViewed };
 
-// HELD(receiver) -> RELEASED
+/// HELD(receiver) -> RELEASED
 enum class LeaseState : std::uint8_t { kHeld, kReleased };
 
-// Whether one step of the state machine is legal. A granted slot may return unused (abort, proven
-// death); a landed one may be dropped unseen (tombstone); kViewed -> kViewed is one view more or
-// less.
+/// True if the state machine allows this transition. A granted slot may return unused (abort,
+/// proven death). A landed slot may be dropped before any view (tombstone). kViewed -> kViewed adds
+/// or removes one view.
 constexpr bool may_follow(SlotState from, SlotState to) {
   switch (from) {
     case SlotState::kFree:
@@ -45,6 +50,7 @@ constexpr bool may_follow(SlotState from, SlotState to) {
   return false;
 }
 
+/// True if the state machine allows this transition.
 constexpr bool may_follow(LeaseState from, LeaseState to) {
   return from == LeaseState::kHeld && to == LeaseState::kReleased;
 }

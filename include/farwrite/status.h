@@ -1,10 +1,11 @@
-// Status and Result<T>: how every call of Farwrite reports failure. No exception crosses the C++
-// API.
-//
-// A message is one sentence that names the operation, the peer, the fabric, the cause and the
-// remedy:
-//   "write to 127.0.0.1:7777 over shm: offset 96 + 64 bytes ends past the region's 128 bytes; write
-//    at most 32 bytes at this offset"
+/// @file
+/// Status and Result: how every call of Farwrite reports failure. No exception crosses the C++ API.
+///
+/// A message is one sentence that names the operation, the peer, the fabric, the cause and the
+/// remedy:
+///
+///     write to 127.0.0.1:7777 over shm: offset 96 + 64 bytes ends past the region's 128 bytes;
+///     write at most 32 bytes at this offset
 #pragma once
 
 #include <cstdint>
@@ -17,50 +18,50 @@
 
 namespace farwrite {
 
-// What went wrong, for programs. The numbers are part of the wire protocol: never renumber.
+/// The kind of a failure, for programs. The numbers are part of the wire protocol: never renumber.
 enum class StatusCode : std::uint8_t {
   kOk = 0,
-  kInvalidArgument = 1,     // the caller passed something no state could make valid
-  kNotFound = 2,            // no region, name or peer of that description
-  kAlreadyExists = 3,       // the name or port is taken
-  kOutOfRange = 4,          // offset + length leaves the region
-  kPermissionDenied = 5,    // the region's access rights, or another user's process
-  kUnauthenticated = 6,     // the shared token is missing or wrong
-  kResourceExhausted = 7,   // arena, quota, descriptors or ring slots are used up
-  kFailedPrecondition = 8,  // right call, wrong time (device closed, region closed)
-  kUnavailable = 9,         // the fabric or the peer cannot be had now
-  kDeadlineExceeded = 10,   // the caller's deadline passed; the operation may still be under way
-  kCancelled = 11,          // the caller stopped waiting
-  kPeerDead = 12,           // the peer's death is proven (process gone, connection reset)
-  kPeerSilent = 13,         // the peer does not answer; it may come back
-  kPeerRestarted = 14,      // the descriptor belongs to an earlier start of that device
-  kVersionMismatch = 15,    // the two sides share no wire version
-  kProtocolError = 16,      // the peer sent bytes that break the protocol
-  kForked = 17,             // a forked child used its parent's device
-  kUnsupported = 18,        // this fabric or machine cannot do it
-  kInternal = 19,           // a bug in Farwrite
+  kInvalidArgument = 1,     ///< an argument that is invalid in every state
+  kNotFound = 2,            ///< no region, name or peer matches
+  kAlreadyExists = 3,       ///< the name or port is taken
+  kOutOfRange = 4,          ///< offset + length leaves the region
+  kPermissionDenied = 5,    ///< the region's access rights, or another user's process
+  kUnauthenticated = 6,     ///< the shared token is missing or wrong
+  kResourceExhausted = 7,   ///< arena, quota, descriptors or ring slots are used up
+  kFailedPrecondition = 8,  ///< a valid call in the wrong state (device closed, region closed)
+  kUnavailable = 9,         ///< the fabric or the peer is unavailable now
+  kDeadlineExceeded = 10,   ///< the caller's deadline passed; the operation may still be in flight
+  kCancelled = 11,          ///< the caller stopped waiting
+  kPeerDead = 12,           ///< the peer's death is proven (process gone, connection reset)
+  kPeerSilent = 13,         ///< the peer does not answer; it may come back
+  kPeerRestarted = 14,      ///< the descriptor belongs to an earlier start of that device
+  kVersionMismatch = 15,    ///< the two sides share no wire version
+  kProtocolError = 16,      ///< the peer sent bytes that break the protocol
+  kForked = 17,             ///< a forked child used its parent's device
+  kUnsupported = 18,        ///< this fabric or machine does not support the operation
+  kInternal = 19,           ///< a bug in Farwrite
 };
 
-// "kOutOfRange" -> "out of range". Stable, for logs and tests.
+/// The code in words: "out of range" for kOutOfRange. Stable, for logs and tests.
 FARWRITE_API std::string_view to_string(StatusCode code);
 
-// Where an error happened. Empty fields are left out of the sentence.
+/// Where an error happened. The sentence leaves out empty fields.
 struct ErrorContext {
-  std::string_view operation;    // "write", "connect", "allocate"
-  std::string_view peer = {};    // "127.0.0.1:7777", or empty
-  std::string_view fabric = {};  // "shm", or empty
+  std::string_view operation;    ///< "write", "connect", "allocate"
+  std::string_view peer = {};    ///< "127.0.0.1:7777", or empty
+  std::string_view fabric = {};  ///< "shm", or empty
 };
 
-// Success, or a code and a sentence. Copyable, cheap when ok. Thread-compatible.
+/// Success, or a code and a sentence. Copyable; a copy is cheap when ok. Thread-compatible.
 class [[nodiscard]] FARWRITE_API Status {
  public:
   Status() = default;
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
-  // Builds "<operation> to <peer> over <fabric>: <cause>; <remedy>".
+  /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`.
   static Status error(StatusCode code, const ErrorContext& where, std::string_view cause,
                       std::string_view remedy);
-  // Same, with errno's text appended to the cause.
+  /// Builds the same sentence, with the text of `error_number` (an errno) appended to the cause.
   static Status system_error(StatusCode code, const ErrorContext& where, std::string_view cause,
                              int error_number, std::string_view remedy);
 
@@ -68,7 +69,7 @@ class [[nodiscard]] FARWRITE_API Status {
   explicit operator bool() const { return ok(); }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
-  // "out of range: write to ..." or "ok".
+  /// The code and the sentence, "out of range: write to ...", or "ok".
   std::string to_string() const;
 
  private:
@@ -76,8 +77,8 @@ class [[nodiscard]] FARWRITE_API Status {
   std::string message_;
 };
 
-// A value or the Status that explains its absence. value() on an error aborts with the message:
-// test ok() first.
+/// A value, or the Status that explains why there is none. value() on an error aborts the process
+/// with the message: test ok() first.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -122,7 +123,7 @@ void Result<T>::require_value() const {
 
 }  // namespace farwrite
 
-// Returns from the enclosing function if `expression` is not ok.
+/// Returns from the enclosing function if `expression` is not ok.
 #define FARWRITE_RETURN_IF_ERROR(expression)             \
   do {                                                   \
     ::farwrite::Status farwrite_status_ = (expression);  \

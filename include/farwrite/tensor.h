@@ -1,18 +1,20 @@
-// Tensors over a channel: a sender pushes, a receiver gets views of what landed.
-//
-// An edge is a stream of tensors with a name, from one TensorSender to one TensorReceiver; a
-// channel carries any number of them, in both directions. A channel that carries tensors belongs to
-// them: its notifications are taken here, so use it for nothing else that notifies.
-//
-//   - kStatic:  shape and dtype are known in advance. One write per tensor, into memory that the
-//               receiver has granted.
-//   - kBounded: dtype and largest size are known. One write; the shape travels with the bytes.
-//   - kDynamic: nothing is known. The sender offers; the receiver looks at the sender's memory, or
-//               reads it.
-//
-// A sender that finds no free slot never blocks and never fails: it offers that tensor, and counts
-// it. A slot is granted again when the last copy of its ReceivedTensor is gone. No thread is
-// started: whoever waits in receive() or open() takes what comes, for everybody on the channel.
+/// @file
+/// Tensors over a channel: a sender pushes tensors, and a receiver gets views of the landed bytes.
+///
+/// An edge is a named stream of tensors from one TensorSender to one TensorReceiver. A channel
+/// carries any number of edges, in both directions. The edges take every notification of their
+/// channel, so do not send other notifications on it.
+///
+///   - kStatic:  shape and dtype are known in advance. One write per tensor, into memory that the
+///               receiver has granted.
+///   - kBounded: dtype and largest size are known. One write; the shape travels with the bytes.
+///   - kDynamic: neither is known. The sender offers the tensor; the receiver maps the sender's
+///               memory or reads it.
+///
+/// A sender that finds no free slot never blocks and never fails. It offers that tensor instead,
+/// and counts the offer. A slot is granted again when the last copy of its ReceivedTensor is gone.
+/// This layer starts no thread: a thread that waits in receive() or open() processes the
+/// notifications for all users of the channel.
 #pragma once
 
 #include <array>
@@ -41,20 +43,24 @@ class SenderState;
 class Received;
 }  // namespace transfer
 
+/// The longest TensorSpec::dtype, in bytes.
 inline constexpr std::size_t kMaxDtypeBytes = 512;
+/// The highest rank of a tensor.
 inline constexpr std::size_t kMaxDimensions = 16;
-// A peer that announces a larger tensor breaks the protocol; no memory is asked for.
+/// The largest tensor, in bytes. A peer that announces a larger one breaks the protocol, and no
+/// memory is allocated for it.
 inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 62;
-inline constexpr std::uint32_t kMaxSlots = 1024;  // of one edge
+inline constexpr std::uint32_t kMaxSlots = 1024;  ///< most slots of one edge
 
-// What the bytes of a tensor mean. Farwrite compares it and never interprets it.
+/// The type and shape of a tensor. Farwrite compares specs and never interprets them.
 struct FARWRITE_API TensorSpec {
-  std::string dtype;             // "<f4"; any text of at most kMaxDtypeBytes
-  std::uint32_t item_bytes = 1;  // of one element
+  std::string dtype;             ///< any text of at most kMaxDtypeBytes, for example `<f4`
+  std::uint32_t item_bytes = 1;  ///< size of one element
   std::vector<std::uint64_t> dims;
 
-  // The tensor's size. kInvalidArgument for too many dimensions, a dtype that is too long, or a
-  // product that does not fit into 64 bits. A rank of 0 is one element, a dim of 0 none.
+  /// The tensor's size in bytes. A rank of 0 is one element; a dim of 0 is no element.
+  /// kInvalidArgument for too many dimensions, a dtype that is too long, or a product that does not
+  /// fit into 64 bits.
   Result<std::uint64_t> bytes() const;
 
   friend bool operator==(const TensorSpec& a, const TensorSpec& b) {
@@ -63,47 +69,51 @@ struct FARWRITE_API TensorSpec {
   friend bool operator!=(const TensorSpec& a, const TensorSpec& b) { return !(a == b); }
 };
 
-// The numbers are part of the wire protocol: never renumber.
+/// How much of a tensor is known before it is sent. The numbers are part of the wire protocol:
+/// never renumber.
 enum class EdgeKind : std::uint8_t { kStatic = 1, kBounded = 2, kDynamic = 3 };
 
-// "bounded"
+/// The name of the kind: "bounded".
 FARWRITE_API std::string_view to_string(EdgeKind kind);
 
-// Memory for a tensor that has to be read, 64-byte aligned and as large as asked for. `owner` keeps
-// it, and goes with the last copy of the ReceivedTensor.
+/// Memory for a tensor that has to be read: 64-byte aligned, of the requested size. `owner` keeps
+/// the memory alive, and is destroyed with the last copy of the ReceivedTensor.
 struct TensorMemory {
   std::byte* data = nullptr;
   std::shared_ptr<void> owner;
 };
 
+/// The options of TensorReceiver::open().
 struct ReceiverOptions {
   EdgeKind kind = EdgeKind::kDynamic;
-  TensorSpec spec;              // kStatic: all of it; kBounded: dtype and item_bytes; else ignored
-  std::uint64_t max_bytes = 0;  // kBounded: the largest tensor
-  std::uint32_t slots = 2;      // kStatic, kBounded: landing places, 1 to kMaxSlots
-  std::uint32_t lane = 0;       // the edge's lane, in both directions
-  // Read offers into memory of this process, also where the peer's could be looked at.
+  TensorSpec spec;              ///< kStatic: all fields; kBounded: dtype, item_bytes; else ignored
+  std::uint64_t max_bytes = 0;  ///< kBounded: size of the largest tensor
+  std::uint32_t slots = 2;      ///< kStatic, kBounded: landing buffers, 1 to kMaxSlots
+  std::uint32_t lane = 0;       ///< the edge's lane, in both directions
+  /// Read offers into memory of this process, even where the peer's memory could be mapped.
   bool copy_offers = false;
-  // How a landing is made known; without one, as the channel's notified writes are. kTailFlag is
-  // never chosen, only forced: kStatic only, over a fabric that keeps the order within a write. A
-  // lowering that this channel cannot do, or does not use, is an error that says why.
+  /// How the receiver is notified of a landing. Unset: as for the channel's notified writes.
+  /// kTailFlag is used only if it is set here. It requires kStatic and a fabric that keeps the
+  /// order within a write. A lowering that this channel does not support, or does not use, is an
+  /// error that gives the reason.
   std::optional<NotificationLowering> lowering;
-  // Where read offers go; without one, memory of the C++ heap. Called by the thread that receives.
+  /// Allocates the memory that offers are read into. Unset: memory of the C++ heap. The receiving
+  /// thread calls it.
   std::function<Result<TensorMemory>(const TensorSpec& spec, std::uint64_t bytes)> allocator;
 };
 
-// How a tensor came.
+/// How a tensor arrived.
 enum class Arrival : std::uint8_t {
-  kPushed,   // into a slot
-  kAliased,  // offered: a view of the sender's memory
-  kRead,     // offered and read into memory of this process
+  kPushed,   ///< written into a slot
+  kAliased,  ///< offered, and mapped as a view of the sender's memory
+  kRead,     ///< offered, and read into memory of this process
 };
 
-// "pushed"
+/// The name of the arrival: "pushed".
 FARWRITE_API std::string_view to_string(Arrival arrival);
 
-// One tensor. Copies share it; the last one grants its slot again, or gives its lease back. It may
-// outlive receiver, channel, device and peer. Thread-safe as a shared_ptr is.
+/// One received tensor. Copies share it. The last copy grants its slot again, or returns its lease.
+/// It may outlive receiver, channel, device and peer. Thread-safe as a shared_ptr is.
 class FARWRITE_API ReceivedTensor {
  public:
   ReceivedTensor() = default;
@@ -112,11 +122,11 @@ class FARWRITE_API ReceivedTensor {
 
   bool valid() const { return state_ != nullptr; }
   const TensorSpec& spec() const;
-  // 64-byte aligned; when the tensor was aliased, aligned as the sender's memory is. Not null, also
-  // when size() is 0.
+  /// The tensor's bytes, 64-byte aligned. An aliased tensor has the alignment of the sender's
+  /// memory. Never null, even when size() is 0.
   const std::byte* data() const;
-  std::uint64_t size() const;  // bytes
-  // Grows by one with every tensor that the sender sent; a hole is a tensor that was dropped.
+  std::uint64_t size() const;  ///< bytes
+  /// Grows by one with every tensor that the sender sent. A gap means that a tensor was dropped.
   std::uint64_t sequence() const;
   Arrival arrival() const;
 
@@ -124,34 +134,38 @@ class FARWRITE_API ReceivedTensor {
   std::shared_ptr<const transfer::Received> state_;
 };
 
-// Counts since the edge was opened, on one side. What a side cannot know stays 0.
+/// Counts of one side since the edge was opened. A count that a side cannot determine stays 0.
 struct TensorStats {
-  std::uint64_t pushed = 0;             // tensors into slots
-  std::uint64_t offered = 0;            // tensors offered, for whatever reason
-  std::uint64_t offers_no_slot = 0;     // of these, because no slot was free
-  std::uint64_t staged = 0;             // tensors copied by the sender first, to be offered
-  std::uint64_t aliased = 0;            // offers that the receiver looked at
-  std::uint64_t read = 0;               // offers that it read
-  std::uint64_t allocations = 0;        // blocks of memory taken for a tensor
-  std::uint64_t registrations = 0;      // segments that the device registered meanwhile
-  std::uint64_t requests = 0;           // asked of the peer: opened slots, reads
-  std::uint64_t dropped_stale = 0;      // pushes of before reset(); their credit came back
-  std::uint64_t dropped_malformed = 0;  // pushes that did not fit what was announced
-  std::uint64_t dropped_offers = 0;     // offers that were either
-  std::uint64_t dropped_unseen = 0;     // arrived, and reset() or close() came before receive()
-  // Of slots. At the receiver grants == pushed + dropped_stale + dropped_malformed + revoked +
-  // slots_granted, at the sender grants == pushed + slots_granted.
+  std::uint64_t pushed = 0;             ///< tensors written into slots
+  std::uint64_t offered = 0;            ///< tensors offered, for any reason
+  std::uint64_t offers_no_slot = 0;     ///< of these, because no slot was free
+  std::uint64_t staged = 0;             ///< tensors that the sender copied first, to offer them
+  std::uint64_t aliased = 0;            ///< offers that the receiver mapped
+  std::uint64_t read = 0;               ///< offers that the receiver read
+  std::uint64_t allocations = 0;        ///< blocks of memory allocated for a tensor
+  std::uint64_t registrations = 0;      ///< segments that the device registered meanwhile
+  std::uint64_t requests = 0;           ///< requests to the peer: opened slots, reads
+  std::uint64_t dropped_stale = 0;      ///< pushes from before reset(); their credit was returned
+  std::uint64_t dropped_malformed = 0;  ///< pushes that did not match the announcement
+  std::uint64_t dropped_offers = 0;     ///< stale or malformed offers
+  std::uint64_t dropped_unseen = 0;     ///< arrived, and reset() or close() came before receive()
+  /// Grants of slots. At the receiver grants == pushed + dropped_stale + dropped_malformed +
+  /// revoked
+  /// + slots_granted; at the sender grants == pushed + slots_granted.
   std::uint64_t grants = 0;
-  std::uint64_t revoked = 0;  // grants taken back unused, by reset() or close()
-  std::uint64_t slots_free = 0, slots_granted = 0, slots_landed = 0, slots_viewed = 0;  // now
+  std::uint64_t revoked = 0;        ///< unused grants that reset() or close() took back
+  std::uint64_t slots_free = 0;     ///< free slots now
+  std::uint64_t slots_granted = 0;  ///< granted slots now
+  std::uint64_t slots_landed = 0;   ///< landed slots now
+  std::uint64_t slots_viewed = 0;   ///< viewed slots now
 };
 
-// Copies share the receiver; it closes when close() is called or the last handle is gone.
-// Thread-safe.
+/// The receiving end of an edge. Copies share the receiver. It closes when close() is called or the
+/// last handle is gone. Thread-safe.
 class FARWRITE_API TensorReceiver {
  public:
-  // Allocates the slots and announces the edge; does not wait for the sender. kAlreadyExists while
-  // another receiver of this side has `name` (at most kMaxNameBytes) on this channel.
+  /// Allocates the slots and announces the edge. Does not wait for the sender. kAlreadyExists while
+  /// another receiver of this side has `name` (at most kMaxNameBytes) on this channel.
   static Result<TensorReceiver> open(const Channel& channel, std::string_view name,
                                      const ReceiverOptions& options);
 
@@ -160,35 +174,40 @@ class FARWRITE_API TensorReceiver {
       : state_(std::move(state)) {}
   bool valid() const { return state_ != nullptr; }
 
-  // The next tensor, in the order of sending. kDeadlineExceeded; kUnavailable once the sender has
-  // closed and everything was taken; kCancelled if this receiver is closed; the channel's error at
-  // its end. Waits on while the peer is silent. Any other error is that of one tensor, which is
-  // lost: an offer that can no longer be looked at, no memory to read it into.
+  /// Takes the next tensor, in the order of sending. A silent peer does not end the wait.
+  ///
+  /// Errors: kDeadlineExceeded; kUnavailable once the sender has closed and every tensor was taken;
+  /// kCancelled if this receiver is closed; the channel's error at its end. Any other error
+  /// concerns one tensor, which is lost: an offer that can no longer be mapped, or no memory to
+  /// read it into.
   Result<ReceivedTensor> receive(std::chrono::nanoseconds timeout = kForever);
-  // Ok when receive() has something to give or to tell at once; takes nothing. kDeadlineExceeded.
+  /// Waits until receive() can return a tensor or an error immediately. Takes no tensor.
+  /// kDeadlineExceeded after the timeout.
   Status wait(std::chrono::nanoseconds timeout = kForever);
-  // Takes one if it is there. Only the first look at a segment of the peer's memory may wait.
+  /// Takes the next tensor if there is one. It may wait only to map a segment of the peer's memory
+  /// for the first time.
   Result<std::optional<ReceivedTensor>> try_receive();
 
-  // Abort: drops what has arrived and what is on its way, up to the moment at which the sender
-  // hears of it; later tensors come as usual. Views stay valid. Never blocks.
+  /// Abort: drops the tensors that have arrived and those in flight, until the sender receives the
+  /// reset. Later tensors arrive as usual. Views stay valid. Never blocks.
   Status reset();
 
   TensorStats stats() const;
-  // Ends the edge. No byte lands any more when it returns ok; kPeerSilent as MemoryRegion::close().
-  // Views stay valid. Closing twice is ok.
+  /// Ends the edge. After it returns ok, no later byte lands. kPeerSilent as for
+  /// MemoryRegion::close(). Views stay valid. A second close() is ok.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:
   std::shared_ptr<transfer::ReceiverState> state_;
 };
 
-// Copies share the sender; it closes when close() is called or the last handle is gone.
-// Thread-safe; tensors that several threads send at once come in some order.
+/// The sending end of an edge. Copies share the sender. It closes when close() is called or the
+/// last handle is gone. Thread-safe. Tensors that several threads send at the same time arrive in
+/// an unspecified order.
 class FARWRITE_API TensorSender {
  public:
-  // Waits for the peer's receiver of that name. `device` is the channel's own. kAlreadyExists if
-  // another sender has the edge.
+  /// Waits for the peer's receiver of that name. kAlreadyExists if another sender has the edge.
+  /// @param device the device that the channel belongs to
   static Result<TensorSender> open(const Device& device, const Channel& channel,
                                    std::string_view name,
                                    std::chrono::nanoseconds timeout = std::chrono::seconds(10));
@@ -197,21 +216,26 @@ class FARWRITE_API TensorSender {
   explicit TensorSender(std::shared_ptr<transfer::SenderState> state) : state_(std::move(state)) {}
   bool valid() const { return state_ != nullptr; }
 
-  // What the receiver announced; the spec's dims are empty for kBounded, all of it for kDynamic.
   EdgeKind kind() const;
+  /// The spec that the receiver announced. For kBounded the dims are empty; for kDynamic every
+  /// field is.
   const TensorSpec& announced() const;
 
-  // Never waits for the peer. Done when the source may be reused: of a push at once or soon, of an
-  // offer in memory of the device when the receiver has dropped it; other memory is copied first.
-  // An offer under way keeps the device open. A callback of the Completion must not call a sender
-  // or receiver. kInvalidArgument if `spec` is not the edge's or does not have bytes.size bytes;
-  // kResourceExhausted if the tensor must be offered and send_limit_per_peer, or send_limit for the
-  // copy, is reached; kUnavailable once the receiver has closed.
+  /// Sends one tensor. Never waits for the peer.
+  ///
+  /// The Completion is done when the source may be reused. For a push, this is immediately or soon.
+  /// For an offer of the device's memory, it is when the receiver has dropped the tensor. Other
+  /// memory is copied before it is offered. An offer in flight keeps the device open. A callback of
+  /// the Completion must not call a sender or receiver.
+  ///
+  /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kResourceExhausted
+  /// if the tensor must be offered and send_limit_per_peer, or send_limit for the copy, is reached;
+  /// kUnavailable once the receiver has closed.
   Completion send(const TensorSpec& spec, ByteView bytes);
 
-  // Looks first at what the receiver has said meanwhile.
+  /// The counts of this side, after processing the records that the receiver has sent.
   TensorStats stats() const;
-  // Ends the edge; what was sent is still received. Closing twice is ok.
+  /// Ends the edge. The receiver still gets the tensors already sent. A second close() is ok.
   Status close();
 
  private:

@@ -53,7 +53,7 @@ def seconds(operation: str, timeout: float | None) -> float | None:
     if not length >= 0:  # NaN is not
         raise InvalidArgument(
             f"{operation}: timeout {timeout!r} is not a length of time; give seconds >= 0, or None"
-            " to wait for ever"
+            " to wait without a limit"
         )
     return length
 

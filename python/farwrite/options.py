@@ -113,7 +113,7 @@ def _bytes(option: Given) -> int:
 
 
 def _limit(option: Given) -> int:
-    return _count(option, _farwrite.LEAST_MEMORY_LIMIT, 2**63 - 1, "(bytes) ")
+    return _count(option, _farwrite.MIN_MEMORY_LIMIT, 2**63 - 1, "(bytes) ")
 
 
 def _switch(option: Given) -> bool:
@@ -184,8 +184,8 @@ _SETTERS: dict[str, Any] = {
     "fabrics": _fabrics,
     "token": _token,
     "encrypt": _set_to("encrypt", _switch),
-    "pollers": _set_to("pollers", lambda option: _count(option, 1, _farwrite.MOST_POLLERS)),
-    "lanes": _set_to("lanes", lambda option: _count(option, 1, _farwrite.MOST_LANES)),
+    "pollers": _set_to("pollers", lambda option: _count(option, 1, _farwrite.MAX_POLLERS)),
+    "lanes": _set_to("lanes", lambda option: _count(option, 1, _farwrite.MAX_LANES)),
     "spin": lambda options, option: options.set_spin(_seconds(option)),
     "send_limit": _set_to("send_limit", _limit),
     "send_limit_per_peer": _set_to("send_limit_per_peer", _bytes),

@@ -183,7 +183,7 @@ Status EventLoop::State::add_fd(int fd, std::uint32_t events, FdCallback callbac
   const ErrorContext where{.operation = operation};
   const std::lock_guard<std::mutex> lock(mutex_);
   if (watch_of_fd_.contains(fd)) {
-    return Status::error(StatusCode::kAlreadyExists, where, "it is watched already",
+    return Status::error(StatusCode::kAlreadyExists, where, "the loop already watches it",
                          "remove it before it is closed or added again");
   }
   const std::uint64_t id = next_id_++;
@@ -208,8 +208,8 @@ Status EventLoop::State::modify_fd(int fd, std::uint32_t events) {
   const auto found = watch_of_fd_.find(fd);
   const std::string operation = "change events of descriptor " + std::to_string(fd);
   if (found == watch_of_fd_.end()) {
-    return Status::error(StatusCode::kNotFound, {.operation = operation}, "it is not watched",
-                         "add it first");
+    return Status::error(StatusCode::kNotFound, {.operation = operation},
+                         "the loop does not watch it", "add it first");
   }
   epoll_event event{};
   event.events = events;

@@ -22,16 +22,19 @@ void count_fork() { internal::process_generation.fetch_add(1, std::memory_order_
 // lock that a concurrent fork could leave locked in the child.
 [[gnu::constructor]] void watch_forks() {
   if (::pthread_atfork(nullptr, nullptr, count_fork) == 0) return;
-  std::fputs("farwrite: pthread_atfork has no memory; fork could not be detected\n", stderr);
+  std::fputs(
+      "farwrite: pthread_atfork failed for lack of memory, so a fork could not be detected\n",
+      stderr);
   std::abort();
 }
 
 }  // namespace
 
 Status ForkGuard::forked(std::string_view operation) {
-  return Status::error(StatusCode::kForked, {.operation = operation},
-                       "this process is a forked child, and what it uses belongs to its parent",
-                       "open a device after the fork, or use the spawn start method");
+  return Status::error(
+      StatusCode::kForked, {.operation = operation},
+      "this process is a forked child, and the object belongs to its parent process",
+      "open a device after the fork, or use the spawn start method");
 }
 
 }  // namespace farwrite::core

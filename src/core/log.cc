@@ -48,9 +48,9 @@ int read_threshold() {
     return expected;
   }
   if (!level && !name.empty()) {
-    log(LogLevel::kWarning, "FARWRITE_LOG=" + std::string(name) +
-                                " is no log level; set it to error, warning, info, debug or off "
-                                "(using warning)");
+    log(LogLevel::kWarning,
+        "FARWRITE_LOG=" + std::string(name) +
+            " is not a log level; set it to error, warning, info, debug or off (using warning)");
   }
   return wanted;
 }
@@ -116,7 +116,7 @@ Status set_log_level_by_name(std::string_view name) {
   const std::optional<LogLevel> level = parse_level(name);
   if (!level) {
     return Status::error(StatusCode::kInvalidArgument, {"set the log level"},
-                         "\"" + std::string(name) + "\" is no log level",
+                         "\"" + std::string(name) + "\" is not a log level",
                          "use error, warning, info, debug or off");
   }
   set_log_level(*level);
@@ -127,7 +127,7 @@ Status check_log_variable() {
   const char* const name = std::getenv("FARWRITE_LOG");
   if (name == nullptr || *name == '\0' || parse_level(name)) return Status();
   return Status::error(StatusCode::kInvalidArgument, {"open a device"},
-                       "FARWRITE_LOG=" + std::string(name) + " is no log level",
+                       "FARWRITE_LOG=" + std::string(name) + " is not a log level",
                        "set it to error, warning, info, debug or off");
 }
 

@@ -25,7 +25,7 @@ Result<FabricKind> parse_fabric(std::string_view name) {
     if (name == to_string(kind)) return kind;
   }
   return Status::error(StatusCode::kInvalidArgument, {"choose a fabric"},
-                       "\"" + std::string(name) + "\" is no fabric",
+                       "\"" + std::string(name) + "\" is not a fabric",
                        "use one of shm, tcp, verbs, simulated");
 }
 

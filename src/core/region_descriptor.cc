@@ -44,7 +44,7 @@ Result<RegionDescriptor> RegionDescriptor::from_bytes(ByteView bytes) {
   const std::uint16_t version = reader.u16();
   if (reader.ok() && version != kVersion) {
     return Status::error(StatusCode::kVersionMismatch, {kOperation},
-                         "its version is " + std::to_string(version) + ", this library knows " +
+                         "its version is " + std::to_string(version) + ", this library supports " +
                              std::to_string(kVersion),
                          "run the same Farwrite release on both sides");
   }

@@ -67,7 +67,7 @@ Status wait_for(int socket, short events, Deadline deadline, std::string_view op
     if (ready > 0) return Status();
     if (ready == 0) {
       return Status::error(StatusCode::kDeadlineExceeded, {operation}, "the peer did not answer",
-                           "check that it is running and not stopped, or allow more time");
+                           "check that the peer is running and not stopped, or allow more time");
     }
     if (errno != EINTR) {
       return Status::system_error(StatusCode::kInternal, {operation}, "poll failed", errno,
@@ -82,7 +82,7 @@ Status connection_lost(std::string_view operation, int error_number) {
                          "see the peer's log for its reason");
   }
   return Status::system_error(StatusCode::kUnavailable, {operation}, "the connection broke",
-                              error_number, "see whether the peer is still running");
+                              error_number, "check whether the peer is still running");
 }
 
 Result<Listener> listen_tcp(const Endpoint& endpoint) {
@@ -103,7 +103,8 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
     return Status::system_error(
         taken ? StatusCode::kAlreadyExists : StatusCode::kUnavailable,
         {kOperation, endpoint.to_string()},
-        taken ? "somebody listens there already" : "the address cannot be listened on", errno,
+        taken ? "another socket already listens there" : "this host cannot listen on the address",
+        errno,
         taken ? "choose another port, or 0 for a free one" : "choose an address of this host");
   }
   sockaddr_storage bound{};
@@ -140,7 +141,7 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
     return socket;
   }
   return Status::system_error(StatusCode::kUnavailable, {kOperation, endpoint.to_string()},
-                              "nobody can be reached there", last_error,
+                              "the connection failed", last_error,
                               "start the peer first, and check its address and port");
 }
 

@@ -85,7 +85,7 @@ Status TlsStream::start(ssl_ctx_st* context, TlsSide side) {
     if (in_ != nullptr) library_.BIO_free(in_);
     if (out_ != nullptr) library_.BIO_free(out_);
     return Status::error(StatusCode::kUnavailable, {"encrypt"},
-                         "OpenSSL cannot do TLS 1.3 here: " + library_.reason_text(),
+                         "OpenSSL does not provide TLS 1.3 on this host: " + library_.reason_text(),
                          "see the system's openssl.cnf, or leave encrypt off");
   }
   library_.SSL_set_bio(ssl_, in_, out_);
@@ -143,10 +143,10 @@ Status TlsStream::establish(Deadline deadline, std::string_view operation) {
         FARWRITE_RETURN_IF_ERROR(wait_for(fd(), POLLIN, deadline, operation));
         break;
       case Arrived::kEnd:
-        return Status::error(StatusCode::kUnavailable, {operation},
-                             "the peer hung up while encryption was agreed on",
-                             "see its log for the reason; both sides need encrypt and the same "
-                             "token");
+        return Status::error(
+            StatusCode::kUnavailable, {operation},
+            "the peer closed the connection during the TLS handshake",
+            "see the peer's log for the reason; both sides need encrypt and the same token");
     }
   }
 }
@@ -189,7 +189,7 @@ Status TlsStream::refusal(std::string_view operation) const {
     case kAlertDecryptError:
     case kCertificateVerifyFailed:
       return Status::error(StatusCode::kUnauthenticated, {operation},
-                           "the peer has another key than ours (" + text + ")",
+                           "the peer's key differs from this side's key (" + text + ")",
                            "give both sides the same key");
     default:
       return Status::error(StatusCode::kProtocolError, {operation},

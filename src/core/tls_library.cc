@@ -72,7 +72,7 @@ Result<TlsLibrary> TlsLibrary::load(const std::string& file) {
   if (!missing.empty()) return unusable(file + " has no " + missing);
   // Our threads may be at work while the process exits: OpenSSL must not clean up under them.
   if (library.OPENSSL_init_crypto(kInitNoAtExit, nullptr) != 1) {
-    return unusable(file + " does not start: " + library.reason_text());
+    return unusable(file + " does not initialize: " + library.reason_text());
   }
   return library;
 }

@@ -73,7 +73,7 @@ std::string octal(mode_t mode) {
 // as secrets that a container is given are.
 Status check_rights(const std::string& path, const struct stat& file) {
   if (!S_ISREG(file.st_mode)) {
-    return failed(StatusCode::kFailedPrecondition, path, "is no regular file", kElsewhere);
+    return failed(StatusCode::kFailedPrecondition, path, "is not a regular file", kElsewhere);
   }
   if (file.st_uid != ::geteuid() && file.st_uid != 0) {
     return failed(StatusCode::kPermissionDenied, path,
@@ -115,8 +115,8 @@ Result<std::string> read_token(const std::string& path) {
   const std::string held = size > kMostBytes ? "more than 4096" : std::to_string(token.size());
   return failed(StatusCode::kFailedPrecondition, path,
                 "holds " + held + " bytes, and a token has 32 to 4096",
-                "delete the file, and the next device makes it anew; or write a token into it: "
-                "openssl rand -hex 32");
+                "delete the file, so that the next device creates it again; or write a token into "
+                "it: openssl rand -hex 32");
 }
 
 std::string new_token() {
@@ -135,7 +135,7 @@ std::string folder_of(const std::string& path) { return path.substr(0, path.rfin
 
 Status make_folder(const std::string& folder, const std::string& path) {
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return Status();
-  return failed_now(path, "cannot be made, for want of its folder " + folder);
+  return failed_now(path, "cannot be created, because its folder cannot be created: " + folder);
 }
 
 // Writes the whole file as a draft, then links it to `path`, unless that exists meanwhile.
@@ -143,14 +143,14 @@ Status make_token(const std::string& path) {
   const std::string draft = path + "." + new_token().substr(0, 16);
   const std::string token = new_token() + "\n";
   UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.valid()) return failed_now(path, "cannot be made");
+  if (!file.valid()) return failed_now(path, "cannot be created");
   // After a power failure the file is whole or missing.
   Status status;
   if (::write(file.get(), token.data(), token.size()) != static_cast<ssize_t>(token.size()) ||
       ::fsync(file.get()) != 0) {
     status = failed_now(path, "cannot be written");
   } else if (::link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-    status = failed_now(path, "cannot be made");
+    status = failed_now(path, "cannot be created");
   }
   ::unlink(draft.c_str());
   return status;
@@ -163,13 +163,14 @@ Result<std::string> cookie_path() {
   if (is_own_folder(runtime)) return runtime + "/farwrite/token";
   const std::string found = home();
   if (!found.empty() && found.front() == '/') return found + "/.cache/farwrite/token";
-  return Status::error(StatusCode::kUnavailable, {kOperation},
-                       "this user has no XDG_RUNTIME_DIR and no home to keep it in", kElsewhere);
+  return Status::error(
+      StatusCode::kUnavailable, {kOperation},
+      "this user has neither XDG_RUNTIME_DIR nor a home folder to keep the token in", kElsewhere);
 }
 
 Result<std::string> read_or_make_token(const std::string& path, bool make_folders) {
   if (path.front() != '/') {
-    return failed(StatusCode::kInvalidArgument, path, "has no absolute path",
+    return failed(StatusCode::kInvalidArgument, path, "does not have an absolute path",
                   "write a path that starts with /");
   }
   for (int turn = 0; turn < kTries; ++turn) {
@@ -182,7 +183,8 @@ Result<std::string> read_or_make_token(const std::string& path, bool make_folder
     }
     FARWRITE_RETURN_IF_ERROR(make_token(path));
   }
-  return failed(StatusCode::kUnavailable, path, "is deleted as often as it is made", kElsewhere);
+  return failed(StatusCode::kUnavailable, path, "was deleted each time that it was created",
+                kElsewhere);
 }
 
 }  // namespace farwrite::core

@@ -27,7 +27,7 @@ std::string read_number(std::string_view text, std::uint64_t low, std::uint64_t 
     number <<= shift;
   }
   if (fits && number >= low && number <= high) return {};
-  return "is no whole number from " + std::to_string(low) + " to " + std::to_string(high);
+  return "is not a whole number from " + std::to_string(low) + " to " + std::to_string(high);
 }
 
 std::string read_switch(std::string_view text, bool& value) {
@@ -72,7 +72,7 @@ std::string set_one(VerbsOptions& options, std::string_view name, std::string_vi
     if (fault.empty()) options.relaxed_ordering = relaxed;
     return fault;
   }
-  return "is no setting of verbs";
+  return "is not a setting of verbs";
 }
 
 }  // namespace
@@ -89,11 +89,10 @@ Status set_verbs_options(std::string_view text, VerbsOptions& options) {
             ? "has no value"
             : set_one(result, setting.substr(0, equals), setting.substr(equals + 1));
     if (!fault.empty()) {
-      return Status::error(
-          StatusCode::kInvalidArgument, {"set options of verbs"},
-          "\"" + std::string(setting) + "\" " + fault,
-          "write name=value, with commas between; docs/reference/options.md has the names, "
-          "with verbs_ before them");
+      return Status::error(StatusCode::kInvalidArgument, {"set options of verbs"},
+                           "\"" + std::string(setting) + "\" " + fault,
+                           "write name=value, with commas between; docs/reference/options.md lists "
+                           "the names, with verbs_ before them");
     }
   }
   options = std::move(result);

@@ -61,7 +61,7 @@ void WireWriter::string(std::string_view text) { blob({text.data(), text.size()}
 
 void WireWriter::patch_u32(std::size_t offset, std::uint32_t value) {
   if (buffer_.size() < sizeof value || offset > buffer_.size() - sizeof value) {
-    die("patch_u32 outside of what was written");
+    die("patch_u32 outside the written bytes");
   }
   store(buffer_.data() + offset, value);
 }

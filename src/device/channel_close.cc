@@ -26,7 +26,7 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check("close a channel"));
   if (entered_by_this_thread()) {
     return Status::error(StatusCode::kFailedPrecondition, {"close the channel", peer_name_},
-                         "called inside one of its own callbacks",
+                         "called inside one of the channel's callbacks",
                          "close it from another thread, or after the callback returns");
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
@@ -88,8 +88,8 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
   const auto busy = [this](std::string_view what) {
     return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
                          std::string(what) + " has not returned in time",
-                         "let it return and call close() again; the channel takes no calls any "
-                         "more, and closes by itself after that");
+                         "let it return and call close() again; the channel refuses every other "
+                         "call, and closes by itself after that");
   };
   if (!gate_.wait_until_empty(deadline)) return busy("another thread's call on this channel");
   if (!std::exchange(lanes_ended_, true)) end_lanes();

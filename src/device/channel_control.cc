@@ -129,10 +129,11 @@ void ChannelState::on_connection_end(const Status& reason) {
   }
   // A peer that maps our memory is dead only when its process is: the link will tell. If it has
   // not said BYE, it is at least out of reach from now on.
-  peer_is(PeerState::kSilent,
-          Status::error(StatusCode::kPeerSilent, {"hear from the peer", peer_name_},
-                        "its connection ended and its process did not: " + reason.message(),
-                        "restart the peer"));
+  peer_is(
+      PeerState::kSilent,
+      Status::error(StatusCode::kPeerSilent, {"receive from the peer", peer_name_},
+                    "the peer's connection ended, but its process still runs: " + reason.message(),
+                    "restart the peer"));
   end_requests();
 }
 
@@ -148,7 +149,7 @@ void ChannelState::serve_lookup(const LookupMessage& message) {
   reply_error(message.request,
               Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
                             "the peer has published " + names_.names() + " to this channel and " +
-                                device_->names().names() + " to everybody",
+                                device_->names().names() + " to every channel",
                             "check the name, or wait until it is published"));
 }
 
@@ -194,7 +195,7 @@ void ChannelState::serve_open(const OpenMessage& message) {
   if (asked.device_uuid != device_->uuid() || asked.epoch != device_->epoch()) {
     reply_error(message.request,
                 Status::error(StatusCode::kPeerRestarted, {kOperation},
-                              "peer restarted: the descriptor is from another start of it",
+                              "peer restarted: the descriptor is from another start of the device",
                               "ask the peer for a fresh descriptor"));
     return;
   }
@@ -206,9 +207,10 @@ void ChannelState::serve_open(const OpenMessage& message) {
     return;
   }
   if (region->channel() != nullptr && region->channel().get() != this) {
-    reply_error(message.request, Status::error(StatusCode::kPermissionDenied, {kOperation},
-                                               "the region is for another peer to write",
-                                               "ask the peer for memory of your own"));
+    reply_error(message.request,
+                Status::error(StatusCode::kPermissionDenied, {kOperation},
+                              "only another peer may write the region",
+                              "ask the peer for memory that it allocated for this channel"));
     return;
   }
   reply_with(message.request, {std::move(region), {}});

@@ -28,7 +28,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   }
   if (!has_records_) {
     return Completion(Status::error(StatusCode::kUnsupported, {kOperation, peer_name_},
-                                    "the peer speaks wire version 1",
+                                    "the peer uses wire version 1",
                                     "upgrade the peer, or publish a region"));
   }
   LendRecord lend;
@@ -75,8 +75,8 @@ void ChannelState::take_lend(Notification record) {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     if (fin_sent_ || finished_) {
       // We have told the peer that we hold nothing, so the memory may hold something else by now.
-      taken_back = Status::error(StatusCode::kUnavailable, {"look at lent memory", peer_name_},
-                                 "the channel was over before it came", "connect again");
+      taken_back = Status::error(StatusCode::kUnavailable, {"map lent memory", peer_name_},
+                                 "the channel ended before the lease arrived", "connect again");
     } else {
       ++remote_leases_;
     }
@@ -147,7 +147,7 @@ void ChannelState::tell_returns() {
 Completion ChannelState::post_returns(const ReturnRecord& returns) {
   const core::Gate::Pass pass(gate_);
   if (!pass || !has_records_ || peer_state_.load() >= PeerState::kClosed) {
-    return Completion(Status(StatusCode::kUnavailable, "the lanes are over"));
+    return Completion(Status(StatusCode::kUnavailable, "the lanes have ended"));
   }
   std::vector<std::byte> record;
   returns.write(record);

@@ -133,7 +133,7 @@ Status ChannelState::revoke_all(core::Deadline deadline) {
   if (first.ok() && stats().quarantined_bytes > 0) {
     first = Status::error(StatusCode::kPeerSilent, {"close the channel", peer_name_},
                           "the peer is in the middle of a write and does not finish it",
-                          "its memory is not reused before the peer's process ends");
+                          "the region's memory is not reused before the peer's process ends");
   }
   return first;
 }
@@ -201,7 +201,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
     return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
                          "the descriptor belongs to device " + hex(descriptor.device_uuid) +
                              ", and this channel's peer is " + hex(peer_.uuid),
-                         "open it through a channel to its own device");
+                         "open it through a channel to that device");
   }
   if (descriptor.epoch != peer_.epoch) {
     const bool older = descriptor.epoch < peer_.epoch;
@@ -217,7 +217,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
     // The peer would end the channel over it.
     return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
                          "the descriptor is malformed: " + bad.message(),
-                         "open what the peer's descriptor() gave, unchanged");
+                         "pass the result of the peer's descriptor() unchanged");
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   const OpenMessage message{next_request_.fetch_add(1), descriptor};

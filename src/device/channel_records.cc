@@ -77,7 +77,7 @@ Result<ReturnRecord> ReturnRecord::from_bytes(ByteView record) {
   result.leases.reserve(count);
   for (std::size_t i = 0; i < count; ++i) result.leases.push_back(reader.u64());
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (!known || count == 0) return malformed("a record in the return lane that returns nothing");
+  if (!known || count == 0) return malformed("an empty record in the return lane");
   return result;
 }
 

@@ -203,9 +203,9 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   const std::chrono::nanoseconds quiet(now.count() - last_heard_ns_.load());
   if (quiet > device_->options().detection_time) {
     peer_is(PeerState::kSilent,
-            Status::error(StatusCode::kPeerSilent, {"hear from the peer", peer_name_},
-                          "nothing for " + std::to_string(quiet.count() / 1000000) + " ms",
-                          "it may be stopped (SIGCONT resumes it) or overloaded"));
+            Status::error(StatusCode::kPeerSilent, {"receive from the peer", peer_name_},
+                          "nothing received for " + std::to_string(quiet.count() / 1000000) + " ms",
+                          "the peer may be stopped (SIGCONT resumes it) or overloaded"));
     warn_of_silence();
   }
 }

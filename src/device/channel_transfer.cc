@@ -95,7 +95,7 @@ void ChannelState::lower_notified_writes() {
   // Called back with no call of the channel under way, perhaps after its end.
   const auto post = [weak = weak_from_this()](const fabric::Operation& operation) {
     const std::shared_ptr<ChannelState> self = weak.lock();
-    if (self == nullptr) return Completion(Status(StatusCode::kCancelled, "the channel is gone"));
+    if (self == nullptr) return Completion(Status(StatusCode::kCancelled, "the channel has ended"));
     const core::Gate::Pass pass(self->gate_);
     if (!pass) return Completion(self->unusable(name_of(operation)));
     const core::Inside inside(self.get());
@@ -138,8 +138,8 @@ Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation
     // The answer may need this very thread.
     if (remote.reach(core::Deadline::after({})).ok()) return Status();
     return Status::error(StatusCode::kFailedPrecondition, {operation, peer_name_},
-                         "lent memory was looked at for the first time in a callback",
-                         "look at it from a thread of your own");
+                         "lent memory was mapped for the first time inside a callback",
+                         "map it from another thread");
   }
   // A silent peer may come back; a channel that ends, ends the wait.
   return remote.reach(core::Deadline::never());
@@ -182,8 +182,8 @@ Status ChannelState::check(const RemoteRegionState* remote,
     return Status::error(
         StatusCode::kPermissionDenied, {name_of(operation), peer_name_},
         writes ? "the peer's region is for reading only" : "the peer's region is for writing only",
-        writes ? "the peer makes writable memory with Channel::allocate()"
-               : "the peer makes readable memory with Device::allocate()");
+        writes ? "use memory that the peer allocated with Channel::allocate()"
+               : "use memory that the peer allocated with Device::allocate()");
   }
   const std::uint64_t bytes = bytes_of(operation);
   if (operation.offset > descriptor.length || bytes > descriptor.length - operation.offset)
@@ -257,7 +257,7 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
   if (descriptor.access != Access::kRead) {
     return Status::error(StatusCode::kPermissionDenied, {kOperation, peer_name_},
                          "the peer's region is for writing only",
-                         "the peer makes readable memory with Device::allocate()");
+                         "use memory that the peer allocated with Device::allocate()");
   }
   if (offset > descriptor.length || length > descriptor.length - offset) {
     return past_the_end(kOperation, peer_name_, offset, length, descriptor.length);

@@ -12,7 +12,7 @@ namespace {
 
 // A peer that lets this much pile up does not read; it is cut off rather than fed.
 constexpr std::size_t kMaxOutgoingBytes = std::size_t{8} << 20;
-constexpr std::string_view kOperation = "talk to the peer";
+constexpr std::string_view kOperation = "exchange messages with the peer";
 
 Status broken(int error_number) {
   return Status::system_error(StatusCode::kUnavailable, {kOperation}, "the connection broke",

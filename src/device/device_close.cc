@@ -24,7 +24,7 @@ constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(10
 Status busy(std::string_view what) {
   return Status::error(StatusCode::kDeadlineExceeded, {"close a device"},
                        std::string(what) + " has not returned in time",
-                       "let it return and call close() again; the device takes no calls any more");
+                       "let it return and call close() again; the device refuses every other call");
 }
 
 }  // namespace

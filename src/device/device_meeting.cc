@@ -105,7 +105,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
     if (deadline.is_never()) {
       changed_.wait(lock);
     } else if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {kOperation}, "no peer came in time",
+      return Status::error(StatusCode::kDeadlineExceeded, {kOperation}, "no peer connected in time",
                            "connect a peer to " + endpoint().to_string());
     } else {
       changed_.wait_for(lock, deadline.remaining());
@@ -127,8 +127,9 @@ void DeviceState::on_incoming(core::UniqueFd socket) {
     // It makes room: an honest peer is done in milliseconds.
     if (quiet_until_.expired()) {
       quiet_until_ = core::Deadline::after(kBetweenWarnings);
-      core::log(core::LogLevel::kWarning, "too many handshakes at once from " + crowding->origin +
-                                              ": the slowest are cut off; see what connects there");
+      core::log(core::LogLevel::kWarning,
+                "too many handshakes at once from " + crowding->origin +
+                    ": the slowest are closed; check which programs connect from that host");
     }
     crowding->cut = true;
     ::shutdown(crowding->stream->fd(), SHUT_RDWR);
@@ -154,7 +155,8 @@ void DeviceState::on_incoming(core::UniqueFd socket) {
   } catch (const std::system_error& error) {
     handshakes_refused_.add();
     core::log(core::LogLevel::kWarning,
-              std::string("a connection was dropped: no thread to serve it: ") + error.what());
+              std::string("a connection was dropped: no thread could be started for it: ") +
+                  error.what());
     meetings_.pop_back();
   }
 }

@@ -29,15 +29,15 @@ Status check_options(const DeviceOptions& options) {
                  "name every fabric once");
     }
   }
-  if (options.pollers < 1 || options.pollers > kMostPollers) {
+  if (options.pollers < 1 || options.pollers > kMaxPollers) {
     return bad(std::to_string(options.pollers) + " pollers",
-               "use 1 to " + std::to_string(kMostPollers));
+               "use 1 to " + std::to_string(kMaxPollers));
   }
-  if (options.lanes < 1 || options.lanes > kMostLanes) {
-    return bad(std::to_string(options.lanes) + " lanes", "use 1 to " + std::to_string(kMostLanes));
+  if (options.lanes < 1 || options.lanes > kMaxLanes) {
+    return bad(std::to_string(options.lanes) + " lanes", "use 1 to " + std::to_string(kMaxLanes));
   }
   if (std::min({options.send_limit, options.receive_limit, options.receive_limit_per_peer}) <
-      kLeastMemoryLimit) {
+      kMinMemoryLimit) {
     return bad("send_limit, receive_limit or receive_limit_per_peer is under 2 MiB",
                "give 2 MiB or more, in bytes");
   }
@@ -59,7 +59,7 @@ Status check_options(const DeviceOptions& options) {
                "use at most " + std::to_string(kMaxDeviceNameBytes));
   }
   if (options.token.kind() == Token::Kind::kSecret && options.token.secret().empty()) {
-    return bad("the token is empty", "leave it out, or say Token::none()");
+    return bad("the token is empty", "leave it out, or use Token::none()");
   }
   if (options.encrypt) return core::TlsLibrary::open().status();
   return Status();
@@ -192,14 +192,14 @@ Status DeviceState::make_fabrics() {
     } else if (kind == FabricKind::kSimulated) {
       if (options_.simulated_network == nullptr) {
         return Status::error(StatusCode::kInvalidArgument, {"open a device"},
-                             "the simulated fabric needs a network to live in",
+                             "the simulated fabric requires a network",
                              "set DeviceOptions::simulated_network; it is for tests");
       }
       fabrics_.push_back(std::make_unique<fabric::SimulatedFabric>(*options_.simulated_network));
     } else {
       return Status::error(StatusCode::kUnsupported, {"open a device"},
                            "this build has no fabric " + std::string(to_string(kind)),
-                           "use shm, verbs or tcp; `farwrite info` lists what there is");
+                           "use shm, verbs or tcp; `farwrite info` lists the available fabrics");
     }
   }
   return Status();
@@ -225,7 +225,7 @@ Status DeviceState::make_arena() {
       if (!key.ok() && fabric->kind() == FabricKind::kVerbs && fabrics_.size() > 1) {
         // Other peers need no adapter; one that does hears that the descriptor has no key for it.
         core::log(core::LogLevel::kWarning,
-                  "memory that no peer reaches by verbs: " + key.status().message());
+                  "peers cannot reach a memory segment over verbs: " + key.status().message());
         continue;
       }
       if (!key.ok()) return key.status();
@@ -309,7 +309,7 @@ Result<MemoryRegistration> DeviceState::register_memory(ByteView memory, bool wr
   const core::Gate::Pass pass(gate_);
   if (!pass) return usable(kOperation);
   if (memory.data == nullptr || memory.size == 0) {
-    return Status::error(StatusCode::kInvalidArgument, {kOperation}, "there are no bytes",
+    return Status::error(StatusCode::kInvalidArgument, {kOperation}, "the memory has no bytes",
                          "pass memory of at least one byte");
   }
   MemoryRegistration::Handles handles;
@@ -327,7 +327,7 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
   if (!place.has_value() || memory.size > place->segment->bytes() - place->offset) {
     return Status::error(StatusCode::kInvalidArgument, {"lend"},
                          "the memory does not lie in one segment of this device's send memory",
-                         "lend what Device::allocate() or allocate_raw() gave");
+                         "lend memory from Device::allocate() or allocate_raw()");
   }
   offset = place->offset;
   const std::shared_lock<std::shared_mutex> lock(keys_mutex_);
@@ -352,10 +352,10 @@ Status DeviceState::check_publishable(const PublishedRegion& published,
   if (published.region->descriptor().device_uuid != identity_.uuid ||
       published.region->descriptor().epoch != identity_.epoch) {
     return refuse(StatusCode::kInvalidArgument, "the region belongs to another device",
-                  "publish it there");
+                  "publish it on that device");
   }
   if (published.region->channel() != nullptr && published.region->channel().get() != channel) {
-    return refuse(StatusCode::kPermissionDenied, "the region is for one peer to write",
+    return refuse(StatusCode::kPermissionDenied, "only one peer may write the region",
                   "publish it on the channel that allocated it");
   }
   return Status();
@@ -377,8 +377,8 @@ Status DeviceState::unpublish(std::string_view name) {
   FARWRITE_RETURN_IF_ERROR(usable("unpublish a region"));
   if (names_.unpublish(name)) return Status();
   return Status::error(StatusCode::kNotFound, {"unpublish a region"},
-                       "nothing is published under \"" + std::string(name) + "\"",
-                       "published are: " + names_.names());
+                       "no region is published under \"" + std::string(name) + "\"",
+                       "the published names are: " + names_.names());
 }
 
 std::vector<std::shared_ptr<ChannelState>> DeviceState::channels() const {

@@ -46,7 +46,7 @@ Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& r
 std::string token_of(std::string_view side, const Hello& hello) {
   std::string text = "the " + std::string(side) + " side ";
   if (!hello.has_token) return text + "has none (token=None)";
-  if (hello.token_origin.empty()) return text + "has a token from an unknown place";
+  if (hello.token_origin.empty()) return text + "has a token from an unknown source";
   return text + "takes its token from " + hello.token_origin;
 }
 
@@ -58,10 +58,9 @@ Status token_mismatch(const std::string& peer_name, const Hello& connecting,
   const bool same_file = connecting.token_origin == accepting.token_origin &&
                          connecting.token_origin.starts_with("the file ");
   const std::string_view remedy =
-      same_file
-          ? "if the file was replaced, open the device again that opened before; if the sides "
-            "are in two containers, set FARWRITE_TOKEN_FILE to a file that both see"
-          : "let both read one file (FARWRITE_TOKEN_FILE), or give both the same token";
+      same_file ? "if the file was replaced, reopen the device that opened before; if the sides "
+                  "run in two containers, set FARWRITE_TOKEN_FILE to a file that both can read"
+                : "let both read one file (FARWRITE_TOKEN_FILE), or give both the same token";
   return Status::error(StatusCode::kUnauthenticated, {kOperation, peer_name}, cause, remedy);
 }
 
@@ -181,7 +180,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
     auto none = choose_version(self.versions, reply->hello.versions);
     return refuse(stream, deadline,
                   none.ok() ? Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
-                                            "the peer chose a version we did not offer",
+                                            "the peer chose a version that this side did not offer",
                                             "run the same Farwrite release on both sides")
                             : none.status());
   }
@@ -221,7 +220,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
     introduction.peer.fabric = attempt->kind;
     fabric::Fabric* fabric = find_fabric(self, attempt->kind);
     Status result = Status::error(StatusCode::kUnavailable, {kOperation, peer_name},
-                                  "the peer asked for a fabric we did not offer",
+                                  "the peer requested a fabric that this side did not offer",
                                   "run the same Farwrite release on both sides");
     if (fabric != nullptr) {
       auto request = attach_request(transcript, introduction.peer, introduction.wire_version,

@@ -73,8 +73,8 @@ bool read_hello(core::WireReader& reader, Hello& hello) {
 
 Status not_a_hello() {
   return Status::error(StatusCode::kProtocolError, {kOperation},
-                       "the other side does not speak Farwrite's protocol",
-                       "check the address and port: something else listens or connects there");
+                       "the other side does not use Farwrite's protocol",
+                       "check the address and port: another program listens or connects there");
 }
 
 std::string range(const WireVersions& versions) {
@@ -152,7 +152,7 @@ Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersion
   if (best >= ours.min && best >= theirs.min && theirs.min <= theirs.max) return best;
   return Status::error(
       StatusCode::kVersionMismatch, {"connect"},
-      "this side speaks wire versions " + range(ours) + ", the peer " + range(theirs),
+      "this side supports wire versions " + range(ours) + ", the peer " + range(theirs),
       "run Farwrite releases that are at most one wire version apart");
 }
 

@@ -34,8 +34,8 @@ Result<std::uint64_t> LeaseTable::add(Lease lease, std::string_view peer) {
                          "the peer holds " + std::to_string(quota_.in_use()) + " of " +
                              std::to_string(quota_.limit()) + " bytes in " +
                              std::to_string(held_.size()) + " leases, and " +
-                             std::to_string(lease.bytes) + " more are too many",
-                         "let it drop regions and aliases, or raise send_limit_per_peer");
+                             std::to_string(lease.bytes) + " more exceed the limit",
+                         "let the peer drop regions and aliases, or raise send_limit_per_peer");
   }
   ++granted_;
   held_.emplace(++last_, std::move(lease));

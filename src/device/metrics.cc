@@ -64,7 +64,7 @@ constexpr std::array kMemory = {
     MemoryRow{"limit_bytes", "gauge", "Memory that may be registered.", &MemoryStats::limit},
     MemoryRow{"reserved_bytes", "gauge", "Memory taken from the kernel.", &MemoryStats::reserved},
     MemoryRow{"used_bytes", "gauge", "Memory in regions.", &MemoryStats::used},
-    MemoryRow{"peak_used_bytes", "gauge", "The most there was in regions.",
+    MemoryRow{"peak_used_bytes", "gauge", "The highest amount of memory in regions.",
               &MemoryStats::peak_used},
     MemoryRow{"segments", "gauge", "Segments, each registered once.", &MemoryStats::segments},
     MemoryRow{"refusals_total", "counter", "Allocations refused because a limit was reached.",
@@ -85,10 +85,10 @@ constexpr std::array kDevice = {
               &DeviceStats::registrations},
     DeviceRow{"channels_opened_total", "counter", "Channels that were opened, by either side.",
               &DeviceStats::channels_opened},
-    DeviceRow{"channels_open", "gauge", "Channels that are there.", &DeviceStats::channels_open},
+    DeviceRow{"channels_open", "gauge", "Channels that are open.", &DeviceStats::channels_open},
     DeviceRow{"handshakes_refused_total", "counter", "Connections that were refused.",
               &DeviceStats::handshakes_refused},
-    DeviceRow{"leases_held_by_peers", "gauge", "Leases on this device's memory that are out.",
+    DeviceRow{"leases_held_by_peers", "gauge", "Leases on this device's memory that peers hold.",
               &DeviceStats::leases_held_by_peers},
     DeviceRow{"quarantined_bytes", "gauge", "Memory that silent peers may still write.",
               &DeviceStats::quarantined_bytes},
@@ -202,7 +202,7 @@ void write_families(Exposition& out, const Rows& rows, std::string_view prefix,
 }
 
 void write_channels(Exposition& out, const std::vector<ChannelMetrics>& channels) {
-  out.family("channel_info", "gauge", "How each peer is reached, and why so.");
+  out.family("channel_info", "gauge", "How each peer is reached, and why.");
   for (const ChannelMetrics& channel : channels) {
     out.sample({{"channel", std::to_string(channel.number)},
                 {"peer", channel.peer},

@@ -157,7 +157,8 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left.count() == 0) {
       return Status::error(StatusCode::kDeadlineExceeded, {"wait for a notification"},
-                           "none came in time", "wait longer, or see whether the peer is alive");
+                           "no notification arrived in time",
+                           "wait longer, or check whether the peer is alive");
     }
     block(driver, std::min(left, kLongestSleep));
   }

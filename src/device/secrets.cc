@@ -29,7 +29,7 @@ Secrets of_file(const std::string& path) {
 Status no_token() {
   return Status(StatusCode::kUnauthenticated,
                 "the address is not on the loopback and no token is set; give all peers one token "
-                "(token=, FARWRITE_TOKEN or FARWRITE_TOKEN_FILE), or say token=None to admit "
+                "(token=, FARWRITE_TOKEN or FARWRITE_TOKEN_FILE), or pass token=None to admit "
                 "every process that reaches the address");
 }
 

@@ -68,7 +68,7 @@ Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
     const bool given_up = request.abandoned && request.abandoned();
     if (given_up || request.deadline.expired()) {
       return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, rules_.fabric},
-                           given_up ? "the peer gave up on " + rules_.fabric
+                           given_up ? "the peer stopped connecting over " + rules_.fabric
                                     : "the peer did not connect over " + rules_.fabric + " in time",
                            remedy);
     }
@@ -104,9 +104,9 @@ void Lobby::make_room_locked(const std::string& origin) {
   if (crowding == arrivals_.end()) return;
   if (quiet_until_.expired()) {
     quiet_until_ = core::Deadline::after(kBetweenWarnings);
-    core::log(core::LogLevel::kWarning,
-              rules_.fabric + ": connections from " + crowding->origin +
-                  " wait for no handshake, and the oldest are dropped; see what connects there");
+    core::log(core::LogLevel::kWarning, rules_.fabric + ": connections from " + crowding->origin +
+                                            " belong to no handshake, and the oldest are closed; "
+                                            "check which programs connect from there");
   }
   loop_.remove_fd(crowding->socket.get());
   arrivals_.erase(crowding);

@@ -40,21 +40,22 @@ Result<LoweringChoice> choose_lowering(const Capabilities& capabilities,
                              "this fabric's writes carry no notification",
                              "leave the choice to the channel");
       }
-      return LoweringChoice{lowering, "a notification rides on the write itself"};
+      return LoweringChoice{lowering, "the write itself carries the notification"};
     case NotificationLowering::kFlushAndMessage:
       return LoweringChoice{lowering, forced.has_value()
-                                          ? "forced: a flush, then a notification of its own"
+                                          ? "forced: a flush, then a separate notification"
                                           : "this fabric's writes carry no notification, so a "
                                             "flush and a notification follow"};
     case NotificationLowering::kTailFlag:
       if (!capabilities.whole_message_order) {
-        return Status::error(StatusCode::kUnsupported, kWhere,
-                             "this fabric does not promise that the end of a write is seen last",
-                             "leave the choice to the channel");
+        return Status::error(
+            StatusCode::kUnsupported, kWhere,
+            "this fabric does not guarantee that the end of a write becomes visible last",
+            "leave the choice to the channel");
       }
-      return LoweringChoice{lowering, "forced: the fabric shows the end of a write last"};
+      return LoweringChoice{lowering, "forced: the fabric makes the end of a write visible last"};
   }
-  return Status::error(StatusCode::kInvalidArgument, kWhere, "there is no such lowering",
+  return Status::error(StatusCode::kInvalidArgument, kWhere, "the lowering is unknown",
                        "use one of NotificationLowering");
 }
 

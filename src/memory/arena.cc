@@ -30,11 +30,10 @@ std::uint64_t rounded_units(std::uint64_t units) {
 }
 
 [[noreturn]] void die_of_bad_free(const std::string& arena, const void* data) {
-  std::fprintf(
-      stderr,
-      "farwrite: arena '%s' was asked to free %p, where no live block starts; it was freed "
-      "before, or comes from elsewhere\n",
-      arena.c_str(), data);
+  std::fprintf(stderr,
+               "farwrite: arena '%s' cannot free %p: no live block starts there; the block was "
+               "freed before, or another allocator returned it\n",
+               arena.c_str(), data);
   std::abort();
 }
 
@@ -92,7 +91,7 @@ Arena::Implementation::~Implementation() {
   if (options_.quota != nullptr) options_.quota->release(held_back_bytes_.load());
   const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
   if (used == 0) return;
-  core::log(core::LogLevel::kWarning, "arena '" + options_.name + "' goes away while " +
+  core::log(core::LogLevel::kWarning, "arena '" + options_.name + "' is destroyed while " +
                                           std::to_string(used) + " bytes of it are in use");
 }
 
@@ -311,10 +310,10 @@ std::string Arena::Implementation::held_back_note() const {
 Status Arena::Implementation::refused(Status status) {
   failures_.fetch_add(1, std::memory_order_relaxed);
   if (held_back_bytes_.load(std::memory_order_relaxed) != 0 && !told_of_held_back_.exchange(true)) {
-    core::log(core::LogLevel::kWarning,
-              status.message() +
-                  ". Said once: end the forked children, or fork them before the "
-                  "arrays are made");
+    core::log(
+        core::LogLevel::kWarning,
+        status.message() +
+            ". Logged once: end the forked children, or fork them before the arrays are created");
   }
   return status;
 }

@@ -110,7 +110,7 @@ std::optional<Result<std::size_t>> wanted_kernel(const std::vector<CopyKernel>& 
   }
   return Status::error(
       StatusCode::kInvalidArgument, {.operation = "choose a copy kernel"},
-      "FARWRITE_COPY_KERNEL=" + std::string(wanted) + " is no copy kernel of this machine",
+      "FARWRITE_COPY_KERNEL=" + std::string(wanted) + " is not a copy kernel of this machine",
       "unset it, or use one of: " + names);
 }
 

@@ -48,8 +48,8 @@ struct ForkHandlers {
                                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, mapping.fd_, 0);
     if (viewed != MAP_FAILED) return;
     constexpr std::string_view kLine =
-        "farwrite: a forked child cannot map its parent's memory and ends if it reads it; raise "
-        "vm.max_map_count or `ulimit -v`\n";
+        "farwrite: a forked child cannot map its parent's memory and will crash if it reads that "
+        "memory; raise vm.max_map_count or `ulimit -v`\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   }
 };
@@ -62,7 +62,9 @@ namespace {
       0) {
     return;
   }
-  std::fputs("farwrite: pthread_atfork has no memory; children could not inherit arrays\n", stderr);
+  std::fputs(
+      "farwrite: pthread_atfork failed for lack of memory, so children could not inherit arrays\n",
+      stderr);
   std::abort();
 }
 

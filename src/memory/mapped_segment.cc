@@ -22,7 +22,8 @@ Status check_seals_and_size(int fd, std::uint64_t expected_bytes, std::uint64_t*
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0) {
     return Status::system_error(StatusCode::kProtocolError, kWhere,
-                                "the descriptor is no sealable memory file", errno, kPeerAtFault);
+                                "the descriptor is not a sealable memory file", errno,
+                                kPeerAtFault);
   }
   if ((seals & F_SEAL_SHRINK) == 0) {
     return Status::error(
@@ -57,7 +58,7 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
   if (base == MAP_FAILED) {
     if (errno == EPERM || errno == EACCES) {
       return Status::system_error(StatusCode::kPermissionDenied, kWhere,
-                                  "its owner allows no writing", errno,
+                                  "its owner does not allow writing", errno,
                                   "map it read-only, or write to a landing segment");
     }
     return Status::system_error(StatusCode::kResourceExhausted, kWhere,
@@ -90,7 +91,7 @@ MappedSegment::~MappedSegment() {
 
 std::byte* MappedSegment::mutable_base() const {
   if (!writable_) {
-    std::fputs("farwrite: a segment that was mapped read-only is asked for writable memory\n",
+    std::fputs("farwrite: writable memory was requested from a segment that was mapped read-only\n",
                stderr);
     std::abort();
   }

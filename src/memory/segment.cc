@@ -49,7 +49,8 @@ Result<std::shared_ptr<AddressRange::Slice>> find_place(const SegmentOptions& op
   }
   if (bytes <= options.place->bytes()) return options.place;
   return Status::error(StatusCode::kInvalidArgument, {.operation = "create memory segment"},
-                       describe(options) + " is larger than its place", "claim a larger slice");
+                       describe(options) + " is larger than its address range",
+                       "claim a larger slice");
 }
 
 Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes,

@@ -25,5 +25,5 @@ NB_MODULE(_farwrite, module) {
   bind_observability(module);
   bind_bench(module);
   module.def("close_gate", &close_gate,
-             "Keep Farwrite's threads out of Python from now on. For atexit.");
+             "Stop Farwrite's threads from entering Python. For atexit.");
 }

@@ -35,10 +35,10 @@ void bind_observability(nb::module_& module) {
       nb::arg("text"));
   module.def(
       "write_trace", [] { raise_if_error(without_gil([] { return core::write_trace(); })); },
-      "Bring the file of FARWRITE_TRACE up to date.");
+      "Write the events so far to the file of FARWRITE_TRACE.");
   module.def(
       "stop_trace", [] { raise_if_error(without_gil([] { return core::stop_trace(); })); },
-      "The same, and end tracing.");
+      "Write the events so far to the file of FARWRITE_TRACE, and end tracing.");
 }
 
 }  // namespace farwrite::python

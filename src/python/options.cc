@@ -77,9 +77,9 @@ void bind_verbs(nb::class_<DeviceOptions>& options, const char* name) {
 }  // namespace
 
 void bind_options(nb::module_& module) {
-  module.attr("MOST_POLLERS") = kMostPollers;
-  module.attr("MOST_LANES") = kMostLanes;
-  module.attr("LEAST_MEMORY_LIMIT") = kLeastMemoryLimit;
+  module.attr("MAX_POLLERS") = kMaxPollers;
+  module.attr("MAX_LANES") = kMaxLanes;
+  module.attr("MIN_MEMORY_LIMIT") = kMinMemoryLimit;
   nb::class_<DeviceOptions> options(module, "DeviceOptions");
   options.def(nb::init<>())
       .def("set_listen", &set_listen, nb::arg("endpoint"))

@@ -10,9 +10,10 @@ namespace farwrite::python {
 std::chrono::nanoseconds to_timeout(std::optional<double> seconds, const char* what) {
   if (!seconds.has_value()) return kForever;
   if (std::isnan(*seconds) || *seconds < 0) {
-    raise(Status(StatusCode::kInvalidArgument,
-                 std::string(what) + " " + std::to_string(*seconds) +
-                     " is not a length of time; give seconds >= 0, or None to wait for ever"));
+    raise(
+        Status(StatusCode::kInvalidArgument,
+               std::string(what) + " " + std::to_string(*seconds) +
+                   " is not a length of time; give seconds >= 0, or None to wait without a limit"));
   }
   // Past a century there is no difference, and nanoseconds would overflow.
   constexpr double kCentury = 3.2e9;

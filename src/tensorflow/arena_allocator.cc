@@ -134,14 +134,14 @@ void ArenaAllocator::install() {
     policy = Policy::kTraced;
   } else if (wanted != nullptr && wanted[0] != '\0' && std::strcmp(wanted, "unified") != 0) {
     LOG(WARNING) << "Farwrite: FARWRITE_TF_ALLOCATION=" << wanted
-                 << " is not known; say unified, traced or off. Taking unified.";
+                 << " is unknown; use unified, traced or off. Using unified.";
   }
   tsl::AllocatorFactoryRegistry& registry = *tsl::AllocatorFactoryRegistry::singleton();
   if (AllocationSeen(registry)) {
     policy_now = Policy::kLate;
-    LOG(WARNING) << "Farwrite: loaded after TensorFlow's first allocation, so large tensors are "
-                    "copied once when they are sent; import farwrite.tensorflow before anything "
-                    "makes a tensor";
+    LOG(WARNING)
+        << "Farwrite: loaded after TensorFlow's first allocation, so large tensors are copied once "
+           "when they are sent; import farwrite.tensorflow before any code creates a tensor";
     return;
   }
   policy_now = policy;  // first: the factory asks for it

@@ -52,7 +52,7 @@ void CollectiveReceive::overdue() {
     self->route_->outdate();
     self->fail(absl::UnavailableError(
         "Farwrite: " + self->route_->task() + " does not push its part of a collective to " +
-        self->task_ + ", which waits for it: the two do not agree on how they reach each other; " +
+        self->task_ + ", which waits for it: the two tasks chose different routes; " +
         "see the warnings in their logs"));
   });
 }

@@ -52,7 +52,7 @@ class MarkPass final : public tf::GraphOptimizationPass {
     const auto edges = find_edges(**options.graph, options.flib_def, function_of(options));
     write_notes(edges);
     VLOG(1) << "Farwrite: " << (*options.graph)->num_op_nodes() << " nodes, " << edges.size()
-            << " edges between tasks, looked at in " << tf::EnvTime::NowMicros() - started << " us";
+            << " edges between tasks, analyzed in " << tf::EnvTime::NowMicros() - started << " us";
     return absl::OkStatus();
   }
 };

@@ -119,7 +119,7 @@ void Edge::went(Way way, tf::DataType dtype, const tf::TensorShape& shape, std::
                << (account_.note.pinned.unknown_rank()
                        ? "at most " + account_.note.bound.DebugString()
                        : account_.note.pinned.DebugString())
-               << ". It is sent as one of unknown size; said once for each edge";
+               << ". It is sent as a tensor of unknown size; logged once per edge";
 }
 
 bool Edge::has_bound() const {

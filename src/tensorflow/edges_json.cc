@@ -35,7 +35,7 @@ const char* reason_of(Way way) {
     case Way::kStagedUnaligned:
       return "staged: a slice the receiver could not use as it lies";
     case Way::kSnapshot:
-      return "snapshot: the memory of a ref variable, which may change while it is looked at";
+      return "snapshot: the memory of a ref variable, which may change while the peer reads it";
     case Way::kPull:
       return "left to gRPC: see the reasons in pulls_...";
     default:

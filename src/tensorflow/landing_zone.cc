@@ -199,7 +199,7 @@ const char* LandingZone::landed(std::uint32_t id, StepId* step, std::string* key
     std::memcpy(bytes.data(), slot->head(), bytes.size());
     if (!decode(bytes, &head) || head.slot != id || head.generation != slot->generation ||
         head.tensor_bytes > slot->capacity) {
-      return "with a head that is none";
+      return "with a malformed head";
     }
     slot->held = slot->used = true;
     slot->landed = fw_fork_stamp();

@@ -33,9 +33,10 @@ absl::Status read(const google::protobuf::Any& any, Introduction* introduction) 
   RecordReader record(value);
   const auto version = record.number<std::uint16_t>();
   if (record.ok() && version != kVersion) {
-    return absl::FailedPreconditionError(
-        "Farwrite: the peer's plug-in meets by version " + std::to_string(version) +
-        ", this one by " + std::to_string(kVersion) + "; install the same Farwrite everywhere");
+    return absl::FailedPreconditionError("Farwrite: the peer's plug-in uses handshake version " +
+                                         std::to_string(version) + ", this one uses " +
+                                         std::to_string(kVersion) +
+                                         "; install the same Farwrite version on every task");
   }
   introduction->server = record.number<std::uint64_t>();
   const std::string_view uuid = record.raw(sizeof(introduction->process.uuid));
@@ -74,7 +75,7 @@ void write_response(const Introduction& introduction, tensorflow::RecvBufRespons
 absl::Status read_response(const tensorflow::RecvBufResponse& response,
                            Introduction* introduction) {
   if (response.transport_options().type_url() != kTypeUrl) {
-    return absl::UnimplementedError("the peer does not know meetings");
+    return absl::UnimplementedError("the peer does not support the plug-in's handshake");
   }
   return read(response.transport_options(), introduction);
 }

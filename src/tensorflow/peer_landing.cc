@@ -100,7 +100,7 @@ void PeerProcess::peer_opened(const PushMessage& message) {
   const auto capacity = record.number<std::uint64_t>();
   const std::string descriptor(record.text());
   if (!record.ok()) {
-    LOG(ERROR) << "Farwrite: the peer " << name_ << " opened a slot in words that cannot be read";
+    LOG(ERROR) << "Farwrite: the peer " << name_ << " sent a malformed slot announcement";
     return;
   }
   schedule([self = shared_from_this(), edge = std::string(message.key), slot, generation, capacity,
@@ -122,8 +122,8 @@ void PeerProcess::peer_opened(const PushMessage& message) {
     if (bytes < kLandingHeadBytes || bytes - kLandingHeadBytes < capacity) {
       count(stats().slots_refused);
       LOG(ERROR) << "Farwrite: the peer " << self->name_ << " opened a slot of " << bytes
-                 << " bytes and says that it takes a tensor of " << capacity
-                 << "; the slot is given up";
+                 << " bytes and announced it for a tensor of " << capacity
+                 << "; the slot is not used";
       self->credits_.not_opened(slot);
       self->give_up({slot});
       return;

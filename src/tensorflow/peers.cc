@@ -93,8 +93,8 @@ void Peers::connect(const fw_identity& peer) {
                                      : message_of(status);
   if (is_loopback(peer.endpoint)) {
     failed.refusal +=
-        "; the peer's device listens for its own host alone: if it is on another, set "
-        "FARWRITE_LISTEN there to an address of that host";
+        "; the peer's device accepts connections only from its own host: if the peer runs on "
+        "another host, set FARWRITE_LISTEN there to an address of that host";
   }
   settle(id, std::move(failed));
 }
@@ -124,7 +124,7 @@ void Peers::settle(const ProcessId& id, Reach reach) {
   const Runtime* const runtime = Runtime::current();
   const bool forced = runtime != nullptr && runtime->fabric_is_forced();
   LOG(WARNING) << "Farwrite: no channel to " << task << ", "
-               << (forced ? "and FARWRITE_FABRIC allows nothing else: "
+               << (forced ? "and FARWRITE_FABRIC allows no other transport: "
                           : "its tensors go by gRPC: ")
                << reach.refusal;
   for (const Reached& reached : waiting) reached(reach);
@@ -143,7 +143,7 @@ void Peers::give_up(const ProcessId& id, std::uint64_t attempt) {
   }
   Reach unclear;
   unclear.unclear = true;
-  unclear.refusal = "the peer said that it connects, and did not";
+  unclear.refusal = "the peer announced a connection and did not connect";
   for (const Reached& reached : waiting) reached(unclear);
 }
 
@@ -152,7 +152,7 @@ void Peers::accept_loop() {
     fw_channel* channel = nullptr;
     const FwStatus status(fw_device_accept(device_, kForever, &channel));
     if (status != nullptr) {
-      LOG(WARNING) << "Farwrite: takes no more peers: " << message_of(status);
+      LOG(WARNING) << "Farwrite: this task accepts no more peers: " << message_of(status);
       return;
     }
     fw_identity peer{};
@@ -204,9 +204,10 @@ void Peers::on_end(void* context, int good_order, const char* reason) {
 }
 
 void Peers::broken(const std::shared_ptr<PeerProcess>& process, const std::string& how) {
-  LOG(ERROR) << "Farwrite: the peer " << process->name()
-             << " broke the protocol, and is given up; its plug-in may be of another version: "
-             << how;
+  LOG(ERROR)
+      << "Farwrite: the peer " << process->name()
+      << " broke the protocol, so its channel is closed; its plug-in may be of another version: "
+      << how;
   process->ended_.store(true);
   process->close();
   ended(process, " broke the protocol: " + how);

@@ -63,12 +63,13 @@ tf::Tensor own_tensor(tf::DataType dtype, const tf::TensorShape& shape, const vo
 
 absl::Status map(const View& view, std::uint64_t expected, const void** data) {
   if (view == nullptr) {
-    return absl::InternalError("Farwrite: a peer pushed a tensor to look at, and lent no memory");
+    return absl::InternalError(
+        "Farwrite: a peer pushed a tensor as lent memory, and lent no memory");
   }
   std::uint64_t bytes = 0;
   const FwStatus status(fw_view_map(view.get(), data, &bytes));
   if (status != nullptr) {
-    return absl::UnavailableError("Farwrite: cannot see a tensor that a peer lent: " +
+    return absl::UnavailableError("Farwrite: cannot map a tensor that a peer lent: " +
                                   message_of(status));
   }
   return check_lent_bytes(bytes, expected);
@@ -94,7 +95,7 @@ void receive_landed(Runtime& runtime, std::uint32_t slot,
 void mind_backlog(Runtime& runtime, const std::shared_ptr<PeerProcess>& peer) {
   if (peer->mind_backlog() || peer->ended()) return;
   runtime.peers().broken(peer, "it pushed " + std::to_string(peer->backlog()->bytes()) +
-                                   " bytes that nobody here has asked for");
+                                   " bytes that no operation of this task has requested");
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
                                notification.message_bytes);
   if (!decode(bytes, &message)) {
     LOG(ERROR) << "Farwrite: the peer " << peer->name() << " pushed " << bytes.size()
-               << " bytes that are no push message; its plug-in may be of another version";
+               << " bytes that are not a push message; its plug-in may be of another version";
     return;
   }
   const StepId step{message.receiver, message.step};
@@ -205,7 +206,7 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
       if (!mapped.ok()) return mapped;
       if (reinterpret_cast<std::uintptr_t>(data) % tf::Allocator::kAllocatorAlignment != 0) {
         return absl::InternalError(
-            "Farwrite: a peer lent a tensor that starts at no multiple of 64");
+            "Farwrite: a peer lent a tensor whose address is not a multiple of 64");
       }
       auto* const buffer = new LentBuffer(std::move(arrival.lent), data, arrival.tensor_bytes);
       *tensor = tf::Tensor(arrival.dtype, arrival.shape, buffer);
@@ -231,7 +232,7 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
     default:
       break;
   }
-  return absl::InternalError("Farwrite: this arrival brings no tensor");
+  return absl::InternalError("Farwrite: this arrival carries no tensor");
 }
 
 std::int64_t held_views() { return views.load(std::memory_order_relaxed); }

@@ -204,8 +204,8 @@ void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const 
       });
       return;
     }
-    route->fail(absl::UnavailableError("Farwrite: cannot meet " + route->task() + ": " +
-                                       std::string(status.message())));
+    route->fail(absl::UnavailableError("Farwrite: cannot exchange handshakes with " +
+                                       route->task() + ": " + std::string(status.message())));
     return;
   }
   Introduction peer;
@@ -255,7 +255,7 @@ void Routes::reach(const std::shared_ptr<Route>& route, const Introduction& peer
       return;
     }
     std::string why = "Farwrite: " + route->task() + ": ";
-    if (!reach.unclear) why += "FARWRITE_FABRIC allows no other way than a fabric that fails: ";
+    if (!reach.unclear) why += "FARWRITE_FABRIC allows only a fabric that fails: ";
     route->refused_ = !reach.unclear;
     route->fail(absl::UnavailableError(why + reach.refusal));
   });
@@ -309,7 +309,7 @@ void Routes::answer(const RouteQuestion& question, const Route* route, const abs
   const absl::Status read = status.ok() ? read_answer(response, &answer) : status;
   if (!read.ok() && !is_stock_answer(read)) {
     VLOG(1) << "Farwrite: " << route->task()
-            << " does not say whether it pushes: " << read.message();
+            << " did not answer whether it pushes: " << read.message();
     return;  // asked again later
   }
   for (const Answered& answered : waiting) answered(answer);

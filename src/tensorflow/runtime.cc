@@ -54,7 +54,7 @@ absl::Status read_bytes(const char* name, std::uint64_t* bytes) {
   }
   if (end != text && *end == '\0' && *bytes > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(std::string("Farwrite: ") + name + "=" + text +
-                                    " is no number of bytes; say 512M or 8G");
+                                    " is not a number of bytes; use for example 512M or 8G");
 }
 
 bool names_one_fabric(const char* fabrics) {
@@ -70,7 +70,7 @@ absl::Status read_port(std::uint32_t* port) {
   *port = static_cast<std::uint32_t>(value);
   if (end != text && *end == '\0' && value <= UINT16_MAX) return absl::OkStatus();
   return absl::InvalidArgumentError(std::string("Farwrite: FARWRITE_DATA_PORT=") + text +
-                                    " is no port");
+                                    " is not a port from 0 to 65535");
 }
 
 // A switch that the environment may set. What cannot be read must not be taken for either.

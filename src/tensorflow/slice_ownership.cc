@@ -107,8 +107,8 @@ absl::Status make_respect(tf::DataType dtype) {
       replace(table + slot_of_owns_memory(), reinterpret_cast<void*>(&owns_as_its_root));
   if (replaced.ok() && tried.RefCountIsOne()) {
     return absl::InternalError("Farwrite: TensorFlow's slices of " + tf::DataTypeString(dtype) +
-                               " do not respect whose memory they are of; the plug-in must be"
-                               " compiled for this version of TensorFlow");
+                               " do not report the owner of their memory; the plug-in must be "
+                               "compiled for this version of TensorFlow");
   }
   return replaced;
 }

@@ -117,7 +117,7 @@ Staged StagedCopies::find(const Sent& sent, bool* worth_holding) {
     const bool hopeless = tries > kTries;
     reason = trace_back(sent, hopeless, &is_news);
     if (hopeless) {
-      reason += "; given up after " + std::to_string(kTries) + " tries";
+      reason += "; no copy was held after " + std::to_string(kTries) + " tries";
     } else if (sent.edge->facts().variable || !in_graph || !is_news) {
       *worth_holding = may_hold(sent.device, sent.tensor.TotalBytes());
       if (!*worth_holding) reason += "; too large to be held until it is replaced";

@@ -40,7 +40,7 @@ Result<OfferRecord> OfferRecord::decode(ByteView record) {
   }
   Result<std::uint64_t> size = offer.spec.bytes();
   if (!size.ok() || *size != offer.bytes || offer.bytes > kMaxTensorBytes) {
-    return malformed_record("an offer of other bytes than its shape has");
+    return malformed_record("an offer whose size does not match its shape");
   }
   return offer;
 }
@@ -84,7 +84,7 @@ DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& al
       allocator ? allocator(offer_.spec, offer_.bytes) : allocate_on_heap(offer_.bytes);
   if (!memory.ok() || memory->data == nullptr) {
     failure_ = memory.ok() ? Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
-                                           "the allocator gave no memory", "free some")
+                                           "the allocator returned no memory", "free some memory")
                            : memory.status();
     return Start::kOver;
   }

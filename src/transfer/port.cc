@@ -23,8 +23,9 @@ constexpr std::size_t kMaxPeerEdges = 65536;
 ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 
 Status late() {
-  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a tensor"}, "none came in time",
-                       "wait longer, or see whether the peer is alive");
+  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a tensor"},
+                       "no tensor arrived in time",
+                       "wait longer, or check whether the peer is alive");
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ Status Port::check_lowering(const Channel& channel, NotificationLowering forced)
   const fabric::LoweringChoice used = lowering_of(channel);
   if (forced == NotificationLowering::kTailFlag || forced == used.lowering) return Status();
   return Status::error(StatusCode::kUnsupported, {"choose how writes notify"},
-                       "this channel does it otherwise: " + used.reason,
+                       "this channel uses another lowering: " + used.reason,
                        "leave the choice to the channel");
 }
 
@@ -160,7 +161,9 @@ Status Port::dispatch(Channel& channel, const Notification& notification) {
 Status Port::take(Channel& channel, const Notification& notification) {
   const std::uint32_t kind = notification.tag & kTagKindMask;
   if (kind == kLandingTag) return land(notification.tag & ~kTagKindMask);
-  if (kind != kRecordTag) return malformed_record("a notification that is none of ours");
+  if (kind != kRecordTag) {
+    return malformed_record("a notification from outside the tensor protocol");
+  }
   const ByteView message = view(notification.message);
   switch (static_cast<RecordType>(notification.tag & ~kTagKindMask)) {
     case RecordType::kEdge:
@@ -192,7 +195,9 @@ Status Port::land(std::uint32_t number) {
 Status Port::take_edge(const Channel& channel, ByteView message) {
   Result<EdgeRecord> record = EdgeRecord::decode(message);
   if (!record.ok()) return record.status();
-  if (record->lane >= channel.peer().lanes) return malformed_record("an edge in a lane too many");
+  if (record->lane >= channel.peer().lanes) {
+    return malformed_record("an edge in a lane that does not exist");
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (peer_edges_.size() >= kMaxPeerEdges) return malformed_record("too many edges");
   auto edge = std::make_shared<PeerEdge>();

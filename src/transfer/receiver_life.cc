@@ -21,7 +21,10 @@ Status invalid(std::string_view cause, std::string_view remedy) {
 Result<std::shared_ptr<ReceiverState>> ReceiverState::open(const Channel& channel,
                                                            std::string_view name,
                                                            const ReceiverOptions& options) {
-  if (!channel.valid()) return invalid("the channel handle is empty", "use one of Device's");
+  if (!channel.valid()) {
+    return invalid("the channel handle is empty",
+                   "use a channel from Device::connect() or accept()");
+  }
   std::shared_ptr<ReceiverState> self(new ReceiverState(channel, name, options));
   FARWRITE_RETURN_IF_ERROR(self->check());
   FARWRITE_RETURN_IF_ERROR(self->allocate_slots());
@@ -55,7 +58,7 @@ Status ReceiverState::check() const {
     if (options_.lowering == NotificationLowering::kTailFlag &&
         options_.kind != EdgeKind::kStatic) {
       return Status::error(StatusCode::kUnsupported, {kOpen},
-                           "a tail flag needs a tail whose place is known",
+                           "a tail flag requires a tail at a known place",
                            "use a static edge, or leave the choice to the channel");
     }
   }

@@ -56,7 +56,7 @@ void ReceiverState::land(std::uint32_t index) {
     case StaticSlot::Outcome::kMalformed:
       // Without notifications only its number could have told which one is missing now.
       if (options_.lowering == NotificationLowering::kTailFlag) {
-        broken_ = malformed_record("a tail flag behind a head that is none");
+        broken_ = malformed_record("a tail flag behind a malformed head");
       }
       grant_again(index);
       break;
@@ -75,9 +75,10 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
     verdict = OfferVerdict::kMalformed;
   }
   if (arrived_.ready().size() >= kMaxArrived && broken_.ok()) {
-    broken_ = Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
-                            std::to_string(kMaxArrived) + " tensors wait and nobody takes them",
-                            "receive them, or send fewer ahead");
+    broken_ =
+        Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
+                      std::to_string(kMaxArrived) + " tensors wait and no thread receives them",
+                      "receive them, or send fewer ahead");
   }
   if (!broken_.ok()) verdict = OfferVerdict::kMalformed;
   if (verdict == OfferVerdict::kStale && offer.epoch == epoch) drop_stale(offer.sequence);

@@ -24,8 +24,8 @@ SlotCredits::Credit read_credit(core::WireReader& reader) {
 
 Status malformed_record(std::string_view cause) {
   return Status::error(StatusCode::kProtocolError, {kOperation}, cause,
-                       "run the same Farwrite release on both sides, and let nothing but tensor "
-                       "senders and receivers notify on this channel");
+                       "run the same Farwrite release on both sides, and send no other "
+                       "notifications on this channel");
 }
 
 void write_spec(core::WireWriter& writer, const TensorSpec& spec) {
@@ -181,7 +181,7 @@ Result<ClosedRecord> ClosedRecord::decode(ByteView bytes) {
   const std::uint32_t by_receiver = reader.u32();
   record.sequence = reader.u64();
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (by_receiver > 1) return malformed_record("an edge closed by nobody");
+  if (by_receiver > 1) return malformed_record("an edge closed by neither side");
   record.by_receiver = by_receiver == 1;
   return record;
 }

@@ -32,7 +32,7 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
                                                        std::chrono::nanoseconds timeout) {
   if (!channel.valid() || !device.valid()) {
     return Status::error(StatusCode::kInvalidArgument, {kOpen},
-                         "the device or channel handle is empty", "use open ones");
+                         "the device or channel handle is empty", "use an open device and channel");
   }
   FARWRITE_RETURN_IF_ERROR(device::check_name(kOpen, name));
   const core::Deadline deadline = core::Deadline::after(timeout);
@@ -71,7 +71,7 @@ Status SenderState::claim(core::Deadline deadline) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {kOpen, channel_.peer().endpoint.to_string()},
                          "the peer has opened no receiver named \"" + name_ + "\" in time",
-                         "wait longer, or see whether both sides use the same name");
+                         "wait longer, or check that both sides use the same name");
   }
   FARWRITE_RETURN_IF_ERROR(waited);
   if (!taken) return Status();

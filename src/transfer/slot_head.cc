@@ -50,7 +50,9 @@ Result<SlotHead> SlotHead::decode(const std::array<std::byte, kSlotHeadBytes>& b
   head.generation = reader.u64();
   head.sequence = reader.u64();
   head.bytes = reader.u64();
-  if (magic != kMagic || version != kVersion) return malformed("no head of version 1 is there");
+  if (magic != kMagic || version != kVersion) {
+    return malformed("the slot holds no head of version 1");
+  }
   if (rank > kMaxDimensions) return malformed("the rank is too large");
   for (std::size_t i = 0; i < kMaxDimensions; ++i) {
     const std::uint64_t dim = reader.u64();

@@ -244,7 +244,7 @@ TEST_P(Tensors, ForcedLoweringsThatTheFabricLacksSayWhy) {
   options.lowering = NotificationLowering::kTailFlag;
   const Status refused = TensorReceiver::open(far_, "tail", options).status();
   EXPECT_CODE(kUnsupported, refused);
-  EXPECT_NE(refused.message().find("seen last"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("becomes visible last"), std::string::npos) << refused.message();
   options.lowering = NotificationLowering::kFlushAndMessage;
   EXPECT_CODE(kUnsupported, TensorReceiver::open(far_, "flush", options).status());
   options.lowering = NotificationLowering::kImmediate;

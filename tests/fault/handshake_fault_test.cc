@@ -99,7 +99,7 @@ TEST_F(Handshake, TellsAStrangerThatItIsNoHello) {
   ASSERT_EQ(answer->type, FrameType::kRefuse);
   Status refusal;
   ASSERT_TRUE(core::status_from_bytes(view(answer->body), refusal).ok());
-  expect_error(refusal, StatusCode::kProtocolError, {"does not speak Farwrite's protocol", "port"});
+  expect_error(refusal, StatusCode::kProtocolError, {"does not use Farwrite's protocol", "port"});
   EXPECT_TRUE(refuses(1));
   expect_usable();
 }
@@ -295,7 +295,7 @@ TEST_F(WrongListener, ThatSaysNothingIsNamedAfterTheHandshakeTimeout) {
 TEST_F(WrongListener, ThatIsNobodyIsNamed) {
   const auto channel = device_.connect({"127.0.0.1", 1}, std::chrono::milliseconds(100));
   expect_error(channel.status(), StatusCode::kUnavailable,
-               {"connect to 127.0.0.1:1", "nobody", "start the peer first"});
+               {"connect to 127.0.0.1:1", "the connection failed", "start the peer first"});
 }
 
 }  // namespace

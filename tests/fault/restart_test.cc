@@ -58,7 +58,7 @@ TEST_F(RestartedPeer, FindsItsPortTakenAndSaysSo) {
   DeviceOptions options = quick_options();
   options.listen = device.endpoint();
   expect_error(Device::open(options).status(), StatusCode::kAlreadyExists,
-               {device.endpoint().to_string(), "listens there already", "another port"});
+               {device.endpoint().to_string(), "already listens there", "another port"});
   EXPECT_TRUE(device.close().ok());
 }
 

@@ -202,7 +202,7 @@ TEST_F(UnixSocketStranger, IsRefusedWhenItCannotReadOurNonce) {
   confirm.bytes({nonce.data(), nonce.size()});
   send(stranger, confirm.view());
   expect_error(fabric_->attach(request(false)).status(), StatusCode::kUnavailable,
-               {"nonce", "share none", "crosses hosts"});
+               {"nonce", "share no memory", "crosses hosts"});
   expect_usable();
 }
 

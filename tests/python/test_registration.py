@@ -59,7 +59,7 @@ def test_what_is_no_memory_is_refused() -> None:
             device.register(3)
         with pytest.raises(fw.InvalidArgument, match="not C-contiguous"):
             device.register(np.zeros((4, 4)).T[1:])
-        with pytest.raises(fw.InvalidArgument, match="register memory: there are no bytes"):
+        with pytest.raises(fw.InvalidArgument, match="register memory: the memory has no bytes"):
             device.register(np.zeros(0))
     with pytest.raises(fw.FailedPrecondition, match="register memory: the device is closed"):
         device.register(np.zeros(4))

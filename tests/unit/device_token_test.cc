@@ -86,7 +86,7 @@ TEST_F(DeviceToken, OfAFileThatWasReplacedSaysSo) {
   const Status refused = meet(one, two);
   EXPECT_EQ(refused.code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(refused.message(),
-              AllOf(HasSubstr(path("runtime/farwrite/token")), HasSubstr("open the device again")));
+              AllOf(HasSubstr(path("runtime/farwrite/token")), HasSubstr("reopen the device")));
 }
 
 TEST_F(DeviceToken, OnOneSideAloneIsRefusedNamingItsFile) {

@@ -173,9 +173,10 @@ TEST(EventLoop, RefusesWhatItCannotWatch) {
   ASSERT_TRUE(loop->add_fd(fd, EPOLLIN, [](std::uint32_t) {}).ok());
   const Status twice = loop->add_fd(fd, EPOLLIN, [](std::uint32_t) {});
   EXPECT_EQ(twice.code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(twice.message(), "watch descriptor " + std::to_string(fd) +
-                                 ": it is watched already; remove it before it is closed or added "
-                                 "again");
+  EXPECT_EQ(twice.message(),
+            "watch descriptor " + std::to_string(fd) +
+                ": the loop already watches it; remove it before it is closed or added "
+                "again");
   EXPECT_EQ(loop->add_fd(-1, EPOLLIN, [](std::uint32_t) {}).code(), StatusCode::kInvalidArgument);
   loop->remove_fd(fd);
   loop->remove_fd(fd);

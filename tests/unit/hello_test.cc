@@ -105,7 +105,7 @@ TEST(Hello, ToleratesAppendedFieldsAndNothingElse) {
   bytes[0] ^= std::byte{1};
   const Status status = Hello::from_bytes(view_of(bytes)).status();
   EXPECT_EQ(status.code(), StatusCode::kProtocolError);
-  EXPECT_NE(status.message().find("does not speak Farwrite"), std::string::npos);
+  EXPECT_NE(status.message().find("does not use Farwrite"), std::string::npos);
   Hello no_lanes = some_hello();
   no_lanes.lanes = 0;
   EXPECT_FALSE(Hello::from_bytes(view_of(no_lanes.to_bytes())).ok());

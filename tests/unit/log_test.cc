@@ -156,7 +156,7 @@ TEST_F(LogDeathTest, TakesTheThresholdFromTheEnvironment) {
 
 TEST_F(LogDeathTest, WarnsOnceWithTheListWhenTheEnvironmentIsWrong) {
   EXPECT_EXIT(log_with_environment("loud"), testing::ExitedWithCode(0),
-              "^farwrite.[0-9]+. warning: FARWRITE_LOG=loud is no log level; set it to error, "
+              "^farwrite.[0-9]+. warning: FARWRITE_LOG=loud is not a log level; set it to error, "
               "warning, info, debug or off [^\n]*\n"
               "farwrite.[0-9]+. error: spoke\nfarwrite.[0-9]+. warning: spoke\nend");
 }

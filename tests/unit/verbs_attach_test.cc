@@ -107,7 +107,7 @@ TEST_F(VerbsAttachTest, WaitsNoLongerThanItsDeadlineOrItsPeer) {
   waits = request(false);
   waits.abandoned = [] { return true; };
   EXPECT_THAT(host_b_->fabric->attach(waits).status().message(),
-              HasSubstr("the peer gave up on verbs"));
+              HasSubstr("the peer stopped connecting over verbs"));
   // Nobody takes the connection.
   auto asks = request(true);
   asks.deadline = core::Deadline::after(std::chrono::milliseconds(30));
@@ -122,7 +122,7 @@ TEST_F(VerbsAttachTest, ItCannotEncryptAndSaysSo) {
     asks.encrypt = true;
     const auto link = (connecting ? host_a_ : host_b_)->fabric->attach(asks);
     EXPECT_EQ(link.status().code(), StatusCode::kUnavailable);
-    EXPECT_THAT(link.status().message(), HasSubstr("verbs cannot encrypt"));
+    EXPECT_THAT(link.status().message(), HasSubstr("the verbs fabric cannot encrypt"));
   }
 }
 

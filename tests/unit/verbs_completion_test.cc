@@ -40,14 +40,14 @@ TEST(VerbsCompletionTest, EveryErrorNamesOperationPeerDeviceVendorErrorAndRemedy
     EXPECT_THAT(explanation.message(),
                 HasSubstr("(the library's words, status " + std::to_string(status) +
                           ", vendor error 0x81, on mlx5_0, lane 3); "));  // and a remedy behind it
-    EXPECT_EQ(explanation.message().find("does not know"), std::string::npos);
+    EXPECT_EQ(explanation.message().find("unknown to this version"), std::string::npos);
   }
 }
 
 TEST(VerbsCompletionTest, ANewerLibrarysErrorIsAnErrorToo) {
   const Status explanation = explained(static_cast<ibv_wc_status>(kStatuses + 5));
   EXPECT_EQ(explanation.code(), StatusCode::kInternal);
-  EXPECT_THAT(explanation.message(), HasSubstr("does not know"));
+  EXPECT_THAT(explanation.message(), HasSubstr("unknown to this version"));
 }
 
 TEST(VerbsCompletionTest, CodesTellWhatAProgramCanDo) {

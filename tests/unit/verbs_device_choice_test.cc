@@ -246,7 +246,7 @@ TEST(VerbsDeviceChoiceTest, OptionsNameDevicePortAndGid) {
   EXPECT_EQ(hosts_of(choose_addresses(machine, options)), Hosts{"10.2.0.1"});
   options.gid_index = 3;
   EXPECT_THAT(choose_addresses(machine, options).status().message(),
-              HasSubstr("rxe0: 10.2.0.1 has GID 4, not 3, which was asked for"));
+              HasSubstr("rxe0: 10.2.0.1 has GID 4, not 3, which was requested"));
   options.port = 3;
   EXPECT_THAT(choose_addresses(machine, options).status().message(),
               HasSubstr("rxe0: has no port 3"));
@@ -280,7 +280,7 @@ TEST(VerbsDeviceChoiceTest, EveryDeviceHasItsReasonWhyNot) {
   EXPECT_EQ(found.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(
       found.status().message(),
-      HasSubstr("(mlx5_0: port 1 is DOWN, port 2 is INIT (no subnet manager has seen to it); "
+      HasSubstr("(mlx5_0: port 1 is DOWN, port 2 is INIT (no subnet manager has configured it); "
                 "rxe0: port 1 has no IP address that is up)"));
 }
 
@@ -291,7 +291,7 @@ TEST(VerbsDeviceChoiceTest, ANameThatNoDeviceHasIsAnsweredWithThoseThereAre) {
   FabricOptions options;
   options.device = "mlx5_0";
   EXPECT_THAT(choose_addresses(machine, options).status().message(),
-              HasSubstr("(rxe0: is not mlx5_0, which was asked for; rxe1: is not mlx5_0"));
+              HasSubstr("(rxe0: is not mlx5_0, which was requested; rxe1: is not mlx5_0"));
 }
 
 TEST(VerbsDeviceChoiceTest, AGidIndexMeansNothingWithoutRoce) {
@@ -303,7 +303,7 @@ TEST(VerbsDeviceChoiceTest, AGidIndexMeansNothingWithoutRoce) {
   FabricOptions options;
   options.gid_index = 0;
   EXPECT_THAT(choose_addresses(machine, options).status().message(),
-              HasSubstr("mlx5_0: 10.3.0.1 is reached by InfiniBand, where no GID index"));
+              HasSubstr("mlx5_0: 10.3.0.1 is reached by InfiniBand, where a GID index"));
 }
 
 TEST(VerbsDeviceChoiceTest, AHostWithoutAdaptersSaysSo) {

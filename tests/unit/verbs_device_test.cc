@@ -108,7 +108,7 @@ TEST_F(VerbsDeviceTest, EncryptedTheNextFabricHasItsTurnAndSaysWhy) {
   encrypted.encrypt = true;
   const Channel channel = connect(encrypted, encrypted);
   EXPECT_EQ(channel.peer().fabric, FabricKind::kTcp);
-  EXPECT_THAT(channel.peer().fabric_reason, HasSubstr("verbs cannot encrypt"));
+  EXPECT_THAT(channel.peer().fabric_reason, HasSubstr("the verbs fabric cannot encrypt"));
   expect_it_works();
 }
 

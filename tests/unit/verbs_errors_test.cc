@@ -104,7 +104,7 @@ TEST_F(VerbsErrorsTest, AnAdapterThatTakesNoRequestBreaksTheLinkAndSaysSo) {
   std::vector<std::byte> destination(100);
   const Completion read = a_.read({destination.data(), destination.size()});
   const Status refused = outcome(read);
-  EXPECT_THAT(refused.message(), HasSubstr("soft0 took no work request"));
+  EXPECT_THAT(refused.message(), HasSubstr("soft0 accepted no work request"));
   EXPECT_TRUE(settled(read));
   ASSERT_TRUE(until([&] { return a_.recorder.deaths + a_.recorder.errors > 0; }));
   EXPECT_EQ(a_.recorder.deaths, 0) << "nobody has died: " << a_.recorder.dead.message();

@@ -170,7 +170,7 @@ TEST_F(VerbsLoweringTest, ATailFlagNeedsAPeerWhoseAdapterKeepsTheOrder) {
   EXPECT_FALSE(all.whole_message_order) << "a, where b writes, does not";
   const auto forced = choose_lowering(all, NotificationLowering::kTailFlag);
   EXPECT_EQ(forced.status().code(), StatusCode::kUnsupported);
-  EXPECT_THAT(forced.status().message(), HasSubstr("does not promise that the end of a write"));
+  EXPECT_THAT(forced.status().message(), HasSubstr("does not guarantee that the end of a write"));
 }
 
 TEST_F(VerbsLoweringTest, RelaxedOrderingTakesTheOrderBack) {

@@ -158,7 +158,7 @@ TEST_F(ForgedVerbsPeer, WithAWrongProofIsToldNothing) {
   send(message(MessageType::kProof, wrong));
   const Status refused = attached();
   EXPECT_EQ(refused.code(), StatusCode::kUnauthenticated);
-  EXPECT_THAT(refused.message(), HasSubstr("somebody else answers by verbs"));
+  EXPECT_THAT(refused.message(), HasSubstr("another program answers over verbs"));
   EXPECT_EQ(peer_->event().type, RDMA_CM_EVENT_DISCONNECTED);
   ibv_wc seen{};
   while (rnic_->poll_cq(peer_->queue, 1, &seen) == 1) EXPECT_EQ(seen.wr_id, 1000U) << "an answer";
@@ -175,7 +175,7 @@ TEST_F(ForgedVerbsPeer, WithTheProofOfTheOtherSideIsNobody) {
 TEST_F(ForgedVerbsPeer, ThatSaysNothingIsGivenUp) {
   accept(std::chrono::seconds(2));  // from before it connects
   join();
-  EXPECT_THAT(attached().message(), HasSubstr("the peer did not greet in time"));
+  EXPECT_THAT(attached().message(), HasSubstr("the peer sent no greeting in time"));
 }
 
 TEST_F(ForgedVerbsPeer, ThatHangsUpWhileItGreetsIsGivenUpAtOnce) {
@@ -241,12 +241,12 @@ TEST_F(ForgedVerbsPeer, ThatBreaksTheProtocolPoisonsItsLinkAndNoOther) {
       {shorter(message(MessageType::kNotify)), "are left at"},
       {message(MessageType::kCredit, {}, 1), "more credit"},
       {message(MessageType::kCredit, {}, UINT64_MAX), "more credit"},
-      {message(MessageType::kRevoked, {}, 0), "not asked for"},
+      {message(MessageType::kRevoked, {}, 0), "not requested"},
       {message(MessageType::kRevoke, {}, 0), "are left at"},
       {message(MessageType::kRevoke, shorter(regions_to_bytes({1, 2}))), "are left at"},
       {message(MessageType::kRevoke, std::vector<std::byte>(4, std::byte{0xff})), "too many"},
-      {message(MessageType::kHello, hello().to_bytes()), "a greeting after the greeting"},
-      {message(MessageType::kProof, proof()), "a greeting after the greeting"},
+      {message(MessageType::kHello, hello().to_bytes()), "a second greeting"},
+      {message(MessageType::kProof, proof()), "a second greeting"},
       {std::vector<std::byte>(kSlotBytes + 1), "longer than the receive"},
   };
   for (const auto& [bytes, why] : breakers) {
@@ -274,7 +274,7 @@ TEST_F(ForgedVerbsPeer, ThatFloodsWithWhatCostsNoCreditPoisonsItsLink) {
   for (int i = 0; i < 20; ++i) send(message(MessageType::kRevoke, regions_to_bytes({1}), i));
   // All of them arrive before anybody polls.
   for (int i = 0; i < 20; ++i) EXPECT_EQ(peer_->completion().wr_id, 1000U);
-  EXPECT_THAT(broken().message(), HasSubstr("too many messages at once"));
+  EXPECT_THAT(broken().message(), HasSubstr("too many messages at the same time"));
 }
 
 TEST_F(ForgedVerbsPeer, CannotReachBesideWhatItWasGranted) {

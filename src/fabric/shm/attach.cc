@@ -50,8 +50,8 @@ Status broken(std::string_view cause) {
 
 Status another_host() {
   return Status::error(StatusCode::kUnavailable, {kOperation, {}, "shm"},
-                       "the peer could not read a nonce out of our memory, so the two processes "
-                       "share none",
+                       "the peer could not read a nonce from this process's memory, so the two "
+                       "processes share no memory",
                        "use a fabric that crosses hosts");
 }
 
@@ -66,7 +66,7 @@ Status make_own_half(std::uint32_t lanes, Attachment& attachment) {
     core::UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!doorbell.valid()) {
       return Status::system_error(StatusCode::kResourceExhausted, {kOperation, {}, "shm"},
-                                  "no doorbell to be had", errno,
+                                  "no doorbell could be created", errno,
                                   "raise the limit of open files (ulimit -n)");
     }
     attachment.own_doorbells.push_back(std::move(doorbell));
@@ -119,7 +119,7 @@ Status read_attach(ByteView bytes, core::Digest& proof, MailboxGeometry& geometr
   const ByteView raw = reader.bytes(proof.size());
   geometry = read_geometry(reader);
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (!known) return broken("the first packet is no ATTACH");
+  if (!known) return broken("the first packet is not an ATTACH");
   std::copy_n(raw.data, raw.size, proof.begin());
   return Status();
 }
@@ -174,7 +174,7 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
   const ByteView echo = reader.bytes(Nonce().size());
   const MailboxGeometry geometry = read_geometry(reader);
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (!known) return broken("the peer's answer is no ATTACHED");
+  if (!known) return broken("the peer's answer is not an ATTACHED");
   if (!is_nonce(echo, attachment.own.nonce)) return another_host();
   core::UniqueFd mailbox;
   std::vector<core::UniqueFd> doorbells;
@@ -212,7 +212,7 @@ Result<Attachment> attach_accepting(core::UniqueFd socket, AttachOffer offer,
   const bool known = header_is(reader, PacketType::kConfirm);
   const ByteView echo = reader.bytes(Nonce().size());
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (!known) return broken("the peer's last packet is no CONFIRM");
+  if (!known) return broken("the peer's last packet is not a CONFIRM");
   if (!is_nonce(echo, attachment.own.nonce)) return another_host();
   return attachment;
 }

@@ -52,7 +52,7 @@ Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Dead
   if (!core::poll_until(settled, deadline)) {
     return Status::error(StatusCode::kPeerSilent, {"close a region", peer, "shm"},
                          "the peer is in the middle of a write and does not finish it",
-                         "the memory stays quarantined until it does, or until its process ends");
+                         "the memory stays quarantined until the write or the peer's process ends");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (is_live_locked(key, region_id)) {

@@ -80,8 +80,8 @@ Result<core::UniqueFd> listen_abstract(const std::string& name) {
   const socklen_t length = abstract_address(name, address);
   if (!socket.valid() || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       ::listen(socket.get(), 64) != 0) {
-    return Status::system_error(StatusCode::kUnavailable, kWhere, "no unix socket to be had", errno,
-                                "raise the limit of open files");
+    return Status::system_error(StatusCode::kUnavailable, kWhere, "no unix socket could be created",
+                                errno, "raise the limit of open files");
   }
   return socket;
 }
@@ -105,8 +105,9 @@ Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline 
                                 errno, "use a fabric that crosses hosts");
   }
   if (socket.valid()) return socket;
-  return Status::system_error(StatusCode::kResourceExhausted, kWhere, "no unix socket to be had",
-                              errno, "raise the limit of open files (ulimit -n)");
+  return Status::system_error(StatusCode::kResourceExhausted, kWhere,
+                              "no unix socket could be created", errno,
+                              "raise the limit of open files (ulimit -n)");
 }
 
 Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core::Deadline deadline,
@@ -181,7 +182,7 @@ Status check_same_user(int socket) {
   socklen_t length = sizeof(credentials);
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
     return Status::system_error(StatusCode::kPermissionDenied, kWhere,
-                                "the peer's user cannot be found out", errno, "report this");
+                                "the peer's user cannot be determined", errno, "report this");
   }
   if (credentials.uid != ::geteuid()) {
     return Status::error(StatusCode::kPermissionDenied, kWhere,

@@ -135,7 +135,7 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
       send_packet(socket_.get(), writer.view(), fds, core::Deadline::after({}), kOperation);
   if (sent.code() == StatusCode::kDeadlineExceeded) {
     end(Status::error(StatusCode::kProtocolError, {kOperation, peer_, "shm"},
-                      "the peer asks for memory and does not read the answers",
+                      "the peer requests memory and does not read the answers",
                       "restart the peer"));
   } else if (!sent.ok()) {
     end(sent);
@@ -146,10 +146,11 @@ void SegmentExchange::take_answer(std::uint32_t segment_id, bool found, std::uin
                                   bool writable, core::UniqueFd fd) {
   Result<std::shared_ptr<memory::MappedSegment>> mapped =
       found ? memory::MappedSegment::map(std::move(fd), bytes, writable)
-            : Result<std::shared_ptr<memory::MappedSegment>>(Status::error(
-                  StatusCode::kNotFound, {kOperation, peer_, "shm"},
-                  "the peer has no such memory for us (any more)",
-                  "ask for a fresh descriptor; landing memory is for the peer it was made for"));
+            : Result<std::shared_ptr<memory::MappedSegment>>(
+                  Status::error(StatusCode::kNotFound, {kOperation, peer_, "shm"},
+                                "the peer has no such memory for this process, or no longer",
+                                "ask for a fresh descriptor; only the peer that landing memory was "
+                                "allocated for can open it"));
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nobody asked

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
   const core::Digest proof = attach_proof(request.secret);
   while (true) {
     auto socket = lobby_->take({proof.data(), proof.size()}, request,
-                               "see the peer's log; it may run on another host");
+                               "see the peer's log; the peer may run on another host");
     if (!socket.ok()) return socket.status();
     auto packet = receive_packet(socket->get(), request.deadline, kAttach);
     auto offer = packet.ok() ? AttachOffer::decode(*std::move(packet))

@@ -135,7 +135,7 @@ Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& de
                    [](const FabricKey& key) { return key.fabric == FabricKind::kShm; });
   if (shm_key == descriptor.keys.end()) {
     return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for shm",
-                 "ask its owner for one made while shm was in use");
+                 "ask its owner for a descriptor that was made while shm was in use");
   }
   const GrantKey key = GrantKey::unpack(shm_key->key);
   auto segment = segments_->obtain(key.segment_id, deadline);

@@ -31,8 +31,8 @@ Result<KeyTable::Reach> KeyTable::reach(std::uint64_t key, std::uint64_t offset,
   }
   if (entry.access != access) {
     return Status::error(StatusCode::kPermissionDenied, where,
-                         access == Access::kWrite ? "the peer lets its memory be read only"
-                                                  : "the peer lets its memory be written only",
+                         access == Access::kWrite ? "the peer's memory is read-only"
+                                                  : "the peer's memory is write-only",
                          "ask the peer for a region with the access you need");
   }
   // Written so that no sum can wrap around: offset and length come from the peer.

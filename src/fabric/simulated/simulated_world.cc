@@ -103,7 +103,7 @@ Result<SimulatedWorld::Seat> SimulatedWorld::attach(const std::shared_ptr<Host>&
     seat.side = 1;
     waiting_.erase(waiting);
     if (seat.connection == nullptr || !seat.connection->broken(0, "attach").ok()) {
-      return unavailable("the peer gave the connection up", "connect again");
+      return unavailable("the peer abandoned the connection", "connect again");
     }
     if (seat.connection->lanes(0) != request.lanes) {
       return Status::error(StatusCode::kInvalidArgument, {"attach", request.peer_name, "simulated"},

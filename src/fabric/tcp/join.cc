@@ -83,7 +83,7 @@ Result<JoinedMessage> JoinedMessage::from_bytes(ByteView bytes) {
   JoinedMessage message;
   message.lane = reader.u16();
   const ByteView proof = reader.bytes(message.proof.size());
-  if (!right) return not_this("the answer is no JOINED of this version");
+  if (!right) return not_this("the answer is not a JOINED of this version");
   FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   std::copy_n(proof.data, proof.size, message.proof.begin());
   return message;

@@ -43,7 +43,7 @@ Result<std::uint16_t> parse_port(const std::string& address, const std::string& 
   const auto [stop, failed] = std::from_chars(address.data(), end, port);
   if (failed == std::errc() && stop == end && port != 0) return port;
   return Status::error(StatusCode::kProtocolError, {"connect", peer, "tcp"},
-                       "the peer's tcp address is no port", "run the same Farwrite release");
+                       "the peer's tcp address is not a port", "run the same Farwrite release");
 }
 
 }  // namespace
@@ -135,8 +135,8 @@ Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
       !core::constant_time_equal({joined->proof.data(), joined->proof.size()},
                                  {expected.proof.data(), expected.proof.size()})) {
     return Status::error(StatusCode::kUnauthenticated, {operation, request.peer_name, "tcp"},
-                         "somebody else answers at the peer's tcp port",
-                         "see what listens at port " + request.peer_address + " there");
+                         "another program answers at the peer's tcp port",
+                         "check which program listens at port " + request.peer_address + " there");
   }
   return socket;
 }

@@ -152,10 +152,8 @@ void TcpLane::look() {
                           "restart the peer and connect again")
             : Status::system_error(
                   StatusCode::kPeerDead, {"use the channel", link_.peer_name_, "tcp"},
-                  look.error == EBADMSG ? "bytes were changed on the way" : "the connection broke",
-                  look.error,
-                  "see whether the peer and the network are up, and connect "
-                  "again");
+                  look.error == EBADMSG ? "bytes were changed in transit" : "the connection broke",
+                  look.error, "check that the peer and the network are up, and connect again");
   }
   end(reason);
   if (!look.broken.ok()) {
@@ -252,13 +250,13 @@ Status TcpLane::finish(const FrameHeader& header, bool landed, std::vector<std::
       answer_flush(header);
       return sender_.queued() < kMaxQueuedAnswers
                  ? Status()
-                 : protocol_error("it asks and does not read the answers");
+                 : protocol_error("the peer sends requests and does not read the answers");
     case FrameType::kFlushed:
       return take_flushed(header, body);
     case FrameType::kCredit:
       return sender_.add_credit(header.length)
                  ? Status()
-                 : protocol_error("it gives back more credit than it was sent");
+                 : protocol_error("the peer returns more credit than it received");
     case FrameType::kEnd:
       end_seen_ = true;
       owed_credit_ += kNotificationCost;
@@ -271,7 +269,7 @@ Status TcpLane::charge(std::uint64_t cost) {
   used_credit_ += cost;
   return used_credit_ <= kCreditWindow
              ? Status()
-             : protocol_error("it sends notifications without credit for them");
+             : protocol_error("the peer sends notifications without credit for them");
 }
 
 Status TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& message) {
@@ -288,7 +286,7 @@ Status TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& messa
 
 Status TcpLane::serve_read(const FrameHeader& header) {
   if (sender_.queued() >= kMaxReadsUnderWay + kMaxQueuedAnswers) {
-    return protocol_error("it reads and does not take the answers");
+    return protocol_error("the peer requests reads and does not receive the answers");
   }
   OutgoingFrame reply;
   reply.header.request = header.request;
@@ -332,7 +330,7 @@ Status TcpLane::take_read_reply(const FrameHeader& header) {
     const std::lock_guard<std::mutex> lock(requests_mutex_);
     const auto found = reads_.find(header.request);
     if (found == reads_.end() || found->second.destination.size != header.length) {
-      return protocol_error("it answers a read that was not asked for");
+      return protocol_error("the peer answers a read that was not requested");
     }
   }
   take_pending(header.request)->finish(Status());
@@ -344,7 +342,7 @@ Status TcpLane::take_refusal(const FrameHeader& header, const std::vector<std::b
   FARWRITE_RETURN_IF_ERROR(core::status_from_bytes({body.data(), body.size()}, refusal));
   const std::shared_ptr<core::CompletionState> completion = take_pending(header.request);
   if (refusal.ok() || completion == nullptr) {
-    return protocol_error("it refuses a read that was not asked for");
+    return protocol_error("the peer refuses a read that was not requested");
   }
   completion->finish(
       Status(refusal.code(), link_.peer_name_ + " refused a read: " + refusal.message()));
@@ -372,7 +370,9 @@ Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::b
   {
     const std::lock_guard<std::mutex> lock(requests_mutex_);
     const auto found = flushes_.find(header.request);
-    if (found == flushes_.end()) return protocol_error("it answers a flush it was not asked for");
+    if (found == flushes_.end()) {
+      return protocol_error("the peer answers a flush that was not requested");
+    }
     flush = std::move(found->second);
     flushes_.erase(found);
   }

@@ -84,7 +84,7 @@ Result<std::shared_ptr<RemoteWindow>> TcpLink::import(const RegionDescriptor& de
                    [](const FabricKey& entry) { return entry.fabric == FabricKind::kTcp; });
   if (key == descriptor.keys.end()) {
     return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for tcp",
-                 "ask its owner for one made while tcp was in use");
+                 "ask its owner for a descriptor that was made while tcp was in use");
   }
   auto window = std::make_shared<TcpWindow>();
   window->length = descriptor.length;
@@ -116,11 +116,11 @@ Result<Destination> TcpLink::reach_write(const FrameHeader& header) const {
 
 Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
   if (cut_.load()) {
-    return error(StatusCode::kUnavailable, "read", "the channel is over", "connect again");
+    return error(StatusCode::kUnavailable, "read", "the channel has ended", "connect again");
   }
   if ((header.key & kGrantBit) != 0) {
     return error(StatusCode::kPermissionDenied, "read", "the peer's region is for writing only",
-                 "the peer makes readable memory with Device::allocate()");
+                 "use memory that the peer allocated with Device::allocate()");
   }
   std::shared_ptr<memory::Segment> segment = exports_->find(header.key);
   if (segment == nullptr) {

@@ -146,18 +146,18 @@ Status Adapter::probe() {
   }
   if (id != nullptr) (void)library_.destroy_id(id);
   library_.destroy_event_channel(channel);
-  if (error != 0) return refused(address_.device, "it makes no queue pair", error);
+  if (error != 0) return refused(address_.device, "it cannot create a queue pair", error);
   const bool atomics = address_.limits.atomic_cap != IBV_ATOMIC_NONE;
   // The notification comes with a completion, and that waits for all bytes before. A flush has
   // none at the peer, so it needs an atomic there. A tail flag needs order, so it comes first.
   relaxed_ordering_ = options_.relaxed_ordering.value_or(has_immediate_ && atomics &&
                                                          !options_.assume_data_in_order);
   if (relaxed_ordering_ && !atomics) {
-    return Status::error(StatusCode::kUnsupported, {"open a device", "", "verbs"},
-                         address_.device +
-                             " has no atomics, and without them relaxed ordering "
-                             "leaves a flush without meaning",
-                         "leave relaxed_ordering unset");
+    return Status::error(
+        StatusCode::kUnsupported, {"open a device", "", "verbs"},
+        address_.device +
+            " has no atomics, and without them a flush guarantees nothing under relaxed ordering",
+        "leave relaxed_ordering unset");
   }
   data_in_order_ = (in_order || options_.assume_data_in_order) && !relaxed_ordering_;
   return Status();

@@ -19,9 +19,9 @@ std::string_view remedy_of(rdma_cm_event_type event) {
       return "check that both hosts' RDMA interfaces are in one network (ip route get, rping)";
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:
-      return "check link, firewall (RoCE v2 is UDP port 4791) and MTU on the way; try rping";
+      return "check link, firewall (RoCE v2 is UDP port 4791) and MTU on the path; try rping";
     case RDMA_CM_EVENT_REJECTED:
-      return "see the peer's log; it may have given up, or closed its device";
+      return "see the peer's log; the peer may have stopped connecting, or closed its device";
     default:
       return "see the peer's log, and connect again";
   }
@@ -88,7 +88,7 @@ Result<CmEvent> CmChannel::expect(rdma_cm_event_type wanted, const rdma_cm_id* i
     if (given_up || deadline.expired()) {
       return Status::error(
           StatusCode::kUnavailable, {operation, peer, "verbs"},
-          given_up ? "the peer gave up on verbs" : "rdma_cm did not answer in time",
+          given_up ? "the peer stopped connecting over verbs" : "rdma_cm did not answer in time",
           remedy_of(RDMA_CM_EVENT_UNREACHABLE));
     }
     pollfd waiting{channel_->fd, POLLIN, 0};

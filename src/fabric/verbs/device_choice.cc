@@ -23,14 +23,14 @@ const char* state_text(ibv_port_state state) {
     case IBV_PORT_DOWN:
       return "DOWN";
     case IBV_PORT_INIT:
-      return "INIT (no subnet manager has seen to it)";
+      return "INIT (no subnet manager has configured it)";
     case IBV_PORT_ARMED:
       return "ARMED";
     case IBV_PORT_ACTIVE:
     case IBV_PORT_ACTIVE_DEFER:
       return "ACTIVE";
     default:
-      return "in no known state";
+      return "in an unknown state";
   }
 }
 
@@ -93,7 +93,7 @@ void Search::look_at_device(ibv_context* context) {
   const std::string name = library_.device_name(context);
   reasons_[name];  // the sentence names every device
   if (!options_.device.empty() && name != options_.device) {
-    return reject(name, "is not " + options_.device + ", which was asked for");
+    return reject(name, "is not " + options_.device + ", which was requested");
   }
   ibv_device_attr limits{};
   if (const int error = library_.query_device(context, &limits); error != 0) {
@@ -147,7 +147,7 @@ std::optional<Search::Candidate> Search::judge(const sockaddr_storage& address,
   ibv_port_attr attributes{};
   if (library_.query_port(context, port, &attributes) != 0 ||
       library_.query_device(context, &found.limits) != 0) {
-    reject(found.device, "port " + std::to_string(port) + " has stopped answering");
+    reject(found.device, "port " + std::to_string(port) + " no longer answers");
     return std::nullopt;
   }
   found.mtu = attributes.active_mtu == 0 ? 0 : std::uint32_t{128} << attributes.active_mtu;
@@ -171,7 +171,7 @@ bool Search::choose_gid(const ibv_port_attr& port, Candidate& candidate) {
     candidate.rank = found.iwarp ? 5 : 4;
     if (options_.gid_index < 0) return true;
     reject(found.device, found.host + " is reached by " + found.transport +
-                             ", where no GID index names an address (leave it out)");
+                             ", where a GID index does not name an address (leave gid_index out)");
     return false;
   }
   // The same GID stands there once for each version of RoCE; rdma_cm takes v2 where it can.
@@ -193,7 +193,7 @@ bool Search::choose_gid(const ibv_port_attr& port, Candidate& candidate) {
   if (found.gid_index < 0) found.transport = "RoCE";
   if (options_.gid_index < 0 || options_.gid_index == found.gid_index) return true;
   reject(found.device, found.host + " has GID " + std::to_string(found.gid_index) + ", not " +
-                           std::to_string(options_.gid_index) + ", which was asked for");
+                           std::to_string(options_.gid_index) + ", which was requested");
   return false;
 }
 
@@ -210,12 +210,11 @@ void Search::keep_listen_host(std::vector<Candidate>& candidates) const {
 }
 
 Status Search::no_device(int error_number) const {
-  return Status::system_error(StatusCode::kUnavailable, {"use verbs"},
-                              "this host has no RDMA device",
-                              error_number == 0 ? ENODEV : error_number,
-                              "see what `rdma link` and `ibv_devices` say and load the adapter's "
-                              "driver; in a container, add "
-                              "--device=/dev/infiniband; or leave verbs out of fabrics");
+  return Status::system_error(
+      StatusCode::kUnavailable, {"use verbs"}, "this host has no RDMA device",
+      error_number == 0 ? ENODEV : error_number,
+      "check what `rdma link` and `ibv_devices` list, and load the adapter's driver; in a "
+      "container, add --device=/dev/infiniband; or leave verbs out of fabrics");
 }
 
 Status Search::nothing_fits() const {
@@ -239,7 +238,7 @@ Status Search::nothing_fits() const {
     cause += why;
   }
   return Status::error(StatusCode::kUnavailable, {"use verbs"},
-                       "no RDMA device does (" + cause + ")",
+                       "no RDMA device is usable (" + cause + ")",
                        "bring a port's link up (`rdma link`), give its network interface an IP "
                        "address, or change the "
                        "options of verbs (device, port, gid_index)");

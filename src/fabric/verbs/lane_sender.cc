@@ -48,7 +48,7 @@ Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue,
 
 Status LaneSender::refused(std::string_view what, int error) const {
   return Status::system_error(StatusCode::kInternal, {what, place_.peer, "verbs"},
-                              place_.device + " took no work request", error,
+                              place_.device + " accepted no work request", error,
                               "connect again; see the kernel's log (dmesg)");
 }
 

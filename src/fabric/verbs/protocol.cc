@@ -12,8 +12,8 @@ namespace {
 constexpr std::uint32_t kMagic = 0x42565746;  // "FWVB"
 
 Status malformed(std::string_view what) {
-  return Status::error(StatusCode::kProtocolError, {"talk to the peer", "", "verbs"}, what,
-                       "check that the peer is a Farwrite device of the same release");
+  return Status::error(StatusCode::kProtocolError, {"exchange messages with the peer", "", "verbs"},
+                       what, "check that the peer is a Farwrite device of the same release");
 }
 
 core::Digest keyed(const Secret& secret, std::string_view label, std::uint32_t number) {
@@ -55,10 +55,11 @@ Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) {
   message.lanes = reader.u16();
   const ByteView link = reader.bytes(message.link.size());
   FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane", core::TailBytes::kAllowed));
-  if (magic != kMagic) return malformed("a connection that is none of Farwrite's");
+  if (magic != kMagic) return malformed("a connection from another program");
   if (version != kProtocolVersion) {
-    return malformed("the peer speaks version " + std::to_string(version) +
-                     " of the verbs protocol, and we " + std::to_string(kProtocolVersion));
+    return malformed("the peer uses version " + std::to_string(version) +
+                     " of the verbs protocol, and this side version " +
+                     std::to_string(kProtocolVersion));
   }
   std::copy_n(link.data, link.size, message.link.begin());
   return message;
@@ -89,7 +90,9 @@ Result<HelloMessage> HelloMessage::from_bytes(ByteView bytes) {
   message.flush_by_atomic = reader.u8() != 0;
   message.data_in_order = reader.u8() != 0;
   FARWRITE_RETURN_IF_ERROR(reader.finish("begin a lane", core::TailBytes::kAllowed));
-  if (message.credits == 0 || message.credits > (1U << 20)) return malformed("an odd credit");
+  if (message.credits == 0 || message.credits > (1U << 20)) {
+    return malformed("an implausible credit");
+  }
   if (message.message_bytes < kSlotBytes) return malformed("receives that are too short");
   return message;
 }

@@ -41,12 +41,11 @@ Registration::~Registration() {
   if (fork_guard_.in_forked_child()) return;
   const int error = library_.dereg_mr(region_);
   if (error == 0) return;
-  core::log(core::LogLevel::kWarning,
-            Status::system_error(StatusCode::kInternal, {"deregister memory", "", "verbs"},
-                                 "ibv_dereg_mr", error,
-                                 "its pages stay locked till this process "
-                                 "ends")
-                .message());
+  core::log(
+      core::LogLevel::kWarning,
+      Status::system_error(StatusCode::kInternal, {"deregister memory", "", "verbs"},
+                           "ibv_dereg_mr", error, "its pages stay locked until this process ends")
+          .message());
 }
 
 class RegistrationCache::State : public std::enable_shared_from_this<State> {
@@ -244,7 +243,7 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::cover(ByteView m
                                                                       bool* registered) {
   if (memory.size == 0) {
     return Status::error(StatusCode::kInvalidArgument, {"register memory", "", "verbs"},
-                         "there are no bytes", "register at least one");
+                         "the memory has no bytes", "register at least one byte");
   }
   if (auto known = segment_of(memory, writable)) return known;
   if (auto known = on_demand_of(memory, writable)) return known;

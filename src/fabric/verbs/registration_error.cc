@@ -29,7 +29,7 @@ Status locking_denied(const RegistrationRequest& request, int error_number) {
           "in a container, add --ulimit memlock=-1 --cap-add=IPC_LOCK --device=/dev/infiniband");
     }
     return Status::system_error(StatusCode::kResourceExhausted, {describe(request), "", "verbs"},
-                                "memory has run out, or the adapter's tables of registrations have",
+                                "memory or the adapter's tables of registrations are exhausted",
                                 error_number,
                                 "register less at once: larger and fewer pieces, smaller arenas "
                                 "(send_limit, receive_limit)");
@@ -39,7 +39,7 @@ Status locking_denied(const RegistrationRequest& request, int error_number) {
   if (request.registered_bytes != 0) {
     cause += " on top of the " + bytes_text(request.registered_bytes) + " registered already";
   }
-  cause += " are more";
+  cause += " exceed that";
   return Status::system_error(StatusCode::kResourceExhausted, {describe(request), "", "verbs"},
                               cause, error_number, kRaiseLimit);
 }
@@ -87,7 +87,7 @@ Status registration_error(const RegistrationRequest& request, int error_number) 
     case EIO:
     case ENODEV:
       return fail(StatusCode::kUnavailable, "the adapter has failed or was removed",
-                  "look at `dmesg`, then open the device anew");
+                  "look at `dmesg`, then open the device again");
     default:
       return fail(StatusCode::kUnavailable, "the adapter does not register it",
                   "look at `dmesg` and at the adapter's driver");

@@ -31,9 +31,10 @@ Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
     if (now == regions_.end()) return Status();  // another thread waited for the same
     if (now->second == Stage::kSettled) break;
     if (deadline.expired()) {
-      return Status::error(StatusCode::kPeerSilent, {"close a region", peer_name_, "verbs"},
-                           "the peer has not confirmed that it writes there no more",
-                           "allow more time; its memory is not reused before");
+      return Status::error(
+          StatusCode::kPeerSilent, {"close a region", peer_name_, "verbs"},
+          "the peer has not confirmed that it no longer writes to the region",
+          "allow more time; the region's memory is not reused before the confirmation");
     }
     settled_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
   }

@@ -37,7 +37,7 @@ Result<sockaddr_storage> parse_address(const std::string& text, const std::strin
     return address;
   }
   return Status::error(StatusCode::kProtocolError, {"connect", peer, "verbs"},
-                       "the peer's verbs address is none: " + text,
+                       "the peer's verbs address is malformed: " + text,
                        "run the same Farwrite release");
 }
 
@@ -57,12 +57,12 @@ Result<std::unique_ptr<Fabric>> VerbsFabric::create(core::EventLoop& loop,
   FARWRITE_RETURN_IF_ERROR(fabric->events_.start());
   FARWRITE_RETURN_IF_ERROR(fabric->listen());
   const bool hides = fabric->adapter_->library().hides_from_children();
-  core::log(hides ? core::LogLevel::kWarning : core::LogLevel::kInfo,
-            hides
-                ? "verbs: this kernel keeps memory of yours that an adapter has registered out of "
-                  "forked children: one that reads it ends with SIGSEGV; memory that a device "
-                  "allocated it reads. Use Linux 5.12 or newer, or the spawn start method"
-                : "verbs: a forked child reads all that this process had, registered or not");
+  core::log(
+      hides ? core::LogLevel::kWarning : core::LogLevel::kInfo,
+      hides ? "verbs: on this kernel, forked children do not inherit user memory that an adapter "
+              "has registered. A child that reads such memory ends with SIGSEGV. It can read "
+              "memory that a device allocated. Use Linux 5.12 or newer, or the spawn start method"
+            : "verbs: a forked child can read all memory that this process had, registered or not");
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
@@ -145,7 +145,8 @@ Status VerbsFabric::refused(std::string_view operation, const AttachRequest& req
 Result<std::unique_ptr<Link>> VerbsFabric::attach(const AttachRequest& asked) {
   if (asked.encrypt) {
     return Status::error(StatusCode::kUnavailable, {"connect", asked.peer_name, "verbs"},
-                         "verbs cannot encrypt", "allow tcp as well, or do without encryption");
+                         "the verbs fabric cannot encrypt",
+                         "add tcp to fabrics, or turn encryption off");
   }
   AttachRequest request = asked;
   // A network that drops RDMA's packets, as a firewall does, answers nothing. That must leave time
@@ -231,10 +232,10 @@ Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& 
     }
     const bool given_up = request.abandoned && request.abandoned();
     if (given_up || request.deadline.expired()) {
-      return Status::error(
-          StatusCode::kUnavailable, {"attach", request.peer_name, "verbs"},
-          given_up ? "the peer gave up on verbs" : "the peer did not connect by rdma_cm in time",
-          "see the peer's log; a firewall may drop RoCE v2 (UDP port 4791)");
+      return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, "verbs"},
+                           given_up ? "the peer stopped connecting over verbs"
+                                    : "the peer did not connect by rdma_cm in time",
+                           "see the peer's log; a firewall may drop RoCE v2 (UDP port 4791)");
     }
     arrived_.wait_for(lock, kAskAgain);
   }
@@ -247,7 +248,7 @@ Status VerbsFabric::accept_lane(VerbsLink& link, const AttachRequest& request, s
   if (!arrival.ok()) return arrival.status();
   if (const int error = library.migrate_id(arrival->id, link.cm().get()); error != 0) {
     refuse(arrival->id);
-    return refused(operation, request, "rdma_cm does not hand the connection over", error);
+    return refused(operation, request, "rdma_cm does not pass the connection on", error);
   }
   rdma_cm_id* const id = arrival->id;
   auto added = link.add_lane(id);

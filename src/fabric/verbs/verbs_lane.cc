@@ -38,7 +38,8 @@ VerbsLane::VerbsLane(VerbsLink& link, std::uint32_t index, Adapter& adapter)
     : link_(link), index_(index), adapter_(adapter) {}
 
 VerbsLane::~VerbsLane() {
-  close(link_.error(StatusCode::kCancelled, "connect", "the connection was given up", "try again"));
+  close(
+      link_.error(StatusCode::kCancelled, "connect", "the connection was abandoned", "try again"));
 }
 
 WorkPlace VerbsLane::place() const {
@@ -75,7 +76,7 @@ Status VerbsLane::open(rdma_cm_id* id) {
       error != 0) {
     return Status::system_error(StatusCode::kResourceExhausted,
                                 {"connect", link_.peer_name(), "verbs"},
-                                adapter_.address().device + " makes no queue pair", error,
+                                adapter_.address().device + " cannot create a queue pair", error,
                                 "close channels, use fewer lanes, or a smaller send_queue_depth "
                                 "or receive_credits; `ibv_devinfo -v` shows the adapter's limits");
   }
@@ -103,8 +104,8 @@ void VerbsLane::post_receives_locked() {
   if (const int error = adapter_.library().post_recv(id_->qp, requests.data(), &bad); error != 0) {
     return break_locked(Status::system_error(StatusCode::kInternal,
                                              {"receive", link_.peer_name(), "verbs"},
-                                             adapter_.address().device + " took no receive", error,
-                                             "connect again; see the kernel's log (dmesg)"));
+                                             adapter_.address().device + " accepted no receive",
+                                             error, "connect again; see the kernel's log (dmesg)"));
   }
   receives_ += static_cast<std::uint32_t>(free_receives_.size());
   free_receives_.clear();
@@ -126,8 +127,8 @@ Status VerbsLane::check_proof(const AttachRequest& request) {
                                 {expected.data(), expected.size()})) {
     return Status();
   }
-  return link_.error(StatusCode::kUnauthenticated, "connect", "somebody else answers by verbs",
-                     "see what listens at the peer's RDMA address");
+  return link_.error(StatusCode::kUnauthenticated, "connect", "another program answers over verbs",
+                     "check which program listens at the peer's RDMA address");
 }
 
 Status VerbsLane::greet(const AttachRequest& request) {
@@ -158,11 +159,10 @@ Status VerbsLane::greet(const AttachRequest& request) {
   if (!peer.ok()) return peer.status();
   peer_ = *peer;
   if (peer_.flush_by_atomic && adapter_.address().limits.atomic_cap == IBV_ATOMIC_NONE) {
-    return link_.error(
-        StatusCode::kUnavailable, "connect",
-        "the peer's memory is relaxed-ordered, so a flush there takes an atomic, and " +
-            adapter_.address().device + " has none",
-        "set relaxed_ordering to false at the peer, or use tcp");
+    return link_.error(StatusCode::kUnavailable, "connect",
+                       "the peer's memory is relaxed-ordered, so a flush requires an atomic, and " +
+                           adapter_.address().device + " has no atomics",
+                       "set relaxed_ordering to false at the peer, or use tcp");
   }
   sender_->begin(id_->qp, queue_place_, peer_);
   return request.connecting ? Status() : tell();
@@ -197,9 +197,10 @@ Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const Attac
     }
     const bool given_up = request.abandoned && request.abandoned();
     if (given_up || request.deadline.expired()) {
-      return link_.error(StatusCode::kUnavailable, "connect",
-                         given_up ? "the peer gave up on verbs" : "the peer did not greet in time",
-                         "see the peer's log");
+      return link_.error(
+          StatusCode::kUnavailable, "connect",
+          given_up ? "the peer stopped connecting over verbs" : "the peer sent no greeting in time",
+          "see the peer's log");
     }
     pollfd waiting{sleep_.get(), POLLIN, 0};
     const int left = request.deadline.poll_timeout_ms();
@@ -263,7 +264,7 @@ void VerbsLane::on_message_locked(ByteView bytes) {
     case MessageType::kCredit:
       if (!sender_->add_credit(header->value)) {
         break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
-                                 "it gives back more credit than it was sent",
+                                 "the peer returns more credit than it received",
                                  "run the same Farwrite release"));
       }
       return;
@@ -273,7 +274,7 @@ void VerbsLane::on_message_locked(ByteView bytes) {
     default:
       if (control_.size() >= kReservedReceives) {
         return break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
-                                        "too many messages at once",
+                                        "the peer sends too many messages at the same time",
                                         "run the same Farwrite release"));
       }
       control_.push_back({*header, std::move(copied)});
@@ -283,7 +284,7 @@ void VerbsLane::on_message_locked(ByteView bytes) {
 void VerbsLane::arrive_locked(Notification&& notification, bool is_record) {
   if (++unpaid_ > adapter_.limits().credits) {
     return break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
-                                    "it sends notifications without credit for them",
+                                    "the peer sends notifications without credit for them",
                                     "run the same Farwrite release"));
   }
   notification.lane = index_;
@@ -337,7 +338,7 @@ void VerbsLane::serve_control() {
       taken = link_.take_revoked(next.header.value);
     } else {
       taken = link_.error(StatusCode::kProtocolError, "read from the peer",
-                          "a greeting after the greeting", "run the same Farwrite release");
+                          "the peer sent a second greeting", "run the same Farwrite release");
     }
     if (taken.ok()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -371,8 +372,9 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   }
   if (sender_->control(MessageType::kCredit, std::exchange(owed_, 0))) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  break_locked(link_.error(StatusCode::kProtocolError, "talk to the peer",
-                           "it sends and takes no answers", "run the same Farwrite release"));
+  break_locked(link_.error(StatusCode::kProtocolError, "exchange messages with the peer",
+                           "the peer sends requests and receives no answers",
+                           "run the same Farwrite release"));
 }
 
 void VerbsLane::look_for_end() {

@@ -134,15 +134,17 @@ Status VerbsLink::take_revoke(std::uint64_t number, ByteView bytes) {
     taken = lane->sender().control(MessageType::kRevoked, number) && taken;
   }
   return taken ? Status()
-               : error(StatusCode::kProtocolError, "talk to the peer",
-                       "it asks and takes no answers", "run the same Farwrite release");
+               : error(StatusCode::kProtocolError, "exchange messages with the peer",
+                       "the peer sends requests and receives no answers",
+                       "run the same Farwrite release");
 }
 
 Status VerbsLink::take_revoked(std::uint64_t number) {
   const GrantedRegions::Answer answer = granted_.answered(number);
   if (answer == GrantedRegions::Answer::kUnasked) {
     return error(StatusCode::kProtocolError, "read from the peer",
-                 "it answers a revocation that was not asked for", "run the same Farwrite release");
+                 "the peer answers a revocation that was not requested",
+                 "run the same Farwrite release");
   }
   if (answer == GrantedRegions::Answer::kLast && observer_ != nullptr) observer_->on_revoked();
   return Status();
@@ -155,7 +157,7 @@ Result<std::shared_ptr<RemoteWindow>> VerbsLink::import(const RegionDescriptor& 
                    [](const FabricKey& entry) { return entry.fabric == FabricKind::kVerbs; });
   if (key == descriptor.keys.end()) {
     return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for verbs",
-                 "ask its owner for one made while verbs was in use");
+                 "ask its owner for a descriptor that was made while verbs was in use");
   }
   const SegmentKey segment = SegmentKey::unpack(key->key);
   auto window = std::make_shared<VerbsWindow>();

@@ -19,10 +19,10 @@ constexpr const char* kSameVersion =
 constexpr const char* kLookAtAdapter =
     "look at `dmesg` and at the adapter's firmware and driver on both hosts";
 constexpr const char* kLookAtWay =
-    "see that the peer's process and host still run; then, on both hosts, that `rdma link` says "
+    "check that the peer's process and host still run; then, on both hosts, that `rdma link` shows "
     "ACTIVE, that the interface's address answers `ping`, that no firewall stops UDP port 4791 "
-    "(RoCE v2), that the MTU is the same on the whole way, and that the switches lose nothing (PFC "
-    "or ECN, docs/how-to/rdma.md)";
+    "(RoCE v2), that the MTU is the same on the whole path, and that the switches drop no packets "
+    "(PFC or ECN, docs/how-to/rdma.md)";
 
 Meaning meaning_of(ibv_wc_status status) {
   switch (status) {
@@ -38,50 +38,49 @@ Meaning meaning_of(ibv_wc_status status) {
       return {StatusCode::kInternal,
               "the local memory is not registered with the adapter, or not for this use", kReport};
     case IBV_WC_WR_FLUSH_ERR:
-      return {
-          StatusCode::kPeerDead,
-          "the queue pair has ended before the work request's turn: by an earlier failure, which "
-          "is the one to look at, or because the peer has disconnected",
-          "look for the first error of this channel on both sides, then connect again"};
+      return {StatusCode::kPeerDead,
+              "the queue pair has ended before the work request's turn: by an earlier failure, "
+              "which is the cause to look for, or because the peer has disconnected",
+              "look for the first error of this channel on both sides, then connect again"};
     case IBV_WC_BAD_RESP_ERR:
-      return {StatusCode::kProtocolError, "the peer's adapter gave an answer that makes no sense",
+      return {StatusCode::kProtocolError, "the peer's adapter sent an invalid answer",
               kLookAtAdapter};
     case IBV_WC_LOC_ACCESS_ERR:
       return {StatusCode::kProtocolError,
-              "what the peer sent may not be written to the memory it is meant for", kSameVersion};
+              "the received data may not be written to its target memory", kSameVersion};
     case IBV_WC_REM_INV_REQ_ERR:
       return {StatusCode::kProtocolError,
-              "the peer's adapter takes the request for invalid: an operation or a length that its "
-              "queue pair does not allow",
+              "the peer's adapter rejects the request as invalid: an operation or a length that "
+              "its queue pair does not allow",
               kSameVersion};
     case IBV_WC_REM_ACCESS_ERR:
-      return {
-          StatusCode::kPermissionDenied,
-          "the peer's adapter denies access: its region was closed while the operation was under "
-          "way, or does not reach that far",
-          "do not use a region of a peer that has closed it; the channel has ended, connect "
-          "again"};
+      return {StatusCode::kPermissionDenied,
+              "the peer's adapter denies access: the peer's region was closed while the operation "
+              "was in flight, or the operation leaves the region",
+              "do not use a region of a peer that has closed it; the channel has ended, connect "
+              "again"};
     case IBV_WC_REM_OP_ERR:
-      return {StatusCode::kUnavailable, "the peer's adapter failed in carrying the request out",
+      return {StatusCode::kUnavailable,
+              "the peer's adapter failed while it carried out the request",
               "look at `dmesg` and at the adapter's firmware and driver on the peer's host"};
     case IBV_WC_RETRY_EXC_ERR:
       return {StatusCode::kPeerDead,
-              "the peer's adapter acknowledges nothing any more, and all retries are used up",
+              "the peer's adapter no longer acknowledges requests, and all retries are used up",
               kLookAtWay};
     case IBV_WC_RESP_TIMEOUT_ERR:
       return {StatusCode::kPeerDead, "the peer's adapter has not answered in time", kLookAtWay};
     case IBV_WC_REM_ABORT_ERR:
-      return {StatusCode::kPeerDead, "the peer has given the operation up",
+      return {StatusCode::kPeerDead, "the peer has aborted the operation",
               "look for the first error of this channel on the peer's side, then connect again"};
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return {
           StatusCode::kInternal,
-          "the peer had no receive posted for a message, although credits are kept so that it "
-          "always has",
+          "the peer had no receive posted for a message, although the credits guarantee a posted "
+          "receive",
           "leave the verbs option rnr_retry_count at 7, on both sides; if it was 7, report this"};
     case IBV_WC_FATAL_ERR:
       return {StatusCode::kUnavailable, "the adapter has failed",
-              "look at `dmesg`, then reload the adapter's driver or start the host anew"};
+              "look at `dmesg`, then reload the adapter's driver or restart the host"};
     case IBV_WC_GENERAL_ERR:
       return {StatusCode::kUnavailable, "the adapter reports an error that it does not name",
               kLookAtAdapter};
@@ -96,7 +95,7 @@ Meaning meaning_of(ibv_wc_status status) {
       return {StatusCode::kInternal, "the adapter reports an error of a feature that is not in use",
               kLookAtAdapter};
   }
-  return {StatusCode::kInternal, "the adapter reports an error that this version does not know",
+  return {StatusCode::kInternal, "the adapter reports an error that is unknown to this version",
           kReport};
 }
 
@@ -110,14 +109,13 @@ EventMeaning meaning_of(ibv_event_type event) {
   switch (event) {
     case IBV_EVENT_CQ_ERR:
       return {"CQ_ERR",
-              "a completion queue has overrun and is lost; open the device anew and report this",
+              "a completion queue has overrun and is lost; open the device again and report this",
               true};
     case IBV_EVENT_DEVICE_FATAL:
-      return {
-          "DEVICE_FATAL",
-          "the adapter has failed or was removed; look at `dmesg`, reload its driver or start the "
-          "host anew, then open the device anew",
-          true};
+      return {"DEVICE_FATAL",
+              "the adapter has failed or was removed; look at `dmesg`, reload its driver or "
+              "restart the host, then open the device again",
+              true};
     case IBV_EVENT_QP_FATAL:
       return {"QP_FATAL", "a queue pair has failed; its channel ends; look at `dmesg`"};
     case IBV_EVENT_QP_REQ_ERR:
@@ -125,9 +123,8 @@ EventMeaning meaning_of(ibv_event_type event) {
               "the peer sent a request that its queue pair does not allow; its channel "
               "ends; run the same version of Farwrite on both sides"};
     case IBV_EVENT_QP_ACCESS_ERR:
-      return {
-          "QP_ACCESS_ERR",
-          "the peer reached for memory that it has no right to, or no longer; its channel ends"};
+      return {"QP_ACCESS_ERR",
+              "the peer accessed memory without a valid right to it; its channel ends"};
     case IBV_EVENT_COMM_EST:
       return {"COMM_EST",
               "a queue pair has received before its connection was confirmed; nothing to "
@@ -151,16 +148,16 @@ EventMeaning meaning_of(ibv_event_type event) {
               "they used the old one, connect again"};
     case IBV_EVENT_PKEY_CHANGE:
       return {"PKEY_CHANGE",
-              "the subnet manager has changed the port's partition keys; if "
-              "connections break, ask who runs the fabric"};
+              "the subnet manager has changed the port's partition keys; if connections break, ask "
+              "the fabric's administrator"};
     case IBV_EVENT_SM_CHANGE:
       return {"SM_CHANGE", "another subnet manager has taken over; nothing to do"};
     case IBV_EVENT_CLIENT_REREGISTER:
-      return {"CLIENT_REREGISTER", "the subnet manager asks to be told anew; nothing to do"};
+      return {"CLIENT_REREGISTER", "the subnet manager requests a new registration; nothing to do"};
     case IBV_EVENT_GID_CHANGE:
-      return {
-          "GID_CHANGE",
-          "the port's addresses have changed; if the device's address went, open the device anew"};
+      return {"GID_CHANGE",
+              "the port's addresses have changed; if the device's address is gone, open the device "
+              "again"};
     case IBV_EVENT_SRQ_ERR:
       return {"SRQ_ERR", "a shared receive queue has failed; none is in use, look at `dmesg`"};
     case IBV_EVENT_SRQ_LIMIT_REACHED:
@@ -170,7 +167,7 @@ EventMeaning meaning_of(ibv_event_type event) {
     case IBV_EVENT_WQ_FATAL:
       return {"WQ_FATAL", "a work queue has failed; none is in use, look at `dmesg`"};
   }
-  return {nullptr, "an event that this version does not know; look at `dmesg`"};
+  return {nullptr, "an event that is unknown to this version; look at `dmesg`"};
 }
 
 // What the event is about, " port 1" or " queue pair 17", as far as it says.
