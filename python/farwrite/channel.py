@@ -394,7 +394,7 @@ class Channel(Closing):
 
     @property
     def peer_state(self) -> PeerState:
-        """The state of the peer as this process knows it now."""
+        """The current state of the peer, as this process has observed it."""
         return PeerState(self._native.peer_state())
 
     def stats(self) -> ChannelStats:

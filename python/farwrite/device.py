@@ -71,7 +71,8 @@ class Device(Closing):
     send_limit_per_peer, receive_limit_per_peer : int
         The same limits for one peer. The defaults are the limits for all peers.
     segment_bytes, receive_segment_bytes : int
-        Bytes by which the memory that peers may read, or may write, grows.
+        Segment sizes, in bytes. Memory that peers may read grows by the first, and memory that
+        peers may write by the second.
     huge_pages : {"off", "transparent", "explicit"}
         Huge pages for that memory. "explicit" raises an error if the machine has reserved none.
     prefault : bool

@@ -141,7 +141,7 @@ class TensorStats:
 
 
 class PeerState(enum.Enum):
-    """The state of a peer, as this process knows it."""
+    """The state of a peer, as this process has observed it."""
 
     ALIVE = "alive"
     SILENT = "silent"

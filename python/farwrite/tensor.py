@@ -112,7 +112,7 @@ class TensorReceiver(Closing):
 
     @property
     def name(self) -> str:
-        """What the edge is called."""
+        """The name of the edge."""
         return self._name
 
     @property
@@ -251,7 +251,7 @@ class TensorSender(Closing):
 
     @property
     def name(self) -> str:
-        """What the edge is called."""
+        """The name of the edge."""
         return self._name
 
     @property

@@ -21,11 +21,11 @@ class Node(TypedDict):
 
     name: str
     op: str
-    """Empty if this process has not seen the node."""
+    """Empty if the op is not in a graph of this process."""
 
 
 class Edge(TypedDict):
-    """One edge between two tasks, as this process knows it.
+    """One edge between two tasks, as this process has recorded it.
 
     Only the sender counts tensors; a receiver has the facts of the graph. An edge in no graph, such
     as an eager copy, has no producer, and its `sizing` is "unknown".
@@ -104,7 +104,7 @@ def merge(processes: Iterable[Sequence[Edge]]) -> list[Edge]:
     """Merge the edges of several processes into one list.
 
     Counts are added, because only senders have them. Every other field comes from the first process
-    that knows it.
+    that has it.
     """
     merged: dict[tuple[str, str, str], dict[str, Any]] = {}
     for edge in (edge for edges in processes for edge in edges):

@@ -40,7 +40,7 @@ _NO_TENSORFLOW = (
 
 
 def edges_of(run: Run) -> list[Edge]:
-    """Merge the edges that the processes know."""
+    """Merge the edges that the processes recorded."""
     return merge([cast("list[Edge]", process["edges"]) for process in run.processes])
 
 

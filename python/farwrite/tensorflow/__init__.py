@@ -92,7 +92,7 @@ def describe() -> Description:
 
 
 def edges() -> list[Edge]:
-    """Return the edges between tasks that this process knows, the most bytes first.
+    """Return the edges between tasks that this process recorded, the most bytes first.
 
     The counts start when the plug-in is loaded. Only the sender of a tensor counts it.
     """

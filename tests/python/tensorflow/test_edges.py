@@ -240,7 +240,10 @@ def test_a_saved_model_and_what_is_wrong_with_others(tmp_path: Path) -> None:
         ([str(folder), everywhere, "--place=weights=/job:ps/task:0"], "float [10, 8]"),
         ([str(folder)], "nodes have no device: "),
         ([str(folder / "alone.pbtxt")], "are in one task, ps:0"),
-        ([str(folder), everywhere, "--signature=none"], "the signatures are: __saved_model_init_op, serving"),
+        (
+            [str(folder), everywhere, "--signature=none"],
+            "the signatures are: __saved_model_init_op, serving",
+        ),
         ([str(folder / "alone.pbtxt"), "--fetch=b"], "has no node b"),
         ([str(tmp_path / "bad.pb")], "bad.pb is not a GraphDef"),
         ([str(tmp_path / "bad.pbtxt")], "bad.pbtxt is not a GraphDef"),
