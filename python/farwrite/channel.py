@@ -199,7 +199,7 @@ class Channel(Closing):
         source : array, buffer or DLPack exporter
             On the CPU, C-contiguous, with the target's dtype. The shape has one dimension, or is
             the target's shape, or that of whole rows of the target. Farwrite does not copy the
-            source first: do not change it until the `Completion` is done.
+            source first: do not change it before the `Completion` succeeds.
         target : RemoteArray
             An array that the peer made with `Channel.allocate`, so that this process may write it.
         offset : int
@@ -254,7 +254,7 @@ class Channel(Closing):
         Returns
         -------
         Completion
-            Succeeds when `out` is filled. Do not use `out` before.
+            Succeeds when `out` is filled.
 
         Raises
         ------
