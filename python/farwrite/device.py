@@ -69,10 +69,11 @@ class Device(Closing):
         Limits, in bytes, of the memory that peers may read and of the memory that peers may write.
         Each limit is for all peers together.
     send_limit_per_peer, receive_limit_per_peer : int
-        The same limits for one peer. The defaults are the limits for all peers.
+        The part of `send_limit` that may be leased to one peer, and the part of `receive_limit`
+        that one peer may write. The default is the whole limit.
     segment_bytes, receive_segment_bytes : int
-        Segment sizes, in bytes. Memory that peers may read grows by the first, and memory that
-        peers may write by the second.
+        Steps, in bytes. Memory that peers may read grows by the first, and memory that one peer may
+        write by the second.
     huge_pages : {"off", "transparent", "explicit"}
         Huge pages for that memory. "explicit" raises an error if the machine has reserved none.
     prefault : bool
