@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-asan test-tsan verbs-test fuzz soak nightly lint format
-.PHONY: bench clean
+.PHONY: bench docs clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -14,11 +14,11 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 comma := ,
 say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
-CORE_SOURCES := $(shell find include src -type f) CMakeLists.txt pyproject.toml
+CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
 	$(shell find python/farwrite -type f -not -name '*.pyc')
 CXX_FILES := $(shell find include src tests -name '*.h' -o -name '*.cc')
-PYTHON_FILES := python tests tools examples
+PYTHON_FILES := python tests tools examples docs
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -56,6 +56,16 @@ $(VENV)/.tensorflow: $(VENV)/.tools
 	$(call say,install: TensorFlow into $(VENV))
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group tensorflow
 	@touch $@
+
+# What builds the site; its own stamp, because only `make docs` needs it.
+$(VENV)/.docs: $(VENV)/.tools
+	$(call say,install: Sphinx into $(VENV))
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group docs
+	@touch $@
+
+docs: install $(VENV)/.docs ## Build the documentation site into out/site
+	$(call say,docs: site)
+	@tools/build_site.sh $(VENV)
 
 plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the user's cache
 	@$(VENV)/bin/farwrite tensorflow build

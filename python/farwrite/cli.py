@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from farwrite import cli_info, cli_options
+from farwrite import cli_config, cli_info, cli_options
 from farwrite.bench import command as bench
 from farwrite.demo import command as demo
 from farwrite.errors import Error
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (cli_info, cli_options, demo, bench, plugin, run)
+COMMANDS = (cli_info, cli_config, cli_options, demo, bench, plugin, run)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,0 +1,117 @@
+"""Runs what a page shows: its Python blocks in order, then its saved programs together."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pages import PAGES, Block, blocks_of
+
+_COMPILERS = {".c": ("cc", "-std=c11"), ".cc": ("c++", "-std=c++17")}
+
+
+def in_order(page: Path) -> list[Block]:
+    """The blocks that run as one program."""
+    return [block for block in blocks_of(page) if block.language == "python" and not block.marker]
+
+
+def saved(page: Path) -> list[Block]:
+    """The blocks that are programs of their own."""
+    return [block for block in blocks_of(page) if block.saved_as]
+
+
+def pages_to_run(tensorflow: bool) -> list[Path]:
+    """The pages with something to run; `tensorflow` chooses those that need TensorFlow."""
+    found = []
+    for page in PAGES:
+        blocks = [*in_order(page), *saved(page)]
+        if blocks and any("tensorflow" in block.text for block in blocks) is tensorflow:
+            found.append(page)
+    return found
+
+
+def run_page(
+    page: Path, folder: Path, seconds: float, environment: Mapping[str, str] | None = None
+) -> None:
+    """Run the page's blocks and programs in `folder`; each must end with status 0 in time."""
+    environment = {**os.environ, **(environment or {})}
+    environment["PATH"] = f"{sysconfig.get_path('scripts')}:{environment['PATH']}"
+    if in_order(page):
+        script = folder / f"{page.stem.replace('-', '_')}_page.py"
+        script.write_text(_at_their_lines(in_order(page)), encoding="utf-8")
+        _run_together({script.name: [sys.executable, script.name]}, folder, seconds, environment)
+    programs = {}
+    for block in saved(page):
+        assert block.saved_as is not None
+        path = folder / block.saved_as
+        assert not path.exists(), f"{block}: the page saves {path.name} twice"
+        path.write_text(block.text, encoding="utf-8")
+        programs[path.name] = _command(path, environment)
+    _run_together(programs, folder, seconds, environment)
+
+
+def _at_their_lines(blocks: list[Block]) -> str:
+    """One program, in which each line has the number that it has on the page."""
+    text = ""
+    for block in blocks:
+        text += "\n" * (block.line - 1 - text.count("\n")) + block.text
+    return text
+
+
+def _command(source: Path, environment: Mapping[str, str]) -> list[str]:
+    """The command that runs a saved program, which is compiled first if it has to be."""
+    if source.suffix == ".py":
+        return [sys.executable, source.name]
+    flags = _checked_output(["farwrite", "config", "--cflags", "--libs"], environment)
+    program = source.with_suffix("")
+    options = ["-Wall", "-Wextra", "-Werror", "-pthread", "-o", str(program), str(source)]
+    _checked_output([*_COMPILERS[source.suffix], *options, *shlex.split(flags)], environment)
+    return [str(program)]
+
+
+def _checked_output(command: list[str], environment: Mapping[str, str]) -> str:
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{shlex.join(command)}\n{ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def _run_together(
+    programs: Mapping[str, list[str]],
+    folder: Path,
+    seconds: float,
+    environment: Mapping[str, str],
+) -> None:
+    running = {}
+    try:
+        for name, command in programs.items():
+            with (folder / f"{name}.output").open("wb") as output:
+                running[name] = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        give_up = time.monotonic() + seconds
+        for name, process in running.items():
+            try:
+                status: int | str = process.wait(max(give_up - time.monotonic(), 0))
+            except subprocess.TimeoutExpired:
+                status = f"no end after {seconds} s"
+            assert status == 0, f"{name}: {status}\n{_outputs(folder, running)}"
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+
+
+def _outputs(folder: Path, names: Mapping[str, object]) -> str:
+    return "\n".join(f"--- {name}\n{(folder / f'{name}.output').read_text()}" for name in names)
