@@ -85,7 +85,7 @@ test: install plugin ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results
-	@$(VENV)/bin/pytest -q --junit-xml=build/release/results/python.xml
+	@$(VENV)/bin/pytest -q -n $(JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
 
 test-asan: $(VENV)/.tools ## Run the C++ tests under ASan and UBSan

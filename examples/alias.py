@@ -1,7 +1,7 @@
-"""Looks at another process's array without copying it.
+"""Reads another process's array in place, without a copy.
 
-The owner allocates its weights in registered memory and publishes them. The reader looks them up
-and gets a read-only NumPy array over the owner's own bytes, however large it is.
+The owner allocates its weights in registered memory and publishes them. The reader looks the name
+up, and gets a read-only NumPy array that views the owner's memory. The size does not matter.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ SHAPE = (4096, 4096)
 
 
 def own(endpoint: str, published: str) -> None:
-    """Allocate the weights where peers can see them, and wait until the reader has looked."""
+    """Allocate and publish the weights, and wait until the reader has read them."""
     with fw.Device() as device, device.connect(endpoint) as channel:
         weights = device.publish(published, device.allocate(SHAPE, "float32"))
         weights.array[:] = np.arange(SHAPE[1])
@@ -36,7 +36,7 @@ def main() -> None:
             print(f"bytes copied: {channel.stats().bytes_read}")
             channel.notify(1)
             owner.join()
-        # The owner is gone; its bytes stay as long as somebody looks at them.
+        # The owner has ended. Its memory stays as long as a view of it exists.
         print(f"after the owner's end: {weights[0, :4]}")
 
 

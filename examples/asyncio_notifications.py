@@ -1,7 +1,7 @@
 """Takes notifications and awaits writes in an asyncio program.
 
-The worker gets jobs as short messages and answers each by writing its result into the asker's
-array, raising the job's number as the tag.
+The worker receives jobs as short messages. For each job it writes the result into the asker's
+array, and raises the job's number as the tag.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ JOBS = 8
 
 
 async def work(endpoint: str) -> None:
-    """Square what comes, until the asker closes the channel."""
+    """Square the number of each job, until the asker closes the channel."""
     with fw.Device() as device, device.connect(endpoint) as channel:
         results = channel.lookup("results")
         async for job in channel.notifications():
@@ -29,7 +29,7 @@ def worker(endpoint: str) -> None:
 
 
 async def ask(channel: fw.Channel) -> None:
-    """Send the jobs, then take the answers as they come."""
+    """Send the jobs, then take the answers as they arrive."""
     results = channel.publish("results", channel.allocate(JOBS, np.int64))
     for tag in range(JOBS):
         await channel.send(np.int64(tag + 1).tobytes(), tag)
@@ -42,7 +42,7 @@ async def ask(channel: fw.Channel) -> None:
 
 
 def main() -> None:
-    """Start the worker and ask it."""
+    """Start the worker and send it jobs."""
     with fw.Device() as device:
         process = multiprocessing.get_context("spawn").Process(
             target=worker, args=(device.endpoint,)

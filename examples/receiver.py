@@ -1,4 +1,4 @@
-"""Waits for an array from sender.py and looks at it, where it was written."""
+"""Waits until sender.py has written an array, and sums the array in place."""
 
 import farwrite as fw
 

@@ -1,4 +1,4 @@
-"""Writes an array straight into receiver.py's memory."""
+"""Writes an array directly into receiver.py's memory."""
 
 import numpy as np
 

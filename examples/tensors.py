@@ -1,8 +1,8 @@
-"""Streams arrays to a second process and gets their sums back, over one channel.
+"""Streams arrays to a second process and receives their sums, over one channel.
 
-The batches have a fixed shape, so each is one write into memory that the worker has granted: as
-many slots as batches, or some would be offered and read instead. The sums are single numbers on an
-edge of their own, in the other direction.
+The batches have a fixed shape, so each batch is one write into a slot that the worker has granted.
+There are as many slots as batches. With fewer slots, some batches would be offered and read
+instead. The sums are single numbers on a second edge, in the other direction.
 """
 
 import multiprocessing
@@ -16,7 +16,7 @@ SHAPE = (1024, 256)
 
 
 def worker(endpoint: str) -> None:
-    """Sum what comes, until the sender closes."""
+    """Sum each batch, until the sender closes the edge."""
     with (
         fw.Device() as device,
         device.connect(endpoint) as channel,
@@ -28,7 +28,7 @@ def worker(endpoint: str) -> None:
 
 
 def main() -> None:
-    """Send the batches, and print what comes back."""
+    """Send the batches, and print the sums."""
     with fw.Device() as device:
         process = multiprocessing.get_context("spawn").Process(
             target=worker, args=(device.endpoint,)
@@ -39,7 +39,7 @@ def main() -> None:
             fw.TensorReceiver(channel, "sums", (1, 1), "f8", slots=BATCHES) as sums,
         ):
             with fw.TensorSender(channel, "batches") as batches:
-                to_open = batches.stats().requests  # one a slot, once
+                to_open = batches.stats().requests  # one for each slot
                 for number in range(BATCHES):
                     batches.send(np.full(SHAPE, number, "f4")).wait()
                 print("requests for batches:", batches.stats().requests - to_open)

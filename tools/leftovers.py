@@ -19,7 +19,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parent.parent)
@@ -71,14 +71,20 @@ def shared_memory_files() -> set[str]:
     return found
 
 
-def held_by_others(paths: set[str]) -> set[str]:
-    """Return those of `paths` that a process of another program has open or mapped."""
+def held_by_others(
+    paths: set[str], is_other: Callable[[Path], bool] = lambda process: False
+) -> set[str]:
+    """Return those of `paths` that a process of another program has open or mapped.
+
+    A process is another program's if it does not run in or from this checkout, or if `is_other`
+    returns true for its folder in /proc.
+    """
     held: set[str] = set()
     for process in Path("/proc").iterdir() if paths else ():
         if not process.name.isdigit():
             continue
         with contextlib.suppress(OSError):  # gone meanwhile, or another user's
-            if command_here(process) is not None:
+            if command_here(process) is not None and not is_other(process):
                 continue
             maps = (process / "maps").read_text(errors="replace").splitlines()
             held.update(line.split(maxsplit=5)[-1] for line in maps if SHARED_MEMORY in line)

@@ -1,9 +1,10 @@
-"""Farwrite: a remote process is a device whose registered memory you write and read.
+"""Farwrite moves arrays between processes by one-sided access to registered memory.
 
 >>> import farwrite as fw
 
-Open a `Device`, allocate a `RegisteredArray` in its memory and publish it under a name. A peer
-connects, looks it up as a `RemoteArray`, and writes, reads or aliases it over the `Channel`.
+A process opens a `Device`, allocates a `RegisteredArray` and publishes the array under a name. A
+peer connects over a `Channel` and looks the name up. The peer gets a `RemoteArray`, which it
+writes, reads or aliases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of what a caller passes, before the core gets it: each failure is an `InvalidArgument`."""
+"""Checks a caller's arguments before the core receives them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def whole_number(operation: str, name: str, value: SupportsIndex, low: int, high
     Raises
     ------
     InvalidArgument
-        If it is no whole number, or outside.
+        If `value` is not a whole number, or is out of range.
     """
     number = _index(operation, name, value)
     if not low <= number <= high:
@@ -28,20 +28,29 @@ def whole_number(operation: str, name: str, value: SupportsIndex, low: int, high
 
 
 def word(operation: str, name: str, value: SupportsIndex) -> int:
-    """Turn `value` into a number of 32 bits."""
-    number = _index(operation, name, value)
-    if not 0 <= number < 2**32:
-        raise InvalidArgument(f"{operation}: {name} {number} does not fit into 32 bits")
-    return number
-
-
-def seconds(operation: str, timeout: float | None) -> float | None:
-    """Check a timeout: seconds from 0 on, or None for ever.
+    """Turn `value` into an unsigned 32-bit number.
 
     Raises
     ------
     InvalidArgument
-        If it is neither.
+        If `value` is not a whole number, or does not fit.
+    """
+    number = _index(operation, name, value)
+    if not 0 <= number < 2**32:
+        raise InvalidArgument(
+            f"{operation}: {name} {number} does not fit into 32 bits; give a number from 0 to"
+            f" {2**32 - 1}"
+        )
+    return number
+
+
+def seconds(operation: str, timeout: float | None) -> float | None:
+    """Check a timeout: 0 or more seconds, or None to wait for ever.
+
+    Raises
+    ------
+    InvalidArgument
+        If `timeout` is neither.
     """
     if timeout is None:
         return None
@@ -64,7 +73,7 @@ def text(operation: str, what: str, value: str) -> str:
     Raises
     ------
     InvalidArgument
-        If it is not a str, or has lone surrogates, which UTF-8 cannot express.
+        If `value` is not a str, or has lone surrogates, which UTF-8 cannot encode.
     """
     if not isinstance(value, str):
         raise InvalidArgument(f"{operation}: {what} {value!r} is not text; give a str")
@@ -79,12 +88,12 @@ def text(operation: str, what: str, value: str) -> str:
 
 
 def switch(value: object) -> bool:
-    """Turn what a caller or an environment variable gives for on or off into a bool.
+    """Turn an on-or-off value of a caller or an environment variable into a bool.
 
     Raises
     ------
     ValueError
-        If it is neither: the words are 1, true, yes, on, 0, false, no and off.
+        If `value` is neither. The accepted words are 1, true, yes, on, 0, false, no and off.
     """
     if isinstance(value, str):
         said = value.strip().lower()

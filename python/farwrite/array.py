@@ -1,4 +1,4 @@
-"""Arrays in registered memory: `RegisteredArray` here, `RemoteArray` at the peer."""
+"""Arrays in registered memory: `RegisteredArray` in this process, `RemoteArray` at a peer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ MOST_BYTES = 2**63 - 1
 
 
 class RegisteredArray:
-    """An array in memory that peers can reach. Made by `Device.allocate` or `Channel.allocate`.
+    """An array in memory that peers can access.
 
-    The memory lives as long as this object or any NumPy view of it, also when the device is closed.
+    `Device.allocate` and `Channel.allocate` create it. The memory exists as long as this object or
+    any NumPy view of it, even after the device is closed.
 
-    Parameters are internal: use the `allocate` methods.
+    The constructor is internal: use the `allocate` methods.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class RegisteredArray:
     def allocate(
         cls, allocate: Callable[[int], _farwrite.MemoryRegion], shape: Shape, dtype: npt.DTypeLike
     ) -> RegisteredArray:
-        """Make an array in the memory that `allocate` returns for a number of bytes."""
+        """Create an array in memory from `allocate`, which takes a number of bytes."""
         lengths, kind = checked_shape(shape), checked_dtype(dtype)
         needed = max(count_bytes(lengths, kind), 1)
         if needed > MOST_BYTES:
@@ -54,7 +55,7 @@ class RegisteredArray:
             if isinstance(error, Error):
                 raise
             raise InvalidArgument(
-                f"allocate: NumPy makes no array of shape {lengths}: {error}"
+                f"allocate: NumPy cannot create an array of shape {lengths}: {error}"
             ) from None
 
     @property
@@ -79,24 +80,25 @@ class RegisteredArray:
 
     @property
     def access(self) -> Access:
-        """What peers may do with it: "read" (also alias) or "write"."""
+        """What peers may do with the array: "read", which includes alias, or "write"."""
         return cast("Access", self._region.access())
 
     @property
     def descriptor(self) -> bytes:
-        """What a peer needs to reach it, for `Channel.open`. Names this start of the device."""
+        """The bytes that a peer passes to `Channel.open`. They contain the device's epoch."""
         return self._region.descriptor()
 
     def publish_with(
         self, publish: Callable[[str, _farwrite.MemoryRegion, str], None], name: str
     ) -> None:
-        """Publish the array under `name` through the method of a device or channel."""
+        """Publish the array under `name` with `publish`, a method of a device or channel."""
         publish(text("publish", "name", name), self._region, describe(self.shape, self.dtype))
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """End the peers' access. The memory itself stays valid here. Closing twice is fine.
+        """End the peers' access. The memory stays valid in this process.
 
-        For an array that a peer may write this returns only when no later byte can land.
+        If a peer may write the array, `close` returns only when no later byte of the peer can
+        arrive. Closing twice is allowed.
 
         Parameters
         ----------
@@ -106,7 +108,7 @@ class RegisteredArray:
         Raises
         ------
         PeerSilent
-            If the peer did not settle; the memory stays quarantined until it does.
+            If the peer did not settle in time. The memory stays quarantined until it does.
         """
         self._region.close(seconds("close", timeout))
 
@@ -117,7 +119,7 @@ class RegisteredArray:
             return np.array(self._array, dtype=dtype, copy=True)
         if dtype is not None and np.dtype(dtype) != self.dtype:
             if copy is False:
-                raise ValueError(f"{self.dtype} cannot become {np.dtype(dtype)} without a copy")
+                raise ValueError(f"cannot convert {self.dtype} to {np.dtype(dtype)} without a copy")
             return self._array.astype(dtype)
         return self._array
 
@@ -138,18 +140,19 @@ def registered(array: RegisteredArray) -> RegisteredArray:
     """Check that `array` can be published."""
     if not isinstance(array, RegisteredArray):
         raise InvalidArgument(
-            f"publish: {type(array).__name__} is no RegisteredArray; make one with"
-            " Device.allocate or Channel.allocate, and copy into its .array"
+            f"publish: {type(array).__name__} is not a RegisteredArray; create one with"
+            " Device.allocate or Channel.allocate, and copy the elements into its .array"
         )
     return array
 
 
 class RemoteArray:
-    """A peer's array, opened through a channel by `Channel.lookup` or `Channel.open`.
+    """A peer's array. `Channel.lookup`, `Channel.lookup_bytes` and `Channel.open` create it.
 
-    Holds a lease: its owner does not reuse the memory while this object or an alias of it lives.
+    The object holds a lease: the owner does not reuse the memory while this object or an alias of
+    it exists.
 
-    Parameters are internal: use the methods of `Channel`.
+    The constructor is internal: use the methods of `Channel`.
     """
 
     def __init__(
@@ -168,17 +171,17 @@ class RemoteArray:
 
     @property
     def name(self) -> str:
-        """The name it was looked up by, or "region" if it was opened by its descriptor."""
+        """The name given to `Channel.lookup`, or "region" for an array from `Channel.open`."""
         return self._name
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions, as the publisher gave them."""
+        """Lengths of the dimensions, as published or as given to `Channel.open`."""
         return self._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Element type, as the publisher gave it."""
+        """Element type, as published or as given to `Channel.open`."""
         return self._dtype
 
     @property
@@ -193,12 +196,12 @@ class RemoteArray:
 
     @property
     def access(self) -> Access:
-        """What this process may do with it: "read" (also alias) or "write"."""
+        """What this process may do with the array: "read", which includes alias, or "write"."""
         return cast("Access", self._region.access())
 
     @property
     def descriptor(self) -> bytes:
-        """What `Channel.open` takes."""
+        """The bytes that `Channel.open` takes."""
         return self._region.descriptor()
 
     @property
@@ -213,20 +216,25 @@ class RemoteArray:
         offset: SupportsIndex = 0,
         timeout: float | None = None,
     ) -> Any:
-        """Copy the peer's elements here, and wait for them.
+        """Read the peer's elements into local memory, and wait until they have arrived.
 
         Parameters
         ----------
         out : array, optional
-            Where to; see `Channel.read`. Without it a new array of this shape is made.
+            The destination; see `Channel.read`. By default a new array of this shape.
         offset : int
-            First element to read, counted in C order.
+            Index of the first element to read, in C order.
         timeout : float or None
             Seconds; None waits for ever.
 
         Returns
         -------
         out, or the new array
+
+        Raises
+        ------
+        Error
+            As `Channel.read`, or what `Completion.wait` raises.
         """
         limit = seconds("read", timeout)
         destination = np.empty(self._shape, self._dtype) if out is None else out
@@ -234,11 +242,11 @@ class RemoteArray:
         return destination
 
     def alias(self) -> npt.NDArray[Any]:
-        """View the peer's own memory: read-only, no copy.
+        """Return a read-only view of the peer's memory, without a copy.
 
-        The view shows what the peer writes there later; tell each other with notifications. It may
-        outlive the channel and the peer, and its memory is not reused while any view of it lives.
-        After the peer's death the bytes stay as they last were.
+        The view shows later writes of the peer; synchronize with notifications. The view may
+        outlive the channel and the peer. The owner does not reuse the memory while any view of it
+        exists. After the peer's death, the view keeps the last contents.
 
         Returns
         -------

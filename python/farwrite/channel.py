@@ -1,4 +1,4 @@
-"""Channel: the link to one peer."""
+"""Channel: the connection to one peer."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearra
 def _checked(operation: str, remote: RemoteArray) -> RemoteArray:
     if not isinstance(remote, RemoteArray):
         raise InvalidArgument(
-            f"{operation}: {type(remote).__name__} is no array of a peer; get one from"
+            f"{operation}: {type(remote).__name__} is not a RemoteArray; get one from"
             " Channel.lookup or Channel.open"
         )
     return remote
 
 
 class Channel(Closing):
-    """The link to one peer. Made by `Device.connect` and `Device.accept`.
+    """The connection to one peer. `Device.connect` and `Device.accept` create it.
 
-    Any thread may call anything at any time. A context manager that closes at the end.
+    Any thread may call any method at any time. A context manager: the end of the ``with`` block
+    closes the channel.
 
-    Writes are unordered unless flushed or notified, also two writes on one lane. Notifications are
-    ordered on one lane and unordered across lanes. When a peer takes the notification of a write,
-    every byte of that write is visible to it.
+    Writes are unordered, even on one lane, unless a flush or a notification orders them.
+    Notifications are ordered within one lane and unordered across lanes. When a peer takes the
+    notification of a write, every byte of that write is visible to the peer.
 
-    Parameters are internal: use the methods of `Device`.
+    The constructor is internal: use the methods of `Device`.
     """
 
     def __init__(self, native: _farwrite.Channel, device: _farwrite.Device) -> None:
@@ -59,7 +60,7 @@ class Channel(Closing):
     # --- Memory and names.
 
     def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
-        """Make an array that this peer, and nobody else, may write. Contents undefined.
+        """Allocate an array that this peer may write, and no other peer.
 
         Parameters
         ----------
@@ -67,6 +68,11 @@ class Channel(Closing):
             Lengths of the dimensions.
         dtype : dtype
             Element type; no Python objects.
+
+        Returns
+        -------
+        RegisteredArray
+            With undefined contents.
 
         Raises
         ------
@@ -76,9 +82,10 @@ class Channel(Closing):
         return RegisteredArray.allocate(self._native.allocate, shape, dtype)
 
     def publish(self, name: str, array: RegisteredArray) -> RegisteredArray:
-        """Show `array` to this peer under `name`, with its shape and dtype.
+        """Publish `array` to this peer under `name`, with its shape and dtype.
 
-        Replaces an earlier one of that name. A published array lives on until the channel closes.
+        The call replaces an earlier array of that name. The array stays published until the channel
+        closes.
 
         Returns
         -------
@@ -89,30 +96,32 @@ class Channel(Closing):
         return array
 
     def lookup(self, name: str, timeout: float | None = 5.0) -> RemoteArray:
-        """Open the array that the peer published under `name`, waiting for it to appear.
+        """Open the array that the peer published under `name`. Wait until it is published.
 
         Parameters
         ----------
         name : str
-            What the peer called it, on its device or on this channel.
+            The name that the peer published, on its device or on this channel.
         timeout : float or None
             Seconds; None waits for ever.
 
         Raises
         ------
         NotFound
-            If nothing of that name appeared in time; the message lists what did.
+            If the name was not published in time; the message lists the published names.
         InvalidArgument
             If the name is empty, or has more than 255 bytes.
         ProtocolError
-            If the region was published by a program that describes no array; see `lookup_bytes`.
+            If the publisher did not describe an array; use `lookup_bytes` for plain bytes.
         """
         region = self._lookup(name, timeout)
         shape, dtype = parse(region.description(), region.size(), name)
         return RemoteArray(self, region, name, shape, dtype)
 
     def lookup_bytes(self, name: str, timeout: float | None = 5.0) -> RemoteArray:
-        """Open what the peer published under `name` as plain bytes, whatever it holds.
+        """Open the region that the peer published under `name` as plain bytes.
+
+        Parameters and errors are those of `lookup`, without `ProtocolError`.
 
         Returns
         -------
@@ -132,14 +141,14 @@ class Channel(Closing):
         dtype: npt.DTypeLike = "uint8",
         timeout: float | None = 5.0,
     ) -> RemoteArray:
-        """Open an array by its descriptor, which came by other means than a name.
+        """Open an array by its descriptor, which the program received from the peer.
 
         Parameters
         ----------
         descriptor : bytes
             `RegisteredArray.descriptor` at the peer.
         shape : int or tuple of int, optional
-            Without it, one dimension with all of the region.
+            By default one dimension that spans the region.
         dtype : dtype
             Element type.
         timeout : float or None
@@ -150,9 +159,9 @@ class Channel(Closing):
         PeerRestarted
             If the descriptor belongs to an earlier start of the peer.
         NotFound, PermissionDenied
-            If there is no such region, or not for this channel.
+            If the region does not exist, or this channel may not open it.
         InvalidArgument
-            If the region is smaller than `shape` and `dtype` say.
+            If `shape` and `dtype` need more bytes than the region has.
         """
         kind = checked_dtype(dtype)
         if not isinstance(descriptor, bytes):
@@ -183,33 +192,34 @@ class Channel(Closing):
         notify: SupportsIndex | None = None,
         lane: SupportsIndex = 0,
     ) -> Completion:
-        """Write `source` into the peer's array. The peer's program takes no part in it.
+        """Write `source` into the peer's array, without a call in the peer's program.
 
         Parameters
         ----------
         source : array, buffer or DLPack exporter
-            On the CPU, C-contiguous, of the target's dtype. It is not copied first. Its shape is
-            one run of elements, the target's shape, or whole rows of it.
+            On the CPU, C-contiguous, with the target's dtype. The shape has one dimension, or is
+            the target's shape, or that of whole rows of the target. Farwrite does not copy the
+            source first: do not change it before the `Completion` succeeds.
         target : RemoteArray
-            Must be one that this peer may write, from its `Channel.allocate`.
+            An array that the peer made with `Channel.allocate`, so that this process may write it.
         offset : int
-            First element to write, counted in C order.
+            Index of the first element to write, in C order.
         notify : int, optional
-            A 32-bit tag to raise at the peer when all bytes are visible there.
+            A 32-bit tag. The peer receives it when all bytes are visible there.
         lane : int
-            Which lane to use, below ``peer.lanes``.
+            Lane of the write, below ``peer.lanes``.
 
         Returns
         -------
         Completion
-            Ok when the source may be reused.
+            Succeeds when the source may be reused.
 
         Raises
         ------
         InvalidArgument
-            If dtype or shape do not fit the target, or the source is not contiguous.
+            If dtype or shape do not match the target, or the source is not contiguous.
         OutOfRange
-            If it would leave the target.
+            If the elements exceed the bounds of the target.
         """
         _checked("write", target)
         array = as_array("write", source)
@@ -228,23 +238,28 @@ class Channel(Closing):
         *,
         lane: SupportsIndex = 0,
     ) -> Completion:
-        """Read the peer's array into `out`. The peer's program takes no part in it.
+        """Read the peer's array into `out`, without a call in the peer's program.
 
         Parameters
         ----------
         source : RemoteArray
-            Must be one that peers may read, from a `Device.allocate`.
+            An array that the peer made with `Device.allocate`, so that this process may read it.
         out : array, buffer or DLPack exporter
-            Writable, on the CPU, C-contiguous, of the source's dtype; the shape as in `write`.
+            Writable, on the CPU, C-contiguous, with the source's dtype. The shape is as in `write`.
         offset : int
-            First element to read, counted in C order.
+            Index of the first element to read, in C order.
         lane : int
-            Which lane to use, below ``peer.lanes``.
+            Lane of the read, below ``peer.lanes``.
 
         Returns
         -------
         Completion
-            Ok when `out` is filled.
+            Succeeds when `out` is filled.
+
+        Raises
+        ------
+        InvalidArgument, OutOfRange
+            As `write`, or if `out` is read-only.
         """
         _checked("read", source)
         array = as_destination("read", out)
@@ -255,13 +270,16 @@ class Channel(Closing):
         return Completion(native, array)
 
     def flush(self) -> Completion:
-        """Ok when every earlier write of this channel is visible to the peer."""
+        """Return a `Completion` of all earlier writes of this channel.
+
+        It succeeds when every earlier write is visible to the peer.
+        """
         return Completion(self._native.flush())
 
     # --- Notifications and short messages.
 
     def notify(self, tag: SupportsIndex, *, lane: SupportsIndex = 0) -> Completion:
-        """Raise a 32-bit tag at the peer, without bytes, behind earlier ones of the lane."""
+        """Raise a 32-bit tag at the peer, after the earlier notifications of the lane."""
         return Completion(
             self._native.notify(word("notify", "tag", tag), word("notify", "lane", lane))
         )
@@ -269,12 +287,20 @@ class Channel(Closing):
     def send(
         self, message: Payload, tag: SupportsIndex = 0, *, lane: SupportsIndex = 0
     ) -> Completion:
-        """Send a short message, at most `max_message_bytes` bytes; it comes as a notification."""
+        """Send a message of at most `max_message_bytes` bytes.
+
+        The peer receives the message as a notification with `tag`.
+
+        Raises
+        ------
+        OutOfRange
+            If the message is longer.
+        """
         array = as_array("send", message)
         if array.nbytes > self.max_message_bytes:
             raise OutOfRange(
-                f"send: {array.nbytes} bytes are more than the {self.max_message_bytes} of a"
-                " message; write() them into an array of the peer"
+                f"send: {array.nbytes} bytes exceed the message limit of"
+                f" {self.max_message_bytes} bytes; write() them into an array of the peer"
             )
         native = self._native.send(
             as_buffer(array), word("send", "tag", tag), word("send", "lane", lane)
@@ -283,14 +309,14 @@ class Channel(Closing):
 
     @property
     def max_message_bytes(self) -> int:
-        """How long a message may be, in bytes."""
+        """The limit of a message, in bytes."""
         return self._native.max_message_bytes()
 
     def wait_notification(self, timeout: float | None = None) -> Notification:
         """Take the next notification of any lane: poll for the device's `spin`, then block.
 
-        Waits on while the peer is silent. After a peer's death, what had arrived still comes first.
-        Ctrl-C ends the waiting.
+        The wait continues while the peer is silent. After the peer's death, the notifications that
+        had arrived still come first. Ctrl-C interrupts the wait.
 
         Parameters
         ----------
@@ -300,22 +326,22 @@ class Channel(Closing):
         Raises
         ------
         DeadlineExceeded
-            If nothing came in time.
+            If no notification arrived in time.
         Unavailable
-            If the peer closed the channel and nothing is left.
+            If the peer closed the channel and no notification is left.
         PeerDead
-            If the peer died and nothing is left.
+            If the peer died and no notification is left.
         """
         limit = seconds("wait_notification", timeout)
         return Notification(*self._native.wait_notification(limit))
 
     def try_notification(self) -> Notification | None:
-        """Take the next notification if there is one; never blocks."""
+        """Take the next notification if there is one, otherwise return None. Never blocks."""
         taken = self._native.try_notification()
         return None if taken is None else Notification(*taken)
 
     def next_notification(self, timeout: float | None = None) -> Notification | None:
-        """Take the next notification, or return None when the channel is closed by either side."""
+        """Take the next notification, or return None after either side closed the channel."""
         try:
             return self.wait_notification(timeout)
         except Unavailable:  # the peer closed it; its process may be gone by now, too
@@ -330,18 +356,19 @@ class Channel(Closing):
         return Notifications(self)
 
     def on_notification(self, handler: Callable[[Notification], object] | None) -> None:
-        """Have `handler` called with every notification, instead of queueing it.
+        """Call `handler` with every notification, instead of queueing the notifications.
 
-        Pollers call it in lane order, from their threads, several at once if there are several
-        lanes. It must not block. What it raises goes to ``sys.unraisablehook``. None goes back to
-        the queue; when this returns, the earlier handler is not running any more.
+        The pollers call `handler` in their threads, in the order of each lane. With several lanes,
+        several calls can run at once. `handler` must not block. Exceptions from `handler` go to
+        ``sys.unraisablehook``. None restores the queue. When `on_notification` returns, the
+        earlier handler is no longer running.
 
         Raises
         ------
         FailedPrecondition
-            If called inside a handler of this channel.
+            If a handler of this channel calls it.
         DeadlineExceeded
-            If the earlier handler has not returned within 5 seconds; it stays.
+            If the earlier handler has not returned within 5 seconds. That handler stays in place.
         """
         if handler is None:
             self._native.on_notification(None)
@@ -362,21 +389,21 @@ class Channel(Closing):
 
     @property
     def peer(self) -> Peer:
-        """Who is at the other end, over which fabric and why."""
+        """The identity of the peer, the fabric of the channel, and why it was chosen."""
         return Peer(**self._native.peer())  # type: ignore[arg-type]
 
     @property
     def peer_state(self) -> PeerState:
-        """What is known about the peer now."""
+        """The current state of the peer, as this process has observed it."""
         return PeerState(self._native.peer_state())
 
     def stats(self) -> ChannelStats:
-        """Count what the channel did so far."""
+        """Return the counters of the channel."""
         return ChannelStats(**self._native.stats())
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called here."""
+        """Whether this process has called `close`."""
         return self._closed
 
     @property
@@ -389,13 +416,15 @@ class Channel(Closing):
         """The core's handle of the channel's device. Internal."""
         device = self._device()
         if device is None:
-            raise FailedPrecondition("the channel's device is gone; keep it while you use it")
+            raise FailedPrecondition(
+                "the channel's device was deleted; keep the Device while you use the channel"
+            )
         return device
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """Close the channel. Pending operations end with `Cancelled`. Closing twice is fine.
+        """Close the channel. Pending operations end with `Cancelled`.
 
-        Returns only when no later byte of the peer can land here.
+        `close` returns only when no later byte of the peer can arrive. Closing twice is allowed.
 
         Parameters
         ----------
@@ -405,11 +434,11 @@ class Channel(Closing):
         Raises
         ------
         PeerSilent
-            If the peer did not settle; memory it may still write stays quarantined.
+            If the peer did not settle in time. Memory that it may still write stays quarantined.
         DeadlineExceeded
-            If a handler, or another thread's call on this channel, has not returned. The channel
-            takes no calls any more, and closes by itself once they have returned; close it again to
-            wait for that.
+            If a handler, or another thread's call on this channel, has not returned in time. The
+            channel accepts no further calls, and closes when these have returned. Call `close`
+            again to wait for that.
         FailedPrecondition
             If a handler of this channel calls it.
         """

@@ -28,7 +28,7 @@ COMMANDS = (cli_info, cli_config, cli_options, demo, bench, plugin, run)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line with every subcommand."""
+    """Return the parser of the command line with every subcommand."""
     top = argparse.ArgumentParser(
         prog="farwrite", description="One-sided memory writes between processes."
     )
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--log",
         choices=LOG_LEVELS,
-        help="what this command and its processes log (default: FARWRITE_LOG, or warning)",
+        help="log level of this command and its processes (default: FARWRITE_LOG, or warning)",
     )
     subparsers: argparse._SubParsersAction[Any] = top.add_subparsers(
         metavar="COMMAND", required=True

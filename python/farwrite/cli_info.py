@@ -1,4 +1,4 @@
-"""``farwrite info``: what this build can do on this machine."""
+"""``farwrite info``: the fabrics, copy kernels and limits of this machine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``info``."""
     parser = subparsers.add_parser(
         "info",
-        help="fabrics, copy kernels and limits of this machine",
-        description="Show which fabrics are usable or why not, the copy kernel chosen, and limits.",
+        help="show the fabrics, copy kernels and limits of this machine",
+        description="Show which fabrics are usable and why others are not, the rate of each copy"
+        " kernel, and the limits of this process.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table(facts: Info) -> Iterable[str]:
-    """Lay the facts out for people, line by line."""
+    """Yield the lines of the table."""
     yield f"Farwrite {facts['version']}"
     yield ""
     yield "Fabrics"
@@ -45,10 +46,10 @@ def table(facts: Info) -> Iterable[str]:
     usable = "yes" if encryption["usable"] else "no"
     yield f"  {'encryption':<12} {usable:<4} {encryption['reason']}"
     yield ""
-    yield "Copy kernels (cold copy of the start-up probe)"
+    yield "Copy kernels (rate of a cold copy, from the start-up probe)"
     for kernel in facts["copy_kernels"]:
         if not kernel["supported"]:
-            rate = "not on this CPU"
+            rate = "not supported by this CPU"
         elif kernel["gb_s"] > 0:
             rate = f"{kernel['gb_s']:.1f} GB/s"
         else:

@@ -1,4 +1,4 @@
-"""``farwrite options``: every option, its environment name, type, default and meaning."""
+"""``farwrite options``: every option, its environment variable, type, default and meaning."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``options``."""
     parser = subparsers.add_parser(
         "options",
-        help="every option and its environment name",
+        help="list every option and its environment variable",
         description="Print every option: keyword or command-line option, environment variable,"
-        " where it works, type, default and meaning; then those that the environment sets.",
+        " where it works, type, default and meaning. Then print the options that the environment"
+        " sets.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead")
     parser.set_defaults(run=run)
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table() -> Iterator[str]:
-    """Lay the options out for people, line by line."""
+    """Yield the lines of the table."""
     for name, variable, where, kind, default, meaning in rows():
         names = "  ".join(filter(None, (name, variable)))
         yield f"{names}"

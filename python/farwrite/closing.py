@@ -1,4 +1,4 @@
-"""Closing: the ``with`` block of whatever has a ``close``."""
+"""Closing: the base class of objects that a ``with`` block closes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Self = TypeVar("Self", bound="Closing")
 
 
 class Closing(abc.ABC):
-    """A context manager that closes at the end of its block."""
+    """A context manager: the end of the ``with`` block closes the object."""
 
     @abc.abstractmethod
     def close(self, timeout: float | None = 1.0) -> None:
-        """Close it. See the subclass for what `timeout`, in seconds, bounds."""
+        """Close the object. `timeout` is in seconds; the subclass documents what it bounds."""
 
     def __enter__(self: Self) -> Self:
         return self

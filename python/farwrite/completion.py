@@ -13,13 +13,14 @@ from farwrite.errors import from_status
 
 
 class Completion:
-    """The outcome of a write, read, notification, message or flush. Made by `Channel`.
+    """The future of a write, read, notification, message or flush. `Channel` creates it.
 
-    Wait for it, poll it, or await it. When it is ok, a write is local_complete (its source may be
-    reused), a read has filled its destination, and a flush made every earlier write of its channel
-    visible to the peer. Dropping it abandons nothing.
+    Wait for it, poll it or await it. When a write succeeds, it is local_complete: the caller may
+    reuse its source. When a read succeeds, its destination is filled. When a flush succeeds, every
+    earlier write of its channel is visible to the peer. Dropping a `Completion` does not cancel
+    its operation.
 
-    Parameters are internal: use the methods of `Channel`.
+    The constructor is internal: use the methods of `Channel`.
     """
 
     __slots__ = ("_native",)
@@ -32,15 +33,15 @@ class Completion:
             native.keep(keep)
 
     def done(self) -> bool:
-        """Whether the operation has ended, well or not."""
+        """Whether the operation has ended, with success or with an error."""
         return self._native.done()
 
     def settled(self) -> bool:
-        """Whether no byte moves any more for this operation, also after `cancel`."""
+        """Whether no more bytes can move for this operation. Can be False after `cancel`."""
         return self._native.settled()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the operation ends. Ctrl-C ends the waiting.
+        """Wait until the operation ends. Ctrl-C interrupts the wait.
 
         Parameters
         ----------
@@ -50,16 +51,16 @@ class Completion:
         Raises
         ------
         DeadlineExceeded
-            If the timeout passed. The operation goes on and may be waited for again.
+            If the timeout passed. The operation continues; call `wait` again to wait further.
         Error
-            What became of the operation.
+            If the operation failed.
         """
         self._native.wait(seconds("wait", timeout))
 
     def cancel(self) -> None:
-        """End everybody's waiting with `Cancelled`.
+        """End every wait for the operation with `Cancelled`.
 
-        A transfer under way still runs to its end; Farwrite keeps the arrays alive until then.
+        A transfer in flight still completes. Farwrite keeps its arrays alive until then.
         """
         self._native.cancel()
 

@@ -1,13 +1,13 @@
-"""How an array's shape and element type travel with the region it is published in.
+"""The description of a published array: its shape and element type.
 
-The core knows bytes only; it carries a description with a published name. Farwrite's Python
-package writes a JSON object into it::
+The core handles bytes only, and carries a description with each published name. The Python
+package writes a JSON object into the description::
 
     {"array": 1, "dtype": "<f4", "shape": [1024, 1024]}
 
-``array`` is the version of this form. ``dtype`` is what ``.npy`` files hold in ``descr``: text, or
-for structured types a list of fields. Types of the package ``ml_dtypes`` go by their name there:
-``bfloat16``, ``float8_e4m3fn``. Elements lie in C order, without gaps.
+``array`` is the version of this format. ``dtype`` is the ``descr`` of a ``.npy`` file: text, or a
+list of fields for a structured type. A type of the package ``ml_dtypes`` appears under its name:
+``bfloat16``, ``float8_e4m3fn``. The elements are in C order, without gaps.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from farwrite.errors import InvalidArgument, ProtocolError
 
 VERSION = 1
 MAX_DIMENSIONS = 32
-"""Of a published array: the most that every supported NumPy can view; 2.0 and later have 64."""
+"""The limit of a published array, which every supported NumPy can view; NumPy 2.0 allows 64."""
 _FOREIGN_TYPES = "ml_dtypes"  # optional
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 def checked_shape(shape: Shape) -> tuple[int, ...]:
-    """Turn what a user gives as a shape into a tuple, or raise `InvalidArgument`."""
+    """Turn a caller's shape into a tuple, or raise `InvalidArgument`."""
     try:
         lengths = shape if isinstance(shape, Sequence) else (shape,)
         checked = tuple(operator.index(length) for length in lengths)
@@ -46,19 +46,22 @@ def checked_shape(shape: Shape) -> tuple[int, ...]:
 
 
 def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Turn what a user gives as a dtype into one that can cross processes.
+    """Turn a caller's dtype into a NumPy dtype that can be sent to another process.
 
     Raises
     ------
     InvalidArgument
-        If it is no dtype, holds Python objects, or another process could not rebuild it.
+        If `dtype` is not a dtype, holds Python objects, or cannot be rebuilt by another process.
     """
     try:
         checked = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:
         raise InvalidArgument(f"dtype {dtype!r} is not a NumPy dtype: {error}") from None
     if checked.hasobject:
-        raise InvalidArgument(f"dtype {checked} holds Python objects, which mean nothing to a peer")
+        raise InvalidArgument(
+            f"dtype {checked} holds Python objects, which a peer cannot use; give a dtype"
+            " without objects"
+        )
     if checked.subdtype is not None or _rebuild(_to_json(checked)) != checked:
         raise InvalidArgument(
             f"dtype {checked} cannot be described to a peer; allocate 'uint8' and view it"
@@ -78,17 +81,17 @@ def dtype_to_text(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_from_text(text: str) -> np.dtype[Any]:
-    """Read what `dtype_to_text` wrote at a peer, trusting nothing in it.
+    """Parse the text of a peer's `dtype_to_text`, as untrusted input.
 
     Raises
     ------
     ProtocolError
-        If it is no element type that can cross processes, or one that this process does not know.
+        If `text` is not an element type that can be sent, or this process lacks the type.
     """
     try:
         dtype = _rebuild(json.loads(text) if text.startswith("[") else text)
         if dtype.hasobject or dtype.subdtype is not None:
-            raise ValueError("it cannot cross processes")
+            raise ValueError("it holds Python objects or is a subarray")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ProtocolError(f"the peer sent an array of dtype {text!r}: {error}") from None
     return dtype
@@ -100,11 +103,11 @@ def describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
     Raises
     ------
     InvalidArgument
-        If it has more dimensions than every peer can view.
+        If the array has more than `MAX_DIMENSIONS` dimensions.
     """
     if len(shape) > MAX_DIMENSIONS:
         raise InvalidArgument(
-            f"publish an array: it has {len(shape)} dimensions, and peers can view at most"
+            f"publish: the array has {len(shape)} dimensions and peers can view at most"
             f" {MAX_DIMENSIONS}; publish it with fewer dimensions and reshape it at the peer"
         )
     return json.dumps({"array": VERSION, "dtype": _to_json(dtype), "shape": shape})
@@ -113,12 +116,12 @@ def describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
 def parse(
     description: bytes, region_bytes: int, name: str
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Read the description a peer wrote, trusting nothing in it.
+    """Parse a peer's description, as untrusted input.
 
     Raises
     ------
     ProtocolError
-        If it is no description of an array, or of one that is larger than its region.
+        If `description` does not describe an array, or the array is larger than its region.
     """
     try:
         fields = json.loads(description)
@@ -128,10 +131,10 @@ def parse(
         if not isinstance(lengths, list) or len(lengths) > MAX_DIMENSIONS:
             raise ValueError(f"its shape is not a list of at most {MAX_DIMENSIONS} lengths")
         if not all(type(length) is int and length >= 0 for length in lengths):
-            raise ValueError(f"shape {lengths} has an impossible length")
+            raise ValueError(f"shape {lengths} has an invalid length")
         shape, dtype = tuple(lengths), _rebuild(fields["dtype"])
         if dtype.hasobject or dtype.subdtype is not None:
-            raise ValueError(f"dtype {dtype} cannot cross processes")
+            raise ValueError(f"dtype {dtype} holds Python objects or is a subarray")
         if count_bytes(shape, dtype) > region_bytes:
             raise ValueError(
                 f"shape {shape} of {dtype} needs {count_bytes(shape, dtype)} bytes, and the region"
@@ -139,7 +142,7 @@ def parse(
             )
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ProtocolError(
-            f"lookup of '{name}': the peer describes no array there ({error}); use"
+            f"lookup of '{name}': the peer's description is not a valid array ({error}); use"
             " lookup_bytes() for plain bytes"
         ) from None
     return shape, dtype
@@ -165,7 +168,7 @@ def _foreign_dtype(name: str) -> np.dtype[Any]:
         raise ValueError(f"dtype {name!r} needs the package {_FOREIGN_TYPES}") from None
     found = getattr(types, name, None)
     if not (isinstance(found, type) and issubclass(found, np.generic)):
-        raise ValueError(f"{name!r} is no element type")
+        raise ValueError(f"{name!r} is not an element type")
     return np.dtype(found)
 
 
@@ -174,7 +177,7 @@ def _as_descr(descr: object) -> Any:
     if isinstance(descr, str):
         return descr
     if not isinstance(descr, (list, tuple)):
-        raise TypeError(f"{descr!r} describes no element type")
+        raise TypeError(f"{descr!r} does not describe an element type")
     fields = []
     for field in descr:
         name, form, *lengths = field

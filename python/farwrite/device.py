@@ -1,4 +1,4 @@
-"""Device: what a process opens to reach others and be reached."""
+"""Device: what a process opens to connect to peers and to accept their channels."""
 
 from __future__ import annotations
 
@@ -29,83 +29,93 @@ from farwrite.stats import AdapterStats, DeviceStats, MemoryStats
 
 
 class Device(Closing):
-    """What a process opens: its fabrics, its memory, its pollers and one listening endpoint.
+    """A process's fabrics, registered memory, pollers and listening endpoint.
 
-    Any thread may call anything at any time. A context manager that closes at the end. A forked
-    child cannot use its parent's device: it gets `Forked`, and opens its own. It reads its parent's
-    arrays, in a private view of their memory (docs/explanation/fork.md).
+    Any thread may call any method at any time. A context manager: the end of the ``with`` block
+    closes the device.
+
+    A forked child cannot use its parent's device: calls raise `Forked`, and the child opens its
+    own. The child can read its parent's arrays, in a private view of their memory
+    (docs/explanation/fork.md).
 
     Parameters
     ----------
     listen : str
-        Where peers reach this device, ``host:port``. Port 0, the default, picks a free one; see
+        Address at which peers connect, ``host:port``. Port 0, the default, picks a free port; see
         `endpoint`.
     port : int
         Short for ``listen="127.0.0.1:port"``.
     fabrics : sequence of str
-        Fabrics the device may use, best first. One entry forces it: a peer that cannot use it is
-        an error that says why, never a silent fallback.
+        Fabrics the device may use, the preferred one first. One entry forces that fabric: if a
+        peer cannot use it, `connect` raises an error that names the cause. There is no silent
+        fallback.
     lanes : int
         Lanes (queue pairs) for each peer, spread over the pollers. Both sides use the smaller.
     pollers : int
-        Threads that make progress, each the owner of one completion queue.
+        Threads that make progress. Each owns one completion queue.
     spin : float
         Seconds that a waiting thread polls before it blocks.
     token : str, bytes or None
-        Secret that both sides must prove before any memory is exposed. By default a cookie in a
-        file that only this user can read: so processes of other users are refused. It holds on the
-        loopback; at other addresses give all peers one secret, or None, which admits every process
-        that reaches the address.
+        Secret that both sides must prove before any memory is exposed. The default is a cookie in a
+        file that only this user can read, so processes of other users are refused. The default
+        works on the loopback only. At other addresses, give all peers one secret, or None. None
+        admits every process that reaches the address.
     encrypt : bool
-        Encrypt what leaves the host, by TLS 1.3 under keys made from `token`, which must be given,
-        or FARWRITE_TOKEN_FILE: names and descriptors always, bytes over tcp. Both sides must say
-        so. Memory that is shared with a process of the same host stays as it is. Needs OpenSSL 3
-        (``libssl.so.3``).
+        Encrypt data that leaves the host with TLS 1.3: names and descriptors always, bytes over
+        tcp. The keys are made from `token` or FARWRITE_TOKEN_FILE, so one of them must be given.
+        Both sides must set `encrypt`. Memory shared with a process of the same host is not
+        encrypted. Needs OpenSSL 3 (``libssl.so.3``).
     send_limit, receive_limit : int
-        Bytes of memory that peers may read, and that peers may write, all peers together.
+        Limits, in bytes, of the memory that peers may read and of the memory that peers may write.
+        Each limit is for all peers together.
     send_limit_per_peer, receive_limit_per_peer : int
-        The same for a single peer; by default no less than for all.
+        The part of `send_limit` that may be leased to one peer, and the part of `receive_limit`
+        that one peer may write. The default is the whole limit.
     segment_bytes, receive_segment_bytes : int
-        Bytes by which each of the two grows.
+        Steps, in bytes. Memory that peers may read grows by the first, and memory that one peer may
+        write by the second.
     huge_pages : {"off", "transparent", "explicit"}
-        Huge pages for that memory; "explicit" fails if the machine has none reserved.
+        Huge pages for that memory. "explicit" raises an error if the machine has reserved none.
     prefault : bool
-        Take pages from the kernel when memory grows, not at its first use, which is far slower.
+        Take pages from the kernel when memory grows. Otherwise the first use takes them, which is
+        far slower.
     numa_node : int
         Bind the memory to this node; -1 leaves placement to the kernel.
     detection_time : float
-        Seconds after which a peer that says nothing counts as silent: quarantined, not dead.
+        Seconds without a message after which a peer counts as silent. A silent peer is quarantined,
+        not dead.
     handshake_timeout : float
-        Seconds that one connection's handshake may take, from either side.
+        Time limit of the handshake of one connection, in seconds, on either side.
     data_port : int
-        Where the tcp fabric listens, on the host of `listen`; 0 picks a free port.
+        Port at which the tcp fabric listens, on the host of `listen`; 0 picks a free port.
     host_timeout : float
-        Seconds without an acknowledgement from a peer's host after which the peer is given up.
+        Seconds without an acknowledgement from a peer's host after which the peer counts as dead.
     verbs_device, verbs_port, verbs_gid_index : str, int, int
-        The RDMA device that the verbs fabric uses, its port, and the place in the GID table.
+        The RDMA device that the verbs fabric uses, its port, and the index in its GID table.
     verbs_* : int or bool
-        How the verbs fabric drives it; docs/reference/options.md and docs/how-to/rdma.md say when
-        to change one.
+        How the verbs fabric drives the device. docs/reference/options.md and docs/how-to/rdma.md
+        describe when to change these options.
     metrics : str
-        Serve the metrics there, as `serve_metrics` does.
+        Address at which to serve the metrics, as `serve_metrics` does.
 
-    A keyword that is not given, or None (but for `token`), is taken from the environment: `lanes`
-    from FARWRITE_LANES, and so on. Failing that it has the default of
-    docs/reference/options.md, which ``farwrite options`` prints.
+    The value of a keyword that is not given, or is None, comes from the environment: `lanes` from
+    FARWRITE_LANES, and so on. `token` is the exception: its None means no token. If the variable is
+    not set, the default applies. ``farwrite options`` and docs/reference/options.md list the
+    variables and defaults.
 
     Raises
     ------
     InvalidArgument
-        If an option is no valid value; the message names it, or its variable.
+        If the value of an option is not valid; the message names the option or its variable.
     AlreadyExists
-        If the port, or that of `metrics`, is taken.
+        If the port, or the port of `metrics`, is in use.
     Unauthenticated
         If `listen` is not on the loopback and there is no `token`.
     PermissionDenied, FailedPrecondition
-        If others can read the file of the token, or it holds none; the message says what to do.
+        If other users can read the token file, or it holds no token; the message gives the remedy.
     Unavailable
-        If that file can be neither read nor made. With `encrypt`, if OpenSSL cannot be loaded; the
-        message names the package.
+        If the token file can be neither read nor created. With `encrypt`, if OpenSSL cannot be
+        loaded; the message names the package.
 
     Examples
     --------
@@ -168,24 +178,24 @@ class Device(Closing):
 
     @property
     def endpoint(self) -> str:
-        """Where peers connect to, ``host:port``, with the port that was picked."""
+        """The address at which peers connect, ``host:port``, with the actual port."""
         return self._native.endpoint()
 
     @property
     def uuid(self) -> bytes:
-        """16 bytes that name the device; stable over restarts on the same endpoint and host."""
+        """16 bytes that identify the device, stable over restarts on the same endpoint and host."""
         return self._native.uuid()
 
     @property
     def epoch(self) -> int:
-        """Tells the starts of a device apart."""
+        """A number that distinguishes the starts of a device."""
         return self._native.epoch()
 
     def connect(self, endpoint: str, timeout: float | None = 10.0) -> Channel:
-        """Open a channel to the device at `endpoint`. Ctrl-C ends the waiting.
+        """Open a channel to the device at `endpoint`. Ctrl-C interrupts the wait.
 
-        While nobody listens there yet, it tries again until `timeout`. Every call makes a channel
-        of its own.
+        While no device listens there, `connect` tries again until `timeout`. Every call opens a new
+        channel.
 
         Parameters
         ----------
@@ -197,17 +207,17 @@ class Device(Closing):
         Raises
         ------
         Unavailable, DeadlineExceeded
-            If nobody answers, or no fabric reaches the peer; the message says why.
+            If no device answers, or no fabric reaches the peer; the message gives the cause.
         Unauthenticated
-            If the tokens differ; the message says where either comes from. Or if `endpoint` is not
-            on the loopback and this device has no `token`.
+            If the tokens differ; the message names the source of each. Also if `endpoint` is not on
+            the loopback and this device has no `token`.
         """
         address = text("connect", "endpoint", endpoint)
         native = self._native.connect(address, seconds("connect", timeout))
         return Channel(native, self._native)
 
     def accept(self, timeout: float | None = None) -> Channel:
-        """Wait for the next channel that a peer opens to us. Ctrl-C ends the waiting.
+        """Wait for the next channel that a peer opens to this device. Ctrl-C interrupts the wait.
 
         Parameters
         ----------
@@ -217,12 +227,12 @@ class Device(Closing):
         Raises
         ------
         DeadlineExceeded
-            If nobody connected in time.
+            If no peer connected in time.
         """
         return Channel(self._native.accept(seconds("accept", timeout)), self._native)
 
     def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
-        """Make an array that peers may read or alias, and nobody but this process may write.
+        """Allocate an array that peers may read or alias, and that only this process may write.
 
         Parameters
         ----------
@@ -244,30 +254,31 @@ class Device(Closing):
         return RegisteredArray.allocate(self._native.allocate, shape, dtype)
 
     def contains(self, array: npt.NDArray[Any]) -> bool:
-        """Whether `array` starts in memory from `allocate`, so that peers can alias it."""
+        """Whether `array` starts in memory from `allocate`, which peers can alias."""
         return self._native.contains(as_buffer(as_array("contains", array)))
 
     def register(self, memory: object) -> MemoryRegistration:
-        """Register memory of your own, so that transfers need not do so each time.
+        """Register the caller's memory, so that transfers do not register it each time.
 
-        Only verbs has use for that: its adapter reaches registered memory alone, and registers what
-        it is given for every transfer and only for that. Peers still cannot reach the memory; see
-        `allocate` for that. What `allocate` gives is registered already.
+        Only the verbs fabric needs this: its adapter accesses registered memory only, and otherwise
+        registers memory for each transfer. Registration does not let peers access the memory; use
+        `allocate` for that. Memory from `allocate` is already registered.
 
         Parameters
         ----------
         memory : array, buffer or DLPack exporter
-            C-contiguous, on the CPU. If it is read-only, only transfers from it are spared.
+            C-contiguous, on the CPU. Registering read-only memory helps only transfers from it.
 
         Returns
         -------
         MemoryRegistration
-            Release it, or use it in a ``with`` block.
+            Release it, or use it in a ``with`` block. It keeps `memory` alive.
 
         Raises
         ------
         ResourceExhausted
-            If the process may not lock as much memory (``ulimit -l``); the message says what to do.
+            If the process may not lock that much memory (``ulimit -l``); the message gives the
+            remedy.
 
         Examples
         --------
@@ -281,11 +292,11 @@ class Device(Closing):
         return MemoryRegistration(self._native, memory)
 
     def publish(self, name: str, array: RegisteredArray) -> RegisteredArray:
-        """Show `array` to every peer under `name`, with its shape and dtype.
+        """Publish `array` to every peer under `name`, with its shape and dtype.
 
-        Replaces an earlier one of that name. A published array lives on until it is unpublished
-        or the device closes. An array from `Channel.allocate` belongs to one peer: publish it on
-        its channel.
+        The call replaces an earlier array of that name. The array stays published until
+        `unpublish`, or until the device closes. An array from `Channel.allocate` belongs to one
+        peer: publish it on its channel.
 
         Returns
         -------
@@ -296,11 +307,11 @@ class Device(Closing):
         return array
 
     def unpublish(self, name: str) -> None:
-        """Take a name back. Arrays that peers have opened stay open."""
+        """Withdraw a published name. Arrays that peers have opened stay open."""
         self._native.unpublish(text("unpublish", "name", name))
 
     def stats(self) -> DeviceStats:
-        """Count what the device did so far."""
+        """Return the counters of the device."""
         counts: dict[str, Any] = dict(self._native.stats())
         counts["send"] = MemoryStats(**counts["send"])
         counts["receive"] = MemoryStats(**counts["receive"])
@@ -309,19 +320,20 @@ class Device(Closing):
         return DeviceStats(**counts)
 
     def metrics(self) -> str:
-        """Write all counters, also those of every channel, in the Prometheus text format."""
+        """Return the counters of the device and its channels in the Prometheus text format."""
         return self._native.metrics()
 
     def serve_metrics(self, address: str = "127.0.0.1:0") -> str:
         """Answer ``GET /metrics`` over HTTP until the device closes.
 
-        The devices of a process may share an address: then the answer has the metrics of all.
+        The devices of a process may share an address. The answer then has the metrics of all of
+        them.
 
         Parameters
         ----------
         address : str
-            ``host:port``, or a port of 127.0.0.1. Port 0 picks a free one. Whoever reaches it may
-            read the metrics: there is no password.
+            ``host:port``, or a port of 127.0.0.1. Port 0 picks a free port. Every process that
+            reaches the address can read the metrics: there is no password.
 
         Returns
         -------
@@ -331,9 +343,9 @@ class Device(Closing):
         Raises
         ------
         AlreadyExists
-            If another process has the port.
+            If another process uses the port.
         InvalidArgument, Unavailable
-            If it is no address, or none of this machine.
+            If `address` is not an address, or not an address of this machine.
         FailedPrecondition
             If the device is closed.
         """
@@ -346,7 +358,7 @@ class Device(Closing):
         return url
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """Close every channel, then the device. Closing twice is fine.
+        """Close every channel, then the device. Closing twice is allowed.
 
         Parameters
         ----------
@@ -356,11 +368,11 @@ class Device(Closing):
         Raises
         ------
         PeerSilent
-            If a peer did not settle. All is released nevertheless, except memory that this peer
-            may still touch.
+            If a peer did not settle in time. Everything is released, except memory that this peer
+            may still access.
         DeadlineExceeded
-            If a handler, or another thread's call, has not returned. The device takes no calls any
-            more and releases nothing yet; close it again once they have returned.
+            If a handler, or another thread's call, has not returned in time. The device accepts no
+            further calls and releases nothing yet. Call `close` again when these have returned.
         FailedPrecondition
             If a handler calls it.
         """

@@ -1,8 +1,8 @@
-"""What Farwrite raises: one class for each status code of the core.
+"""The exceptions of Farwrite: one class for each status code of the core.
 
-Every message is one sentence that names the operation, the peer, the fabric, the cause and what to
-do about it. Where a built-in exception says the same, the class inherits it too, so that
-``except TimeoutError`` or ``except ConnectionError`` does what a reader expects.
+Every message is one sentence. It names the operation, the peer, the fabric, the cause and the
+remedy. A class also inherits the built-in exception of the same meaning, so ``except TimeoutError``
+and ``except ConnectionError`` catch it.
 """
 
 # The classes are named after the status codes, as people read them: fw.PeerDead.
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 
 class StatusCode(enum.IntEnum):
-    """What went wrong, for programs. The numbers are those of the wire protocol."""
+    """The kind of an error, for programs. The numbers are those of the wire protocol."""
 
     OK = 0
     INVALID_ARGUMENT = 1
@@ -39,43 +39,43 @@ class StatusCode(enum.IntEnum):
 
 
 class Error(Exception):
-    """The base of everything Farwrite raises.
+    """The base class of all exceptions of Farwrite.
 
     Attributes
     ----------
     code : StatusCode
-        What went wrong, for programs; ``str(error)`` is the sentence for people.
+        The kind of the error, for programs; ``str(error)`` is the sentence for people.
     """
 
     code: ClassVar[StatusCode] = StatusCode.INTERNAL
 
 
 class InvalidArgument(Error, ValueError):
-    """The caller passed something that no state could make valid."""
+    """The caller passed a value that is not valid in any state."""
 
     code = StatusCode.INVALID_ARGUMENT
 
 
 class NotFound(Error, LookupError):
-    """There is no region, name or peer of that description."""
+    """No such region, name or peer exists."""
 
     code = StatusCode.NOT_FOUND
 
 
 class AlreadyExists(Error):
-    """The name or port is taken."""
+    """The name or port is already in use."""
 
     code = StatusCode.ALREADY_EXISTS
 
 
 class OutOfRange(Error, IndexError):
-    """Offset and length leave the array."""
+    """Offset and length exceed the bounds of the array."""
 
     code = StatusCode.OUT_OF_RANGE
 
 
 class PermissionDenied(Error, PermissionError):
-    """The memory may not be used that way, or belongs to another user's process."""
+    """The memory does not permit the access, or belongs to another user's process."""
 
     code = StatusCode.PERMISSION_DENIED
 
@@ -87,31 +87,31 @@ class Unauthenticated(Error, PermissionError):
 
 
 class ResourceExhausted(Error, MemoryError):
-    """Memory limit, quota, descriptors or ring slots are used up."""
+    """A memory limit or quota is reached, or no descriptor or ring slot is free."""
 
     code = StatusCode.RESOURCE_EXHAUSTED
 
 
 class FailedPrecondition(Error, RuntimeError):
-    """The right call at the wrong time: the device, channel or array is closed."""
+    """The state does not permit the call: the device, channel or array is closed."""
 
     code = StatusCode.FAILED_PRECONDITION
 
 
 class Unavailable(Error, ConnectionError):
-    """The fabric or the peer cannot be had now."""
+    """The fabric or the peer is unavailable now."""
 
     code = StatusCode.UNAVAILABLE
 
 
 class DeadlineExceeded(Error, TimeoutError):
-    """The timeout passed; the operation may still be under way."""
+    """The timeout passed. The operation may still be in flight."""
 
     code = StatusCode.DEADLINE_EXCEEDED
 
 
 class Cancelled(Error):
-    """Somebody stopped waiting, or the channel was closed under the operation."""
+    """The operation was cancelled, or its channel was closed."""
 
     code = StatusCode.CANCELLED
 
@@ -123,13 +123,13 @@ class PeerDead(Error, ConnectionError):
 
 
 class PeerSilent(Error, ConnectionError):
-    """The peer does not answer; it may come back."""
+    """The peer does not answer. It may resume."""
 
     code = StatusCode.PEER_SILENT
 
 
 class PeerRestarted(Error, ConnectionError):
-    """What was asked for belongs to an earlier start of that device."""
+    """The requested object belongs to an earlier start of the peer's device."""
 
     code = StatusCode.PEER_RESTARTED
 
@@ -147,13 +147,13 @@ class ProtocolError(Error, ConnectionError):
 
 
 class Forked(Error, RuntimeError):
-    """A forked child used what belongs to its parent."""
+    """A forked child used an object of its parent."""
 
     code = StatusCode.FORKED
 
 
 class Unsupported(Error, NotImplementedError):
-    """The fabric or the machine cannot do it."""
+    """The fabric or the machine does not support the operation."""
 
     code = StatusCode.UNSUPPORTED
 

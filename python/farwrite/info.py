@@ -1,4 +1,4 @@
-"""What this build of Farwrite can do on this machine."""
+"""The fabrics, copy kernels and limits of this machine, as this build supports them."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ from farwrite.options_table import DEVICE_OPTIONS
 
 
 class Fabric(TypedDict):
-    """One way to move bytes, and whether it can be had here."""
+    """One way to move bytes, and whether this machine supports it."""
 
     name: str
     usable: bool
     reason: str
-    """Why not, or what it is for; of verbs, the adapter's port that is first in line."""
+    """Why it is not usable, or its purpose. For verbs, the preferred port of an adapter."""
     more: list[str]
-    """Of verbs, the other ports that would do, best first."""
+    """For verbs, the other usable ports, the preferred one first."""
 
 
 class Encryption(TypedDict):
-    """Whether ``Device(encrypt=True)`` can be had here."""
+    """Whether this machine supports ``Device(encrypt=True)``."""
 
     usable: bool
     reason: str
+    """Why it is not usable, or the library it uses."""
 
 
 class CopyKernel(TypedDict):
-    """One way to copy memory, as the start-up probe saw it."""
+    """One way to copy memory, as the start-up probe measured it."""
 
     name: str
     supported: bool
     gb_s: float
-    """Cold copy rate, 1e9 bytes/s; 0 if it was not probed."""
+    """Rate of a cold copy in 1e9 bytes/s; 0 if it was not probed."""
     chosen: bool
 
 
 class Limits(TypedDict):
-    """What the machine allows this process. Bytes, and None where there is no limit."""
+    """The limits of this process on this machine. Memory is in bytes; None means no limit."""
 
     cpus: int
-    """That this process may run on."""
+    """Number of CPUs that this process may run on."""
     cpu: str
+    """Model of the CPU."""
     memory: int
     memory_available: int
     shm_huge_pages: str
@@ -58,7 +60,7 @@ class Limits(TypedDict):
 
 
 class Info(TypedDict):
-    """All that `info` returns."""
+    """The result of `info`."""
 
     version: str
     fabrics: list[Fabric]
@@ -68,7 +70,7 @@ class Info(TypedDict):
 
 
 def version() -> str:
-    """Return Farwrite's version, or "unknown" where it runs without being installed."""
+    """Return Farwrite's version, or "unknown" if the package is not installed."""
     try:
         return installed_version("farwrite")
     except PackageNotFoundError:
@@ -76,7 +78,10 @@ def version() -> str:
 
 
 def info() -> Info:
-    """Say what this build can do on this machine. Probes the copy kernels: about 60 ms once."""
+    """Return what this build supports on this machine. The first call takes about 60 ms.
+
+    That time is the probe of the copy kernels.
+    """
     return {
         "version": version(),
         "fabrics": fabrics(),
@@ -87,12 +92,12 @@ def info() -> Info:
 
 
 def fabrics() -> list[Fabric]:
-    """Try the fabrics out; verbs with the options that the environment sets (FARWRITE_VERBS_*).
+    """Try the fabrics. For verbs, use the options in the environment (FARWRITE_VERBS_*).
 
     Raises
     ------
     InvalidArgument
-        If one of them is no valid value; the message names the variable.
+        If an option in the environment is not valid; the message names the variable.
     """
     given = {}
     for option in DEVICE_OPTIONS:
@@ -103,7 +108,7 @@ def fabrics() -> list[Fabric]:
 
 
 def encryption() -> Encryption:
-    """Try to load OpenSSL."""
+    """Try to load OpenSSL, and return the outcome."""
     fault = _farwrite.why_encryption_cannot_work()
     return {"usable": not fault, "reason": fault or "TLS 1.3 by the system's OpenSSL 3"}
 
@@ -122,7 +127,7 @@ def limits() -> Limits:
 
 
 def memory_available() -> int:
-    """Return the bytes the kernel could hand out now without swapping."""
+    """Return the bytes that the kernel can allocate now without swapping."""
     return _memory("MemAvailable")
 
 

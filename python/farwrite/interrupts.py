@@ -1,4 +1,4 @@
-"""Ctrl-C that Python drops, raised again."""
+"""Raises a KeyboardInterrupt again if Python dropped it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ _AGAIN_SECONDS = 0.02
 
 @contextlib.contextmanager
 def kept_interrupts() -> Iterator[None]:
-    """Raise a KeyboardInterrupt again that Python dropped, while the block runs.
+    """Raise a KeyboardInterrupt again if Python dropped it while the block runs.
 
-    Python drops what is raised inside a finalizer or the callback of a weak reference, and often
-    handles a signal there that arrived during a garbage collection. Uses SIGALRM; does nothing
-    outside of the main thread, which alone handles signals.
+    Python drops an exception that a finalizer or the callback of a weak reference raises. Python
+    often handles a signal in such a callback if the signal arrived during a garbage collection.
+
+    The function uses SIGALRM. Outside the main thread it does nothing, because only the main
+    thread handles signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

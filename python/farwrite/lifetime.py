@@ -1,7 +1,7 @@
-"""Ends Farwrite in good order when the interpreter does.
+"""Closes every open device before the interpreter finalizes.
 
-Pollers are threads Python does not know. Before finalization they are stopped by closing every
-device, and whatever of them is left is kept out of Python.
+The pollers are threads that Python did not create. At exit, Farwrite closes every device, which
+stops the device's pollers. Farwrite then keeps any remaining poller from calling into Python.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _owner = os.getpid()
 
 
 def close_at_exit(device: _farwrite.Device) -> None:
-    """Close `device` when the interpreter exits, unless it is gone by then."""
+    """Close `device` when the interpreter exits, if the object still exists."""
     _open.add(device)
 
 

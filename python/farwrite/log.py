@@ -1,4 +1,4 @@
-"""How much Farwrite says on standard error."""
+"""The log level: which messages Farwrite writes to standard error."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ LOG_LEVELS: tuple[LogLevel, ...] = ("off", "error", "warning", "info", "debug")
 
 
 def set_log_level(level: LogLevel) -> None:
-    """Set what this process logs from now on; overrides FARWRITE_LOG.
+    """Set this process's log level. The call overrides FARWRITE_LOG.
 
     Parameters
     ----------
     level : {"off", "error", "warning", "info", "debug"}
-        Each logs what those before it log, and more. The default is "warning".
+        Each level includes the levels before it in this list. The default is "warning".
 
     Raises
     ------
     InvalidArgument
-        If there is no such level.
+        If `level` is not one of these.
     """
     _farwrite.set_log_level(text("set_log_level", "level", level))
 
 
 def log_level() -> str:
-    """Return the level in force."""
+    """Return the current log level."""
     return _farwrite.log_level()

@@ -1,7 +1,7 @@
-"""The metrics of a process over HTTP, for Prometheus to scrape.
+"""Serves the metrics of a process over HTTP, for Prometheus to scrape.
 
-A daemon thread serves; the devices' counters are read when somebody asks. Devices that name the
-same address share one server, because a process has one ``/metrics``.
+A daemon thread serves the requests and reads the devices' counters at each request. Devices with
+the same address share one server, because a process has one ``/metrics``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from farwrite.options_table import DEVICE_OPTIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_SECONDS = 5.0
-"""How long a whole request may take, its answer included."""
+"""The time limit of one request, including its response."""
 CONNECTIONS = 16
-"""How many may be open at once: a scraper needs one. The oldest makes room for one more."""
+"""The limit of open connections; a scraper needs one. A further one closes the oldest."""
 
 
 class Source(Protocol):
-    """What has metrics; weakly referenced."""
+    """An object that has metrics. The server holds a weak reference to it."""
 
     def metrics(self) -> str:
-        """Return them in the Prometheus text format."""
+        """Return the metrics in the Prometheus text format."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -45,7 +45,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != "/metrics":
-            self.send_error(HTTPStatus.NOT_FOUND, "only /metrics is here")
+            self.send_error(HTTPStatus.NOT_FOUND, "the only page is /metrics")
             return
         body = self.server.text().encode()
         self.send_response(HTTPStatus.OK)
@@ -55,7 +55,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing: a scrape is no event."""
+        """Log nothing for a scrape."""
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -76,7 +76,7 @@ class _Server(http.server.ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Take a connection; without a descriptor for it, wait instead of asking again at once."""
+        """Accept a connection; wait before the next attempt if no descriptor is free."""
         try:
             return super().get_request()
         except OSError as error:
@@ -85,7 +85,7 @@ class _Server(http.server.ThreadingHTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection, which it ends when its time is over."""
+        """Start a thread for a connection, and set the connection's deadline."""
         with self._requests_lock:
             if len(self._requests) >= CONNECTIONS:
                 self._end(next(iter(self._requests)))
@@ -93,30 +93,30 @@ class _Server(http.server.ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection, in its thread."""
+        """Close a connection, in the thread that serves it."""
         with self._requests_lock:
             self._requests.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """End what takes too long; asked ten times a second."""
+        """End the connections past their deadline; called ten times a second."""
         now = time.monotonic()
         with self._requests_lock:
             for request in [one for one, end in self._requests.items() if end <= now]:
                 self._end(request)
 
     def _end(self, request: socket.socket) -> None:
-        """Wake the thread that serves `request`. Under the lock, so it is not closed yet."""
+        """Wake the thread that serves `request`. The caller holds the lock, so it is open."""
         del self._requests[request]
         with contextlib.suppress(OSError):  # the client left
             request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that hangs up is no event."""
+        """Log nothing when a client disconnects."""
 
 
 class _Endpoint:
-    """One address, and whose metrics are served there. Under `_lock`."""
+    """One address and the sources that are served there. Guarded by `_lock`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.sources: weakref.WeakSet[Source] = weakref.WeakSet()
@@ -137,7 +137,7 @@ class _Endpoint:
         self._thread.join()
 
     def abandon(self) -> None:
-        """In a forked child: the thread is the parent's."""
+        """Close the socket in a forked child, which lacks the serving thread."""
         self._server.socket.close()
 
 
@@ -146,7 +146,9 @@ _endpoints: dict[tuple[str, int], _Endpoint] = {}
 
 
 def serve(source: Source, address: str) -> str:
-    """Serve `source` at `address` until it goes away or `stop_serving`; return the URL.
+    """Serve `source` at `address` and return the URL.
+
+    Serving ends when `source` is deleted, or with `stop_serving`.
 
     Raises
     ------
@@ -176,13 +178,15 @@ def serve(source: Source, address: str) -> str:
 
 
 def serve_given(source: Source, address: Given) -> None:
-    """Serve at the address that was given as an option.
+    """Serve at the address of an option.
 
-    The processes that a program starts inherit the environment, and only one can have the port:
-    there it is a warning if it is taken.
+    Child processes inherit the environment, and only one process can listen on a port. If the
+    address comes from the environment, a port in use is therefore a warning instead of an error.
     """
     if not isinstance(address.value, str):
-        raise address.error(f"{address.value!r} is not text like '127.0.0.1:9464'")
+        raise address.error(
+            f"{address.value!r} is not text; give host:port, for example '127.0.0.1:9464'"
+        )
     try:
         serve(source, address.value)
     except (AlreadyExists, InvalidArgument, Unavailable) as error:
@@ -193,7 +197,7 @@ def serve_given(source: Source, address: Given) -> None:
 
 
 def serve_from_environment(source: Source) -> None:
-    """Serve where FARWRITE_METRICS says, if it is set."""
+    """Serve at the address in FARWRITE_METRICS, if it is set."""
     (option,) = (option for option in DEVICE_OPTIONS if option.name == "metrics")
     found, address = from_environment(option)
     if found:
@@ -201,7 +205,7 @@ def serve_from_environment(source: Source) -> None:
 
 
 def stop_serving(source: Source) -> None:
-    """Take `source` out of every address; those without any are closed."""
+    """Remove `source` from every address, and close the addresses that have no source left."""
     with _lock:
         for endpoint in _endpoints.values():
             endpoint.sources.discard(source)
@@ -238,18 +242,18 @@ def parse_address(address: str) -> tuple[str, int]:
     Raises
     ------
     InvalidArgument
-        If it is none.
+        If `address` is none of these.
     """
     host, _, port = address.strip().rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise InvalidArgument(
-            f"serve metrics at {address!r}: no port; write host:port, 127.0.0.1:9464 for example"
+            f"serve metrics at {address!r}: no port; write host:port, for example 127.0.0.1:9464"
         )
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 def merged(expositions: Iterable[str]) -> str:
-    """Join the metrics of several sources: a family's samples must stand together."""
+    """Join the metrics of several sources, so that the samples of a family are adjacent."""
     headers: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for text in expositions:

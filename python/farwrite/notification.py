@@ -1,4 +1,4 @@
-"""What a peer raised here, and how to take it one after the other."""
+"""The notifications that a peer raised, one by one or as a stream."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from farwrite.stats import PeerState
 if TYPE_CHECKING:
     from farwrite.channel import Channel
 
-# How often an `async for` looks whether the peer is gone, in seconds.
+# An `async for` checks the state of the peer this often, in seconds.
 PEER_CHECK_INTERVAL = 0.1
 
 
 class Notification(NamedTuple):
-    """A tag that a peer raised, behind the bytes of its write or with a short message."""
+    """A tag that a peer raised: alone, after the bytes of a write, or with a message."""
 
     tag: int
-    """32 bits, chosen by the sender."""
+    """A 32-bit number that the sender chose."""
     lane: int
-    """The lane it came over; notifications are ordered on one lane only."""
+    """The lane of the notification. Notifications are ordered within one lane only."""
     message: bytes
-    """Empty unless it came from `Channel.send`."""
+    """The bytes from `Channel.send`; empty for other notifications."""
 
 
 class Notifications:
     """The notifications of a channel as a stream, for ``for`` and ``async for``.
 
-    It ends when the channel is closed, by either side. It raises `PeerDead` when the peer dies;
-    what had arrived before comes first. While an ``async for`` runs, nobody else can take
-    notifications from the channel.
+    The stream ends when either side closes the channel. If the peer dies, the stream yields the
+    notifications that had arrived, and then raises `PeerDead`. While an ``async for`` runs, no
+    other caller can take notifications from the channel.
 
-    Parameters are internal: use `Channel.notifications`.
+    The constructor is internal: use `Channel.notifications`.
     """
 
     def __init__(self, channel: Channel) -> None:

@@ -1,4 +1,4 @@
-"""What an option is: a row of `farwrite.options_table`, and how its variable is read."""
+"""Option: a row of `farwrite.options_table`, and the parser of its environment variable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Place(enum.Enum):
     DEVICE = "device"
     """`farwrite.Device` in Python. C++ programs set the field of DeviceOptions."""
     PROCESS = "process"
-    """Every process that has Farwrite loaded, from whatever language."""
+    """Every process that has loaded Farwrite, in any language."""
     PLUGIN = "plug-in"
-    """The device of the plug-in for TensorFlow, and the plug-in."""
+    """The TensorFlow plug-in and its device."""
     CLI = "command line"
     BUILD = "build"
     TESTS = "tests"
 
 
 class Kind(enum.Enum):
-    """What an option's value is, and how text is read."""
+    """The type of an option's value. It selects the parser of the variable's text."""
 
     TEXT = "text"
     TOKEN = "text, or none"
@@ -47,13 +47,13 @@ class Option:
     """One row of the table."""
 
     name: str
-    """Keyword, or option of a command; empty if there is only the variable."""
+    """Keyword or command-line option; empty if only the variable exists."""
     variable: str
-    """In the environment; empty if there is none."""
+    """Environment variable; empty if the option has none."""
     places: tuple[Place, ...]
     kind: Kind
     default: Any
-    """As Python has it; text in parentheses where it depends on something."""
+    """A Python value, or text in parentheses if the default depends on something else."""
     meaning: str
     choices: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ class Option:
         Raises
         ------
         InvalidArgument
-            If it is none; the message names the variable.
+            If `text` is not a valid value; the message names the variable.
         """
         try:
             return self._parse(text.strip())
@@ -90,11 +90,11 @@ class Option:
         return text
 
     def shown_type(self) -> str:
-        """Give type and unit, for people."""
+        """Return the type and the unit as text."""
         return " | ".join(self.choices) if self.kind is Kind.CHOICE else str(self.kind.value)
 
     def shown_default(self) -> str:
-        """Give the default, for people."""
+        """Return the default as text."""
         if self.default is None:
             return "none"
         if isinstance(self.default, str):
@@ -113,12 +113,12 @@ class Option:
 def from_environment(
     option: Option, environment: Mapping[str, str] | None = None
 ) -> tuple[bool, Any]:
-    """Read an option's variable: whether it is set to something, and its value.
+    """Read an option's variable. Return whether it is set, and its value.
 
     Raises
     ------
     InvalidArgument
-        If its text is no value.
+        If the variable's text is not a valid value.
     """
     text = (os.environ if environment is None else environment).get(option.variable, "")
     return (True, option.parse(text)) if text and option.variable else (False, None)

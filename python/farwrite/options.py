@@ -1,4 +1,4 @@
-"""The options of a `Device`, from its keywords and the environment, checked for the core."""
+"""Reads the options of a `Device` from keywords and the environment, and checks them."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ class DefaultToken(enum.Enum):
 
 
 DEFAULT_TOKEN: Literal[DefaultToken.DEFAULT_TOKEN] = DefaultToken.DEFAULT_TOKEN
-"""The default of `Device`'s `token`: this user's cookie. None means no token."""
+"""The default `token` of a `Device`: this user's cookie. None means no token."""
 
 
 class Given(NamedTuple):
-    """A value, and what to call it in an error."""
+    """The value of an option, and the option's name in an error."""
 
     name: str
     value: Any
 
     def error(self, what: str) -> InvalidArgument:
-        """Make the error that says what is wrong with it."""
+        """Return an error that names the option and what is wrong with its value."""
         return InvalidArgument(f"Device: {self.name} {what}")
 
 
 def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
-    """Pick what was given: by keyword, or else in the environment.
+    """Collect the options that are set: by keyword, or else in the environment.
 
-    None is not given, but for `token`, whose `DEFAULT_TOKEN` is not given.
+    None means "not set". For `token`, `DEFAULT_TOKEN` means "not set".
 
     Raises
     ------
     InvalidArgument
-        If a variable's text is no value; the message names it.
+        If a variable's text is not a valid value; the message names the variable.
     """
     given = {}
     for option in DEVICE_OPTIONS:
@@ -66,7 +66,13 @@ def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
 
 
 def device_options(given: Mapping[str, Given]) -> _farwrite.DeviceOptions:
-    """Turn what was given into the core's options, whose defaults stand for the rest."""
+    """Turn the set options into the core's options; the others keep the core's defaults.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value is not valid; the message names the keyword or the variable.
+    """
     options = _farwrite.DeviceOptions()
     for name, option in given.items():
         try:
@@ -77,8 +83,8 @@ def device_options(given: Mapping[str, Given]) -> _farwrite.DeviceOptions:
             raise option.error(f"cannot be {option.value!r}: {error}") from None
     if "port" in given and "listen" in given:
         raise InvalidArgument(
-            f"Device: listen={given['listen'].value!r} and port={given['port'].value!r} both say"
-            " where to listen; give one"
+            f"Device: listen={given['listen'].value!r} and port={given['port'].value!r} both set"
+            " the address to listen at; give one of them"
         )
     # A limit that was raised holds for a single peer as well.
     if "send_limit_per_peer" not in given:
@@ -164,7 +170,7 @@ def _token(options: _farwrite.DeviceOptions, option: Given) -> None:
     if not isinstance(option.value, (str, bytes)):
         raise option.error(f"is {type(option.value).__name__}; give str, bytes or None")
     if not option.value:
-        raise option.error("is empty; say token=None to do without one")
+        raise option.error("is empty; give token=None to use no token")
     if isinstance(option.value, str):
         try:
             options.set_token(option.value.encode())

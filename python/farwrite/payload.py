@@ -1,4 +1,4 @@
-"""What a user hands over to be sent or filled, looked at as a NumPy array. Never copies."""
+"""Views a caller's source or destination as a NumPy array, without a copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CPU = 1  # kDLCPU
 
 @runtime_checkable
 class SupportsDLPack(Protocol):
-    """An array of any framework that exports DLPack, a torch tensor for example."""
+    """An array that exports DLPack, for example a PyTorch tensor."""
 
     def __dlpack__(self, *, stream: Any = ...) -> Any: ...
 
@@ -39,12 +39,14 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
     Raises
     ------
     InvalidArgument
-        If it is none of these, is not on the CPU, holds Python objects, or is not C-contiguous.
+        If `payload` is another type, is not on the CPU, holds Python objects, or is not
+        C-contiguous.
     """
     array = payload if isinstance(payload, np.ndarray) else _view(operation, payload)
     if array.dtype.hasobject:
         raise InvalidArgument(
-            f"{operation}: dtype {array.dtype} holds Python objects, which mean nothing to a peer"
+            f"{operation}: dtype {array.dtype} holds Python objects, which a peer cannot use;"
+            " convert the array to a dtype without objects"
         )
     if not array.flags.c_contiguous:
         raise InvalidArgument(
@@ -55,7 +57,13 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
 
 
 def as_destination(operation: str, payload: object) -> npt.NDArray[Any]:
-    """View `payload` as `as_array` does, and insist on being able to write into it."""
+    """View `payload` as `as_array` does, and check that the array is writable.
+
+    Raises
+    ------
+    InvalidArgument
+        As `as_array`, or if the array is read-only.
+    """
     array = as_array(operation, payload)
     if not array.flags.writeable:
         raise InvalidArgument(
@@ -66,7 +74,7 @@ def as_destination(operation: str, payload: object) -> npt.NDArray[Any]:
 
 
 def as_buffer(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """View `array` as something that has the buffer protocol: dates and foreign types lack it."""
+    """View `array` as an array with the buffer protocol, which dates and foreign types lack."""
     if array.dtype.kind in "mM" or array.dtype.isbuiltin == 2:
         return array.reshape(-1).view(np.uint8)
     return array
@@ -80,9 +88,9 @@ def byte_offset(
     Raises
     ------
     InvalidArgument
-        If the element types differ, or the shapes do not go together.
+        If the element types differ, or the shapes do not match.
     OutOfRange
-        If it would leave the remote array.
+        If the elements exceed the bounds of the remote array.
     """
     try:
         start = operator.index(offset)
@@ -92,20 +100,23 @@ def byte_offset(
         ) from None
     if array.dtype != remote.dtype:
         raise InvalidArgument(
-            f"{operation}: '{remote.name}' holds {remote.dtype}, and the local array {array.dtype};"
-            f" convert it with x.astype('{remote.dtype.str}') or view it as that type"
+            f"{operation}: '{remote.name}' has dtype {remote.dtype} and the local array has dtype"
+            f" {array.dtype}; convert it with x.astype('{remote.dtype.str}') or view it"
+            " as that type"
         )
     # One dimension is a run of elements; more must match from behind, so that rows meet rows.
     inner = array.shape[1:]
     if inner and (array.ndim > len(remote.shape) or remote.shape[-len(inner) :] != inner):
         raise InvalidArgument(
-            f"{operation}: '{remote.name}' has shape {remote.shape}, and the local array"
-            f" {array.shape}; give whole rows of it, or x.reshape(-1) for a run of elements"
+            f"{operation}: '{remote.name}' has shape {remote.shape} and the local array has shape"
+            f" {array.shape}; give whole rows of '{remote.name}', or x.reshape(-1) for consecutive"
+            " elements"
         )
     if start < 0 or start + array.size > remote.size:
         raise OutOfRange(
-            f"{operation}: {array.size} elements at offset {start} leave '{remote.name}' of shape"
-            f" {remote.shape} with {remote.size} elements"
+            f"{operation}: {array.size} elements at offset {start} exceed the bounds of"
+            f" '{remote.name}', which has shape {remote.shape} and {remote.size} elements;"
+            " change the offset or give fewer elements"
         )
     return start * remote.dtype.itemsize
 
@@ -128,8 +139,8 @@ def _view(operation: str, payload: object) -> npt.NDArray[Any]:
     device = int(payload.__dlpack_device__()[0])
     if device != CPU:
         raise InvalidArgument(
-            f"{operation}: the array is in the memory of DLPack device type {device}, not of the"
-            " CPU; copy it there first, for example with x.cpu()"
+            f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"
+            " the CPU first, for example with x.cpu()"
         )
     try:
         return np.from_dlpack(payload)

@@ -1,4 +1,4 @@
-"""Memory of the user's own, registered with a device for longer than one transfer."""
+"""MemoryRegistration: memory of the caller, registered with a device for many transfers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from farwrite.payload import as_array, as_buffer
 
 
 class MemoryRegistration:
-    """Keeps memory registered until it is released. Made by `Device.register`.
+    """Keeps the caller's memory registered with a device. `Device.register` creates it.
 
-    A context manager that releases at the end. It holds the array, so the memory stays.
+    A context manager: the end of the ``with`` block releases the registration. The object holds a
+    reference to the array, so the memory stays allocated.
 
-    Parameters are internal: use `Device.register`.
+    The constructor is internal: use `Device.register`.
     """
 
     def __init__(self, device: _farwrite.Device, memory: object) -> None:
@@ -26,16 +27,16 @@ class MemoryRegistration:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are registered; 0 once released."""
+        """The registered bytes; 0 after `release`."""
         return self._native.size()
 
     @property
     def has_effect(self) -> bool:
-        """Whether an RDMA adapter has registered it. The other fabrics have no use for that."""
+        """Whether an RDMA adapter has registered the memory. Other fabrics need no registration."""
         return self._native.has_effect()
 
     def release(self) -> None:
-        """Let go now. Transfers under way keep what they need. Releasing twice is fine."""
+        """End the registration. Transfers in flight keep theirs. Releasing twice is allowed."""
         self._native.release()
 
     def __enter__(self) -> MemoryRegistration:

@@ -1,6 +1,7 @@
-"""How many bytes this process has moved through TCP, as the kernel counted them.
+"""Reads from the kernel how many bytes this process has moved over TCP.
 
-Unix sockets have no such counter and are left out: over one, Farwrite only shakes hands.
+The kernel has no such counter for Unix sockets. They are left out: Farwrite uses them for
+handshakes only.
 """
 
 from __future__ import annotations
@@ -18,25 +19,26 @@ _LENGTH = 136
 
 
 class SocketBytes(NamedTuple):
-    """Bytes of payload over the TCP sockets that are open in this process."""
+    """Payload bytes of the TCP sockets that are open in this process."""
 
     sent: int
-    """Sent and acknowledged. Adding only these up over all processes counts every byte once."""
+    """Bytes sent and acknowledged. Their sum over all processes counts every byte once."""
     received: int
+    """Bytes received."""
 
 
 def socket_bytes() -> SocketBytes:
-    """Add up all TCP sockets of this process, since each was connected.
+    """Return the bytes of all open TCP sockets of this process, each since it was connected.
 
-    A socket that was closed is no longer counted: take differences over a time in which the
-    connections stayed.
+    A closed socket is no longer counted. Subtract two results only if the connections stayed open
+    between them.
     """
     counts = bytes_by_socket().values()
     return SocketBytes(sum(c.sent for c in counts), sum(c.received for c in counts))
 
 
 def bytes_by_socket() -> dict[int, SocketBytes]:
-    """Return the bytes of each open TCP socket, by its inode."""
+    """Return the bytes of each open TCP socket, with its inode as the key."""
     found = {}
     for connection in _tcp_sockets():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What devices, channels and peers say about themselves. All of it is a snapshot."""
+"""Counters and states of devices, channels, edges and peers. Every object is a snapshot."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ class MemoryStats:
     """Memory accounting of one direction, in bytes."""
 
     limit: int
+    """The device's limit for this direction."""
     reserved: int
-    """In segments, taken from the kernel."""
+    """Bytes taken from the kernel, in segments."""
     used: int
-    """In regions."""
+    """Bytes in regions."""
     peak_used: int
     segments: int
-    """Number of segments; each is registered once, never per array."""
+    """Number of segments. Each segment is registered once, not once per array."""
     refusals: int
-    """Allocations refused because a limit was reached."""
+    """Number of allocations refused because a limit was reached."""
     held_back: int
-    """Freed, and not reused yet because a forked child may still read it."""
+    """Bytes freed but not yet reused, because a forked child may still read them."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,19 @@ class AdapterStats:
     """Memory registered with RDMA adapters; all 0 for a device without the fabric verbs."""
 
     segments: int
-    """Registrations of segments, ever."""
+    """Registrations of segments since the device was opened."""
     on_demand: int
-    """Registrations of users' own memory, ever."""
+    """Registrations of callers' own memory since the device was opened."""
     live: int
-    """Registrations there are now."""
+    """Current registrations."""
     live_bytes: int
+    """Bytes of the current registrations."""
     nanoseconds: int
-    """Spent in registering and deregistering."""
+    """Time spent on registering and deregistering."""
     transfers: int
     """Transfers from or to local memory."""
     transfers_registered: int
-    """Of these, those whose memory had to be registered first."""
+    """Transfers of these whose memory had to be registered first."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,17 @@ class DeviceStats:
     receive: MemoryStats
     """Memory that peers may write."""
     registrations: int
-    """Segments handed to a fabric."""
+    """Segments registered with a fabric."""
     adapters: AdapterStats
-    """What of it, and of users' memory, RDMA adapters have registered."""
+    """Memory that RDMA adapters have registered, of the device and of callers."""
     channels_opened: int
     channels_open: int
     handshakes_refused: int
     leases_held_by_peers: int
     quarantined_bytes: int
-    """Memory that a silent peer may still touch, and that is therefore not reused."""
+    """Bytes that a silent peer may still access, and that are therefore not reused."""
     choices: tuple[str, ...]
-    """One sentence a peer: which fabric was chosen, and why."""
+    """One sentence for each peer: which fabric was chosen, and why."""
 
 
 @dataclass(frozen=True)
@@ -82,70 +84,72 @@ class ChannelStats:
     messages_sent: int
     messages_received: int
     backlogged: int
-    """Notifications that waited for room at the peer."""
+    """Notifications that waited for space in the peer's ring."""
     doorbells: int
-    """Times a sleeping peer had to be woken."""
+    """Number of times that a sleeping peer was woken."""
     leases_granted: int
-    """To this peer, by this device."""
+    """Leases that this device granted to the peer."""
     leases_released: int
+    """Granted leases that the peer released, or that ended with its proven death."""
     leases_held: int
-    """Of the peer's memory, by this device, now."""
+    """Leases on the peer's memory that this device holds now."""
     quarantined_bytes: int
+    """Bytes that the peer may still access, and that are therefore not reused."""
     silences: int
-    """Times the peer fell silent."""
+    """Number of times that the peer fell silent."""
 
 
 @dataclass(frozen=True)
 class TensorStats:
-    """Counts of one end of an edge since it was opened. What an end cannot know stays 0."""
+    """Counts of one end of an edge since it was opened. Counts of the other end only are 0."""
 
     pushed: int
     """Arrays written into slots."""
     offered: int
-    """Arrays offered, for whatever reason."""
+    """Arrays offered, for any reason."""
     offers_no_slot: int
-    """Of these, because no slot was free."""
+    """Arrays offered because no slot was free."""
     staged: int
-    """Arrays that the sender copied first, to offer them."""
+    """Arrays that the sender copied before it offered them."""
     aliased: int
-    """Offers that the receiver views in the sender's memory."""
+    """Offers that the receiver viewed in the sender's memory."""
     read: int
     """Offers that the receiver read."""
     allocations: int
-    """Blocks of memory taken for an array."""
+    """Memory blocks allocated for an array."""
     registrations: int
-    """Segments that the device registered meanwhile."""
+    """Segments that the device registered since the edge was opened."""
     requests: int
-    """Asked of the peer: opened slots, reads."""
+    """Requests to the peer: to open a slot, or to read."""
     dropped_stale: int
-    """Pushes of before a reset; their slots were granted again."""
+    """Pushes sent before a reset and dropped. Their slots were granted again."""
     dropped_malformed: int
-    """Pushes that did not fit what was announced."""
+    """Pushes dropped because they did not match the announcement."""
     dropped_offers: int
-    """Offers that were either."""
+    """Offers dropped because they were stale or malformed."""
     dropped_unseen: int
-    """Arrays that arrived, and a reset or close came before they were received."""
+    """Arrays that arrived, and were dropped by a reset or close before they were received."""
     grants: int
-    """Times a slot was handed to the sender."""
+    """Number of times that a slot was granted to the sender."""
     revoked: int
-    """Grants taken back unused, by a reset or close."""
+    """Unused grants that a reset or close took back."""
     slots_free: int
     slots_granted: int
     slots_landed: int
     slots_viewed: int
-    """Slots that live arrays view, now."""
+    """Slots that existing arrays view now."""
 
 
 class PeerState(enum.Enum):
-    """What is known about a peer."""
+    """The state of a peer, as this process has observed it."""
 
     ALIVE = "alive"
     SILENT = "silent"
-    """It said nothing for the detection time; it may come back."""
+    """The peer sent nothing for the detection time. It may resume."""
     CLOSED = "closed"
-    """The channel was closed in good order, by the peer or by this side."""
+    """The peer or this process closed the channel in good order."""
     DEAD = "dead"
-    """Its death is proven, be it before or after the channel was closed."""
+    """The death of the peer is proven, before or after the channel was closed."""
 
 
 @dataclass(frozen=True)
@@ -153,15 +157,16 @@ class Peer:
     """The device at the other end of a channel."""
 
     endpoint: str
-    """Where it listens, ``host:port``."""
+    """The address at which the peer listens, ``host:port``."""
     uuid: bytes
-    """16 bytes; stable over restarts on the same endpoint."""
+    """16 bytes that identify the peer, stable over restarts on the same endpoint."""
     epoch: int
-    """Tells its starts apart."""
+    """A number that distinguishes the starts of the peer."""
     fabric: str
+    """The fabric of the channel, for example "shm"."""
     fabric_reason: str
-    """Why this fabric was chosen, one sentence."""
+    """Why this fabric was chosen, in one sentence."""
     lanes: int
-    """Lanes of the channel; a `lane` argument is below it."""
+    """Number of lanes of the channel. A `lane` argument is below it."""
     encrypted: bool
-    """Whether what of the channel leaves the host is encrypted."""
+    """Whether the data of the channel that leaves the host is encrypted."""

@@ -1,4 +1,4 @@
-"""Tensors over a channel: `TensorSender` pushes arrays, `TensorReceiver` views what landed."""
+"""Tensors over a channel: `TensorSender` sends arrays, `TensorReceiver` receives them."""
 
 from __future__ import annotations
 
@@ -29,46 +29,48 @@ from farwrite.stats import TensorStats
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
-# How long an `async for` waits in a thread before it looks whether anybody still listens, in
-# seconds; and how soon it looks again for an array that is still being read.
+# Seconds that an `async for` blocks a thread before it checks for cancellation, and seconds before
+# it polls again for an array whose read has not completed.
 _SLICE = 0.1
 _READING = 0.0005
 
 
 class TensorReceiver(Closing):
-    """The receiving end of an edge: a stream of arrays with a name, over a channel.
+    """The receiving end of an edge: a named stream of arrays over a channel.
 
-    A channel that carries tensors belongs to them: use it for nothing else that notifies. Any
-    number of edges share it, in both directions. A context manager that closes at the end; any
-    thread may call anything at any time.
+    Do not raise other notifications on a channel that carries tensors. Any number of edges can
+    share the channel, in both directions.
+
+    Any thread may call any method at any time. A context manager: the end of the ``with`` block
+    closes the receiver.
 
     Parameters
     ----------
     channel : Channel
         The channel to the sender.
     name : str
-        What the sender calls the edge, too.
+        The name of the edge. The sender gives the same name.
     shape : int or tuple of int, optional
         Shape of every array, for a static edge.
     dtype : dtype, optional
         Element type of every array, for a static or bounded edge.
     kind : {"static", "bounded", "dynamic"}, optional
-        How much is known in advance. By default static if there is a `shape`, bounded if there are
-        `max_bytes`, else dynamic.
+        What is known of the arrays in advance. The default is static with a `shape`, bounded with
+        `max_bytes`, and dynamic with neither.
     max_bytes : int, optional
-        Size of the largest array, for a bounded edge.
+        Bytes of the largest array, for a bounded edge.
     slots : int
-        Landing places. Arrays that find none free are offered instead, which costs a copy or keeps
-        the sender's memory.
+        Number of slots, which receive the arrays. If no slot is free, the sender offers the array
+        instead. An offer costs a copy or keeps the sender's memory in use.
     lane : int
         The edge's lane, below ``channel.peer.lanes``.
     copy : bool
-        Read offered arrays into memory of this process, also where the sender's could be viewed.
+        Read offered arrays into this process's memory, even if it could view the sender's memory.
 
     Raises
     ------
     AlreadyExists
-        If this side has an open receiver of that name on the channel.
+        If this side already has an open receiver of that name on the channel.
     ResourceExhausted
         If the slots do not fit into the device's `receive_limit`.
     """
@@ -89,7 +91,7 @@ class TensorReceiver(Closing):
         operation = "open a TensorReceiver"
         chosen = kind or _kind_of(shape, max_bytes)
         if chosen not in get_args(EdgeKind):
-            raise InvalidArgument(f"kind {kind!r} is none of {', '.join(get_args(EdgeKind))}")
+            raise InvalidArgument(f"kind {kind!r} is not one of {', '.join(get_args(EdgeKind))}")
         _check_known(chosen, shape, dtype, max_bytes)
         element = None if dtype is None else checked_dtype(dtype)
         self._name = name
@@ -110,49 +112,54 @@ class TensorReceiver(Closing):
 
     @property
     def name(self) -> str:
-        """What the edge is called."""
+        """The name of the edge."""
         return self._name
 
     @property
     def kind(self) -> EdgeKind:
-        """How much is known of its arrays in advance."""
+        """What is known of the arrays in advance: "static", "bounded" or "dynamic"."""
         return self._kind
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called here."""
+        """Whether this process has called `close`."""
         return self._closed
 
     def receive(self, timeout: float | None = None) -> npt.NDArray[Any]:
-        """Wait for the next array, in the order of sending. Ctrl-C ends the waiting.
+        """Wait for the next array, in the order of sending. Ctrl-C interrupts the wait.
 
-        The array is read-only and views the place where it landed, or the sender's memory. That is
-        free again when the array and everything that views it is gone; both may outlive the
-        receiver, the channel and the peer.
+        The array is read-only. It views a slot, memory of this process, or the sender's memory.
+        That memory is free again when the array and every view of it are deleted. The array and
+        its views may outlive the receiver, the channel and the peer.
 
         Parameters
         ----------
         timeout : float or None
             Seconds; None waits for ever.
 
+        Returns
+        -------
+        numpy.ndarray
+            Of the shape and dtype that were sent.
+
         Raises
         ------
         DeadlineExceeded
-            If none came in time.
+            If no array arrived in time.
         Unavailable
-            If the sender closed and every array was received.
+            If the sender closed the edge and every array was received.
         PeerDead
-            If the peer died and nothing is left.
+            If the peer died and no array is left.
         """
         return _to_array(self._native.receive(seconds("receive", timeout)))
 
     def try_receive(self) -> npt.NDArray[Any] | None:
-        """Take the next array if it is there."""
+        """Return the next array if it has arrived, otherwise None."""
         taken = self._native.try_receive()
         return None if taken is None else _to_array(taken)
 
     def reset(self) -> None:
-        """Abort: drop what has arrived, and what the sender sent before it hears of this."""
+        """Drop the arrays that have arrived, and those sent before the reset reaches the sender."""
         self._native.reset()
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
@@ -184,21 +191,21 @@ class TensorReceiver(Closing):
             del array
 
     def stats(self) -> TensorStats:
-        """Count what the edge did so far."""
+        """Return the counters of this end of the edge."""
         return TensorStats(**self._native.stats())
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """End the edge. Arrays that were received stay valid. Closing twice is fine.
+        """End the edge. Received arrays stay valid. Closing twice is allowed.
 
         Parameters
         ----------
         timeout : float or None
-            Seconds to wait until no byte of the sender lands any more; None waits for ever.
+            Seconds to wait until no later byte of the sender can arrive; None waits for ever.
 
         Raises
         ------
         PeerSilent
-            If the peer did not settle; memory it may still write stays quarantined.
+            If the peer did not settle in time. Memory that it may still write stays quarantined.
         """
         limit = seconds("close", timeout)
         self._closed = True
@@ -209,23 +216,26 @@ class TensorReceiver(Closing):
 
 
 class TensorSender(Closing):
-    """The sending end of an edge. Waits until the peer has opened its `TensorReceiver`.
+    """The sending end of an edge.
+
+    The constructor waits until the peer has opened its `TensorReceiver`. Any thread may call any
+    method at any time. A context manager: the end of the ``with`` block closes the sender.
 
     Parameters
     ----------
     channel : Channel
         The channel to the receiver.
     name : str
-        What the receiver calls the edge, too.
+        The name of the edge. The receiver gives the same name.
     timeout : float or None
         Seconds to wait for the receiver; None waits for ever.
 
     Raises
     ------
     DeadlineExceeded
-        If the peer opened no such receiver in time.
+        If the peer did not open a receiver of that name in time.
     AlreadyExists
-        If the edge has, or had, a sender.
+        If the edge already has, or had, a sender.
     """
 
     def __init__(self, channel: Channel, name: str, timeout: float | None = 10.0) -> None:
@@ -241,12 +251,12 @@ class TensorSender(Closing):
 
     @property
     def name(self) -> str:
-        """What the edge is called."""
+        """The name of the edge."""
         return self._name
 
     @property
     def kind(self) -> EdgeKind:
-        """What the receiver announced."""
+        """The kind that the receiver announced: "static", "bounded" or "dynamic"."""
         return cast("EdgeKind", self._native.kind())
 
     @property
@@ -261,26 +271,25 @@ class TensorSender(Closing):
         return tuple(self._native.dims()) if self.kind == "static" else None
 
     def send(self, array: Tensor) -> Completion:
-        """Send an array. Never waits for the peer.
+        """Send an array. The call does not wait for the peer.
 
-        An array that was allocated with `Device.allocate` is never copied before it is sent, and
-        must not be changed until the Completion is done. If no slot is free, other memory is
-        copied first.
+        Do not change the array until the `Completion` is done. An array from `Device.allocate` is
+        never copied before it is sent. Other memory is copied first if no slot is free.
 
         Parameters
         ----------
         array : array, buffer or DLPack exporter
-            On the CPU, C-contiguous, of what the edge's dtype and shape say.
+            On the CPU, C-contiguous, with the edge's dtype and shape where the edge has them.
 
         Returns
         -------
         Completion
-            Ok when the array may be changed again. Keeps the array until then.
+            Succeeds when the array may be changed again. Keeps the array alive until then.
 
         Raises
         ------
         InvalidArgument
-            If it does not fit the edge.
+            If the array does not match the edge.
         """
         source = as_array("send", array)
         native = self._native.send(
@@ -292,16 +301,18 @@ class TensorSender(Closing):
         return completion
 
     def stats(self) -> TensorStats:
-        """Count what the edge did so far."""
+        """Return the counters of this end of the edge."""
         return TensorStats(**self._native.stats())
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """End the edge. What was sent is still received. Closing twice is fine.
+        """End the edge. The peer still receives the arrays that were sent.
+
+        Closing twice is allowed.
 
         Parameters
         ----------
         timeout : float or None
-            Not needed: closing waits for nobody.
+            Not used: closing a sender does not wait.
         """
         self._native.close()
 
@@ -333,15 +344,16 @@ def _check_known(
         if is_wanted != is_given:
             raise InvalidArgument(
                 f"a {kind} edge {'needs' if is_wanted else 'takes no'} {name};"
-                " static: shape and dtype, bounded: dtype and max_bytes, dynamic: none of them"
+                " give a static edge shape and dtype, a bounded edge dtype and max_bytes, and a"
+                " dynamic edge none of them"
             )
 
 
 def _checked(operation: str, channel: Channel) -> Channel:
     if not isinstance(channel, Channel):
         raise InvalidArgument(
-            f"{operation}: {type(channel).__name__} is no Channel; get one from Device.connect or"
-            " Device.accept"
+            f"{operation}: {type(channel).__name__} is not a Channel; get one from"
+            " Device.connect or Device.accept"
         )
     return channel
 

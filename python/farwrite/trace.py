@@ -1,7 +1,7 @@
-"""Traces of transfers, in Chrome's trace event format: one file of a program's processes.
+"""Traces of transfers in Chrome's trace event format: one file for a program's processes.
 
-Each process writes a file of its own (FARWRITE_TRACE); they are joined when the program has ended.
-All of them take their times from CLOCK_MONOTONIC, which the processes of a host share.
+Each process writes its own file (FARWRITE_TRACE). Farwrite joins the files when the program has
+ended. All timestamps come from CLOCK_MONOTONIC, which the processes of a host share.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ VARIABLE = "FARWRITE_TRACE"
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--trace FILE``; `farwrite.cli` does what it says."""
+    """Add ``--trace FILE``, which `farwrite.cli` reads."""
     parser.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
-        help="also write what every transfer did, of all processes, to open in ui.perfetto.dev",
+        help="also write a trace of the transfers of all processes; open it in ui.perfetto.dev",
     )
 
 
 @contextlib.contextmanager
 def traced(file: Path | None) -> Iterator[None]:
-    """Trace this process and those it starts, and write `file` at the end; None does nothing.
+    """Trace this process and its children, and write `file` at the end. None does nothing.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def traced(file: Path | None) -> Iterator[None]:
 def merge(pieces: Iterable[Path]) -> dict[str, Any]:
     """Join the files of several processes.
 
-    A file that cannot be read, because its process was killed while it wrote, is left out.
+    Files that cannot be read, because their process was killed during a write, are left out.
     """
     events: list[dict[str, Any]] = []
     lost = 0
@@ -90,4 +90,6 @@ def _write(file: Path, text: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     except OSError as error:
-        raise PermissionDenied(f"trace: cannot write {file}: {error.strerror}") from error
+        raise PermissionDenied(
+            f"trace: cannot write {file}: {error.strerror}; name another file"
+        ) from error

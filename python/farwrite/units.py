@@ -1,4 +1,4 @@
-"""Sizes and times as people write them."""
+"""Parses and formats sizes and times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def parse_size(text: str) -> int:
     Raises
     ------
     ValueError
-        If `text` is no size.
+        If `text` is not a size.
     """
     plain = text.strip().lower().removesuffix("b").removesuffix("i")
     number, unit = (plain[:-1], plain[-1]) if plain and plain[-1] in "kmg" else (plain, "")
@@ -23,7 +23,7 @@ def parse_size(text: str) -> int:
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is not a size; write bytes, or 4K, 64M, 1G") from None
     if size < 0:
-        raise ValueError(f"{text!r} is negative")
+        raise ValueError(f"{text!r} is negative; write 0 or more bytes")
     return size
 
 
@@ -41,7 +41,7 @@ def parse_seconds(text: str) -> float:
     Raises
     ------
     ValueError
-        If `text` is no length of time.
+        If `text` is not a length of time.
     """
     plain = text.strip().lower()
     number = plain.rstrip("nums")
@@ -50,7 +50,7 @@ def parse_seconds(text: str) -> float:
     except (ValueError, KeyError):
         raise ValueError(f"{text!r} is not a time; write seconds, or 20us, 100ms, 5s") from None
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"{text!r} is not a length of time")
+        raise ValueError(f"{text!r} is not a length of time; write 0 or more seconds")
     return seconds
 
 

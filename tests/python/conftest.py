@@ -6,6 +6,7 @@ import contextlib
 import gc
 import multiprocessing.resource_tracker
 import os
+import re
 import signal
 import sys
 import threading
@@ -57,6 +58,18 @@ def _holdings() -> dict[str, set[Any]]:
     }
 
 
+def _of_another_worker(process: Path) -> bool:
+    """Whether another pytest worker of this run is, or started, the process."""
+    mine = os.environ.get("PYTEST_XDIST_WORKER")
+    if mine is None or int(process.name) == os.getpid():
+        return False
+    parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+    if int(parent) == os.getppid():
+        return True
+    started_by = re.search(rb"PYTEST_XDIST_WORKER=(\w+)", (process / "environ").read_bytes())
+    return started_by is not None and started_by[1].decode() != mine
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a file, a descriptor or a thread."""
@@ -68,7 +81,9 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     while True:
         gc.collect()
         left = {kind: held - before[kind] for kind, held in _holdings().items()}
-        left["files in /dev/shm"] -= held_by_others(left["files in /dev/shm"])
+        left["files in /dev/shm"] -= held_by_others(
+            left["files in /dev/shm"], _of_another_worker
+        )
         if not any(left.values()):
             return
         if time.monotonic() > give_up:

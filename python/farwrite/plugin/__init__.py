@@ -1,4 +1,4 @@
-"""Gets the TensorFlow plug-in: finds the wheel, compiles against it, keeps the result.
+"""Compiles the TensorFlow plug-in against the installed TensorFlow, and caches the result.
 
-Nothing here imports TensorFlow, and nothing here loads the plug-in: `farwrite.tensorflow` does.
+Only `saved_graph` imports TensorFlow. `farwrite.tensorflow` loads the plug-in.
 """

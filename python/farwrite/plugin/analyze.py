@@ -1,4 +1,4 @@
-"""``farwrite tensorflow analyze``: the edges between tasks of a saved graph, without running it."""
+"""``farwrite tensorflow analyze``: lists the edges between tasks of a saved graph."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def add_parser(actions: Subparsers) -> None:
     """Add the action ``analyze``."""
     parser = actions.add_parser(
         "analyze",
-        help="the edges between tasks of a saved graph, and how they are sized",
-        description="Print what TensorFlow infers of the tensors that a saved graph sends between"
-        " tasks. The graph is not run.",
+        help="list the edges between tasks of a saved graph, and how each is sized",
+        description="Print the shapes and sizes that TensorFlow infers for the tensors that a saved"
+        " graph sends between tasks. The graph is not run.",
     )
     parser.add_argument(
         "model",
@@ -40,32 +40,33 @@ def add_parser(actions: Subparsers) -> None:
         default=[],
         type=_placement,
         metavar="REGEX=DEVICE",
-        help="place the nodes whose whole names match, as 'dense.*=/job:ps/task:0'; whatever their"
-        " device was, and the first match counts",
+        help="place the nodes whose whole name matches REGEX on DEVICE, for example"
+        " 'dense.*=/job:ps/task:0'; this replaces the device in the graph, and the first match"
+        " counts",
     )
     parser.add_argument(
-        "--default-device", metavar="DEVICE", help="place the nodes there that have no device"
+        "--default-device", metavar="DEVICE", help="place the nodes without a device on DEVICE"
     )
     parser.add_argument(
         "--fetch",
         action="append",
         default=[],
         metavar="NODE",
-        help="look only at what a step that fetches this node runs (default: the signature's"
-        " outputs, or the whole graph)",
+        help="analyze only the nodes that a step runs if it fetches NODE (default: the"
+        " signature's outputs, or the whole graph)",
     )
     parser.add_argument(
         "--signature",
         default="serving_default",
         metavar="NAME",
-        help="of a SavedModel (default: %(default)s)",
+        help="signature of a SavedModel (default: %(default)s)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the edges there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the edges to FILE")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table."""
+    """Print the table, and write the JSON file if there is one."""
     edges = analyze(
         arguments.model,
         place=arguments.place,
@@ -84,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.json.write_text(json.dumps(edges, indent=2) + "\n")
         except OSError as error:
             raise PermissionDenied(
-                f"farwrite tensorflow analyze: cannot write {arguments.json}: {error.strerror}"
+                f"farwrite tensorflow analyze: cannot write {arguments.json}: {error.strerror};"
+                " name another file"
             ) from error
     return 0
 
@@ -102,7 +104,7 @@ def analyze(
     Raises
     ------
     NotFound, InvalidArgument
-        If `model`, a fetched node or the signature is missing, or `model` is no graph.
+        If `model`, a fetched node or the signature is missing, or `model` is not a graph.
     FailedPrecondition
         If a node has no device, or all nodes are in one task.
     """
@@ -125,7 +127,9 @@ def analyze(
 def _placement(text: str) -> tuple[re.Pattern[str], str]:
     pattern, equals, device = text.rpartition("=")
     if not equals or not pattern:
-        raise argparse.ArgumentTypeError(f"{text!r} is not REGEX=DEVICE")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not REGEX=DEVICE, for example dense.*=/job:ps/task:0"
+        )
     try:
         return re.compile(pattern), _device(device)
     except (re.error, InvalidArgument) as error:
@@ -140,7 +144,7 @@ def _device(text: str) -> str:
     )
     if found is None:
         raise InvalidArgument(
-            f"farwrite tensorflow analyze: {text!r} is no device of a task;"
+            f"farwrite tensorflow analyze: {text!r} is not a device of a task;"
             " write /job:NAME/task:NUMBER"
         )
     job, replica, task, kind, number = found.groups()
@@ -169,7 +173,7 @@ def _place(
 
 
 def _decided(node: Any, nodes: Mapping[str, Any]) -> str:
-    """Return the device of `node`, or of the node that it has to be with; else nothing."""
+    """Return the device of `node` or of the node it is colocated with, or an empty text."""
     seen = set()
     while not node.device and node.name not in seen:
         seen.add(node.name)

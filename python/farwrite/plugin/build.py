@@ -1,4 +1,4 @@
-"""Compiles the plug-in for the installed TensorFlow, once, into the user's cache."""
+"""Compiles the plug-in once for the installed TensorFlow, into the user's cache."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from farwrite.plugin.recipe import PACKAGE, Recipe, recipe, source_folder
 from farwrite.plugin.wheel import Wheel, find_wheel, require_supported
 
 JOB_BYTES = 1500 * 2**20
-"""What one compilation of TensorFlow's headers takes at its peak."""
+"""Peak memory of one compilation with TensorFlow's headers, in bytes."""
 ERROR_LINES = 12
 
 
 def ensure_built(*, jobs: int | None = None) -> Path:
-    """Return the plug-in for the installed TensorFlow, compiling it if this is its first use.
+    """Return the plug-in for the installed TensorFlow. Compile it at its first use.
 
-    Several processes may ask at once: one compiles, the others wait for it.
+    Several processes may call this at once. One process compiles, and the others wait.
 
     Raises
     ------
     FailedPrecondition
         If TensorFlow or a compiler is missing, or the compiler failed.
     Unsupported
-        If Farwrite does not know this TensorFlow.
+        If Farwrite does not support this TensorFlow.
     """
     wheel = find_wheel()
     require_supported(wheel)
@@ -44,12 +44,12 @@ def ensure_built(*, jobs: int | None = None) -> Path:
     plan = recipe(wheel)
     if not plan.sources:
         raise Internal(
-            f"TensorFlow plug-in: its sources are missing from {source_folder()};"
+            f"TensorFlow plug-in: the C++ sources are missing from {source_folder()};"
             " install Farwrite again"
         )
     compiler = find_compiler()
     key = plan.key(compiler)
-    waiting = "farwrite: another process compiles the TensorFlow plug-in; waiting for it"
+    waiting = "farwrite: waiting for another process, which compiles the TensorFlow plug-in"
     with cache.locked(key, waiting=waiting):
         target = cache.cache_folder() / key / cache.LIBRARY
         if not target.exists():
@@ -58,7 +58,7 @@ def ensure_built(*, jobs: int | None = None) -> Path:
 
 
 def find_built(wheel: Wheel) -> Path | None:
-    """Return the plug-in for `wheel` that ships with the package or lies in the cache."""
+    """Return the plug-in for `wheel` from the package or the cache, or None."""
     shipped = PACKAGE / "tensorflow" / "prebuilt" / wheel.minor / cache.LIBRARY
     if shipped.exists():
         return shipped
@@ -73,11 +73,13 @@ def find_built(wheel: Wheel) -> Path | None:
 
 
 def allowed_jobs() -> int:
-    """Return how many compilations run at once: as CPUs and memory allow, or FARWRITE_JOBS."""
+    """Return the number of parallel compilations: FARWRITE_JOBS, or by CPUs and memory."""
     named = os.environ.get("FARWRITE_JOBS", "")
     if named:
         if not named.isdecimal() or int(named) < 1:
-            raise InvalidArgument(f"TensorFlow plug-in: FARWRITE_JOBS={named} is not 1 or more")
+            raise InvalidArgument(
+                f"TensorFlow plug-in: FARWRITE_JOBS={named} is not a whole number from 1 on"
+            )
         return int(named)
     return max(1, min(len(os.sched_getaffinity(0)), memory_available() // JOB_BYTES))
 
@@ -130,12 +132,14 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
 def precompile(
     compiler: Compiler, flags: Sequence[str], header: Path, folder: Path
 ) -> tuple[str, ...]:
-    """Compile `header`, TensorFlow's own, once, into `folder`: most of the work on every file.
+    """Precompile `header`, which includes TensorFlow's headers, into `folder`.
+
+    TensorFlow's headers are most of the work on every source.
 
     Returns
     -------
     tuple of str
-        The flags by which a source takes it from there.
+        The flags with which a source includes the precompiled header.
     """
     copy = folder / header.name
     copy.write_text(header.read_text())
@@ -160,20 +164,20 @@ def _call(command: tuple[str, ...]) -> None:
     telling = [line for line in lines if "error" in line or "undefined" in line] or lines
     shown = "".join(f"\n    {line[:300]}" for line in telling[:ERROR_LINES])
     killed = ended.returncode < 0 or "Killed" in ended.stdout
-    remedy = "; try FARWRITE_JOBS=1, it may be short of memory" if killed else ""
+    remedy = "; memory may be short, so try FARWRITE_JOBS=1" if killed else ""
     raise FailedPrecondition(
         f"TensorFlow plug-in: {command[0]} ended with status {ended.returncode}{remedy}:{shown}"
     )
 
 
 def _progress(what: str, steps: int) -> Callable[[int], None]:
-    """Return a printer of the progress line: rewritten on a terminal, else first and last only."""
+    """Return a printer of progress: one rewritten line on a terminal, else first and last."""
     started = time.monotonic()
 
     def say(done: int) -> None:
         line = f"farwrite: {what}: {done}/{steps} ..."
         if done == steps:
-            line = f"farwrite: {what}: done in {time.monotonic() - started:.0f} s, kept for later"
+            line = f"farwrite: {what}: done in {time.monotonic() - started:.0f} s, and cached"
         if sys.stderr.isatty():
             end = "\n" if done == steps else ""
             print(f"\r\033[K{line}", end=end, file=sys.stderr, flush=True)

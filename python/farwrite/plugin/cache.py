@@ -1,4 +1,4 @@
-"""Where compiled plug-ins are kept: one folder for each build, in the user's cache."""
+"""The cache of compiled plug-ins: one folder for each build, in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIBRARY = "farwrite_tensorflow.so"
 
 
 def cache_folder() -> Path:
-    """Return the folder of this user's builds, which need not exist."""
+    """Return the folder of this user's builds. The folder may not exist."""
     own = os.environ.get("FARWRITE_CACHE")
     if own:
         return Path(own).expanduser().absolute() / "tensorflow"
@@ -26,7 +26,7 @@ def cache_folder() -> Path:
 
 
 def builds() -> list[Path]:
-    """Return every finished build's library."""
+    """Return the library of every finished build."""
     return sorted(cache_folder().glob(f"*/{LIBRARY}"))
 
 
@@ -36,7 +36,7 @@ def size() -> int:
 
 
 def clean() -> int:
-    """Delete every build and return the bytes that were freed. Loaded plug-ins stay usable."""
+    """Delete every build, and return the freed bytes. Loaded plug-ins stay usable."""
     freed = size()
     if cache_folder().is_dir():
         shutil.rmtree(cache_folder())
@@ -45,7 +45,13 @@ def clean() -> int:
 
 @contextmanager
 def locked(name: str, *, waiting: str) -> Iterator[None]:
-    """Keep other processes out of the build `name`. Prints `waiting` if it has to wait."""
+    """Lock the build `name` against other processes. Print `waiting` before a wait.
+
+    Raises
+    ------
+    PermissionDenied
+        If the cache cannot be written.
+    """
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         lock = (cache_folder() / f"{name}.lock").open("w")

@@ -1,4 +1,4 @@
-"""The subcommand ``farwrite tensorflow``: build, info, clean and analyze."""
+"""The subcommand ``farwrite tensorflow``: build, info, analyze and clean."""
 
 from __future__ import annotations
 
@@ -21,31 +21,35 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``tensorflow``."""
     parser = subparsers.add_parser(
         "tensorflow",
-        help="compile the TensorFlow plug-in, show where it stands, or analyze a graph",
-        description="The TensorFlow plug-in is compiled once for the installed TensorFlow, on"
-        " first use or here, and kept in a cache.",
+        help="compile the TensorFlow plug-in, show its state, or analyze a graph",
+        description="Manage the TensorFlow plug-in. Farwrite compiles it once for the installed"
+        " TensorFlow, at the first use or with `farwrite tensorflow build`, and caches it.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    build = actions.add_parser("build", help="compile the plug-in now, if it is not there yet")
+    build = actions.add_parser("build", help="compile the plug-in now, unless it is cached")
     build.add_argument(
-        "--jobs", type=_jobs, help="compile this many files at once (default: as CPUs and memory)"
+        "--jobs",
+        type=_jobs,
+        help="number of files to compile at once (default: as many as CPUs and memory allow)",
     )
     build.set_defaults(run=run_build)
-    actions.add_parser("info", help="TensorFlow, plug-in, compiler and cache").set_defaults(
+    actions.add_parser("info", help="show TensorFlow, plug-in, compiler and cache").set_defaults(
         run=run_info
     )
     analyze.add_parser(actions)
-    actions.add_parser("clean", help="delete the compiled plug-ins").set_defaults(run=run_clean)
+    actions.add_parser("clean", help="delete the compiled plug-ins from the cache").set_defaults(
+        run=run_clean
+    )
 
 
 def run_build(arguments: argparse.Namespace) -> int:
-    """Compile if needed, and print where the plug-in is."""
+    """Compile the plug-in if needed, and print its path."""
     print(ensure_built(jobs=arguments.jobs))
     return 0
 
 
 def run_info(arguments: argparse.Namespace) -> int:
-    """Print the facts; exit status 1 if the plug-in cannot be had here."""
+    """Print the facts. The exit status is 1 if the plug-in is unavailable on this machine."""
     del arguments
     usable = True
     for name, (fact, good) in facts():
@@ -55,14 +59,14 @@ def run_info(arguments: argparse.Namespace) -> int:
 
 
 def run_clean(arguments: argparse.Namespace) -> int:
-    """Delete the cache and say what that freed."""
+    """Delete the cache, and print the freed bytes."""
     del arguments
     print(f"freed {format_size(cache.clean())} in {cache.cache_folder()}")
     return 0
 
 
 def facts() -> Iterator[tuple[str, tuple[str, bool]]]:
-    """Yield name, fact, and whether the plug-in can be had as far as this fact goes."""
+    """Yield name, fact, and whether this fact permits the plug-in."""
     built = None
     try:
         wheel = find_wheel()
@@ -70,7 +74,7 @@ def facts() -> Iterator[tuple[str, tuple[str, bool]]]:
         require_supported(wheel)
         yield "supported", (f"yes ({', '.join(SUPPORTED)})", True)
         built = find_built(wheel)
-        missing = "not compiled yet; first use or `farwrite tensorflow build` does"
+        missing = "not compiled yet; the first use or `farwrite tensorflow build` compiles it"
         yield "plug-in", (missing if built is None else str(built), True)
     except Error as error:
         yield "supported", (f"no: {error}", False)
@@ -86,5 +90,5 @@ def facts() -> Iterator[tuple[str, tuple[str, bool]]]:
 def _jobs(text: str) -> int:
     jobs = int(text)
     if jobs < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
+        raise argparse.ArgumentTypeError(f"{jobs} is not 1 or more")
     return jobs

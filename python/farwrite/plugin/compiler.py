@@ -19,7 +19,7 @@ _INSTALL = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler that answered when it was asked for its version."""
+    """A C++ compiler that runs and reported its version."""
 
     command: tuple[str, ...]
     family: str
@@ -28,7 +28,7 @@ class Compiler:
 
     @property
     def abi(self) -> str:
-        """What compiled code depends on: "gcc12"."""
+        """The ABI of compiled code: family and major version, for example "gcc12"."""
         return f"{self.family}{self.version.split('.')[0]}"
 
     def __str__(self) -> str:
@@ -41,14 +41,15 @@ def find_compiler() -> Compiler:
     Raises
     ------
     FailedPrecondition
-        If there is none, or CXX names something that is no compiler. Says what to install.
+        If no compiler runs, or CXX names something else. The message names what to install.
     """
     named = os.environ.get("CXX", "").strip()
     if named:
         found = _ask(tuple(shlex.split(named)))
         if found is None:
             raise FailedPrecondition(
-                f"TensorFlow plug-in: CXX={named} is not a C++ compiler that runs here; {_INSTALL}"
+                f"TensorFlow plug-in: CXX={named} is not a C++ compiler that runs on this machine;"
+                f" {_INSTALL}"
             )
         return found
     for name in _CANDIDATES:
@@ -57,8 +58,8 @@ def find_compiler() -> Compiler:
         if found is not None:
             return found
     raise FailedPrecondition(
-        "TensorFlow plug-in: it is compiled once for the installed TensorFlow, and there is no C++"
-        f" compiler ({', '.join(_CANDIDATES)}) here; {_INSTALL}"
+        "TensorFlow plug-in: cannot compile it for the installed TensorFlow, because no C++"
+        f" compiler ({', '.join(_CANDIDATES)}) runs on this machine; {_INSTALL}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The edges between tasks, as Python types and as a table for people."""
+"""The edges between tasks, as Python types and as a text table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, TypedDict, cast
 from farwrite.units import format_size
 
 Shape = list[int | None]
-"""Sizes; None for one that is not known."""
+"""Sizes of the dimensions; None for an unknown size."""
 
 COPIES = ("staged_foreign_memory", "staged_received", "staged_unaligned", "snapshot")
-"""The ways that copy a tensor once before it goes."""
+"""The ways that copy a tensor once before it is sent."""
 
 
 class Node(TypedDict):
@@ -21,14 +21,14 @@ class Node(TypedDict):
 
     name: str
     op: str
-    """Empty where this process did not see the node."""
+    """Empty if the op is not in a graph of this process."""
 
 
 class Edge(TypedDict):
-    """One edge between two tasks, as this process knows it.
+    """One edge between two tasks, as this process has recorded it.
 
-    The sender counts; a process that only receives knows what the graph says. What is in no graph,
-    as eager copies, has no producer, and `sizing` "unknown".
+    Only the sender counts tensors; a receiver has the facts of the graph. An edge in no graph, such
+    as an eager copy, has no producer, and its `sizing` is "unknown".
     """
 
     source: str
@@ -36,49 +36,52 @@ class Edge(TypedDict):
     target: str
     """The consumers' device."""
     source_task: str
-    """As "ps:0"."""
+    """The task of `source`, for example "ps:0"."""
     target_task: str
+    """The task of `target`."""
     tensor: str
-    """The edge in TensorFlow's rendezvous: with source and target it names the edge."""
+    """The name in TensorFlow's rendezvous. It identifies the edge, with source and target."""
     in_graph: bool
-    """Whether a graph named it; else it was only observed."""
+    """Whether a graph names the edge. Otherwise the edge was only observed."""
     dtype: str
     control: bool
-    """No tensor goes, only the word that something has happened."""
+    """Whether it is a control edge, which carries no tensor."""
     shape: Shape | None
-    """As TensorFlow infers it; None where not even the rank is known."""
+    """The shape that TensorFlow infers; None if the rank is unknown."""
     pinned: Shape | None
-    """See `farwrite.tensorflow.pin_shape`."""
+    """The shape given to `farwrite.tensorflow.pin_shape`."""
     bound: Shape | None
-    """See `farwrite.tensorflow.bound_shape`."""
+    """The shape given to `farwrite.tensorflow.bound_shape`."""
     sizing: str
-    """"static", "bounded", "dynamic", or "unknown" where no graph was seen."""
+    """The kind: "static", "bounded", "dynamic", or "unknown" for an edge in no graph."""
     max_bytes: int
-    """The most bytes that one tensor has, if the size is static or bounded."""
+    """Bytes of the largest tensor, if the edge is static or bounded."""
     producer: Node
     consumers: list[Node]
     more_consumers: int
-    """Consumers that are not named."""
+    """Number of consumers not in `consumers`."""
     ref: bool
-    """Whether it may be the memory of a ref variable."""
+    """Whether the tensor may be the memory of a ref variable."""
     variable: bool
     """Whether the producer reads a variable."""
     ways: dict[str, int]
-    """Tensors sent, by how they went."""
+    """Number of tensors sent in each way."""
     bytes: int
+    """Bytes sent."""
     last_dtype: str
+    """Element type of the last tensor sent."""
     last_shape: Shape | None
-    """Of the last tensor that went; None before the first."""
+    """Shape of the last tensor sent; None before the first."""
     varied: bool
     """Whether any two tensors differed in shape or dtype."""
     broke_annotation: int
-    """Tensors that were not of the shape that the user said."""
+    """Number of tensors whose shape broke the program's annotation."""
     reason: str
-    """Why tensors were copied or left to gRPC; empty where none was."""
+    """Why tensors were copied or left to gRPC; empty if none was."""
 
 
 def parse_edges(text: str) -> list[Edge]:
-    """Read the plug-in's JSON; the edge with the most bytes comes first."""
+    """Parse the plug-in's JSON. The edge with the most bytes comes first."""
     edges = [
         {**edge, "source_task": task_of(edge["source"]), "target_task": task_of(edge["target"])}
         for edge in json.loads(text)
@@ -87,7 +90,7 @@ def parse_edges(text: str) -> list[Edge]:
 
 
 def by_bytes(edges: Iterable[Edge]) -> list[Edge]:
-    """Sort: what moved most first, then what can move most."""
+    """Sort edges by the bytes they moved, then by the bytes that one tensor can have."""
     return sorted(edges, key=lambda e: (-e["bytes"], -e["max_bytes"], e["source"], e["tensor"]))
 
 
@@ -98,9 +101,10 @@ def task_of(device: str) -> str:
 
 
 def merge(processes: Iterable[Sequence[Edge]]) -> list[Edge]:
-    """Make one table of what several processes know of the same edges.
+    """Merge the edges of several processes into one list.
 
-    Counts add up, which only senders have; of all else, whoever knows says it.
+    Counts are added, because only senders have them. Every other field comes from the first process
+    that has it.
     """
     merged: dict[tuple[str, str, str], dict[str, Any]] = {}
     for edge in (edge for edges in processes for edge in edges):
@@ -120,7 +124,7 @@ def merge(processes: Iterable[Sequence[Edge]]) -> list[Edge]:
 
 
 def shape_text(shape: Shape | None) -> str:
-    """Write a shape as people do: "[?, 4]", or "?" where the rank is unknown."""
+    """Write a shape as text: "[?, 4]", or "?" if the rank is unknown."""
     if shape is None:
         return "?"
     return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
@@ -130,7 +134,7 @@ HEADERS = ("from", "to", "tensor", "consumer", "shape", "sizing", "sent", "bytes
 
 
 def cells(edge: Edge) -> tuple[str, ...]:
-    """Write one edge under `HEADERS`."""
+    """Return the cells of one edge, in the order of `HEADERS`."""
     producer = edge["producer"]["name"] or edge["tensor"]
     consumers = [node["name"] for node in edge["consumers"]]
     others = len(consumers) - 1 + edge["more_consumers"]
@@ -152,18 +156,18 @@ def cells(edge: Edge) -> tuple[str, ...]:
 
 
 def edges_table(edges: Sequence[Edge]) -> str:
-    """Lay edges out for people."""
+    """Return edges as a text table."""
     if not edges:
-        return "no edges between tasks are known"
+        return "no edges between tasks"
     rows = [HEADERS, *(cells(edge) for edge in edges)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADERS))]
     return "\n".join(_line(row, widths) for row in rows)
 
 
 def sums(edges: Iterable[Edge]) -> Iterator[tuple[str, int, int]]:
-    """Yield each sizing with its number of edges and the bytes they move at most a step.
+    """Yield each sizing, its number of edges, and the most bytes that they move in a step.
 
-    An edge in a loop moves its tensor more often.
+    Each edge counts one tensor. An edge in a loop moves more.
     """
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()

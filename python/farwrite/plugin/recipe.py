@@ -1,4 +1,4 @@
-"""How the plug-in is compiled, and the name under which the result is kept."""
+"""The recipe that compiles the plug-in, and the name of the build in the cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TENSORFLOW_INCLUDES = (
 
 
 def source_folder() -> Path:
-    """Return the folder of the plug-in's C++ sources, as they are installed with the package."""
+    """Return the folder of the plug-in's C++ sources, which the package installs."""
     return PACKAGE / "tensorflow" / "src"
 
 
@@ -41,14 +41,14 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """A short hash of all that decides what comes out, save the compiler."""
+        """A short hash of the sources and flags, without the compiler."""
         state = hashlib.sha256("\0".join((*self.compile_flags, *self.link_flags)).encode())
         for file in (*self.sources, *self.headers):
             state.update(f"\0{file.name}\0".encode() + file.read_bytes())
         return state.hexdigest()[:12]
 
     def key(self, compiler: Compiler | None) -> str:
-        """Name the build's folder; without a compiler, a pattern that any compiler's matches."""
+        """Return the name of the build's folder, or without a compiler a pattern for any."""
         abi = "*" if compiler is None else compiler.abi
         return (
             f"tensorflow-{self.wheel.version}-farwrite-{version()}-{abi}"
@@ -57,7 +57,7 @@ class Recipe:
 
 
 def recipe(wheel: Wheel) -> Recipe:
-    """Say how to compile the plug-in for `wheel`. FARWRITE_CXXFLAGS adds flags, for debugging."""
+    """Return the recipe for `wheel`. FARWRITE_CXXFLAGS adds flags, for debugging."""
     folder = source_folder()
     major, minor, patch, suffix = _parts(wheel.version)
     compile_flags = (

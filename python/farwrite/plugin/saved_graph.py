@@ -1,4 +1,4 @@
-"""Reads graphs that TensorFlow saved, without running them. Imports TensorFlow."""
+"""Reads saved graphs of TensorFlow without running them. Imports TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _WHO = "farwrite tensorflow analyze"
 
 
 def load(path: Path, fetch: Sequence[str], signature: str) -> Any:
-    """Return the GraphDef in `path`, or the part that fetching `fetch` runs.
+    """Return the GraphDef in `path`, or the part of it that a fetch of `fetch` runs.
 
     Raises
     ------
     NotFound
-        If the file, a node of `fetch` or the signature is not there.
+        If the file, a node of `fetch` or the signature is missing.
     InvalidArgument
-        If it is no graph.
+        If the file is not a graph.
     """
     if path.is_dir():
         meta = _saved_meta_graph(path)
         graph = meta.graph_def
         fetch = fetch or _outputs(meta, signature, path)
     elif not path.exists():
-        raise NotFound(f"{_WHO}: there is no {path}")
+        raise NotFound(f"{_WHO}: {path} does not exist")
     elif path.name.endswith((".meta", ".meta.pbtxt")):
         graph = _read(path, tf.compat.v1.MetaGraphDef()).graph_def
     else:
         graph = _read(path, tf.compat.v1.GraphDef())
     if not graph.node:
         raise InvalidArgument(
-            f"{_WHO}: {path} has no nodes; it reads SavedModel folders, MetaGraphs (.meta) and"
-            " GraphDefs (.pb, .pbtxt)"
+            f"{_WHO}: {path} has no nodes; give a SavedModel folder, a MetaGraph (.meta) or a"
+            " GraphDef (.pb, .pbtxt)"
         )
     if not fetch:
         return graph
@@ -53,7 +53,7 @@ def load(path: Path, fetch: Sequence[str], signature: str) -> Any:
 
 
 def parse(serialized: bytes) -> Any:
-    """Return a GraphDef."""
+    """Parse a serialized GraphDef."""
     return tf.compat.v1.GraphDef.FromString(serialized)
 
 
@@ -64,13 +64,15 @@ def _saved_meta_graph(folder: Path) -> Any:
             if model.meta_graphs:
                 return model.meta_graphs[0]
             raise InvalidArgument(f"{_WHO}: {folder / name} has no graph")
-    raise NotFound(f"{_WHO}: {folder} is no SavedModel: it has no saved_model.pb")
+    raise NotFound(f"{_WHO}: {folder} is not a SavedModel: it has no saved_model.pb")
 
 
 def _outputs(meta: Any, signature: str, folder: Path) -> list[str]:
     if signature not in meta.signature_def:
         known = ", ".join(sorted(meta.signature_def)) or "none"
-        raise NotFound(f"{_WHO}: {folder} has no signature {signature}; it has: {known}")
+        raise NotFound(
+            f"{_WHO}: {folder} has no signature {signature}; the signatures are: {known}"
+        )
     return [output.name for output in meta.signature_def[signature].outputs.values()]
 
 
@@ -82,7 +84,7 @@ def _read(path: Path, message: Any) -> Any:
         message.ParseFromString(raw)
     except (_message.DecodeError, _text_format.ParseError, UnicodeDecodeError) as error:
         raise InvalidArgument(
-            f"{_WHO}: {path} is no {type(message).__name__}: {str(error)[:200]}"
+            f"{_WHO}: {path} is not a {type(message).__name__}: {str(error)[:200]}"
         ) from error
     return message
 

@@ -1,4 +1,4 @@
-"""What the plug-in counts, as Python types and as Prometheus text."""
+"""The plug-in's counters, as Python types and as Prometheus text."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any, TypedDict, cast
 
 
 class Link(TypedDict):
-    """How tensors reach one peer."""
+    """The transport of the tensors to one peer."""
 
     peer: str
     transport: str
     """"farwrite", "grpc", or "pending" before the first tensor."""
     fabric: str
     reason: str
-    """Why this fabric, or why not Farwrite."""
+    """Why this fabric was chosen, or why Farwrite was not."""
 
 
 class Arena(TypedDict):
     """Registered memory, in bytes, and its number of segments.
 
-    `held_back` was freed and is not reused yet, because a forked child may still read it.
+    The bytes of `held_back` were freed but are not reused yet, because a forked child may still
+    read them.
     """
 
     limit: int
@@ -33,7 +34,7 @@ class Arena(TypedDict):
 
 
 class Landing(TypedDict):
-    """Memory that waits for tensors of other hosts: slots, those that tensors hold, and bytes."""
+    """Memory for tensors from other hosts: slots, slots that hold a tensor, and bytes."""
 
     slots: int
     held: int
@@ -43,8 +44,8 @@ class Landing(TypedDict):
 class Stats(TypedDict):
     """Counts of this process since the plug-in was loaded or its counters were reset.
 
-    docs/reference/tensorflow.md says what each counts. From `waiting_tensors` on it is what is
-    there now.
+    docs/reference/tensorflow.md describes each. The fields from `waiting_tensors` on are current
+    values; a reset leaves them unchanged.
     """
 
     pushes_inline: int
@@ -116,40 +117,40 @@ class Stats(TypedDict):
 
 
 class Description(TypedDict):
-    """What the loaded plug-in is."""
+    """The versions and the state of the loaded plug-in."""
 
     farwrite_version: str
     tensorflow_version: str
     allocator: str
     """"unified", "traced", "off", or "late": loaded after TensorFlow's first allocation."""
     reason: str
-    """Why not unified; empty where it is."""
+    """Why the allocator is not unified; empty if it is."""
     error: str
-    """Why the plug-in stays out of use; empty where it does not."""
+    """Why the plug-in is not in use; empty if it is in use."""
 
 
 GAUGES = {
-    "waiting_tensors": "Tensors that arrived and have not been asked for.",
-    "held_views": "Views of peers' memory held.",
-    "fetches": "Tensors that are being read from another host now.",
-    "tracing": "1 while it is traced which operations allocate what is sent.",
+    "waiting_tensors": "Tensors that arrived and were not requested yet.",
+    "held_views": "Current views of peers' memory.",
+    "fetches": "Current reads of tensors from other hosts.",
+    "tracing": "1 while the plug-in traces which operations allocate the tensors that are sent.",
     "sent_sites": "Allocation sites whose tensors are sent.",
-    "held_copies": "Staged copies that are held, to be lent again.",
-    "held_copy_bytes": "Bytes of staged copies that are held or lent.",
+    "held_copies": "Staged copies kept for reuse.",
+    "held_copy_bytes": "Bytes of staged copies that are kept or in use.",
 }
 
 # The counters that one metric gathers under a label: prefix, metric, label, help.
 _FAMILIES = (
     ("pushes_", "pushes", "kind", "Tensors pushed to another task, by kind."),
     ("pulls_", "pulls", "reason", "Tensors left to a pull, by reason."),
-    ("dropped_", "dropped", "reason", "Tensors that had no consumer any more."),
+    ("dropped_", "dropped", "reason", "Tensors dropped because their consumer was gone."),
 )
 # Parts of another counter, or of the other side: not to be added up with their family.
 _SINGLE = {"pushes_dead", "pulls_received"}
 
 
 def parse_stats(text: str) -> Stats:
-    """Read the plug-in's JSON."""
+    """Parse the plug-in's JSON."""
     return cast("Stats", json.loads(text))
 
 
@@ -173,7 +174,9 @@ def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
         yield from _header(metric, kind, GAUGES.get(name, f"Farwrite's counter {name}."))
         yield _sample(metric, value)
     for name, value in stats.get("landing", {}).items():
-        yield from _header(f"landing_{name}", "gauge", f"Memory that waits for tensors: {name}.")
+        yield from _header(
+            f"landing_{name}", "gauge", f"Memory for tensors from other hosts: {name}."
+        )
         yield _sample(f"landing_{name}", value)
     for name, value in stats.get("arena", {}).items():
         metric = "arena_segments" if name == "segments" else f"arena_{name}_bytes"
@@ -181,7 +184,7 @@ def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
         yield _sample(metric, value)
     links = stats.get("links", [])
     if links:
-        yield from _header("link_info", "gauge", "How tensors reach each peer.")
+        yield from _header("link_info", "gauge", "The transport to each peer.")
         # Two addresses of one peer may read alike, and one label set may appear only once.
         for labels in dict.fromkeys(tuple(link.items()) for link in links):
             yield _sample("link_info", 1, dict(labels))

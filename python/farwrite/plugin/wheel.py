@@ -1,4 +1,4 @@
-"""The installed TensorFlow, found without importing it: importing takes seconds."""
+"""Finds the installed TensorFlow without importing it, because an import takes seconds."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ class Wheel:
     """An installed TensorFlow."""
 
     folder: Path
-    """The package's folder, with its libraries and `include`."""
+    """The package's folder, which contains the libraries and `include`."""
     version: str
-    """As pip says it: "2.21.0"."""
+    """The version as in pip, for example "2.21.0"."""
 
     @property
     def minor(self) -> str:
-        """What support is decided by: "2.21"."""
+        """The minor version, which determines support, for example "2.21"."""
         return ".".join(self.version.split(".")[:2])
 
     @property
     def cxx11_abi(self) -> int:
-        """The value of _GLIBCXX_USE_CXX11_ABI that its libraries were compiled with."""
+        """The value of _GLIBCXX_USE_CXX11_ABI in the build of its libraries."""
         library = self.folder / "libtensorflow_framework.so.2"
         with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as image:
             return int(image.find(b"__cxx11") >= 0)
 
 
 def find_wheel() -> Wheel:
-    """Find the TensorFlow that ``import tensorflow`` would take.
+    """Find the TensorFlow that ``import tensorflow`` would import.
 
     Raises
     ------
     FailedPrecondition
-        If there is none. Says how to install one.
+        If no TensorFlow is installed by pip. The message gives the command that installs one.
     """
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
         raise FailedPrecondition(
-            f"TensorFlow plug-in: this Python has no TensorFlow; install it with {_INSTALL}"
+            f"TensorFlow plug-in: this Python has no TensorFlow; install it: {_INSTALL}"
         )
     folder = Path(spec.origin).parent
     for distribution in distributions(path=[str(folder.parent)]):
@@ -62,28 +62,28 @@ def find_wheel() -> Wheel:
             return Wheel(folder, distribution.version)
     raise FailedPrecondition(
         f"TensorFlow plug-in: the TensorFlow in {folder} was not installed by pip, so its version"
-        f" is unknown; {_INSTALL}"
+        f" is unknown; install it: {_INSTALL}"
     )
 
 
 def require_supported(wheel: Wheel) -> None:
-    """Check that Farwrite knows this TensorFlow.
+    """Check that Farwrite supports this TensorFlow.
 
     Raises
     ------
     Unsupported
-        If its minor version is not in `SUPPORTED`, or it lacks headers or libraries.
+        If the minor version is not in `SUPPORTED`, or headers or libraries are missing.
     """
     if wheel.minor not in SUPPORTED:
         raise Unsupported(
             f"TensorFlow plug-in: TensorFlow {wheel.version} is installed, and this Farwrite"
-            f" supports {', '.join(SUPPORTED)}, because the plug-in relies on that version's"
-            f" internals (docs/reference/tensorflow.md, Support policy); {_INSTALL}"
+            f" supports {', '.join(SUPPORTED)} only, because the plug-in depends on that version's"
+            f" internals (docs/reference/tensorflow.md, Support policy); install it: {_INSTALL}"
         )
     needed = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2", "include/tensorflow")
     missing = [name for name in needed if not (wheel.folder / name).exists()]
     if missing:
         raise Unsupported(
-            f"TensorFlow plug-in: {wheel.folder} lacks {', '.join(missing)}, so this is not the"
-            f" pip wheel; {_INSTALL}"
+            f"TensorFlow plug-in: {wheel.folder} lacks {', '.join(missing)}, so it is not the"
+            f" pip wheel; install that: {_INSTALL}"
         )

@@ -1,1 +1,1 @@
-"""``farwrite run``: unmodified TensorFlow programs on Farwrite, and stock beside it."""
+"""``farwrite run``: runs unmodified TensorFlow programs on Farwrite or on stock gRPC."""

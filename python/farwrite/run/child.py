@@ -1,4 +1,4 @@
-"""Runs the user's command as a child, with the hook in its environment."""
+"""Runs the user's command as a child process, with the hook in its environment."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Run:
-    """How a command went."""
+    """The result of one run of a command."""
 
     transport: str
     """"grpc" or "farwrite"."""
     wall_seconds: float
     exit_status: int
-    """As a shell gives it: 128 and the signal's number if it was killed."""
+    """As in a shell: 128 plus the signal's number if a signal killed the command."""
     output: tuple[str, ...] | None
-    """The lines of its standard output; None if they were not looked at."""
+    """The lines of its standard output; None if the run did not read them."""
     processes: tuple[Summary, ...]
-    """Those that imported TensorFlow."""
+    """The processes that imported TensorFlow."""
 
 
 def run_command(
@@ -50,18 +50,18 @@ def run_command(
     look: bool,
     stdin: int | None = None,
 ) -> Run:
-    """Run `command` to its end, forwarding signals.
+    """Run `command` to its end, and forward signals to it.
 
     Parameters
     ----------
     stock : bool
-        Only measure; the plug-in is not loaded.
+        Only measure, and do not load the plug-in.
     options : Mapping[str, str]
-        More environment for it.
+        Additional environment variables of the command.
     look : bool
-        Read the standard output on its way through.
+        Read the standard output while passing it on.
     stdin : int or None
-        The command's standard input, a descriptor; None gives it this process's.
+        Descriptor of the command's standard input; None inherits this process's.
 
     Raises
     ------
@@ -139,9 +139,14 @@ def _started(
         try:
             child = subprocess.Popen(list(command), env=environment, stdin=stdin, stdout=output)
         except FileNotFoundError as error:
-            raise NotFound(f"farwrite run: there is no command {error.filename}") from error
+            raise NotFound(
+                f"farwrite run: cannot find the command {error.filename}; check its name and PATH"
+            ) from error
         except PermissionError as error:
-            raise PermissionDenied(f"farwrite run: {error.filename} is no program") from error
+            raise PermissionDenied(
+                f"farwrite run: cannot run {error.filename}: {error.strerror};"
+                " name an executable program"
+            ) from error
         for number in early:
             child.send_signal(number)
         yield child

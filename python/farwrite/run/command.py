@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NO_PROGRAM = 126
 NO_SUCH_COMMAND = 127
-"""The exit statuses that a shell gives then."""
+"""The exit statuses that a shell gives in these cases."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -40,31 +40,34 @@ def add_parser(subparsers: Subparsers) -> None:
         "run",
         help="run an unmodified distributed TensorFlow program on Farwrite",
         usage="farwrite run [options] -- command [argument ...]",
-        description="Run a program that says plain gRPC on Farwrite. Its Python processes, and"
-        " those they start, load the plug-in right after they import TensorFlow. A summary goes to"
-        " standard error. Exit status: the command's; 127 if there is no such command, 126 if it"
-        " cannot be run.",
+        description="Run a TensorFlow program that uses plain gRPC on Farwrite. Its Python"
+        " processes and their child processes load the plug-in right after they import TensorFlow."
+        " A summary goes to standard error. The exit status is the command's, 127 if the command"
+        " does not exist, or 126 if it cannot be run.",
     )
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="run it twice, on stock gRPC and then on Farwrite, and print both",
+        help="run the command twice, on stock gRPC and then on Farwrite, and print both results",
     )
     parser.add_argument(
         "--allocation",
         choices=("unified", "traced", "off"),
-        help="tensors in registered memory (unified, the default), those that are sent (traced), or"
-        " staged by a copy (off)",
+        help="which tensors are in registered memory: all (unified, the default), those that are"
+        " sent (traced), or none, so that a copy stages them (off)",
     )
     parser.add_argument(
         "--or-grpc",
         action="store_true",
-        help="where the plug-in cannot be compiled or loaded, go on over stock gRPC instead of"
+        help="if the plug-in cannot be compiled or loaded, continue over stock gRPC instead of"
         " ending with an error",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="also write a page with figures and edges there"
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="also write an HTML page with the figures and edges to FILE",
     )
     trace.add_option(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -72,7 +75,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command, once or twice, and report."""
+    """Run the command once or twice, and report the results."""
     command: list[str] = arguments.command
     if command[:1] == ["--"]:
         command = command[1:]
@@ -114,7 +117,7 @@ def _runs(command: list[str], options: dict[str, str], *, compare: bool) -> list
             if stock and status != 0:
                 print(
                     f"farwrite run: the run on {name} ended with status {status}; the run on"
-                    " Farwrite is left out, because there is nothing to compare it with",
+                    " Farwrite is left out, because there is no result to compare it with",
                     file=sys.stderr,
                 )
                 break

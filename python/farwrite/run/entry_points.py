@@ -1,15 +1,15 @@
-"""Where a TensorFlow program names its protocol, in TensorFlow 2.21's Python sources.
+"""The functions of TensorFlow 2.21 through which a program sets its protocol.
 
-All ways of starting a server or joining a cluster go through four functions:
+Every way to start a server or join a cluster calls one of four functions:
 
 - `server_lib._make_server_def`: every `tf.distribute.Server` and `tf.compat.v1.train.Server`.
 - `Context.set_server_def` and `update_server_def`: `tf.config.experimental_connect_to_cluster`
-  and `_to_host`, and through them ParameterServerStrategy with any ClusterResolver.
+  and `_to_host`, and therefore ParameterServerStrategy with any ClusterResolver.
 - `Context.enable_collective_ops`: MultiWorkerMirroredStrategy.
 
-There "grpc" becomes "grpc+farwrite". Resolvers, their `rpc_layer` and session targets keep saying
-"grpc": TensorFlow makes addresses from them ("grpc://host:port"), which a Farwrite server answers
-like a stock one, and a program that prints them prints the same.
+The wrappers replace "grpc" by "grpc+farwrite" there. Resolvers, their `rpc_layer` and session
+targets keep "grpc". TensorFlow makes addresses from them ("grpc://host:port"), and a Farwrite
+server answers at these addresses like a stock server. A program that prints them prints the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``farwrite run`` does in the program's processes, right after TensorFlow was imported."""
+"""Starts ``farwrite run`` in a process of the program, right after TensorFlow is imported."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from farwrite.run import entry_points
 from farwrite.run.summary import writer
 
 MODE = "FARWRITE_RUN"
-"""In the environment: "farwrite" to use it, "stock" to measure only."""
+"""Environment variable: "farwrite" uses Farwrite, "stock" only measures."""
 OR_GRPC = "FARWRITE_RUN_OR_GRPC"
-"""In the environment: a process that cannot load the plug-in goes on over stock gRPC."""
+"""Environment variable: if set, a process without the plug-in continues over stock gRPC."""
 
 
 def start() -> None:
@@ -21,7 +21,7 @@ def start() -> None:
     Raises
     ------
     SystemExit
-        If the plug-in cannot be loaded, and the user did not say that gRPC will do.
+        If the plug-in cannot be loaded, and the user did not give ``--or-grpc``.
     """
     summary = writer()
     try:
@@ -37,7 +37,11 @@ def start() -> None:
 
 def _not_loaded(why: str) -> None:
     may = bool(os.environ.get(OR_GRPC))
-    then = "tensors stay on gRPC" if may else "ended; farwrite run --or-grpc goes on over gRPC"
+    then = (
+        "tensors stay on gRPC"
+        if may
+        else "ended; to continue over gRPC, use farwrite run --or-grpc"
+    )
     print(f"farwrite run: {why}\nfarwrite run: process {os.getpid()}: {then}", file=sys.stderr)
     if not may:
         raise SystemExit(1)

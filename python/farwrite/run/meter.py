@@ -1,6 +1,6 @@
-"""What a process used: bytes through sockets, wall time and memory.
+"""Measures a process: bytes over TCP sockets, wall time and memory.
 
-Works with and without the plug-in, so that a stock run is measured alike.
+The meter needs no plug-in, so that a stock run is measured in the same way.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from farwrite.sockets import SocketBytes, bytes_by_socket
 
 
 class SocketMeter:
-    """Adds up the TCP sockets of this process, and remembers those that were closed.
+    """Adds up the bytes of this process's TCP sockets, including those that were closed.
 
-    What a socket moved between the last look and its closing is not seen, so look now and then.
-    Any thread may look.
+    The meter misses the bytes that a socket moved between the last `look` and its close. Call
+    `look` regularly, from any thread.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class SocketMeter:
         self._lock = threading.Lock()
 
     def look(self) -> SocketBytes:
-        """Return the bytes sent and received so far; never less than before."""
+        """Return the bytes sent and received so far. The result never decreases."""
         with self._lock:
             now = bytes_by_socket()
             for inode, last in self._open.items():
@@ -36,7 +36,7 @@ class SocketMeter:
             return _sum(self._closed, *now.values())
 
     def start_afresh(self) -> None:
-        """Count from here: in a forked child, whose parent counts what was before."""
+        """Count from now on, in a forked child. The parent counts the bytes before the fork."""
         self._lock = threading.Lock()
         self._open = bytes_by_socket()
         before = _sum(*self._open.values())
@@ -48,17 +48,17 @@ def _sum(*counts: SocketBytes) -> SocketBytes:
 
 
 METER = SocketMeter()
-"""The one of this process."""
+"""The meter of this process."""
 
 
 def wall_seconds() -> float:
-    """Return the time since this process was started."""
+    """Return the seconds since this process was started."""
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory() -> int:
-    """Return the most bytes of memory this process ever had resident (VmHWM)."""
+    """Return the peak resident memory of this process in bytes (VmHWM)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""``farwrite run --report``: the figures of a run, and its edges, as a page."""
+"""``farwrite run --report``: an HTML page with the figures and the edges of a run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from farwrite.run.child import Run
 from farwrite.run.report import edges_of, fallbacks, rows
 
 SHOWN = 25
-"""Edges above the fold."""
+"""Number of edges shown before the folded rest."""
 _INDENT = "\N{EM SPACE}"
 _LONG = tuple(HEADERS.index(name) for name in ("tensor", "consumer", "ways", "why"))
 
 
 def html(command: Sequence[str], runs: Sequence[Run]) -> str:
-    """Make the page."""
+    """Return the HTML of the page."""
     return page.page(f"farwrite run -- {shlex.join(command)}", list(_parts(runs)))
 
 
@@ -29,7 +29,7 @@ def _parts(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run.transport != "farwrite":
             continue
-        yield page.heading("Fallbacks, and why")
+        yield page.heading("Fallbacks and their causes")
         lines = fallbacks(run)
         yield page.bullets(lines) if lines else page.paragraph("None.")
         yield page.heading("Edges between tasks")
@@ -41,12 +41,12 @@ def _parts(runs: Sequence[Run]) -> Iterator[str]:
 
 def _edges(edges: Sequence[Edge]) -> Iterator[str]:
     if not edges:
-        yield page.paragraph("None is known.")
+        yield page.paragraph("No edges.")
         return
     yield page.paragraph(
-        "Those that moved most bytes first. Static: TensorFlow infers the whole shape, or the"
-        " program pins it; bounded: the program says the largest; dynamic: neither; observed: no"
-        " graph names the edge, as with eager copies.",
+        "The edges with the most bytes come first. Static: TensorFlow infers the whole shape, or"
+        " the program pins it. Bounded: the program gives the largest shape. Dynamic: neither."
+        " Observed: no graph names the edge, for example an eager copy.",
         quiet=True,
     )
     drawn = [cells(edge) for edge in edges]

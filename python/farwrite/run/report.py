@@ -1,4 +1,4 @@
-"""What ``farwrite run`` says at the end: a table for people, and the same as JSON."""
+"""The summary of ``farwrite run``: a text table, and the same facts as JSON."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _COPIES = (
 _REASONS = {
     "pulls_no_memory": "no room in registered memory or the peer's quota",
     "pulls_device_memory": "tensor not in host memory",
-    "pulls_stock_peer": "peer without the plug-in, or out of its reach",
-    "pulls_backlog": "the receiver had not asked for 64 MiB that came before",
-    "pulls_unpushed": "asked for by RPC: the sender could not push",
+    "pulls_stock_peer": "peer without the plug-in, or not reachable by it",
+    "pulls_backlog": "the receiver had not yet requested 64 MiB of earlier tensors",
+    "pulls_unpushed": "requested by RPC: the sender could not push",
     "staged_foreign_memory": "staged: allocated outside registered memory",
-    "staged_received": "staged: received from another task, and sent on",
-    "staged_unaligned": "staged: slice the receiver could not use as it lies",
+    "staged_received": "staged: received from another task and forwarded",
+    "staged_unaligned": "staged: slice with an alignment that the receiver cannot use",
     "arena_refusals": "allocations that fell back to malloc",
-    "broke_annotations": "tensor not of the shape that the program said",
-    "dropped_dead_peer": "sent to a peer that had gone",
+    "broke_annotations": "tensor with a shape that breaks its annotation",
+    "dropped_dead_peer": "sent to a dead peer",
 }
 _NO_TENSORFLOW = (
-    "no process imported TensorFlow where Farwrite could see it (python -S, -E and -I"
-    " skip the hook, and so does a program that sets PYTHONPATH anew)"
+    "no process imported TensorFlow with Farwrite's hook (python -S, -E and -I skip the hook,"
+    " and a program skips it if it replaces PYTHONPATH)"
 )
 
 
 def edges_of(run: Run) -> list[Edge]:
-    """Make one table of the edges that the processes know."""
+    """Merge the edges that the processes recorded."""
     return merge([cast("list[Edge]", process["edges"]) for process in run.processes])
 
 
@@ -53,7 +53,7 @@ def counters(run: Run) -> Counter[str]:
 
 
 def fallbacks(run: Run) -> list[str]:
-    """Say what did not go the best way, and why; nothing to say in a stock run."""
+    """Return one line for each fallback, with its cause. A stock run has none."""
     if run.transport == "grpc":
         return []
     if not run.processes:
@@ -77,7 +77,7 @@ def fallbacks(run: Run) -> list[str]:
 
 
 def first_difference(left: Sequence[str], right: Sequence[str]) -> dict[str, Any] | None:
-    """Return the number and both texts of the first line that differs; None if all are equal."""
+    """Return number and texts of the first line that differs, or None if all are equal."""
     for number, (mine, other) in enumerate(zip_longest(left, right), 1):
         if mine != other:
             return {"line": number, "grpc": mine, "farwrite": other}
@@ -85,7 +85,7 @@ def first_difference(left: Sequence[str], right: Sequence[str]) -> dict[str, Any
 
 
 def as_json(command: Sequence[str], runs: Sequence[Run]) -> dict[str, Any]:
-    """Lay out everything that is known."""
+    """Return all facts of the runs, for JSON."""
     facts: dict[str, Any] = {"command": list(command), "runs": [_run_json(run) for run in runs]}
     if len(runs) == 2 and runs[0].output is not None and runs[1].output is not None:
         difference = first_difference(runs[0].output, runs[1].output)
@@ -109,7 +109,7 @@ def _run_json(run: Run) -> dict[str, Any]:
 
 
 def table(runs: Sequence[Run]) -> Iterator[str]:
-    """Lay the runs out for people, line by line: one column for each."""
+    """Yield the lines of the table, which has one column for each run."""
     yield ""
     if not any(run.processes for run in runs):
         yield f"  {_NO_TENSORFLOW}"
@@ -120,7 +120,7 @@ def table(runs: Sequence[Run]) -> Iterator[str]:
         lines = fallbacks(run)
         if run.transport == "farwrite":
             yield ""
-            yield "  Fallbacks, and why" if lines else "  Fallbacks: none"
+            yield "  Fallbacks and their causes" if lines else "  Fallbacks: none"
         for line in lines:
             yield f"    {line}"
     if len(runs) == 2 and runs[0].output is not None and runs[1].output is not None:
@@ -129,7 +129,7 @@ def table(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the figures' names, each with one cell for each run; the first names the runs."""
+    """Yield the name of each figure and one cell for each run. The first row names the runs."""
     totals = [counters(run) for run in runs]
     # The plug-in counts, so of a stock run only what the kernel saw is known.
     counted = [any(process["loaded"] for process in run.processes) for run in runs]

@@ -17,11 +17,11 @@ LOOK_SECONDS = 0.1
 
 
 class StandardInput:
-    """Standard input of this process, read once and given to each run from its start.
+    """Gives this process's standard input to each run, from its start.
 
-    A terminal or a device is shared as it is, and a file is read again from where it stood. What
-    comes through a pipe or a socket is kept in a temporary file as it is passed on, so that the
-    next run gets it as well, and the rest of it from the pipe. No run waits for the pipe's end.
+    The runs share a terminal or a device. Each run reads a file from the same position. The bytes
+    of a pipe or a socket are passed on and also stored in a temporary file. The next run reads
+    the stored bytes first, and then the rest from the pipe. No run waits for the pipe's end.
     """
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class StandardInput:
                 self._source, self._seen = number, tempfile.TemporaryFile()  # noqa: SIM115
 
     def close(self) -> None:
-        """Forget what was kept."""
+        """Delete the stored bytes."""
         if self._seen is not None:
             self._seen.close()
 
     @contextlib.contextmanager
     def for_one_run(self) -> Iterator[int | None]:
-        """Yield what the run takes as its standard input, a descriptor; None inherits ours."""
+        """Yield the descriptor of a run's standard input; None inherits this process's."""
         if self._start is not None and self._source is not None:
             os.lseek(self._source, self._start, os.SEEK_SET)
         if self._seen is None:

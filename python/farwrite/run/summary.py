@@ -1,9 +1,9 @@
-"""What each process of a run leaves in a file, and how the files are read back.
+"""Writes the summary of each process of a run to files, and reads the files back.
 
 With FARWRITE_TF_SUMMARY=FILE, a process writes FILE.<pid>.json and FILE.<pid>.edges when it exits.
-Parameter servers are usually killed, and no handler of ours goes into a user's program: under
-``farwrite run`` the files are written twenty times a second as well, those of programs with very
-many edges less often.
+Parameter servers are usually killed, and Farwrite installs no signal handler in a user's program.
+Under ``farwrite run``, a process therefore also writes the files twenty times a second. A process
+with very many edges writes them less often.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from farwrite.run.meter import METER, peak_memory, wall_seconds
 VARIABLE = "FARWRITE_TF_SUMMARY"
 PERIOD_SECONDS = 0.05
 TRACE_PERIODS = 20
-"""A trace is long: it is written this many times less often."""
+"""Periods between two writes of the trace, which is long."""
 MAX_EDGES = 500
-"""A program of eager copies has very many."""
+"""Limit of the edges in a file; a program with eager copies has very many."""
 EDGES_SHARE = 0.05
-"""Of its time, what a process spends at most on writing its edges."""
+"""The largest share of its time that a process spends on writing its edges."""
 
 
 class Summary(TypedDict):
-    """One process."""
+    """The summary of one process."""
 
     pid: int
     arguments: list[str]
@@ -47,12 +47,12 @@ class Summary(TypedDict):
     loaded: bool
     """Whether the plug-in is in use."""
     reason: str
-    """Why not, in a run that wanted it."""
+    """Why the plug-in is not in use, in a run on Farwrite."""
     stats: dict[str, Any]
-    """As `farwrite.tensorflow.stats` gives it; empty without the plug-in."""
+    """The result of `farwrite.tensorflow.stats`; empty without the plug-in."""
     description: dict[str, Any]
     edges: list[dict[str, Any]]
-    """As `farwrite.tensorflow.edges` gives them: those with the most bytes."""
+    """The edges of `farwrite.tensorflow.edges` with the most bytes."""
     edges_left_out: int
 
 
@@ -68,7 +68,7 @@ class Writer:
         self.edges: Callable[[], Any] | None = None
 
     def summary(self) -> Summary:
-        """Take stock now."""
+        """Return the current summary, without the edges."""
         sockets = METER.look()
         return {
             "pid": os.getpid(),
@@ -86,7 +86,7 @@ class Writer:
         }
 
     def write(self) -> None:
-        """Replace both files. A program that ends must not fail for it."""
+        """Replace both files. A failure to write is ignored, so that the program ends normally."""
         self.write_summary()
         self.write_edges()
 
@@ -106,7 +106,7 @@ class Writer:
             _replace(f"{self._file}.{os.getpid()}.edges", known)
 
     def keep_writing(self) -> None:
-        """Write now and then from a thread, which forked children have too."""
+        """Write the files periodically from a thread, in forked children as in this process."""
         self._start_thread()
         os.register_at_fork(after_in_child=self._in_child)
 
@@ -143,7 +143,7 @@ _writer: Writer | None = None
 
 
 def writer() -> Writer | None:
-    """Return this process's writer, which writes at exit; None where nobody asked for a file."""
+    """Return this process's writer, which writes at exit, or None if no file is set."""
     global _writer
     file = os.environ.get(VARIABLE)
     if _writer is None and file:
@@ -153,7 +153,7 @@ def writer() -> Writer | None:
 
 
 def read_summaries(file: Path) -> list[Summary]:
-    """Read what the processes of a run left, by process id."""
+    """Read the summaries of the processes of a run, ordered by process id."""
     found: list[Summary] = []
     for path in file.parent.glob(f"{file.name}.*.json"):
         with contextlib.suppress(OSError, ValueError):

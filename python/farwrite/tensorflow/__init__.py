@@ -1,11 +1,13 @@
-"""Farwrite in TensorFlow's distributed runtime: import it, and say ``protocol="grpc+farwrite"``.
+"""Sends the tensors of TensorFlow's distributed runtime over Farwrite.
+
+Import the module, and give servers the protocol "grpc+farwrite".
 
 >>> import farwrite.tensorflow
 >>> server = tf.distribute.Server(cluster, "worker", 0, protocol=farwrite.tensorflow.PROTOCOL)
 
-Importing compiles the plug-in if this is its first use on this machine, and loads it. Import it
-before TensorFlow does anything: tensors can live in registered memory only if the plug-in was
-loaded before TensorFlow's first allocation, and are staged by a copy otherwise.
+The import loads the plug-in, and compiles it at the first use on this machine. Import the module
+before TensorFlow's first allocation. Tensors can be in registered memory only then; otherwise a
+copy stages them.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ __all__ = [
 ]
 
 PROTOCOL = "grpc+farwrite"
-"""The protocol of servers and clusters whose tensors move over Farwrite."""
+"""The protocol of servers and clusters that send tensors over Farwrite."""
 
 
 def _load(path: Path) -> ctypes.CDLL:
@@ -64,39 +66,41 @@ def _load(path: Path) -> ctypes.CDLL:
     library.farwrite_tf_reset_stats.restype = None
     error = json.loads(library.farwrite_tf_describe_json()).get("error", "")
     if error:
-        raise FailedPrecondition(f"TensorFlow plug-in: {path} refuses to work here: {error}")
+        raise FailedPrecondition(
+            f"TensorFlow plug-in: {path} cannot be used in this process: {error}"
+        )
     return library
 
 
 def stats() -> Stats:
-    """Return what the plug-in counted in this process."""
+    """Return the plug-in's counters in this process."""
     return parse_stats(_text(_library.farwrite_tf_stats_json))
 
 
 def prometheus() -> str:
-    """Return `stats`, and the metrics of the plug-in's device, in the Prometheus text format.
+    """Return `stats` and the metrics of the plug-in's device, in the Prometheus text format.
 
-    With FARWRITE_METRICS=host:port the process serves the same over HTTP.
+    With FARWRITE_METRICS=host:port, the process serves the same text over HTTP.
     """
     return prometheus_text(stats()) + _text(_library.farwrite_tf_device_metrics)
 
 
 def describe() -> Description:
-    """Return versions, and which allocator is in use and why."""
+    """Return the versions, the allocator in use, and the reason for it."""
     told: dict[str, Any] = json.loads(_text(_library.farwrite_tf_describe_json))
     return cast("Description", {"tensorflow_version": tf.__version__, **told})
 
 
 def edges() -> list[Edge]:
-    """Return what this process knows of the edges between tasks, those with the most bytes first.
+    """Return the edges between tasks that this process recorded, the most bytes first.
 
-    Counts are since the plug-in was loaded. The sender of a tensor counts it.
+    The counts start when the plug-in is loaded. Only the sender of a tensor counts it.
     """
     return parse_edges(_text(_library.farwrite_tf_edges_json))
 
 
 def edges_table() -> str:
-    """Return `edges` as a table for people."""
+    """Return `edges` as a text table."""
     return edge_tables.edges_table(edges())
 
 
@@ -106,7 +110,7 @@ def lower_graph(graph: bytes) -> bytes:
     Raises
     ------
     InvalidArgument
-        If it is no GraphDef, or has ops that are not registered.
+        If `graph` is not a GraphDef, or has ops that are not registered.
     """
     return _graph_call(_library.farwrite_tf_lower_graph, graph)
 
@@ -123,17 +127,17 @@ def analyze_graph(graph: bytes) -> list[Edge]:
 
 
 def reset_stats() -> None:
-    """Set the counters to zero; what is there now (`waiting_tensors`, `arena`, ...) stays.
+    """Set the counters of `stats` to zero.
 
-    So do the counts of `edges`.
+    Current values, such as `waiting_tensors` and `arena`, stay. The counts of `edges` also stay.
     """
     _library.farwrite_tf_reset_stats()
 
 
 def socket_bytes() -> int:
-    """Return the bytes this process sent and received over TCP; never less than before.
+    """Return the bytes this process sent and received over TCP. The result never decreases.
 
-    A socket that was closed counts with what the latest call saw of it.
+    A closed socket counts with the bytes that the last call before its close counted.
     """
     return sum(METER.look())
 
@@ -152,14 +156,14 @@ def _text(function: Callable[[], bytes]) -> str:
 
 
 class _Metrics:
-    """What is served."""
+    """The source of the metrics that the process serves."""
 
     def metrics(self) -> str:
         return prometheus()
 
 
 PLUGIN = ensure_built()
-"""The shared library that is loaded."""
+"""Path of the loaded shared library."""
 _library = _load(PLUGIN)
 
 _metrics = _Metrics()

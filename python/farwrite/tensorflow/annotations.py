@@ -1,4 +1,4 @@
-"""What a program may say of a tensor's shape where TensorFlow cannot infer it."""
+"""Annotations of a tensor's shape, for shapes that TensorFlow cannot infer."""
 
 from __future__ import annotations
 
@@ -19,27 +19,48 @@ BOUND = "_farwrite_max_shape_"
 
 
 def pin_shape(tensor: Tensor, shape: Iterable[int]) -> Tensor:
-    """Say that `tensor` has `shape` in every step; returns `tensor`.
+    """Declare that `tensor` has `shape` in every step, and return `tensor`.
 
-    For tensors of a graph or a `tf.function` that go to another task. A tensor of another shape is
-    sent all the same, as one of unknown size, and counted in `stats()["broke_annotations"]` and in
-    `edges()`. Eager tensors have no graph: for them it does nothing.
+    Use it for tensors of a graph or a `tf.function` that are sent to another task. A tensor with
+    another shape is still sent, like a tensor of unknown size. `stats()["broke_annotations"]` and
+    `edges()` count it. For eager tensors, which have no graph, the call does nothing.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A tensor of TensorFlow.
+    shape : iterable of int
+        Sizes of all dimensions.
 
     Raises
     ------
     InvalidArgument
-        If `shape` has an unknown size, or cannot be the tensor's as TensorFlow infers it.
+        If `shape` has an unknown size, or contradicts the shape that TensorFlow infers.
     """
     sizes = _sizes("pin_shape", shape)
     if tf.is_symbolic_tensor(tensor) and not _shape(tensor).is_compatible_with(sizes):
-        raise InvalidArgument(f"pin_shape: {_named(tensor)} cannot have the shape {sizes}")
+        raise InvalidArgument(
+            f"pin_shape: {_named(tensor)} cannot have the shape {sizes}; give a shape that matches"
+        )
     return _annotate("pin_shape", PINNED, tensor, sizes)
 
 
 def bound_shape(tensor: Tensor, max_shape: Iterable[int]) -> Tensor:
-    """Say that `tensor` is in no dimension larger than `max_shape`; returns `tensor`.
+    """Declare that no dimension of `tensor` exceeds `max_shape`, and return `tensor`.
 
-    Otherwise like `pin_shape`.
+    Otherwise the function is like `pin_shape`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A tensor of TensorFlow.
+    max_shape : iterable of int
+        The largest sizes of all dimensions.
+
+    Raises
+    ------
+    InvalidArgument
+        As `pin_shape`.
     """
     sizes = _sizes("bound_shape", max_shape)
     if tf.is_symbolic_tensor(tensor):
@@ -51,23 +72,27 @@ def bound_shape(tensor: Tensor, max_shape: Iterable[int]) -> Tensor:
                 for size, limit in zip(known.as_list(), sizes, strict=True)
             )
         ):
-            raise InvalidArgument(f"bound_shape: {_named(tensor)} does not fit into {sizes}")
+            raise InvalidArgument(
+                f"bound_shape: {_named(tensor)} does not fit into {sizes}; give larger sizes"
+            )
     return _annotate("bound_shape", BOUND, tensor, sizes)
 
 
 def _sizes(function: str, shape: Iterable[int]) -> list[int]:
     sizes = list(shape)
     if any(isinstance(size, bool) or not hasattr(size, "__index__") for size in sizes):
-        raise InvalidArgument(f"{function}: {sizes} is no shape: every size must be a number")
+        raise InvalidArgument(
+            f"{function}: {sizes} is not a shape; give a whole number for every size"
+        )
     sizes = [size.__index__() for size in sizes]
     if any(size < 0 for size in sizes):
-        raise InvalidArgument(f"{function}: {sizes} has a negative size")
+        raise InvalidArgument(f"{function}: {sizes} has a negative size; give sizes >= 0")
     return sizes
 
 
 def _annotate(function: str, attribute: str, tensor: Tensor, sizes: list[int]) -> Tensor:
     if not tf.is_tensor(tensor):
-        raise InvalidArgument(f"{function}: {tensor!r} is no tensor")
+        raise InvalidArgument(f"{function}: {tensor!r} is not a tensor; give a TensorFlow tensor")
     if tf.is_symbolic_tensor(tensor):
         graph_tensor: Any = tensor
         value = tf.compat.v1.AttrValue(shape=tf.TensorShape(sizes).as_proto())

@@ -1,7 +1,8 @@
-"""Runs when Python starts, in the processes of ``farwrite run`` and nowhere else.
+"""Runs at the start of each Python process of ``farwrite run``, and in no other process.
 
-Stands first in PYTHONPATH. Only the standard library until the program imports TensorFlow: most
-Python processes of a program never do, and this Python may not be the one that has Farwrite.
+Its folder is first in PYTHONPATH. The module imports only the standard library until the program
+imports TensorFlow. Most Python processes of a program never import TensorFlow, and Farwrite may
+not be installed in this Python.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 
 class _AfterTensorFlow(MetaPathFinder):
-    """Runs `farwrite.run.inside` as soon as TensorFlow is imported, before the program goes on."""
+    """Runs `farwrite.run.inside` right after the import of TensorFlow."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "tensorflow":
@@ -30,7 +31,7 @@ class _AfterTensorFlow(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """The real loader, and then ours."""
+    """Runs the real loader, and then `farwrite.run.inside`."""
 
     def __init__(self, real: Loader) -> None:
         self._real = real
@@ -58,7 +59,11 @@ def _without_farwrite(error: ImportError) -> None:
     if os.environ["FARWRITE_RUN"] == "stock":
         return  # nothing is measured, and nothing else is missing
     may = bool(os.environ.get("FARWRITE_RUN_OR_GRPC"))
-    then = "its tensors stay on gRPC" if may else "farwrite run --or-grpc goes on over gRPC"
+    then = (
+        "its tensors stay on gRPC"
+        if may
+        else "install Farwrite there, or use farwrite run --or-grpc to continue over gRPC"
+    )
     print(
         f"farwrite run: {sys.executable} has TensorFlow but not Farwrite ({error}); {then}",
         file=sys.stderr,
