@@ -1,4 +1,9 @@
-"""The subcommand ``farwrite bench assign``: a worker's vector added to a remote variable."""
+"""The subcommand ``farwrite bench assign``: a worker's vector added to a remote variable.
+
+TensorFlow's users compare transports by this step in https://github.com/tensorflow/tensorflow/issues/4498
+and https://github.com/tensorflow/tensorflow/issues/6116. Two differences from their programs: all
+ways take turns in one run, and the session is on the worker, as in a training.
+"""
 
 from __future__ import annotations
 
@@ -204,7 +209,7 @@ def _sizes(text: str) -> tuple[int, ...]:
         sizes = tuple(round(float(part) * MEGABYTE) for part in text.split(",") if part)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of megabytes; write 10,100"
+            f"{text!r} is not a list of megabytes; write 10,100"
         ) from None
     if not sizes or any(size % ELEMENT or not 0 < size < GRPC_LIMIT for size in sizes):
         raise argparse.ArgumentTypeError(
@@ -216,5 +221,5 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; write 1 or more")
     return int(text)
