@@ -1,9 +1,8 @@
 /* Waits for an array from sender.c and sums it where it was written. */
+#include <farwrite/c_api.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "farwrite/c_api.h"
 
 #define COUNT (1024 * 1024)
 #define SECOND UINT64_C(1000000000)

@@ -1,10 +1,9 @@
 /* Writes an array straight into receiver.c's memory. */
+#include <farwrite/c_api.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "farwrite/c_api.h"
 
 #define COUNT (1024 * 1024)
 #define SECOND UINT64_C(1000000000)

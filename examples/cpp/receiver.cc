@@ -1,9 +1,9 @@
 // Waits for an array from sender.cc and sums it where it was written.
+#include <farwrite/farwrite.h>
+
 #include <cstddef>
 #include <cstdio>
 #include <numeric>
-
-#include "farwrite/farwrite.h"
 
 namespace {
 

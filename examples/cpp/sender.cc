@@ -1,9 +1,9 @@
 // Writes an array straight into receiver.cc's memory.
+#include <farwrite/farwrite.h>
+
 #include <cstddef>
 #include <cstdio>
 #include <vector>
-
-#include "farwrite/farwrite.h"
 
 namespace {
 

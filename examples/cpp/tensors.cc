@@ -5,14 +5,14 @@
 //
 // Both streams have a fixed shape, so each tensor is one write into memory that its receiver has
 // granted.
+#include <farwrite/farwrite.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
 #include <string_view>
 #include <vector>
-
-#include "farwrite/farwrite.h"
 
 namespace {
 
