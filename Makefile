@@ -17,7 +17,7 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
 	$(shell find python/farwrite -type f -not -name '*.pyc')
-CXX_FILES := $(shell find include src tests -name '*.h' -o -name '*.cc')
+CXX_FILES := $(shell find include src tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
 PYTHON_FILES := python tests tools examples docs/conf.py docs/_ext
 
 help: ## Print the targets

@@ -244,7 +244,7 @@ TEST_F(VerbsRegistrationTest, ALimitOfLockedMemoryIsExplained) {
   EXPECT_THAT(text,
               HasSubstr("register 4096 bytes with rxe0 over verbs: this process may lock 64 "
                         "KiB of memory (`ulimit -l`), and 4096 bytes on top of the 4096 bytes "
-                        "registered already are more"));
+                        "registered already exceed that"));
   EXPECT_THAT(text, HasSubstr("limits.conf"));
   EXPECT_THAT(text, HasSubstr("LimitMEMLOCK"));
   EXPECT_THAT(text, HasSubstr("--ulimit memlock=-1"));

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
 from farwrite.bench import memory, p2p, two_hosts_command
+from farwrite.bench.assign import command as assign
 from farwrite.bench.collective import command as collective
 from farwrite.bench.machine import busy_note, load, machine
 from farwrite.bench.plan import (
@@ -50,6 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
     tensor.add_parser(kinds)
     ablations.add_parser(kinds)
     collective.add_parser(kinds)
+    assign.add_parser(kinds)
 
 
 def _add_p2p(kinds: Subparsers) -> None:

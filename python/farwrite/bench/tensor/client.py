@@ -10,6 +10,8 @@ import itertools
 from multiprocessing.connection import Connection
 from typing import Any
 
+from farwrite.bench.assign.graph import AssignCase
+from farwrite.bench.assign.plan import ASSIGN
 from farwrite.bench.tensor.graph import OpenCase
 from farwrite.bench.tensor.network import NetworkCase
 from farwrite.bench.tensor.plan import (
@@ -34,7 +36,7 @@ def _main(control: Connection) -> None:
     tf: Any = importlib.import_module("tensorflow")
     control.send(read(TASK))
     targets: dict[str, str] = {}
-    opened: dict[str, OpenCase | NetworkCase | RawCase] = {}
+    opened: dict[str, OpenCase | NetworkCase | AssignCase | RawCase] = {}
     values = itertools.count(1)
     while True:
         order = control.recv()
@@ -46,6 +48,8 @@ def _main(control: Connection) -> None:
                 key, number = order.transport, next(values)
                 if key == RAW.key:
                     opened[key] = RawCase(targets[key], order.case, number)
+                elif order.case.consumer == ASSIGN:
+                    opened[key] = AssignCase(tf, key, targets[key], order.case)
                 elif order.case.consumer == NETWORK:
                     opened[key] = NetworkCase(tf, targets[key], order.case)
                 else:

@@ -64,10 +64,10 @@ def _measure(
     opened = []
     for key in keys:
         try:
-            _order(processes, Open(key, case))
+            order(processes, Open(key, case))
             opened.append(key)
             step_seconds[key] = min(_seconds(processes, Steps(key, False, WARM_UP_STEPS + 1)))
-        except _RefusedError as refusal:
+        except RefusedError as refusal:
             errors[key] = str(refusal)
     rounds, counts = _rounds(plan, step_seconds)
     for number in range(rounds):
@@ -76,11 +76,11 @@ def _measure(
         turn = number % len(running) if running else 0
         for key in running[turn:] + running[:turn]:
             try:
-                blocks[key].append(_block(processes, key, counts[key], number % 2 == 0))
-            except _RefusedError as refusal:
+                blocks[key].append(block(processes, key, counts[key], number % 2 == 0))
+            except RefusedError as refusal:
                 errors[key] = str(refusal)
     for key in opened:
-        _order(processes, Close(key))
+        order(processes, Close(key))
     local, raw = blocks.get("local"), blocks.get("raw")
     return [
         failed_row(case, key, errors[key], load)
@@ -101,7 +101,8 @@ def _rounds(plan: TensorPlan, step_seconds: dict[str, float]) -> tuple[int, dict
     return min(plan.rounds, max(affordable, FEWEST_ROUNDS)), counts
 
 
-def _block(processes: Bench, key: str, count: int, empty_first: bool) -> Block:
+def block(processes: Bench, key: str, count: int, empty_first: bool) -> Block:
+    """Take one turn of `count` steps with the tensor and as many without."""
     empty: list[float] = []
     if empty_first:
         empty = _steps(processes, key, True, count)
@@ -119,18 +120,25 @@ def _steps(processes: Bench, key: str, empty: bool, count: int) -> list[float]:
 
 
 def _seconds(processes: Bench, steps: Steps) -> list[float]:
-    answer = _order(processes, steps)
+    answer = order(processes, steps)
     if not isinstance(answer, Taken):
         raise Internal(f"bench: the client said {answer!r}; this is a bug")
     return answer.seconds
 
 
-def _order(processes: Bench, order: object) -> object:
-    answer = processes.client.ask(order)
+def order(processes: Bench, request: object) -> object:
+    """Send the client a request and return its answer.
+
+    Raises
+    ------
+    RefusedError
+        If TensorFlow raised an error.
+    """
+    answer = processes.client.ask(request)
     if isinstance(answer, Refused):
-        raise _RefusedError(answer.message)
+        raise RefusedError(answer.message)
     return answer
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """TensorFlow could not run the step."""
