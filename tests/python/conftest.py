@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import multiprocessing.resource_tracker
 import os
@@ -81,14 +82,20 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     while True:
         gc.collect()
         left = {kind: held - before[kind] for kind, held in _holdings().items()}
-        left["files in /dev/shm"] -= held_by_others(
-            left["files in /dev/shm"], _of_another_worker
-        )
+        left["files in /dev/shm"] -= held_by_others(left["files in /dev/shm"], _of_another_worker)
         if not any(left.values()):
             return
         if time.monotonic() > give_up:
             pytest.fail(f"left behind: { {kind: held for kind, held in left.items() if held} }")
         time.sleep(0.02)
+
+
+@pytest.fixture
+def example_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lock port 7777, which the examples and the pages name, against pytest's other workers."""
+    with (tmp_path_factory.getbasetemp().parent / "port_7777.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
@@ -48,6 +50,7 @@ def test_the_readme_prints_the_ten_lines_of_the_examples() -> None:
     assert len(lines) == 10
 
 
+@pytest.mark.usefixtures("example_port")
 def test_the_ten_lines_run_as_printed(tmp_path: Path) -> None:
     receiver, sender = code_blocks("README.md")[:2]
     for name, text in (("receiver.py", receiver), ("sender.py", sender)):
@@ -59,6 +62,7 @@ def test_the_ten_lines_run_as_printed(tmp_path: Path) -> None:
     assert output == "1048576.0\n"
 
 
+@pytest.mark.usefixtures("example_port")
 def test_the_ten_lines_run_in_any_order() -> None:
     # The sender waits for a receiver that is not there yet.
     with subprocess.Popen([sys.executable, str(EXAMPLES / "sender.py")]) as sender:
