@@ -18,7 +18,7 @@ CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
 	$(shell find python/farwrite -type f -not -name '*.pyc')
 CXX_FILES := $(shell find include src tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTHON_FILES := python tests tools examples docs
+PYTHON_FILES := python tests tools examples docs/conf.py docs/_ext
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14

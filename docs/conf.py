@@ -23,6 +23,7 @@ extensions = [
     # In _ext:
     "contents",
     "cpp_headers",
+    "page_mentions",
     "repository_links",
     "without_tensorflow",
 ]

@@ -1,9 +1,10 @@
 """Links from pages to files of the repository that are no pages of the site.
 
 A page links to `../../examples/alias.py`. The site has no repository beside it, so the link on the
-site leads to a page that shows the file. A link to a folder leads to a list of its files. Symbolic links
-make pages of README.md and a few other Markdown files outside docs/; the links on those pages start
-where the file is.
+site leads to a page that shows the file. A link to a folder leads to a list of its files.
+
+Symbolic links make pages of README.md and a few other Markdown files outside docs/. The links on
+those pages start where the file is.
 """
 
 from __future__ import annotations

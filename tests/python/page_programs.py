@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -109,7 +111,8 @@ def _run_together(
             assert status == 0, f"{name}: {status}\n{_outputs(folder, running)}"
     finally:
         for process in running.values():
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it and its children have ended
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
