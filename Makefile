@@ -17,7 +17,7 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
 	$(shell find python/farwrite bench -type f -not -name '*.pyc')
-CXX_FILES := $(shell find include src bench tests -name '*.h' -o -name '*.cc')
+CXX_FILES := $(shell find include src bench tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
 PYTHON_FILES := python bench tests tools examples
 
 help: ## Print the targets
