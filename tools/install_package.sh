@@ -37,6 +37,7 @@ install_wheel() {
 
 install_wheel . build/wheel
 # pip gives installed headers new times, which would compile everything again. This copy keeps them.
+rm -rf build/farwrite
 "$1/bin/cmake" --install build/wheel --prefix build/farwrite >build/farwrite.log
 install_wheel ./bench build/bench \
   "--config-settings=cmake.define.farwrite_DIR=$PWD/build/farwrite/farwrite/cmake"

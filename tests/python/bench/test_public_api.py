@@ -83,10 +83,11 @@ def test_farwrite_does_not_import_the_bench_package() -> None:
     assert wrong == []
 
 
-def test_both_packages_have_one_version() -> None:
+def test_both_packages_have_one_version_and_the_same_build_tools() -> None:
     texts = [(ROOT / path).read_text() for path in ("pyproject.toml", "bench/pyproject.toml")]
     versions = [re.search(r'^version = "(.+)"', text, re.MULTILINE)[1] for text in texts]
     assert versions[0] == versions[1]
     assert texts[1].count(f'"farwrite=={versions[0]}"') == 2
-    build = [re.search(r'"nanobind==.+?"', text)[0] for text in texts]
-    assert build[0] == build[1]
+    for tool in ("scikit-build-core", "nanobind", "typing_extensions"):
+        pins = {pin for text in texts for pin in re.findall(rf'"{tool}==(.+?)"', text)}
+        assert len(pins) == 1, tool
