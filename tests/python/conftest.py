@@ -81,9 +81,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     while True:
         gc.collect()
         left = {kind: held - before[kind] for kind, held in _holdings().items()}
-        left["files in /dev/shm"] -= held_by_others(
-            left["files in /dev/shm"], _of_another_worker
-        )
+        left["files in /dev/shm"] -= held_by_others(left["files in /dev/shm"], _of_another_worker)
         if not any(left.values()):
             return
         if time.monotonic() > give_up:
