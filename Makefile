@@ -16,14 +16,14 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
-	$(shell find python/farwrite -type f -not -name '*.pyc')
-CXX_FILES := $(shell find include src tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTHON_FILES := python tests tools examples docs/conf.py docs/_ext
+	$(shell find python/farwrite bench -type f -not -name '*.pyc')
+CXX_FILES := $(shell find include src bench tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
+PYTHON_FILES := python bench tests tools examples docs/conf.py docs/_ext
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-install: $(VENV)/.installed ## Build the wheel and install it with the tools into .venv
+install: $(VENV)/.installed ## Build farwrite and farwrite-bench and install them with the tools into .venv
 	@:
 
 # The race needs no TensorFlow, so it runs while that is fetched.
@@ -47,7 +47,7 @@ $(VENV)/.tools: pyproject.toml
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES) | .cache/.verbs_headers
-	$(call say,install: build the wheel (minutes at first$(comma) then only what changed))
+	$(call say,install: build the wheels (minutes at first$(comma) then only what changed))
 	@tools/install_package.sh $(VENV)
 	@touch $@
 
@@ -141,7 +141,7 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: warnings of the TensorFlow plug-in)
 	@FARWRITE_CXXFLAGS="-Wall -Wextra -Werror" farwrite tensorflow build
 	$(call say,lint: clang-tidy)
-	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel
+	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel build/bench
 
 format: $(VENV)/.tools ## Rewrite the sources in the house format
 	@clang-format -i $(CXX_FILES)

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs mypy --strict on the Python package together with the generated stub of _farwrite.
+# Runs mypy --strict on the Python packages together with the generated stubs of their modules.
 #
 #   tools/check_types.sh VENV
 #
-# The stub exists only in the installed package, the sources only here: a folder of links joins
-# them, so that mypy sees one package.
+# The stubs exist only in the installed packages, the sources only here: folders of links join them,
+# so that mypy sees whole packages.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-joined=build/types/farwrite
 rm -rf build/types
-mkdir -p "$joined"
-ln -s "$PWD"/python/farwrite/* "$joined"
-for stub in "$1"/lib/python3*/site-packages/farwrite/_farwrite.pyi; do
-  if [[ -e $stub ]]; then cp "$stub" "$joined"; fi
+for package in python/farwrite bench/python/farwrite_bench; do
+  joined=build/types/$(basename "$package")
+  mkdir -p "$joined"
+  ln -s "$PWD/$package"/* "$joined"
+  cp "$1"/lib/python3*/site-packages/"$(basename "$package")"/_*.pyi "$joined"
 done
-"$1/bin/mypy" --cache-dir build/mypy "$joined"
+MYPYPATH=build/types "$1/bin/mypy" --cache-dir build/mypy build/types/farwrite build/types/farwrite_bench

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Builds Farwrite's wheel in build/wheel and installs it into the virtual environment VENV.
+# Builds the wheels of farwrite and farwrite-bench in build/wheel and build/bench and installs them
+# into the virtual environment VENV.
 #
 #   tools/install_package.sh VENV
 #
-# A normal install, not an editable one: what runs is what a user gets. The build folder is kept
-# and the build tools come from VENV, so that a later run compiles only what changed.
+# Normal installs, not editable ones: what runs is what a user gets. The build folders are kept and
+# the build tools come from VENV, so that a later run compiles only what changed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 python=$PWD/$1/bin/python
-settings=(--config-settings=build-dir=build/wheel)
+settings=()
 
 # A Python without its C headers (Debian's python3 without python3-dev) gets Debian's, unpacked.
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
@@ -21,12 +22,23 @@ if [[ ! -e $include/Python.h ]]; then
   settings+=("--config-settings=cmake.define.CMAKE_CXX_FLAGS=-idirafter$PWD/.cache/debs/usr/include")
 fi
 
-log=build/wheel.log
-mkdir -p build
-if ! "$python" -m pip install --disable-pip-version-check --no-build-isolation --no-deps \
-  --force-reinstall -v "${settings[@]}" . >"$log" 2>&1; then
-  tail -n 80 "$log" >&2
-  echo "install: the build failed; all of its output is in $log" >&2
-  exit 1
-fi
+# install_wheel SOURCE BUILD [SETTING...]
+install_wheel() {
+  local source=$1 build=$2
+  mkdir -p build
+  if ! "$python" -m pip install --disable-pip-version-check --no-build-isolation --no-deps \
+    --force-reinstall -v "--config-settings=build-dir=$PWD/$build" "${settings[@]}" "${@:3}" \
+    "$source" >"$build.log" 2>&1; then
+    tail -n 80 "$build.log" >&2
+    echo "install: the build failed; all of its output is in $build.log" >&2
+    exit 1
+  fi
+}
+
+install_wheel . build/wheel
+# pip gives installed headers new times, which would compile everything again. This copy keeps them.
+rm -rf build/farwrite
+"$1/bin/cmake" --install build/wheel --prefix build/farwrite >build/farwrite.log
+install_wheel ./bench build/bench \
+  "--config-settings=cmake.define.farwrite_DIR=$PWD/build/farwrite/farwrite/cmake"
 "$python" -m pip check --disable-pip-version-check >/dev/null

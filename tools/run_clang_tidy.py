@@ -1,8 +1,8 @@
-"""Runs clang-tidy on every file of src/, several at a time.
+"""Runs clang-tidy on every file of src/ and bench/src/ that a build compiles, several at a time.
 
-    python tools/run_clang_tidy.py [--jobs N] BUILD [FILE...]
+    python tools/run_clang_tidy.py [--jobs N] BUILD... [--files FILE...]
 
-BUILD holds compile_commands.json. With FILEs, only those are checked.
+Each BUILD holds a compile_commands.json. With FILEs, only those are checked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = (ROOT / "src", ROOT / "bench/src")
 
 
 def check(build: Path, source: Path) -> tuple[Path, bool, str]:
@@ -31,18 +32,22 @@ def main() -> int:
     """Check all files; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("build", type=Path)
-    parser.add_argument("files", type=Path, nargs="*")
+    parser.add_argument("builds", type=Path, nargs="+", metavar="BUILD")
+    parser.add_argument("--files", type=Path, nargs="+", default=[], metavar="FILE")
     arguments = parser.parse_args()
 
-    database = json.loads((arguments.build / "compile_commands.json").read_text())
-    known = {Path(entry["directory"], entry["file"]).resolve() for entry in database}
-    wanted = {path.resolve() for path in arguments.files} or known
-    sources = sorted(path for path in wanted & known if path.is_relative_to(ROOT / "src"))
+    known = {}
+    for build in arguments.builds:
+        for entry in json.loads((build / "compile_commands.json").read_text()):
+            source = Path(entry["directory"], entry["file"]).resolve()
+            if any(source.is_relative_to(folder) for folder in FOLDERS):
+                known[source] = build
+    wanted = {path.resolve() for path in arguments.files} or known.keys()
+    sources = sorted(wanted & known.keys())
 
     failed = 0
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = [pool.submit(check, arguments.build, source) for source in sources]
+        runs = [pool.submit(check, known[source], source) for source in sources]
         for run in as_completed(runs):
             source, clean, output = run.result()
             if not clean:

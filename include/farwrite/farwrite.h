@@ -5,6 +5,7 @@
 #include "farwrite/bytes.h"
 #include "farwrite/channel.h"
 #include "farwrite/completion.h"
+#include "farwrite/copy.h"
 #include "farwrite/device.h"
 #include "farwrite/endpoint.h"
 #include "farwrite/options.h"

@@ -406,6 +406,15 @@ class Channel(Closing):
         """Whether this process has called `close`."""
         return self._closed
 
+    def as_capsule(self) -> object:
+        """Return this channel for an extension module in C++, as a PyCapsule.
+
+        The capsule's name is ``farwrite::Channel``. Its pointer is a ``farwrite::Channel *`` that
+        stays valid until the capsule is destroyed, and refers to this same channel. Build the
+        module with this package's headers and link it to its ``libfarwrite.so``.
+        """
+        return self._native.as_capsule()
+
     @property
     def native(self) -> _farwrite.Channel:
         """The core's handle. Internal."""

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from farwrite import cli_config, cli_info, cli_options
-from farwrite.bench import command as bench
-from farwrite.demo import command as demo
+from farwrite.commands import add_commands
 from farwrite.errors import Error
 from farwrite.info import version
 from farwrite.interrupts import kept_interrupts
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (cli_info, cli_config, cli_options, demo, bench, plugin, run)
+COMMANDS = (cli_info, cli_config, cli_options, plugin, run)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line with every subcommand."""
+    """Return the parser of the command line, with the subcommands of other packages."""
     top = argparse.ArgumentParser(
         prog="farwrite", description="One-sided memory writes between processes."
     )
@@ -43,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for command in COMMANDS:
         command.add_parser(subparsers)
+    add_commands(subparsers)
     return top
 
 

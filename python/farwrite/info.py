@@ -86,7 +86,7 @@ def info() -> Info:
         "version": version(),
         "fabrics": fabrics(),
         "encryption": encryption(),
-        "copy_kernels": cast("list[CopyKernel]", _farwrite.copy_kernels()),
+        "copy_kernels": copy_kernels(),
         "limits": limits(),
     }
 
@@ -105,6 +105,11 @@ def fabrics() -> list[Fabric]:
         if found:
             given[option.name] = Given(option.variable, value)
     return cast("list[Fabric]", _farwrite.fabrics(device_options(given)))
+
+
+def copy_kernels() -> list[CopyKernel]:
+    """Return the ways to copy memory. The first call of a process probes them: about 60 ms."""
+    return cast("list[CopyKernel]", _farwrite.copy_kernels())
 
 
 def encryption() -> Encryption:

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "c_api/handles.h"
-#include "memory/copy.h"
+#include "farwrite/copy.h"
 #include "memory/forked_readers.h"
 
 namespace {
@@ -153,5 +153,5 @@ uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capac
 }
 
 void fw_copy(void* destination, const void* source, uint64_t bytes) {
-  farwrite::memory::copy_bytes(destination, source, bytes);
+  farwrite::copy_bytes(destination, source, bytes);
 }

@@ -144,17 +144,21 @@ const Choice& chosen_once() {
 
 }  // namespace
 
-const CopyKernel& probe_copy_kernels() {
-  const Choice& choice = chosen_once();
-  return choice.kernels[choice.chosen];
-}
-
-std::vector<CopyKernel> copy_kernels() { return chosen_once().kernels; }
-
 Status check_copy_kernel_variable() {
   const auto wanted = wanted_kernel(all_kernels());
   return wanted ? wanted->status() : Status();
 }
+
+}  // namespace farwrite::memory
+
+namespace farwrite {
+
+const CopyKernel& probe_copy_kernels() {
+  const memory::Choice& choice = memory::chosen_once();
+  return choice.kernels[choice.chosen];
+}
+
+std::vector<CopyKernel> copy_kernels() { return memory::chosen_once().kernels; }
 
 void copy_bytes(void* destination, const void* source, std::size_t bytes) {
   if (bytes < kStreamingCopyBytes) {
@@ -165,4 +169,4 @@ void copy_bytes(void* destination, const void* source, std::size_t bytes) {
   probe_copy_kernels().function(destination, source, bytes);
 }
 
-}  // namespace farwrite::memory
+}  // namespace farwrite

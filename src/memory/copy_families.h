@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "memory/copy.h"
+#include "farwrite/copy.h"
 
 namespace farwrite::memory {
 

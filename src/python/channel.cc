@@ -158,6 +158,15 @@ void close(Link& channel, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
 
+// The pointer is to a Channel of its own, which the capsule lets go of without the GIL.
+nb::capsule as_capsule(const Link& channel) {
+  return nb::capsule(new Channel(*channel), "farwrite::Channel", [](void* pointer) noexcept {
+    auto* const held = static_cast<Channel*>(pointer);
+    const Link last(std::move(*held));
+    delete held;
+  });
+}
+
 }  // namespace
 
 void bind_channel(nb::module_& module) {
@@ -190,6 +199,7 @@ void bind_channel(nb::module_& module) {
       .def("peer_state",
            [](const Link& channel) { return std::string(to_string(channel->peer_state())); })
       .def("stats", &stats)
+      .def("as_capsule", &as_capsule, nb::sig("def as_capsule(self) -> object"))
       .def("close", &close, nb::arg("timeout").none());
 }
 

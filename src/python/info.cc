@@ -16,8 +16,8 @@
 #include "core/tls_library.h"
 #include "core/unique_fd.h"
 #include "fabric/verbs.h"
+#include "farwrite/copy.h"
 #include "farwrite/options.h"
-#include "memory/copy.h"
 #include "python/gil.h"
 #include "python/module.h"
 
@@ -78,9 +78,9 @@ nb::list fabrics(const DeviceOptions& options) {
 std::string why_encryption_cannot_work() { return core::TlsLibrary::open().status().message(); }
 
 nb::list copy_kernels() {
-  const auto kernels = without_gil([] { return memory::copy_kernels(); });
+  const auto kernels = without_gil([] { return farwrite::copy_kernels(); });
   nb::list list;
-  for (const memory::CopyKernel& kernel : kernels) {
+  for (const CopyKernel& kernel : kernels) {
     nb::dict entry;
     entry["name"] = std::string(kernel.name);
     entry["supported"] = kernel.supported;

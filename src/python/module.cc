@@ -1,6 +1,5 @@
 #include "python/module.h"
 
-#include "bench/bench_module.h"
 #include "python/gil.h"
 #include "python/waiting.h"
 
@@ -23,7 +22,6 @@ NB_MODULE(_farwrite, module) {
   bind_tensor(module);
   bind_info(module);
   bind_observability(module);
-  bind_bench(module);
   module.def("close_gate", &close_gate,
              "Stop Farwrite's threads from entering Python. For atexit.");
 }

@@ -7,7 +7,7 @@
 
 #include "core/completion_state.h"
 #include "device/name_table.h"
-#include "memory/copy.h"
+#include "farwrite/copy.h"
 #include "transfer/dynamic_slot.h"
 #include "transfer/received.h"
 #include "transfer/slot_head.h"
@@ -179,7 +179,7 @@ Completion SenderState::write_with_tail_flag(const RemoteRegion& slot, ByteView 
   const std::uint64_t flag_at = tail_flag_offset(bytes.size);
   const auto whole = std::make_shared<std::vector<std::byte>>(flag_at + kTailFlagBytes);
   std::memcpy(whole->data(), head.data, head.size);
-  memory::copy_bytes(whole->data() + head.size, bytes.data, bytes.size);
+  copy_bytes(whole->data() + head.size, bytes.data, bytes.size);
   const std::uint64_t flag = tail_flag_value(generation);
   std::memcpy(whole->data() + flag_at, &flag, sizeof(flag));
   staged_.add();
@@ -225,7 +225,7 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
             " bytes",
         "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
   }
-  memory::copy_bytes(staged, bytes.data, bytes.size);
+  copy_bytes(staged, bytes.data, bytes.size);
   Completion lent = channel_.lend(
       message, {staged, bytes.size}, [device, staged]() mutable { device.free_raw(staged); }, tag,
       lane);

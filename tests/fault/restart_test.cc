@@ -49,7 +49,7 @@ TEST_F(RestartedPeer, RefusesADescriptorThatClaimsALaterStart) {
   descriptor.epoch -= 1;
   descriptor.device_uuid[3] ^= 1;
   expect_error(channel.open(descriptor).status(), StatusCode::kInvalidArgument,
-               {"belongs to device", "own device"});
+               {"belongs to device", "through a channel to that device"});
   EXPECT_TRUE(device.close().ok());
 }
 

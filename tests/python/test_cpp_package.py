@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import farwrite as fw
-from farwrite.cluster.process import free_ports
+from farwrite_bench.cluster.process import free_ports
 
 # A clean checkout compiles the whole core for the tests of `cmake --install`.
 pytestmark = pytest.mark.timeout(1200)

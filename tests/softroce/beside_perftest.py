@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 
 import farwrite as fw
-from farwrite.bench.table import text_table
-from farwrite.bench.two_hosts import Asker, Json, Series, Service, row
 from farwrite.units import format_size
+from farwrite_bench.table import text_table
+from farwrite_bench.two_hosts import Asker, Json, Series, Service, row
 
 PORT = 7472
 PERFTEST_PORT = 18515

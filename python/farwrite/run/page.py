@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from farwrite.plugin.edges import HEADERS, Edge, cells
-from farwrite.report import page
+from farwrite.run import html_page as page
 from farwrite.run.child import Run
 from farwrite.run.report import edges_of, fallbacks, rows
 

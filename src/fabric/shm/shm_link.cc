@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/trace.h"
-#include "memory/copy.h"
+#include "farwrite/copy.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -195,7 +195,7 @@ Completion ShmLink::write(const Operation& operation) {
     }
     std::byte* const target = window.writable + operation.offset;
     if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
-    memory::copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
+    copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
   }
   copies_.add();
   if (!operation.notify) return Completion(Status());
@@ -203,8 +203,8 @@ Completion ShmLink::write(const Operation& operation) {
 }
 
 Completion ShmLink::read(const Operation& operation) {
-  memory::copy_bytes(operation.destination.data, operation.window->mapped + operation.offset,
-                     operation.destination.size);
+  copy_bytes(operation.destination.data, operation.window->mapped + operation.offset,
+             operation.destination.size);
   copies_.add();
   return Completion(Status());
 }

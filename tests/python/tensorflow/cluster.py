@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farwrite.cluster.process import free_ports
+from farwrite_bench.cluster.process import free_ports
 
 PROGRAMS = Path(__file__).parent / "programs"
 QUIET = {

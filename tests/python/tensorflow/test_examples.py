@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from farwrite.cluster.process import free_addresses
+from farwrite_bench.cluster.process import free_addresses
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 

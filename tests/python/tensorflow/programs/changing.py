@@ -7,7 +7,7 @@ from client import ADDRESSES, ARGUMENTS, PROTOCOL, answer, tf
 from tensorflow.core.protobuf import cluster_pb2, tensorflow_server_pb2
 from tensorflow.python.eager import context
 
-from farwrite.cluster.process import free_ports
+from farwrite_bench.cluster.process import free_ports
 
 SIZE = 300_000
 SERVERS = ADDRESSES["worker"]

@@ -1,0 +1,225 @@
+"""The subcommand ``farwrite bench assign``: a worker's vector added to a remote variable.
+
+TensorFlow's users compare transports by this step in https://github.com/tensorflow/tensorflow/issues/4498
+and https://github.com/tensorflow/tensorflow/issues/6116. Two differences from their programs: all
+ways take turns in one run, and the session is on the worker, as in a training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from farwrite.errors import ResourceExhausted
+from farwrite.info import memory_available
+from farwrite_bench.assign.plan import (
+    ELEMENT,
+    MEGABYTE,
+    MEMORY_PER_SIZE,
+    QUICK_SIZES,
+    SIZES,
+    AssignPlan,
+    in_megabytes,
+)
+from farwrite_bench.assign.rows import Row, sentences
+from farwrite_bench.assign.run import run as measure
+from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.transport import require
+from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.tensor.command import SPARE_BYTES
+from farwrite_bench.tensor.plan import FABRICS, GRPC_LIMIT
+from farwrite_bench.tensor.run import WARM_UP_STEPS
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+ROUNDS = 9
+QUICK_ROUNDS = 2
+STEPS = 10
+"""As in the issues' program."""
+HEADERS = (
+    "size",
+    "way",
+    "fabric",
+    "GB/s",
+    "spread",
+    "x grpc",
+    "spread",
+    "of local",
+    "step ms",
+    "empty ms",
+    "cpu ms",
+    "tensors",
+    "RPCs",
+    "copies",
+    "socket bytes",
+)
+NOTES = (
+    "A step adds a worker's vector of int32 to a variable of the parameter server (TensorFlow's"
+    " issues 4498 and 6116). GB/s: the bytes of a turn's steps over their time, 1 GB = 10^9 bytes."
+    " local: both in one process and one session, without a server.",
+    "Figures are medians, ratios are taken within a round, and spread is the lowest and the highest"
+    " round. empty: a step with no vector. cpu, tensors that Farwrite moved, RecvTensor RPCs,"
+    " copies and socket bytes: a step, all processes of the way together.",
+    "The vector is the same in every step: a small one may stay in the caches, on every way. gRPC"
+    " as TensorFlow sets it up; a thread a core and no graph optimizers, on every way.",
+)
+
+
+def add_parser(kinds: Subparsers) -> None:
+    """Add the subcommand ``assign``."""
+    parser = kinds.add_parser(
+        "assign",
+        help="TensorFlow: a worker's vector added to a parameter server's variable",
+        description="Bytes a second that assign_add adds to a variable of another task: in one"
+        " process, over stock gRPC and over Farwrite, in turn. The benchmark of TensorFlow's issues"
+        " 4498 and 6116. Needs TensorFlow.",
+    )
+    parser.add_argument(
+        "--megabytes",
+        type=_sizes,
+        metavar="10,100,...",
+        help="of the vector, each 10^6 bytes (default: 10,100,400; --quick: 1,10)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=_positive,
+        help=f"in which the ways take turns (default: {ROUNDS}; --quick: {QUICK_ROUNDS})",
+    )
+    parser.add_argument("--steps", type=_positive, default=STEPS, help=f"a turn (default: {STEPS})")
+    parser.add_argument("--fabric", choices=FABRICS, help="force Farwrite's (default: its choice)")
+    parser.add_argument("--quick", action="store_true", help="small and few; not quotable")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print the table, write the file."""
+    require("farwrite bench assign", "tensorflow")
+    averages = load()
+    wanted = arguments.megabytes or (QUICK_SIZES if arguments.quick else SIZES)
+    sizes = affordable(wanted, memory_available())
+    notes = [note for note in [busy_note(averages)] if note]
+    if dropped := [size for size in wanted if size not in sizes]:
+        notes.append(f"memory does not allow {_listed(dropped)}")
+    if arguments.quick:
+        notes.append("a quick run: these figures are not for quoting")
+    for note in notes:
+        print(f"bench: {note}", file=sys.stderr)
+    plan = AssignPlan(
+        sizes=sizes,
+        rounds=arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS),
+        steps=arguments.steps,
+        fabric=arguments.fabric,
+    )
+    bar = ProgressBar()
+    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
+        try:
+            bar(0.0, "getting the plug-in ready")
+            make_ready(Path(logs) / "plugin.log")
+            rows = measure(plan, bar, Path(logs))
+        finally:
+            bar.clear()
+    facts = machine()
+    print(
+        f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
+        f" {_listed(sizes)}, {plan.rounds} rounds of {plan.steps} steps after"
+        f" {WARM_UP_STEPS} of warm-up, Farwrite's fabric {plan.fabric or 'chosen by Farwrite'}\n"
+    )
+    table = markdown_table if arguments.markdown else text_table
+    print("\n".join(table(HEADERS, [_cells(row) for row in rows])))
+    for line in (*sentences(rows), *NOTES):
+        print(f"\n{line}")
+    if arguments.json is not None:
+        written = {
+            "machine": facts,
+            "load": averages,
+            "notes": [*notes, *NOTES],
+            "settings": {
+                "sizes": plan.sizes,
+                "rounds": plan.rounds,
+                "steps": plan.steps,
+                "warm_up_steps": WARM_UP_STEPS,
+                "fabric": plan.fabric,
+                "quick": arguments.quick,
+            },
+            "rows": rows,
+        }
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def affordable(sizes: Sequence[int], available: int) -> tuple[int, ...]:
+    """Leave out the sizes for which `available` bytes of memory do not suffice.
+
+    Raises
+    ------
+    ResourceExhausted
+        If no size is left.
+    """
+    most = (available - SPARE_BYTES) / MEMORY_PER_SIZE
+    left = tuple(size for size in sizes if size <= most)
+    if not left:
+        raise ResourceExhausted(
+            f"bench assign: a vector of {in_megabytes(min(sizes))} needs"
+            f" {(MEMORY_PER_SIZE * min(sizes) + SPARE_BYTES) / 1e9:.1f} GB of memory, and"
+            f" {available / 1e9:.1f} GB are available; end other programs"
+        )
+    return left
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    def known(value: float | None) -> str:
+        return "-" if value is None else f"{value:g}"
+
+    gb_s, of_grpc = row["gb_s_rounds"], row["times_grpc"]
+    return (
+        in_megabytes(row["size"]),
+        row["way"],
+        row["fabric"],
+        f"{row['gb_s']:.3g}",
+        f"{min(gb_s):.3g} to {max(gb_s):.3g}",
+        f"{of_grpc['median']:.3g}",
+        f"{of_grpc['low']:.3g} to {of_grpc['high']:.3g}",
+        f"{row['of_local']['median']:.2f}",
+        f"{row['step_ms']:.4g}",
+        f"{row['empty_step_ms']:.3g}",
+        f"{row['cpu_ms']:.4g}",
+        known(row["tensors"]),
+        known(row["grpc_tensor_calls"]),
+        known(row["copies"]),
+        f"{row['socket_bytes']:.0f}",
+    )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(map(in_megabytes, sizes))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(round(float(part) * MEGABYTE) for part in text.split(",") if part)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of megabytes; write 10,100"
+        ) from None
+    if not sizes or any(size % ELEMENT or not 0 < size < GRPC_LIMIT for size in sizes):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a vector has a multiple of {ELEMENT} bytes, and less than"
+            f" {GRPC_LIMIT} of them, stock gRPC's limit"
+        )
+    return tuple(dict.fromkeys(sizes))
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; write 1 or more")
+    return int(text)

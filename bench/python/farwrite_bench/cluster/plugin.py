@@ -1,0 +1,35 @@
+"""Gets the plug-in ready before several processes want it at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from farwrite.errors import FailedPrecondition
+from farwrite_bench.cluster.process import LOG_LINES_SHOWN, QUIET
+
+
+def make_ready(log: Path) -> None:
+    """Import the plug-in in a process of its own, which compiles it if it has not been yet.
+
+    Raises
+    ------
+    FailedPrecondition
+        If it cannot be had, with the end of what it said.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        ended = subprocess.run(
+            [sys.executable, "-c", "import farwrite.tensorflow"],
+            env={**os.environ, **QUIET},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+        )
+    if ended.returncode != 0:
+        lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        tail = "".join(f"\n    {line[:300]}" for line in lines)
+        raise FailedPrecondition(f"Farwrite's TensorFlow plug-in cannot be loaded here:{tail}")

@@ -1,0 +1,146 @@
+"""The parent's end: starts children, talks to them, and shows what they said when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from multiprocessing import Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from farwrite.errors import PeerDead, ResourceExhausted
+from farwrite_bench.cluster.child import Failure
+
+START_SECONDS = 120.0
+"""Importing TensorFlow from a cold disk takes its time."""
+END_SECONDS = 5.0
+LOG_LINES_SHOWN = 12
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "GRPC_VERBOSITY": "ERROR",
+    "CUDA_VISIBLE_DEVICES": "-1",  # the same work on machines with and without a GPU
+    "no_grpc_proxy": "127.0.0.1,localhost",
+}
+"""Added to every child's environment."""
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+PORTS_TRIED = 500
+"""At most, in one search."""
+
+
+class Task:
+    """A child process that runs a module's main function with a control pipe.
+
+    Parameters
+    ----------
+    name : str
+        For messages and the log.
+    module : str
+        To run with ``python -m``; its main goes through `farwrite_bench.cluster.child.run`.
+    environment : mapping
+        Added to this process's.
+    log : Path
+        Takes the child's standard output and error.
+    """
+
+    def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._control, theirs = Pipe()
+        with theirs, log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                env={**os.environ, **QUIET, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def send(self, message: object) -> None:
+        """Send anything that can be pickled."""
+        try:
+            self._control.send(message)
+        except OSError:
+            self._fail("ended early")
+
+    def receive(self, seconds: float = START_SECONDS) -> object:
+        """Wait for the child's next message.
+
+        Raises
+        ------
+        PeerDead
+            If the child failed, ended or stayed silent; with the end of its log.
+        """
+        try:
+            silent = not self._control.poll(seconds)
+            message: object = None if silent else self._control.recv()
+        except (EOFError, OSError):
+            self._fail("ended early")
+        if silent:
+            self._fail(f"said nothing for {seconds:.0f} s")
+        if isinstance(message, Failure):
+            self._fail(f"failed: {message.message}")
+        return message
+
+    def ask(self, message: object) -> object:
+        """Send a message and wait for the answer."""
+        self.send(message)
+        return self.receive()
+
+    def _fail(self, what: str) -> NoReturn:
+        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        tail = "".join(f"\n    {line[:300]}" for line in lines)
+        raise PeerDead(f"task {self.name} {what}; the end of {self._log}:{tail}")
+
+    def __enter__(self) -> Task:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._control.close()
+        try:
+            self._process.wait(END_SECONDS if kind is None else 0.2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Find `count` ports of this machine that are free now.
+
+    Not of those that the kernel hands out, if there are others: a task's device takes two of these
+    before the task's server listens, and now and then one of them would be the server's.
+
+    Raises
+    ------
+    ResourceExhausted
+        If there are not so many.
+    """
+    lowest, highest = map(int, PORT_RANGE.read_text(encoding="ascii").split())
+    others = [*range(max(lowest // 2, 1024), lowest), *range(highest + 1, 65536)]
+    candidates = others if len(others) > count else range(1024, 65536)
+    found: list[int] = []
+    for port in random.sample(candidates, k=min(PORTS_TRIED, len(candidates))):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ResourceExhausted(
+        f"find {count} free ports: there are {len(found)}; end what listens on the others"
+    )
+
+
+def free_addresses(count: int) -> list[str]:
+    """Find `count` such ports, as "127.0.0.1:port"."""
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]

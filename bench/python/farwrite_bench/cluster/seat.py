@@ -1,0 +1,53 @@
+"""A task's place in its cluster, and the settings that both sides of a comparison share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from farwrite_bench.cluster.transport import Transport
+
+
+@dataclass(frozen=True)
+class Threads:
+    """TensorFlow's settings that decide how fast a step can be; 0 leaves the choice to it."""
+
+    intra_op: int = 0
+    inter_op: int = 0
+    channels: int = 0
+    """gRPC connections to each peer (num_channels_per_target)."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A server's place in its cluster."""
+
+    cluster: Mapping[str, Sequence[str]]
+    """Addresses by job."""
+    job: str
+    index: int
+    transport: Transport
+    threads: Threads
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return f"{self.job}:{self.index}"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Asks for readings."""
+
+    memory: bool = False
+
+
+def config(tf: Any, threads: Threads) -> Any:
+    """Make the ConfigProto of these settings."""
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=threads.intra_op,
+        inter_op_parallelism_threads=threads.inter_op,
+    )
+    options.rpc_options.num_channels_per_target = threads.channels
+    return options

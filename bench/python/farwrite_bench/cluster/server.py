@@ -1,0 +1,42 @@
+"""A task that only serves: ``python -m farwrite_bench.cluster.server``.
+
+Its first message is a `Seat`; it answers with its readings once the server runs. After that every
+message is a `Look`, answered with readings. It ends when the parent hangs up.
+"""
+
+from __future__ import annotations
+
+import importlib
+from multiprocessing.connection import Connection
+from typing import Any
+
+from farwrite_bench.cluster import child
+from farwrite_bench.cluster.readings import read
+from farwrite_bench.cluster.seat import Look, Seat, config
+from farwrite_bench.cluster.transport import load_plugin
+
+
+def _main(control: Connection) -> None:
+    seat: Seat = control.recv()
+    load_plugin(seat.transport)
+    tf: Any = importlib.import_module("tensorflow")
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec({job: list(tasks) for job, tasks in seat.cluster.items()}),
+        job_name=seat.job,
+        task_index=seat.index,
+        protocol=seat.transport.protocol,
+        config=config(tf, seat.threads),
+        start=True,
+    )
+    _answer(control, seat.task, server)
+
+
+def _answer(control: Connection, task: str, _server: object) -> None:
+    look = Look()
+    while True:
+        control.send(read(task, look.memory))
+        look = control.recv()
+
+
+if __name__ == "__main__":
+    child.run(_main)

@@ -1,0 +1,227 @@
+"""The subcommand ``farwrite bench collective``: an all-reduce between two workers."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from farwrite.errors import Internal
+from farwrite.units import format_size
+from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.readings import spent
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
+from farwrite_bench.collective.plan import Join, Reduce, Reduced
+from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.table import ProgressBar, text_table
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+WORKERS = 2
+ELEMENT = 4
+TRANSPORTS = {transport.key: transport for transport in (GRPC, FARWRITE)}
+WARM_UP_STEPS = 1
+"""Before each turn; they do not count."""
+FABRICS = ("shm", "tcp")
+HEADERS = (
+    "transport",
+    "fabric",
+    "step ms",
+    "GB/s",
+    "of grpc",
+    "cpu ms",
+    "copies",
+    "socket bytes",
+    "RPCs",
+)
+NOTE = (
+    "A step is MultiWorkerMirroredStrategy's all_reduce of one float32 variable in a tf.function,"
+    " by TensorFlow's ring; it takes as long as the slower of the two workers. GB/s: the variable's"
+    " bytes over that; each worker sends about as many. cpu ms, copies, socket bytes and RPCs"
+    " (RecvBuf): a step, both workers together. gRPC as TensorFlow sets it up, a thread a core, on"
+    " both transports."
+)
+
+
+def add_parser(kinds: Subparsers) -> None:
+    """Add the subcommand ``collective``."""
+    parser = kinds.add_parser(
+        "collective",
+        help="TensorFlow: an all-reduce between two workers",
+        description="What a variable's all-reduce takes between two workers of a"
+        " MultiWorkerMirroredStrategy, over stock gRPC and over Farwrite in turn. Needs"
+        " TensorFlow.",
+    )
+    parser.add_argument("--megabytes", type=float, default=64, help="of the variable (default: 64)")
+    parser.add_argument("--rounds", type=int, default=7, help="in which transports take turns")
+    parser.add_argument("--steps", type=int, default=5, help="a turn")
+    parser.add_argument("--fabric", choices=FABRICS, help="force Farwrite's (default: its choice)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print the table, write the file."""
+    require("farwrite bench collective", "tensorflow")
+    averages = load()
+    notes = [note for note in [busy_note(averages)] if note]
+    for note in notes:
+        print(f"bench: {note}", file=sys.stderr)
+    elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
+    bar = ProgressBar()
+    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
+        try:
+            bar(0.0, "getting the plug-in ready")
+            make_ready(Path(logs) / "plugin.log")
+            turns = _measure(elements, arguments, bar, Path(logs))
+        finally:
+            bar.clear()
+    rows = _rows(elements * ELEMENT, turns)
+    settings = {
+        "bytes": elements * ELEMENT,
+        "rounds": max(arguments.rounds, 1),
+        "steps": max(arguments.steps, 1),
+        "fabric": arguments.fabric,
+    }
+    shown = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+    print(f"all-reduce of {format_size(elements * ELEMENT)} between {WORKERS} workers ({shown})\n")
+    print("\n".join(text_table(HEADERS, [_cells(row) for row in rows])))
+    print(f"\n{NOTE}")
+    if arguments.json is not None:
+        facts = {
+            "machine": machine(),
+            "load": averages,
+            "notes": [*notes, NOTE],
+            "settings": settings,
+            "rows": rows,
+        }
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+Turn = tuple[Reduced, ...]
+"""Of all workers."""
+
+
+def _measure(
+    elements: int, arguments: argparse.Namespace, bar: ProgressBar, logs: Path
+) -> dict[str, list[Turn]]:
+    forced = {} if arguments.fabric is None else {"FARWRITE_FABRIC": arguments.fabric}
+    rounds, steps = max(arguments.rounds, 1), max(arguments.steps, 1)
+    with contextlib.ExitStack() as stack:
+        workers = {
+            key: stack.enter_context(_workers(transport, elements, forced, logs))
+            for key, transport in TRANSPORTS.items()
+        }
+        turns: dict[str, list[Turn]] = {key: [] for key in workers}
+        for number in range(rounds):
+            for place, key in enumerate(workers if number % 2 == 0 else reversed(workers)):
+                bar((number + place / len(workers)) / rounds, key)
+                turns[key].append(_turn(workers[key], Reduce(steps, WARM_UP_STEPS)))
+        return turns
+
+
+@contextlib.contextmanager
+def _workers(
+    transport: Transport, elements: int, forced: dict[str, str], logs: Path
+) -> Iterator[list[Task]]:
+    addresses = tuple(free_addresses(WORKERS))
+    with contextlib.ExitStack() as stack:
+        tasks = [
+            stack.enter_context(
+                Task(
+                    f"{transport.key} worker {index}",
+                    "farwrite_bench.collective.worker",
+                    {**transport.environment, **forced},
+                    logs / f"{transport.key}-{index}.log",
+                )
+            )
+            for index in range(WORKERS)
+        ]
+        for index, task in enumerate(tasks):
+            task.send(Join(addresses, index, transport, elements))
+        for task in tasks:
+            task.receive()
+        yield tasks
+
+
+def _turn(tasks: Sequence[Task], order: Reduce) -> Turn:
+    for task in tasks:
+        task.send(order)
+    answers = [task.receive() for task in tasks]
+    reduced = tuple(answer for answer in answers if isinstance(answer, Reduced))
+    if len(reduced) != len(answers):
+        raise Internal(f"bench: a worker said {answers!r}; this is a bug")
+    return reduced
+
+
+def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
+    # A step is over when the slower worker's is.
+    taken = {
+        key: [
+            [max(each) for each in zip(*(worker.seconds for worker in turn), strict=True)]
+            for turn in rounds
+        ]
+        for key, rounds in turns.items()
+    }
+    rows = []
+    for key, rounds in turns.items():
+        totals = [spent([w.before for w in turn], [w.after for w in turn]) for turn in rounds]
+        steps = sum(len(each) for each in taken[key])
+        median = statistics.median(second for each in taken[key] for second in each)
+        ratios = [
+            statistics.median(ours) / statistics.median(stock)
+            for ours, stock in zip(taken[key], taken[GRPC.key], strict=True)
+        ]
+
+        def a_step(
+            name: str, totals: Sequence[dict[str, float]] = totals, steps: int = steps
+        ) -> float:
+            return sum(total.get(name, 0) for total in totals) / steps
+
+        counted = not TRANSPORTS[key].stock
+        rows.append(
+            {
+                "transport": key,
+                "fabric": "/".join(
+                    sorted({name for turn in rounds for w in turn for name in w.after.fabrics})
+                )
+                or None,
+                "step_ms": round(median * 1e3, 4),
+                "gb_s": round(size / median / 1e9, 3),
+                "of_grpc": round(statistics.median(ratios), 3),
+                "of_grpc_spread": [round(min(ratios), 3), round(max(ratios), 3)],
+                "cpu_ms": round(a_step("cpu_seconds") * 1e3, 3),
+                "copies": a_step("copies") if counted else None,
+                "rpcs": a_step("grpc_recv_buf_calls") if counted else None,
+                "socket_bytes": round(a_step("socket_bytes"), 1),
+                "steps": steps,
+            }
+        )
+    return rows
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    def known(value: float | None) -> str:
+        return "-" if value is None else f"{value:g}"
+
+    return (
+        row["transport"],
+        row["fabric"] or "-",
+        f"{row['step_ms']:.4g}",
+        f"{row['gb_s']:.2f}",
+        f"{row['of_grpc']:.3f}",
+        f"{row['cpu_ms']:.4g}",
+        known(row["copies"]),
+        format_size(int(row["socket_bytes"])),
+        known(row["rpcs"]),
+    )

@@ -1,0 +1,77 @@
+"""A worker of ``bench collective``: ``python -m farwrite_bench.collective.worker``."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from farwrite.errors import Internal
+from farwrite_bench.cluster import child
+from farwrite_bench.cluster.readings import read
+from farwrite_bench.cluster.transport import load_plugin
+from farwrite_bench.collective.plan import Join, Reduce, Reduced
+
+
+def _main(control: Connection) -> None:
+    join: Join = control.recv()
+    step = _step(join)
+    task = f"worker:{join.index}"
+    control.send(read(task))
+    while True:
+        order: Reduce = control.recv()
+        for _ in range(order.warm_up):
+            step()
+        before = read(task)
+        seconds = []
+        for _ in range(order.steps):
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+        control.send(Reduced(seconds, before, read(task)))
+
+
+def _step(join: Join) -> Callable[[], None]:
+    """Make the reduction: a variable's value, added up over the workers inside a tf.function."""
+    load_plugin(join.transport)
+    tf: Any = importlib.import_module("tensorflow")
+    os.environ["TF_CONFIG"] = json.dumps(
+        {
+            "cluster": {"worker": join.addresses},
+            "task": {"type": "worker", "index": join.index},
+            "rpc_layer": join.transport.protocol,
+        }
+    )
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        communication_options=tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    )
+    with strategy.scope():
+        variable = tf.Variable(tf.zeros([join.elements]))
+    variable.assign(tf.fill([join.elements], float(join.index + 1)))
+
+    def add_up() -> Any:
+        return tf.distribute.get_replica_context().all_reduce("sum", variable.read_value())
+
+    def ends() -> Any:
+        total = strategy.experimental_local_results(strategy.run(add_up))[0]
+        return total[0], total[-1]  # nothing else is fetched
+
+    reduce = tf.function(ends)
+    workers = len(join.addresses)
+    wanted = workers * (workers + 1) / 2
+
+    def step() -> None:
+        found = [float(end) for end in reduce()]
+        if found != [wanted, wanted]:
+            raise Internal(f"bench: a reduction came to {found} instead of {wanted}; this is a bug")
+
+    return step
+
+
+if __name__ == "__main__":
+    child.run(_main)

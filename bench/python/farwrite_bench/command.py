@@ -1,0 +1,32 @@
+"""The command ``farwrite bench``, which has a subcommand for each benchmark."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from farwrite_bench import memory_command, p2p_command
+from farwrite_bench.assign import command as assign
+from farwrite_bench.collective import command as collective
+from farwrite_bench.tensor import ablations
+from farwrite_bench.tensor import command as tensor
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Subparsers = argparse._SubParsersAction[Any]
+
+# Each adds one subcommand with add_parser(subparsers), as the entry points of farwrite.commands do.
+BENCHMARKS = (p2p_command, memory_command, tensor, ablations, collective, assign)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command ``bench``."""
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure Farwrite against the physical limit of this machine",
+        description="Measure Farwrite against the physical limit, taken in turn in the same run.",
+    )
+    kinds = parser.add_subparsers(metavar="WHAT", required=True)
+    for benchmark in BENCHMARKS:
+        benchmark.add_parser(kinds)

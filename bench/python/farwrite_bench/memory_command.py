@@ -1,0 +1,81 @@
+"""The subcommand ``farwrite bench memory``: its options, its tables and its file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from farwrite.units import format_size
+from farwrite_bench import memory
+from farwrite_bench.figures import write_json
+from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.table import ProgressBar, markdown_table, text_table
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+
+def add_parser(kinds: Subparsers) -> None:
+    """Add the subcommand ``memory``."""
+    parser = kinds.add_parser(
+        "memory",
+        help="allocation, first use and copy kernels",
+        description="Compare allocation with malloc, first use of memory with the kernel's own"
+        " prefault, and the copy kernels with each other.",
+    )
+    parser.add_argument("--quick", action="store_true", help="only show that it works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print three tables, write the file."""
+    averages = load()
+    notes = [note for note in [busy_note(averages)] if note]
+    for note in notes:
+        print(f"bench: {note}", file=sys.stderr)
+    plan = memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
+    bar = ProgressBar()
+    try:
+        facts = memory.run(plan, bar)
+        facts["allocations_tuned_malloc"] = memory.tuned_allocations(plan)
+    finally:
+        bar.clear()
+    table = markdown_table if arguments.markdown else text_table
+    print("\n".join(table(*_allocation_table(facts))))
+    first = facts["first_use"]
+    size = format_size(first["bytes"])
+    print(
+        f"\nfirst use of {size}: Farwrite {first['farwrite_s']:.3f} s, the kernel's own prefault"
+        f" {first['kernel_s']:.3f} s, ratio {first['ratio']:.2f} (wanted {first['target']})\n"
+    )
+    kernels = list(facts["copies"][0]["gb_s"])
+    rows = [
+        [format_size(row["size"]), *(f"{row['gb_s'][name]:.2f}" for name in kernels)]
+        for row in facts["copies"]
+    ]
+    print("\n".join(table(["copy, GB/s", *kernels], rows)))
+    write_json(arguments.json, {"machine": machine(), "load": averages, "notes": notes, **facts})
+    return 0
+
+
+def _allocation_table(facts: dict[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
+    headers = ["allocate + free, 4 threads", "Farwrite ns", "malloc ns", "ratio", "wanted"]
+    rows = []
+    for key, name in (("allocations", "malloc"), ("allocations_tuned_malloc", "tuned malloc")):
+        for entry in facts[key]:
+            touched = "touched" if entry["touched"] else "not touched"
+            rows.append(
+                [
+                    f"64 KiB to 16 MiB, {touched}, against {name}",
+                    f"{entry['farwrite_ns']:.0f}",
+                    f"{entry['malloc_ns']:.0f}",
+                    f"{entry['ratio']:.2f}",
+                    entry["target"],
+                ]
+            )
+    return headers, rows

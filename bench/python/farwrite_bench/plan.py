@@ -1,0 +1,168 @@
+"""What a ``bench p2p`` run measures: operations, sizes, repetitions and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from farwrite.errors import InvalidArgument
+from farwrite.units import format_size
+from farwrite_bench._native import (
+    MAX_LANES,
+    MAX_ONE_WAY_SAMPLES,
+    ONE_WAY_BYTES,
+    slots,
+)
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+OPS = ("write", "read", "notify", "alias")
+FABRIC_OPS = {"shm": OPS, "tcp": ("write", "read", "notify")}
+"""What can be measured over a fabric; an alias needs one that maps the peer's memory."""
+DEFAULT_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+QUICK_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB)
+POOL_BYTES = GIB
+QUICK_POOL_BYTES = 64 * MIB
+STREAMING_BYTES = 256 * KIB
+"""From here on the limit is taken with the best of all copy kernels; below, they are all memcpy."""
+
+MEMORY_PER_POOL = 2.5
+"""Farwrite's pool, the raw loop's pool, and half a pool on the other side, used by both."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked request. Sizes in bytes, without repetitions."""
+
+    fabric: str
+    ops: tuple[str, ...]
+    sizes: tuple[int, ...]
+    wait: str
+    """"poll" or "block"."""
+    lanes: int
+    window: int
+    pool_bytes: int
+    rounds: int
+    quick: bool
+
+    def __post_init__(self) -> None:
+        if self.fabric not in FABRIC_OPS:
+            raise InvalidArgument(
+                f"bench p2p: fabric '{self.fabric}' cannot be measured between two processes;"
+                f" use --fabric {' or '.join(FABRIC_OPS)}"
+            )
+        for op in self.ops:
+            if op not in FABRIC_OPS[self.fabric]:
+                raise InvalidArgument(
+                    f"bench p2p: no operation '{op}' over {self.fabric};"
+                    f" use {', '.join(FABRIC_OPS[self.fabric])}"
+                )
+        if self.wait not in ("poll", "block"):
+            raise InvalidArgument(f"bench p2p: --wait {self.wait}; use poll or block")
+        if not 1 <= self.lanes <= MAX_LANES:
+            raise InvalidArgument(f"bench p2p: {self.lanes} lanes; use --lanes 1 to {MAX_LANES}")
+        if not 1 <= self.window <= 1024:
+            raise InvalidArgument(f"bench p2p: window {self.window}; use --window 1 to 1024")
+        if self.rounds < 1:
+            raise InvalidArgument(f"bench p2p: {self.rounds} rounds; use --rounds 1 or more")
+        if self.pool_bytes < 4 * MIB or self.pool_bytes % MIB != 0:
+            raise InvalidArgument(
+                f"bench p2p: a pool of {self.pool_bytes} bytes; use at least 4M, in whole MiB"
+            )
+        for size in self.sizes:
+            if size < 8 or size % 8 != 0:
+                raise InvalidArgument(
+                    f"bench p2p: a size of {size} bytes; use a multiple of 8, because payloads"
+                    " are checked in 64-bit words"
+                )
+            if size > self.pool_bytes // 2:
+                raise InvalidArgument(
+                    f"bench p2p: {format_size(size)} exceed half of the pool of"
+                    f" {format_size(self.pool_bytes)}; use smaller --sizes or a --pool of"
+                    f" {format_size(2 * size)}"
+                )
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row to be: an operation at one size, with as many lanes and slots as the pool allows."""
+
+    op: str
+    size: int
+    """Bytes of one transfer; 0 for a notification without bytes."""
+    lanes: int
+    window: int
+    slots: int
+    block: bool
+    quick: bool
+    fabric: str = "shm"
+
+    @property
+    def phase_size(self) -> int:
+        """What the C++ loops are told: they want a size that slots can have."""
+        return max(self.size, 8)
+
+    @property
+    def large(self) -> bool:
+        """Whether bandwidth, not latency, is what counts."""
+        return self.size >= ONE_WAY_BYTES
+
+    @property
+    def best_kernel_limit(self) -> bool:
+        """Whether the limit depends on the copy kernel."""
+        return (
+            self.fabric == "shm" and self.op in ("write", "read") and self.size >= STREAMING_BYTES
+        )
+
+    def latency_transfers(self) -> int:
+        """How many transfers one at a time."""
+        if self.large:
+            wanted = (32 if self.quick else 256) * MIB // self.size
+            return min(max(wanted, 4), 100, MAX_ONE_WAY_SAMPLES)
+        if self.block:
+            return 50 if self.quick else 500
+        if self.quick:
+            return 200
+        return min(4000, max(400, 64 * MIB // self.phase_size))
+
+    def bandwidth_transfers(self) -> int:
+        """How many transfers through the window; a multiple of the lanes."""
+        pool = (32 if self.quick else 1024) * MIB
+        most = 500 if self.quick else 3000 if self.block else 20000
+        count = max(min(pool // self.phase_size, most), 6, 2 * self.window * self.lanes)
+        return -(-count // self.lanes) * self.lanes
+
+    def verify_transfers(self) -> int:
+        """How many stamped transfers; a read's are prepared all at once, one per slot."""
+        count = max(
+            min((16 if self.quick else 512) * MIB // self.phase_size, 2000),
+            4,
+            2 * self.window * self.lanes,
+        )
+        count = -(-count // self.lanes) * self.lanes
+        return min(count, self.slots) if self.op == "read" else count
+
+    def target(self) -> tuple[str, float] | None:
+        """Give the figure that `ratio` should reach, as (">=" or "<=", figure)."""
+        if self.fabric == "tcp":
+            if self.op == "write" and self.large:
+                return (">=", 0.8)
+            return ("<=", 1.5) if self.op == "write" and self.size == 8 else None
+        if self.op == "write" and self.large:
+            return (">=", 0.9)
+        if self.op == "notify" or (self.op == "write" and self.size == 8):
+            return ("<=", 1.3 if self.block else 3.0)
+        if self.op == "write" and self.size == 64 * KIB and not self.block:
+            return ("<=", 1.2)
+        return None
+
+
+def cases(plan: Plan, op: str) -> list[Case]:
+    """Make the rows of one operation. A notification has no bytes, hence one row."""
+    made = []
+    for size in (0,) if op == "notify" else plan.sizes:
+        lanes = min(plan.lanes, plan.pool_bytes // 2 // max(size, 64))
+        places = slots(max(size, 8), lanes, plan.pool_bytes)
+        window = min(plan.window, places // lanes)
+        block = plan.wait == "block"
+        made.append(Case(op, size, lanes, window, places, block, plan.quick, plan.fabric))
+    return made

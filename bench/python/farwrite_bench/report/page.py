@@ -1,0 +1,38 @@
+"""What a page with charts has besides text and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from farwrite.run.html_page import page
+from farwrite_bench.report.theme import CHART, SERIES
+
+_STYLE = """
+  .cards, .charts { display: grid; gap: 14px; }
+  .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+  .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
+  .card, .charts > svg { background: var(--card); border: 1px solid var(--rule);
+    border-radius: 8px; }
+  .card { padding: 12px 14px; }
+  .card b { display: block; font-size: 1.6rem; line-height: 1.2; }
+  .charts > svg { width: 100%; height: auto; display: block; }"""
+
+
+def chart_page(title: str, parts: Sequence[str]) -> str:
+    """Make a page out of its parts, which are HTML."""
+    return page(title, parts, style=SERIES + _STYLE + CHART)
+
+
+def cards(entries: Sequence[tuple[str, str]]) -> str:
+    """Show figures large, each with what it is."""
+    drawn = (
+        f'<div class="card"><b>{escape(figure)}</b><span class="quiet">{escape(what)}</span></div>'
+        for figure, what in entries
+    )
+    return f'<div class="cards">{"".join(drawn)}</div>'
+
+
+def charts(drawn: Sequence[str]) -> str:
+    """Place charts side by side where there is room."""
+    return f'<div class="charts">{"".join(drawn)}</div>'

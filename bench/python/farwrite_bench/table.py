@@ -1,0 +1,94 @@
+"""Rows as people read them: a table, a Markdown table, a progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from farwrite.units import format_size
+from farwrite_bench.p2p import Row
+
+HEADERS = (
+    "op",
+    "size",
+    "p50 us",
+    "p99 us",
+    "GB/s",
+    "GB/s read",
+    "limit p50",
+    "limit GB/s read",
+    "ratio",
+    "unread",
+    "wanted",
+    "copies",
+    "regs",
+    "verified",
+)
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Lay one row out under `HEADERS`."""
+    bytes_move = row["op"] != "notify"
+    mark = {True: " ok", False: " MISSED", None: ""}[row["target_met"]]
+    what = "GB/s read" if row["ratio_of"] == "gb_s_read" else "p50"
+    return (
+        row["op"],
+        format_size(row["size"]) if bytes_move else "-",
+        f"{row['p50_us']:.4g}",
+        f"{row['p99_us']:.4g}",
+        f"{row['gb_s']:.2f}" if bytes_move else "-",
+        f"{row['gb_s_read']:.2f}" if bytes_move else "-",
+        f"{row['limit_p50_us']:.4g}",
+        f"{row['limit_gb_s_read']:.2f}" if bytes_move else "-",
+        f"{row['ratio']:.2f} of {what}",
+        f"{row['ratio_unread']:.2f}" if bytes_move else "-",
+        f"{row['target']}{mark}" if row["target"] else "-",
+        f"{row['copies']:g}",
+        str(row["registrations"]),
+        "yes" if row["verified"] else f"NO: {row['wrong_transfers']} wrong",
+    )
+
+
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Align columns; the first to the left, the others to the right."""
+    widths = [max(len(line[i]) for line in (headers, *rows)) for i in range(len(headers))]
+    for line in (headers, ["-" * width for width in widths], *rows):
+        first, *others = (
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
+        yield "  ".join([first, *others]).rstrip()
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Give the same as a Markdown table."""
+    yield "| " + " | ".join(headers) + " |"
+    yield "|---" + "|---:" * (len(headers) - 1) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+class ProgressBar:
+    """A bar on a terminal's last line; nothing where there is no terminal."""
+
+    WIDTH = 24
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._shown = self._stream.isatty()
+
+    def __call__(self, share: float, what: str) -> None:
+        """Draw the bar at `share`, 0 to 1, with a word on what comes next."""
+        if not self._shown:
+            return
+        full = int(share * self.WIDTH)
+        bar = "#" * full + "." * (self.WIDTH - full)
+        self._stream.write(f"\r\x1b[K[{bar}] {share:4.0%} {what}")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Make room for what is printed next."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

@@ -1,0 +1,69 @@
+"""The client's process: ``python -m farwrite_bench.tensor.client``.
+
+Stock TensorFlow; it opens sessions on every transport's consumer and runs the steps it is told.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from multiprocessing.connection import Connection
+from typing import Any
+
+from farwrite_bench.assign.graph import AssignCase
+from farwrite_bench.assign.plan import ASSIGN
+from farwrite_bench.cluster import child
+from farwrite_bench.cluster.readings import read
+from farwrite_bench.tensor.graph import OpenCase
+from farwrite_bench.tensor.network import NetworkCase
+from farwrite_bench.tensor.plan import (
+    NETWORK,
+    RAW,
+    Close,
+    Connect,
+    Look,
+    Open,
+    Refused,
+    Steps,
+    Taken,
+)
+from farwrite_bench.tensor.raw import RawCase
+
+TASK = "client"
+
+
+def _main(control: Connection) -> None:
+    tf: Any = importlib.import_module("tensorflow")
+    control.send(read(TASK))
+    targets: dict[str, str] = {}
+    opened: dict[str, OpenCase | NetworkCase | AssignCase | RawCase] = {}
+    values = itertools.count(1)
+    while True:
+        order = control.recv()
+        answer: object = None
+        try:
+            if isinstance(order, Connect):
+                targets = order.targets
+            elif isinstance(order, Open):
+                key, number = order.transport, next(values)
+                if key == RAW.key:
+                    opened[key] = RawCase(targets[key], order.case, number)
+                elif order.case.consumer == ASSIGN:
+                    opened[key] = AssignCase(tf, key, targets[key], order.case)
+                elif order.case.consumer == NETWORK:
+                    opened[key] = NetworkCase(tf, targets[key], order.case)
+                else:
+                    opened[key] = OpenCase(tf, key, targets[key], order.case, float(number))
+            elif isinstance(order, Steps):
+                answer = Taken(opened[order.transport].take(order.empty, order.count))
+            elif isinstance(order, Close):
+                opened.pop(order.transport).close()
+            elif isinstance(order, Look):
+                answer = read(TASK)
+        except tf.errors.OpError as error:
+            answer = Refused(f"{type(error).__name__}: {error.message}")
+        control.send(answer)
+
+
+if __name__ == "__main__":
+    child.run(_main)

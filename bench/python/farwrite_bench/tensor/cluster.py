@@ -1,0 +1,71 @@
+"""All the processes of a run: two servers a transport, one for `local`, and the client."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from farwrite.errors import Internal
+from farwrite_bench.cluster import seat
+from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Connect, Look
+
+# TensorFlow's own choice: a thread a core. Message sizes are unlimited in TensorFlow's gRPC.
+THREADS = Threads()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The client, and each transport's servers."""
+
+    client: Task
+    servers: dict[str, list[Task]]
+
+    def look(self, transport: str) -> list[Readings]:
+        """Take the readings of everybody who has a part in this transport's steps."""
+        answers = [server.ask(seat.Look()) for server in self.servers[transport]]
+        answers.append(self.client.ask(Look()))
+        readings = [answer for answer in answers if isinstance(answer, Readings)]
+        if len(readings) != len(answers):
+            raise Internal(f"bench: a task said {answers!r}; this is a bug")
+        return readings
+
+
+@contextlib.contextmanager
+def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> Iterator[Bench]:
+    """Start everything, and end it. `fabric`: what Farwrite must use."""
+    forced = {} if fabric is None else {"FARWRITE_FABRIC": fabric}
+    with contextlib.ExitStack() as stack:
+        servers: dict[str, list[Task]] = {}
+        targets = {}
+        for key in transports:
+            jobs = ["worker"] if key in (LOCAL.key, RAW.key) else ["ps", "worker"]
+            addresses = dict(zip(jobs, free_addresses(len(jobs)), strict=True))
+            cluster = {job: [address] for job, address in addresses.items()}
+            targets[key] = f"grpc://{addresses['worker']}"
+            servers[key] = []
+            for job in jobs:
+                transport = KNOWN[key]
+                task = stack.enter_context(
+                    Task(
+                        f"{key} {job}",
+                        "farwrite_bench.tensor.raw"
+                        if key == RAW.key
+                        else "farwrite_bench.cluster.server",
+                        {**transport.environment, **forced},
+                        logs / f"{key}-{job}.log",
+                    )
+                )
+                task.send(Seat(cluster, job, 0, transport, THREADS))
+                servers[key].append(task)
+        client = stack.enter_context(
+            Task("client", "farwrite_bench.tensor.client", {}, logs / "client.log")
+        )
+        for task in (client, *(task for tasks in servers.values() for task in tasks)):
+            task.receive()
+        client.ask(Connect(targets))
+        yield Bench(client, servers)

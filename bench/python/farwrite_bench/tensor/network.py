@@ -1,0 +1,94 @@
+"""A communication-bound training step: all variables of AlexNet to a worker, all gradients back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from farwrite.errors import Internal
+from farwrite_bench.tensor.graph import CONSUMER, PRODUCER, session_config, timed
+from farwrite_bench.tensor.plan import Case
+
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (11, 11, 3, 64), (64,),
+    (5, 5, 64, 192), (192,),
+    (3, 3, 192, 384), (384,),
+    (3, 3, 384, 384), (384,),
+    (3, 3, 384, 256), (256,),
+    (5, 5, 256, 4096), (4096,),
+    (1, 1, 4096, 4096), (4096,),
+    (1, 1, 4096, 10), (10,),
+)  # fmt: skip
+"""The variables of TF-slim's AlexNet v2 with ten classes, on images of 224 x 224."""
+NETWORK_BYTES = 4 * sum(math.prod(shape) for shape in SHAPES)
+
+
+DECAY = 1e-3
+"""Small: the values never become so small that computing with them is slow."""
+
+
+class NetworkCase:
+    """A session whose steps move every variable one way and a gradient of its shape the other.
+
+    The gradient is the variable times a constant: what a layer computes is left out, so a step is
+    communication, one pass over the bytes in the worker, and the update on the parameter server.
+    A larger batch would add computation, and not a byte.
+
+    Parameters
+    ----------
+    tf : module
+        TensorFlow.
+    target : str
+        The worker's server.
+    case : Case
+        Its size is about the bytes of all variables, at most `NETWORK_BYTES`: below, every layer
+        has fewer outputs.
+    """
+
+    def __init__(self, tf: Any, target: str, case: Case) -> None:
+        scale = min(case.size / NETWORK_BYTES, 1.0)
+        idle: list[Any] = []
+        updates: list[Any] = []
+        values: list[Any] = []
+        with tf.Graph().as_default() as graph:
+            for shape in SHAPES:
+                scaled = (*shape[:-1], max(int(shape[-1] * scale), 1))
+                with tf.device(PRODUCER):
+                    variable = tf.compat.v1.get_variable(
+                        f"v{len(values)}",
+                        initializer=tf.ones(scaled),
+                        use_resource=True,
+                    )
+                    value = variable.read_value()
+                with tf.device(CONSUMER):
+                    gradient = value * DECAY
+                with tf.device(PRODUCER):
+                    updates.append(variable.assign_sub(gradient, read_value=False))
+                values.append(variable)
+            with tf.device(PRODUCER):
+                idle.append(tf.no_op())
+            with tf.device(CONSUMER):
+                idle.append(tf.no_op())
+            step = tf.group(updates)
+            initialize = tf.compat.v1.global_variables_initializer()
+            self._destroy = tf.group(
+                [tf.raw_ops.DestroyResourceOp(resource=each.handle) for each in values]
+            )
+            first = values[0].read_value()
+        self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
+        self._session.run(initialize)
+        self._session.run(step)
+        found = float(self._session.run(first).ravel()[0])
+        if abs(found - (1.0 - DECAY)) > 1e-6:
+            raise Internal(f"bench: a step gave {found}, not {1.0 - DECAY}; this is a bug")
+        self._full = self._session.make_callable(step)
+        self._empty = self._session.make_callable(idle)
+
+    def take(self, empty: bool, count: int) -> list[float]:
+        """Run `count` steps and return the seconds of each."""
+        return timed(self._empty if empty else self._full, count)
+
+    def close(self) -> None:
+        """Give the variables' memory back and end the session."""
+        self._session.run(self._destroy)
+        self._session.close()

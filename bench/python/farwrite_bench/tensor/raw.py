@@ -1,0 +1,163 @@
+"""The limit of a tensor between hosts: its bytes through one socket, and nothing else.
+
+``python -m farwrite_bench.tensor.raw`` is the producer. The consumer asks with eight bytes, as a
+transport must somehow, and receives into a buffer that it has, in as few calls as possible.
+"""
+
+from __future__ import annotations
+
+import mmap
+import socket
+import struct
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from farwrite.errors import Internal
+from farwrite_bench.cluster import child
+from farwrite_bench.cluster.readings import read
+from farwrite_bench.cluster.seat import Seat
+from farwrite_bench.tensor.plan import RAW, Case
+
+BUFFER_BYTES = 4 * 2**20
+"""Of either socket, in either direction; the kernel's own choice where it does not allow that."""
+TUNING = (
+    "raw socket: one connection, {buffers}, TCP_NODELAY, one sendall, received into one buffer;"
+    " memory there before, used again, in {pages} pages as Farwrite's"
+)
+SHARED_PAGES = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+_REQUEST = struct.Struct("<QB")  # bytes, and what to fill them with
+_SHORTEST = 1
+"""Bytes of an empty step's answer."""
+
+
+def memory(size: int) -> mmap.mmap:
+    """Make private memory in pages of the size that Farwrite's, which is shared, can have here."""
+    made = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    made.madvise(mmap.MADV_HUGEPAGE if huge_pages() else mmap.MADV_NOHUGEPAGE)
+    return made
+
+
+def huge_pages() -> bool:
+    """Whether the kernel gives shared memory huge pages on request."""
+    try:
+        allowed = SHARED_PAGES.read_text()
+    except OSError:
+        return False
+    return any(f"[{name}]" in allowed for name in ("always", "within_size", "advise", "force"))
+
+
+def tune(each: socket.socket) -> None:
+    """Set what a fast connection wants."""
+    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def listen_or_connect(address: tuple[str, int], listening: bool) -> socket.socket:
+    """Open a socket; the buffers are set first, as a connection negotiates by their size."""
+    made = socket.socket()
+    if large_buffers_allowed():
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    try:
+        if listening:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(1)
+        else:
+            made.connect(address)
+            tune(made)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def large_buffers_allowed() -> bool:
+    """Whether the kernel grants `BUFFER_BYTES`; below that its own sizes are the faster ones."""
+    with socket.socket() as probe:
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            probe.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+            if probe.getsockopt(socket.SOL_SOCKET, option) < 2 * BUFFER_BYTES:  # it doubles
+                return False
+    return True
+
+
+def tuning() -> str:
+    """Say how the sockets are set."""
+    size = f"buffers of {BUFFER_BYTES >> 20} MiB"
+    return TUNING.format(
+        buffers=size if large_buffers_allowed() else "the kernel's own buffers",
+        pages="huge" if huge_pages() else "small",
+    )
+
+
+class RawCase:
+    """The consumer's end of one case; the same methods as `OpenCase`."""
+
+    def __init__(self, target: str, case: Case, value: int) -> None:
+        host, _, port = target.removeprefix("grpc://").rpartition(":")
+        self._socket = listen_or_connect((host, int(port)), listening=False)
+        self._memory = memory(case.size)
+        self._buffer = memoryview(self._memory)[: case.size]
+        self._fill = value % 251 + 1
+        self._step(case.size)
+        if self._buffer[:: max(case.size // 1024, 1)].tobytes().strip(bytes([self._fill])):
+            raise Internal("bench: the raw socket brought other bytes; this is a bug")
+
+    def take(self, empty: bool, count: int) -> list[float]:
+        """Move the bytes `count` times and return the seconds of each."""
+        seconds = []
+        for _ in range(count):
+            start = time.perf_counter()
+            self._step(_SHORTEST if empty else len(self._buffer))
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def close(self) -> None:
+        """End the connection."""
+        self._buffer.release()
+        self._memory.close()
+        self._socket.close()
+
+    def _step(self, size: int) -> None:
+        self._socket.sendall(_REQUEST.pack(size, self._fill))
+        done = 0
+        while done < size:
+            count = self._socket.recv_into(self._buffer[done:size], 0, socket.MSG_WAITALL)
+            if count == 0:
+                raise Internal("bench: the raw socket's other end has gone; this is a bug")
+            done += count
+
+
+def _serve(listener: socket.socket) -> None:
+    while True:
+        connected, _ = listener.accept()
+        with connected:
+            tune(connected)
+            _answer(connected)
+
+
+def _answer(connected: socket.socket) -> None:
+    filled = memory(1)
+    while request := connected.recv(_REQUEST.size, socket.MSG_WAITALL):
+        size, fill = _REQUEST.unpack(request)
+        if size > len(filled) or filled[0] != fill:
+            filled = memory(size)
+            filled.write(bytes([fill]) * size)
+        with memoryview(filled) as whole, whole[:size] as part:
+            connected.sendall(part)
+
+
+def _main(control: Connection) -> None:
+    seat: Seat = control.recv()
+    host, _, port = seat.cluster[seat.job][seat.index].rpartition(":")
+    with listen_or_connect((host, int(port)), listening=True) as listener:
+        threading.Thread(target=_serve, args=(listener,), daemon=True).start()
+        while True:
+            control.send(read(RAW.key))
+            control.recv()
+
+
+if __name__ == "__main__":
+    child.run(_main)

@@ -1,0 +1,144 @@
+"""From steps to rows: medians of paired differences, and how sure they are."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from farwrite_bench.cluster.readings import spent
+from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Block, Case
+
+RESAMPLES = 2000
+CONFIDENCE = 95
+
+Row = dict[str, Any]
+
+
+def make_row(
+    case: Case,
+    transport: str,
+    blocks: Sequence[Block],
+    local: Sequence[Block] | None,
+    load: float,
+    raw: Sequence[Block] | None = None,
+) -> Row:
+    """Sum up one transport's blocks of one case.
+
+    Parameters
+    ----------
+    local : sequence of Block, optional
+        The same case inside one process, round by round, if that was measured. ``vs_local`` is the
+        ratio of the steps; ``vs_local_same_control`` first adds to the local step what an empty
+        step of two tasks takes more than one of a single task: no tensor is to blame for that.
+    raw : sequence of Block, optional
+        The same bytes through a raw socket. ``of_raw`` is the bandwidth reached, as a share of its:
+        the median over the rounds of what the bytes add there over what the tensor adds here.
+    """
+    totals = [spent(block.before, block.after) for block in blocks]
+    steps = sum(len(block.full) for block in blocks)
+    total = {key: sum(each.get(key, 0) for each in totals) for key in set().union(*totals)}
+    last = blocks[-1].after
+    counted = any(readings.counters is not None for readings in last)
+    row: Row = {
+        "transport": transport,
+        "fabric": fabric(transport, [name for each in last for name in each.fabrics]),
+        "consumer": case.consumer,
+        "size": case.size,
+        "step_ms": round(median_ms([block.full for block in blocks]), 4),
+        "empty_step_ms": round(median_ms([block.empty for block in blocks]), 4),
+        **added(blocks),
+        "copies": total.get("copies", 0) / steps if counted else None,
+        "socket_bytes": round(total["socket_bytes"] / steps, 1),
+        "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0) / steps if counted else None,
+        "counters": {
+            name: value / steps
+            for name, value in total.items()
+            if value and name not in ("socket_bytes", "cpu_seconds")
+        },
+        "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
+        "steps": steps,
+        "load": round(load, 2),
+        "vs_local": None,
+        "vs_local_same_control": None,
+        "of_raw": None,
+        "rounds": len(blocks),
+        "error": None,
+    }
+    if local:
+        row["vs_local"] = round(_median_ratio(blocks, local, 0.0), 3)
+        control = row["empty_step_ms"] / 1e3 - median_ms([block.empty for block in local]) / 1e3
+        row["vs_local_same_control"] = round(_median_ratio(blocks, local, control), 3)
+    if raw and transport != RAW.key:
+        shares = [_added(theirs) / _added(ours) for ours, theirs in zip(blocks, raw, strict=False)]
+        row["of_raw"] = round(statistics.median(shares), 3)
+    return row
+
+
+def _added(block: Block) -> float:
+    """Return the seconds a tensor adds in this block; never nothing, so that it can divide."""
+    return max(statistics.median(block.full) - statistics.median(block.empty), 1e-9)
+
+
+def _median_ratio(mine: Sequence[Block], local: Sequence[Block], control: float) -> float:
+    """Divide step by local step, round by round, after adding `control` seconds to the latter."""
+    return statistics.median(
+        statistics.median(ours.full) / (statistics.median(theirs.full) + control)
+        for ours, theirs in zip(mine, local, strict=False)
+    )
+
+
+def failed_row(case: Case, transport: str, error: str, load: float) -> Row:
+    """Make the row of a case that `transport` could not run."""
+    nothing = ("step_ms", "empty_step_ms", "added_us", "added_us_ci", "copies", "socket_bytes")
+    return {
+        "transport": transport,
+        "fabric": fabric(transport, []),
+        "consumer": case.consumer,
+        "size": case.size,
+        **dict.fromkeys(
+            (*nothing, "grpc_tensor_calls", "vs_local", "vs_local_same_control", "of_raw")
+        ),
+        "steps": 0,
+        "load": round(load, 2),
+        "error": error,
+    }
+
+
+def added(blocks: Sequence[Block]) -> dict[str, Any]:
+    """Compare the steps with a tensor with the empty ones of the same turn.
+
+    Returns
+    -------
+    dict
+        ``added_us``, the median of the paired differences, and ``added_us_ci``, its 95 %
+        confidence interval: whole rounds are drawn anew, as steps of one round resemble each other.
+    """
+    differences = [
+        1e6 * (np.array(block.full) - np.array(block.empty)[: len(block.full)]) for block in blocks
+    ]
+    random = np.random.default_rng(len(blocks))
+    draws = random.integers(len(blocks), size=(RESAMPLES, len(blocks)))
+    medians = [np.median(np.concatenate([differences[n] for n in draw])) for draw in draws]
+    tail = (100 - CONFIDENCE) / 2
+    low, high = np.percentile(medians, [tail, 100 - tail])
+    return {
+        "added_us": round(float(np.median(np.concatenate(differences))), 1),
+        "added_us_ci": [round(float(low), 1), round(float(high), 1)],
+    }
+
+
+def median_ms(parts: Sequence[Sequence[float]]) -> float:
+    """Return the median of all seconds, in milliseconds."""
+    return 1e3 * statistics.median(value for part in parts for value in part)
+
+
+def fabric(transport: str, seen: Sequence[str]) -> str:
+    """Name what carried the bytes."""
+    if transport == LOCAL.key:
+        return "none"
+    if KNOWN[transport].stock:
+        return "tcp"  # gRPC's, and the raw socket's
+    return "+".join(sorted(set(seen))) or "unknown"

@@ -1,0 +1,144 @@
+"""Measures every case: the transports take turns, and each steps with the tensor and without."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from farwrite.errors import Internal
+from farwrite.units import format_size
+from farwrite_bench.tensor.cluster import Bench, bench
+from farwrite_bench.tensor.plan import (
+    FEWEST_ROUNDS,
+    FEWEST_STEPS,
+    MOST_STEPS,
+    TURN_SECONDS,
+    Block,
+    Case,
+    Close,
+    Open,
+    Refused,
+    Steps,
+    Taken,
+    TensorPlan,
+)
+from farwrite_bench.tensor.rows import Row, failed_row, make_row
+
+WARM_UP_STEPS = 2
+"""Before each block; they do not count."""
+
+Progress = Callable[[float, str], None]
+
+
+def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
+    """Measure everything in `plan`; the children's output goes to `logs`.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    """
+    rows: list[Row] = []
+    progress(0.0, "starting processes")
+    with bench(plan.transports, logs, plan.fabric) as processes:
+        for number, case in enumerate(plan.cases):
+            label = f"{case.consumer} {format_size(case.size)}"
+
+            def tell(share: float, before: int = number, label: str = label) -> None:
+                progress((before + share) / len(plan.cases), label)
+
+            tell(0.0)
+            rows += _measure(plan, processes, case, tell)
+    return rows
+
+
+def _measure(
+    plan: TensorPlan, processes: Bench, case: Case, tell: Callable[[float], None]
+) -> list[Row]:
+    keys = [key for key in plan.transports if case.includes(key)]
+    load = os.getloadavg()[0]
+    errors: dict[str, str] = {}
+    blocks: dict[str, list[Block]] = {key: [] for key in keys}
+    step_seconds: dict[str, float] = {}
+    opened = []
+    for key in keys:
+        try:
+            order(processes, Open(key, case))
+            opened.append(key)
+            step_seconds[key] = min(_seconds(processes, Steps(key, False, WARM_UP_STEPS + 1)))
+        except RefusedError as refusal:
+            errors[key] = str(refusal)
+    rounds, counts = _rounds(plan, step_seconds)
+    for number in range(rounds):
+        tell(number / rounds)
+        running = [key for key in keys if key not in errors]
+        turn = number % len(running) if running else 0
+        for key in running[turn:] + running[:turn]:
+            try:
+                blocks[key].append(block(processes, key, counts[key], number % 2 == 0))
+            except RefusedError as refusal:
+                errors[key] = str(refusal)
+    for key in opened:
+        order(processes, Close(key))
+    local, raw = blocks.get("local"), blocks.get("raw")
+    return [
+        failed_row(case, key, errors[key], load)
+        if key in errors
+        else make_row(case, key, blocks[key], local, load, raw)
+        for key in keys
+    ]
+
+
+def _rounds(plan: TensorPlan, step_seconds: dict[str, float]) -> tuple[int, dict[str, int]]:
+    """Choose how many rounds to run, and how many steps each transport takes in its turn."""
+    counts = {
+        key: min(max(int(TURN_SECONDS / seconds), FEWEST_STEPS), MOST_STEPS)
+        for key, seconds in step_seconds.items()
+    }
+    round_seconds = sum((WARM_UP_STEPS + counts[key]) * s for key, s in step_seconds.items())
+    affordable = int(plan.case_seconds / max(round_seconds, 1e-6))
+    return min(plan.rounds, max(affordable, FEWEST_ROUNDS)), counts
+
+
+def block(processes: Bench, key: str, count: int, empty_first: bool) -> Block:
+    """Take one turn of `count` steps with the tensor and as many without."""
+    empty: list[float] = []
+    if empty_first:
+        empty = _steps(processes, key, True, count)
+    _seconds(processes, Steps(key, False, WARM_UP_STEPS))
+    before = processes.look(key)
+    full = _seconds(processes, Steps(key, False, count))
+    after = processes.look(key)
+    if not empty_first:
+        empty = _steps(processes, key, True, count)
+    return Block(empty, full, before, after)
+
+
+def _steps(processes: Bench, key: str, empty: bool, count: int) -> list[float]:
+    return _seconds(processes, Steps(key, empty, WARM_UP_STEPS + count))[WARM_UP_STEPS:]
+
+
+def _seconds(processes: Bench, steps: Steps) -> list[float]:
+    answer = order(processes, steps)
+    if not isinstance(answer, Taken):
+        raise Internal(f"bench: the client said {answer!r}; this is a bug")
+    return answer.seconds
+
+
+def order(processes: Bench, request: object) -> object:
+    """Send the client a request and return its answer.
+
+    Raises
+    ------
+    RefusedError
+        If TensorFlow raised an error.
+    """
+    answer = processes.client.ask(request)
+    if isinstance(answer, Refused):
+        raise RefusedError(answer.message)
+    return answer
+
+
+class RefusedError(Exception):
+    """TensorFlow could not run the step."""

@@ -1,0 +1,132 @@
+"""The rows for people: a table, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from farwrite.units import format_size
+from farwrite_bench.cluster.transport import FARWRITE
+from farwrite_bench.report.chart import Look, Series, beside, lines, standalone
+from farwrite_bench.tensor.plan import (
+    CHAIN,
+    CONSUMERS,
+    LOCAL,
+    RAW,
+    RAW_TARGET,
+    RAW_TARGET_FROM,
+    TRANSPORTS,
+)
+from farwrite_bench.tensor.rows import Row
+
+_LIMITS = (LOCAL.key, RAW.key)
+HEADERS = (
+    "consumer",
+    "size",
+    "transport",
+    "fabric",
+    "step ms",
+    "empty ms",
+    "added us",
+    "95 % interval",
+    "of grpc",
+    "of local",
+    "same control",
+    "of raw",
+    "copies",
+    "socket bytes",
+)
+
+
+def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    """Lay the rows out under `HEADERS`; one that failed shows no figures."""
+    stock = {(r["consumer"], r["size"]): r["added_us"] for r in rows if r["transport"] == "grpc"}
+    for row in rows:
+        named = (row["consumer"], format_size(row["size"]), row["transport"], row["fabric"])
+        if row["error"] is not None:
+            yield (*named, "failed", *["-"] * 9)
+            continue
+        low, high = row["added_us_ci"]
+        grpc = stock.get((row["consumer"], row["size"]))
+        yield (
+            *named,
+            f"{row['step_ms']:.3f}",
+            f"{row['empty_step_ms']:.3f}",
+            f"{row['added_us']:.0f}",
+            f"{low:.0f} to {high:.0f}",
+            f"{row['added_us'] / grpc:.3f}" if grpc and row["transport"] not in _LIMITS else "-",
+            f"{row['vs_local']:.2f}" if row["vs_local"] else "-",
+            f"{row['vs_local_same_control']:.2f}" if row["vs_local"] else "-",
+            f"{row['of_raw']:.2f}" if row["of_raw"] is not None else "-",
+            "-" if row["copies"] is None else f"{row['copies']:g}",
+            f"{row['socket_bytes']:.0f}",
+        )
+
+
+def failures(rows: Sequence[Row]) -> Iterator[str]:
+    """Say why a row has no figures."""
+    for row in rows:
+        if row["error"] is not None:
+            what = f"{row['transport']}, {row['consumer']}, {format_size(row['size'])}"
+            yield f"{what}: {row['error'].splitlines()[0][:300]}"
+
+
+def against_raw(rows: Sequence[Row]) -> Iterator[str]:
+    """Say what Farwrite reached of the raw socket, where it was measured beside it."""
+    for row in rows:
+        share = row.get("of_raw")
+        if share is None or row["transport"] != FARWRITE.key or row["size"] < RAW_TARGET_FROM:
+            continue
+        met = "" if share >= RAW_TARGET else ", missed"
+        yield (
+            f"{row['consumer']} {format_size(row['size'])}: {share:.2f} of the raw socket"
+            f" (wanted {RAW_TARGET}{met})"
+        )
+
+
+def picture(rows: Sequence[Row]) -> str:
+    """Draw the added time over the size, a chart a consumer, as an SVG file."""
+    known = [row for row in rows if row["error"] is None and row["consumer"] != CHAIN]
+    drawn = []
+    for consumer in CONSUMERS:
+        of_it = [row for row in known if row["consumer"] == consumer]
+        if not of_it:
+            continue
+        sizes = sorted({row["size"] for row in of_it})
+        look = Look(
+            f"Time a tensor adds to a step: {consumer}",
+            "bytes of the tensor",
+            "added",
+            log_x=True,
+            log_y=True,
+            write_x=lambda size: format_size(int(size)).replace("iB", "").replace(" ", ""),
+            write_y=_duration,
+            ticks_x=sizes,
+        )
+        drawn.append(lines(look, [_series(key, of_it) for key in _keys(of_it)]))
+    return standalone(beside(drawn))
+
+
+def _duration(microseconds: float) -> str:
+    for unit, factor in (("s", 1e6), ("ms", 1e3)):
+        if microseconds >= factor:
+            return f"{microseconds / factor:.4g} {unit}"
+    return f"{microseconds:.4g} µs"
+
+
+def _keys(rows: Sequence[Row]) -> list[str]:
+    present = {row["transport"] for row in rows}
+    return [key for key in TRANSPORTS if key in present]
+
+
+def _series(key: str, rows: Sequence[Row]) -> Series:
+    mine = [row for row in rows if row["transport"] == key]
+    # A difference can come out below nothing; on a logarithmic axis it stands at 1 us.
+    return Series(
+        key,
+        key,
+        points=[(row["size"], max(row["added_us"], 1.0)) for row in mine],
+        ranges=[
+            (row["size"], max(row["added_us_ci"][0], 1.0), max(row["added_us_ci"][1], 1.0))
+            for row in mine
+        ],
+    )

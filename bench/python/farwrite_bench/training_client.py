@@ -1,0 +1,75 @@
+"""The process that takes the steps of `training_steps`: ``-m farwrite_bench.training_client``."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from farwrite_bench.cluster import child
+from farwrite_bench.cluster.transport import load_plugin
+from farwrite_bench.demo.training.digits import Digits
+from farwrite_bench.demo.training.network import Trainer, fingerprint
+from farwrite_bench.demo.training.plan import SEED
+from farwrite_bench.training_steps import Begin, Take
+
+
+def _images(count: int) -> Digits:
+    """Draw images: what they show does not change how long a step takes."""
+    random = np.random.default_rng(SEED)
+    images = random.random((count, 64), dtype=np.float32)
+    labels = random.integers(0, 10, count, dtype=np.int32)
+    return Digits(images, labels, images[:1], labels[:1])
+
+
+class _Training:
+    """Variables on the parameter server, the computation on the worker, this process neither."""
+
+    def __init__(self, begin: Begin) -> None:
+        load_plugin(begin.seat.transport)
+        tf: Any = importlib.import_module("tensorflow")
+        threads = begin.seat.threads
+        tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
+        tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
+        tf.config.experimental_connect_to_cluster(
+            tf.train.ClusterSpec({job: list(at) for job, at in begin.seat.cluster.items()}),
+            job_name=begin.seat.job,
+            task_index=begin.seat.index,
+            protocol=begin.seat.transport.protocol,
+        )
+        self._tf = tf
+        with tf.device("/job:ps/task:0"):
+            self._trainer = Trainer(tf, begin.job, _images(2 * begin.job.batch))
+        self._step = self._trainer.step()
+        self._taken = 0
+
+    def take(self, steps: int) -> list[float]:
+        seconds = []
+        for _ in range(steps):
+            number = self._tf.constant(self._taken)
+            start = time.perf_counter()
+            with self._tf.device("/job:worker/task:0"):
+                loss = self._step(number)
+            loss.numpy()
+            seconds.append(time.perf_counter() - start)
+            self._taken += 1
+        return seconds
+
+    def fingerprint(self) -> str:
+        return fingerprint(self._trainer.weights())
+
+
+def _main(control: Connection) -> None:
+    training = _Training(control.recv())
+    answer: object = "ready"
+    while True:
+        control.send(answer)
+        order = control.recv()
+        answer = training.take(order.steps) if isinstance(order, Take) else training.fingerprint()
+
+
+if __name__ == "__main__":
+    child.run(_main)

@@ -1,0 +1,292 @@
+"""``bench p2p`` between two hosts: one serves memory, the other writes and reads it.
+
+As ib_write_bw and ib_read_bw do, the asking side streams plain writes or reads from and to memory
+of Farwrite's own, with so many under way, and the serving side's processor does nothing. Between
+the streams the two talk by messages of the same channel: a JSON object asks, another one answers.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import Channel, Device
+from farwrite.errors import Error, InvalidArgument, Unavailable
+from farwrite.units import format_size
+from farwrite_bench._native import Op, StreamTarget
+
+OPS = ("write", "read")
+ANSWER_SECONDS = 120.0
+"""How long one side waits for the other's word; filling a large pool takes seconds."""
+
+_WORD = np.dtype(np.uint64)
+_LANDING, _SOURCE = "bench.landing", "bench.source"
+
+Json = dict[str, Any]
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What must not move while transfers do."""
+
+    copies: int
+    """Passes over payload bytes by this process."""
+    registrations: int
+    """Segments handed to a fabric."""
+    adapter_registrations: int
+    """Registrations with an RDMA adapter, of segments and of users' memory."""
+    transfers_registered: int
+    """Transfers that had to wait for one."""
+
+    @classmethod
+    def of(cls, device: Device, channel: Channel) -> Counters:
+        """Read them."""
+        stats = device.stats()
+        adapters = stats.adapters
+        return cls(
+            channel.stats().copies,
+            stats.registrations,
+            adapters.segments + adapters.on_demand,
+            adapters.transfers_registered,
+        )
+
+    def since(self, before: Counters) -> Counters:
+        """Return what has been added since `before`."""
+        ours, theirs = asdict(self), asdict(before)
+        return Counters(**{name: ours[name] - theirs[name] for name in ours})
+
+
+class Service:
+    """The serving side of one channel. `answer` may be extended."""
+
+    def __init__(self, device: Device, channel: Channel) -> None:
+        self.device = device
+        self.channel = channel
+        self._landing: Words = np.empty(0, _WORD)
+        self._source: Words = np.empty(0, _WORD)
+
+    def run(self) -> None:
+        """Answer until the asking side closes the channel."""
+        for request in self.channel.notifications():
+            try:
+                answer = self.answer(json.loads(request.message))
+            except (Error, OSError) as error:
+                answer = {"error": str(error)}
+            self.channel.send(json.dumps(answer).encode()).wait(ANSWER_SECONDS)
+
+    def answer(self, request: Json) -> Json:
+        """Do what is asked and say what came of it."""
+        match request:
+            case {"do": "prepare", "words": words}:
+                landing = self.channel.allocate(words, _WORD)
+                source = self.device.allocate(words, _WORD)
+                self._landing, self._source = landing.array, source.array
+                self.channel.publish(_LANDING, landing)
+                self.channel.publish(_SOURCE, source)
+            case {"do": "fill", "first": first}:
+                fill(self._source, first)
+            case {"do": "clear"}:
+                self._landing[:] = 0
+            case {"do": "check", "first": first, "words": words}:
+                return {"wrong": wrong_words(self._landing[:words], first)}
+            case {"do": "count"}:
+                return asdict(Counters.of(self.device, self.channel))
+            case _:
+                return {"error": f"bench p2p: nobody here can {request.get('do')!r}"}
+        return {}
+
+
+@dataclass
+class Series:
+    """The rounds of one operation at one size."""
+
+    op: str
+    size: int
+    transfers: int
+    window: int
+    seconds: list[float] = field(default_factory=list)
+    single_us: float = 0.0
+    """Each of some transfers, one at a time."""
+    wrong_words: int = 0
+    ours: Counters = Counters(0, 0, 0, 0)
+    theirs: Counters = Counters(0, 0, 0, 0)
+
+    def rates(self) -> list[float]:
+        """Bytes a second, by round."""
+        return [self.size * self.transfers / seconds for seconds in self.seconds]
+
+
+class Asker:
+    """The side that writes and reads."""
+
+    def __init__(self, device: Device, channel: Channel, pool_bytes: int) -> None:
+        self.device = device
+        self.channel = channel
+        words = pool_bytes // _WORD.itemsize
+        self._local: Words = device.allocate(words, _WORD).array
+        self.ask(do="prepare", words=words)
+        capsule = channel.as_capsule()
+        self._landing = StreamTarget(capsule, _LANDING)
+        self._source = StreamTarget(capsule, _SOURCE)
+        self._first = 1
+
+    def ask(self, **request: Any) -> Json:
+        """Send a request and give its answer."""
+        self.channel.send(json.dumps(request).encode()).wait(ANSWER_SECONDS)
+        message = self.channel.wait_notification(ANSWER_SECONDS).message
+        answer: Json = json.loads(message)
+        if "error" in answer:
+            raise Error(f"the serving side: {answer['error']}")
+        return answer
+
+    def warm_up(self, series: Series) -> None:
+        """Run a round that does not count, and check every word of it."""
+        self._first += 1
+        words = min(series.size * series.transfers, self._pool(series.size)) // _WORD.itemsize
+        if series.op == "write":
+            fill(self._local, self._first)
+            self.ask(do="clear")
+            self._stream(series, series.transfers, series.window)
+            series.wrong_words += self.ask(do="check", first=self._first, words=words)["wrong"]
+        else:
+            self._local[:] = 0
+            self.ask(do="fill", first=self._first)
+            self._stream(series, series.transfers, series.window)
+            series.wrong_words += wrong_words(self._local[:words], self._first)
+
+    def single(self, series: Series) -> None:
+        """Time a few transfers one after the other."""
+        count = min(series.transfers, 10)
+        series.single_us = self._stream(series, count, 1) / count * 1e6
+
+    def round(self, series: Series) -> None:
+        """Run one round that counts."""
+        theirs = Counters(**self.ask(do="count"))
+        ours = Counters.of(self.device, self.channel)
+        series.seconds.append(self._stream(series, series.transfers, series.window))
+        series.ours = _sum(series.ours, Counters.of(self.device, self.channel).since(ours))
+        series.theirs = _sum(series.theirs, Counters(**self.ask(do="count")).since(theirs))
+
+    def _pool(self, size: int) -> int:
+        """Return the bytes of the pool that transfers of `size` use."""
+        return self._local.nbytes // size * size
+
+    def _stream(self, series: Series, transfers: int, window: int) -> float:
+        target = self._landing if series.op == "write" else self._source
+        memory = self._local.view(np.uint8)
+        return target.run(memory, Op[series.op.upper()], series.size, transfers, window)
+
+
+def fill(words: Words, first: int) -> None:
+    """Give each word a number of its own."""
+    words[:] = np.arange(first << 32, (first << 32) + len(words), dtype=_WORD)
+
+
+def wrong_words(words: Words, first: int) -> int:
+    """Count the words that fill() would have made otherwise."""
+    wanted = np.arange(first << 32, (first << 32) + len(words), dtype=_WORD)
+    return int(np.count_nonzero(words != wanted))
+
+
+def _sum(one: Counters, other: Counters) -> Counters:
+    ours, theirs = asdict(one), asdict(other)
+    return Counters(**{name: ours[name] + theirs[name] for name in ours})
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """A checked request of the asking side."""
+
+    ops: tuple[str, ...]
+    sizes: tuple[int, ...]
+    window: int
+    rounds: int
+    pool_bytes: int
+    transfers: int
+    """Of one round; 0: as many as move `pool_bytes`, and at least two windows."""
+
+    def __post_init__(self) -> None:
+        for op in self.ops:
+            if op not in OPS:
+                raise InvalidArgument(
+                    f"bench p2p: no operation '{op}' between hosts; use {' or '.join(OPS)}"
+                )
+        for size in self.sizes:
+            if size < 8 or size % 8 != 0 or size > self.pool_bytes:
+                raise InvalidArgument(
+                    f"bench p2p: a size of {format_size(size)}; use multiples of 8 bytes, up to"
+                    f" --pool, {format_size(self.pool_bytes)}"
+                )
+        if not 1 <= self.window <= 1024 or self.rounds < 1 or self.transfers < 0:
+            raise InvalidArgument(
+                "bench p2p: use --window 1 to 1024, --rounds and --transfers of 1 or more"
+            )
+
+    def series(self) -> list[Series]:
+        """Make what is to be measured."""
+        made = []
+        for op in self.ops:
+            for size in self.sizes:
+                count = self.transfers or max(self.pool_bytes // size, 2 * self.window)
+                made.append(Series(op, size, min(count, 20000), self.window))
+        return made
+
+
+def ask(
+    device: Device, endpoint: str, plan: HostPlan, progress: Callable[[float, str], None]
+) -> tuple[Json, list[Json]]:
+    """Measure against the serving side at `endpoint`; give facts of the channel, and the rows."""
+    with device.connect(endpoint) as channel:
+        asker = Asker(device, channel, plan.pool_bytes)
+        all_series = plan.series()
+        rows = []
+        for number, series in enumerate(all_series):
+            progress(number / len(all_series), f"{series.op} {format_size(series.size)}")
+            asker.warm_up(series)
+            asker.single(series)
+            for _ in range(plan.rounds):
+                asker.round(series)
+            rows.append(row(series))
+        peer = channel.peer
+        return {"fabric": peer.fabric, "reason": peer.fabric_reason, "peer": peer.endpoint}, rows
+
+
+def row(series: Series) -> Json:
+    """Sum a series up."""
+    rates = [rate / 1e9 for rate in series.rates()]
+    measured = series.transfers * len(rates)
+    return {
+        "op": series.op,
+        "size": series.size,
+        "window": series.window,
+        "transfers": series.transfers,
+        "rounds": len(rates),
+        "gb_s": float(f"{statistics.median(rates):.4g}"),
+        "gb_s_spread": [float(f"{rate:.4g}") for rate in (min(rates), max(rates))],
+        "single_us": float(f"{series.single_us:.4g}"),
+        "copies": round((series.ours.copies + series.theirs.copies) / measured, 3),
+        "counters": {"asking": asdict(series.ours), "serving": asdict(series.theirs)},
+        "verified": series.wrong_words == 0,
+        "wrong_words": series.wrong_words,
+    }
+
+
+def serve(device: Device, once: bool) -> None:
+    """Serve one channel after the other, for ever unless `once`."""
+    while True:
+        with device.accept() as channel:
+            try:
+                Service(device, channel).run()
+            except Unavailable as error:
+                if once:
+                    raise
+                print(f"bench: {error}", flush=True)
+        if once:
+            return

@@ -1,0 +1,112 @@
+"""The options of ``farwrite bench p2p`` for two hosts, and what it prints there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from farwrite import Device
+from farwrite.units import format_size
+from farwrite_bench import two_hosts
+from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.pair import POLLING_SPIN_SECONDS
+from farwrite_bench.plan import KIB, MIB
+from farwrite_bench.table import ProgressBar, markdown_table, text_table
+
+SIZES = (4 * KIB, 64 * KIB, MIB, 2 * MIB)
+POOL_BYTES = 256 * MIB
+QUICK_POOL_BYTES = 16 * MIB
+WINDOW = 128
+"""What perftest keeps under way unless it is told otherwise."""
+
+HEADERS = ("op", "size", "GB/s", "spread", "single us", "copies", "regs", "verified")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what only two hosts need."""
+    hosts = parser.add_argument_group(
+        "between two hosts",
+        "One host serves, the other writes and reads: no child, no raw loop beside it; run"
+        " ib_write_bw and ib_read_bw for that. --op write,read.",
+    )
+    role = hosts.add_mutually_exclusive_group()
+    role.add_argument("--serve", action="store_true", help="serve whoever connects, until Ctrl-C")
+    role.add_argument("--peer", metavar="HOST:PORT", help="measure against the host that serves")
+    hosts.add_argument("--once", action="store_true", help="serve one peer and end")
+    hosts.add_argument(
+        "--listen", metavar="HOST:PORT", help="where this side listens (default: 127.0.0.1:0)"
+    )
+    hosts.add_argument("--transfers", type=int, default=0, help="of one round (default: a pool)")
+
+
+def _device(arguments: argparse.Namespace) -> Device:
+    options: dict[str, Any] = {}
+    if arguments.fabric:
+        options["fabrics"] = [arguments.fabric]
+    if arguments.listen:
+        options["listen"] = arguments.listen
+    return Device(spin=POLLING_SPIN_SECONDS if arguments.wait == "poll" else 0.0, **options)
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Serve until Ctrl-C, or one peer."""
+    with _device(arguments) as device:
+        print(f"bench: serving at {device.endpoint}", flush=True)
+        two_hosts.serve(device, arguments.once)
+    return 0
+
+
+def run_peer(arguments: argparse.Namespace) -> int:
+    """Measure, print the table, write the file; 1 if a word was wrong."""
+    averages = load()
+    plan = two_hosts.HostPlan(
+        ops=tuple(dict.fromkeys(op for ops in arguments.op or [two_hosts.OPS] for op in ops)),
+        sizes=tuple(dict.fromkeys(arguments.sizes or SIZES)),
+        window=arguments.window or WINDOW,
+        rounds=arguments.rounds if arguments.rounds is not None else 2 if arguments.quick else 5,
+        pool_bytes=arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES),
+        transfers=arguments.transfers,
+    )
+    bar = ProgressBar()
+    try:
+        with _device(arguments) as device:
+            channel, rows = two_hosts.ask(device, arguments.peer, plan, bar)
+    finally:
+        bar.clear()
+    notes = [note for note in [busy_note(averages)] if note]
+    table = markdown_table if arguments.markdown else text_table
+    print(
+        f"{channel['fabric']} to {channel['peer']}, {arguments.wait}, window {plan.window}, pool"
+        f" {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds, load {averages[0]}\n"
+    )
+    print("\n".join(table(HEADERS, [cells(row) for row in rows])))
+    if arguments.json:
+        facts = {
+            "machine": machine(),
+            "load": averages,
+            "notes": notes,
+            "channel": channel,
+            "rows": rows,
+        }
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
+    return 0 if all(row["verified"] for row in rows) else 1
+
+
+def cells(row: two_hosts.Json) -> tuple[str, ...]:
+    """Lay one row out under `HEADERS`."""
+    low, high = row["gb_s_spread"]
+    registrations = sum(
+        side[name] for side in row["counters"].values() for name in side if name != "copies"
+    )
+    return (
+        row["op"],
+        format_size(row["size"]),
+        f"{row['gb_s']:.3g}",
+        f"{low:.3g} to {high:.3g}",
+        f"{row['single_us']:.4g}",
+        f"{row['copies']:g}",
+        str(registrations),
+        "yes" if row["verified"] else f"NO: {row['wrong_words']} words wrong",
+    )

@@ -1,0 +1,211 @@
+// farwrite_bench._native: the measuring loops, over libfarwrite's public API alone.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "memory_bench.h"
+#include "peer.h"
+#include "python_call.h"
+#include "raw_tcp.h"
+#include "stamps.h"
+#include "stream.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace farwrite::bench {
+namespace {
+
+using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::unique_ptr<Peer> open_peer(Role role, Op op, const std::string& fabric, std::uint32_t lanes,
+                                std::uint64_t pool_bytes, double spin_seconds, int stage_fd) {
+  const FabricKind kind = value_or_raise(parse_fabric(fabric));
+  const PeerOptions options{
+      .role = role,
+      .op = op,
+      .fabric = kind,
+      .lanes = lanes,
+      .pool_bytes = pool_bytes,
+      .spin = std::chrono::nanoseconds(static_cast<std::int64_t>(spin_seconds * 1e9)),
+      .stage_fd = stage_fd,
+  };
+  return value_or_raise(without_gil([&] { return Peer::open(options); }));
+}
+
+FirstUse prepare(Peer& peer, const std::string& endpoint) {
+  Endpoint there;
+  if (!endpoint.empty()) there = value_or_raise(Endpoint::parse(endpoint));
+  return value_or_raise(without_gil([&] { return peer.prepare(there); }));
+}
+
+Outcome run_phase(Peer& peer, Op op, Kind kind, bool limit, bool touch, bool block,
+                  std::uint64_t size, std::uint64_t transfers, std::uint64_t seed,
+                  std::uint32_t lanes, std::uint32_t window, const std::string& kernel) {
+  const Phase phase{
+      .op = op,
+      .kind = kind,
+      .limit = limit,
+      .touch = touch,
+      .block = block,
+      .size = size,
+      .transfers = transfers,
+      .seed = seed,
+      .lanes = lanes,
+      .window = window,
+      .kernel = kernel,
+  };
+  return value_or_raise(without_gil([&] { return peer.run_phase(phase); }));
+}
+
+StreamTarget* open_target(const nb::handle& channel, const std::string& region) {
+  const auto* const opened =
+      static_cast<const Channel*>(PyCapsule_GetPointer(channel.ptr(), "farwrite::Channel"));
+  if (opened == nullptr) throw nb::python_error();
+  return new StreamTarget(
+      value_or_raise(without_gil([&] { return StreamTarget::open(*opened, region); })));
+}
+
+double stream(StreamTarget& target, const Bytes& local, Op op, std::uint64_t size,
+              std::uint64_t transfers, std::uint32_t depth) {
+  const Stream stream{.op = op, .size = size, .transfers = transfers, .depth = depth};
+  const MutableByteView memory(local.data(), local.size());
+  return value_or_raise(without_gil([&] { return target.run(memory, stream); }));
+}
+
+void bind_p2p(nb::module_& m) {
+  nb::enum_<Role>(m, "Role").value("SENDER", Role::kSender).value("RECEIVER", Role::kReceiver);
+  nb::enum_<Op>(m, "Op")
+      .value("WRITE", Op::kWrite)
+      .value("READ", Op::kRead)
+      .value("NOTIFY", Op::kNotify)
+      .value("ALIAS", Op::kAlias);
+  nb::enum_<Kind>(m, "Kind")
+      .value("LATENCY", Kind::kLatency)
+      .value("BANDWIDTH", Kind::kBandwidth)
+      .value("VERIFY", Kind::kVerify);
+
+  m.attr("ONE_WAY_BYTES") = kOneWayBytes;
+  m.attr("MAX_ONE_WAY_SAMPLES") = kMaxOneWaySamples;
+  m.attr("MAX_LANES") = kMaxLanes;
+  m.attr("SOCKET_TUNING") = std::string(kSocketTuning);
+  m.def("stage_bytes", &Stage::bytes_for, "pool_bytes"_a,
+        "Bytes of memfd that a stage with a pool of `pool_bytes` needs.");
+  m.def(
+      "slots",
+      [](std::uint64_t size, std::uint32_t lanes, std::uint64_t pool_bytes) {
+        Phase phase;
+        phase.size = size;
+        phase.lanes = lanes;
+        return SlotMap(phase, pool_bytes, pool_bytes / 2).slots;
+      },
+      "size"_a, "lanes"_a, "pool_bytes"_a, "How many places of `size` bytes one pool has.");
+
+  nb::class_<FirstUse>(m, "FirstUse", "What happens once per process.")
+      .def_ro("allocate_seconds", &FirstUse::allocate_seconds)
+      .def_ro("open_seconds", &FirstUse::open_seconds)
+      .def_ro("registrations", &FirstUse::registrations);
+  nb::class_<Outcome>(m, "Outcome", "What one process saw of a phase.")
+      .def_ro("seconds", &Outcome::seconds)
+      .def_ro("cpu_seconds", &Outcome::cpu_seconds)
+      .def_ro("bad", &Outcome::bad)
+      .def_ro("samples_us", &Outcome::samples_us)
+      .def_ro("copies", &Outcome::copies)
+      .def_ro("registrations", &Outcome::registrations);
+  nb::class_<Peer>(m, "Peer", "One of the two measuring processes.")
+      .def(nb::new_(&open_peer), "role"_a, "op"_a, "fabric"_a, "lanes"_a, "pool_bytes"_a,
+           "spin_seconds"_a, "stage_fd"_a)
+      .def_prop_ro("endpoint", [](const Peer& peer) { return peer.endpoint().to_string(); })
+      .def("prepare", &prepare, "endpoint"_a)
+      .def("run_phase", &run_phase, "op"_a, "kind"_a, "limit"_a, "touch"_a, "block"_a, "size"_a,
+           "transfers"_a, "seed"_a, "lanes"_a, "window"_a, "kernel"_a)
+      .def("give_up", &Peer::give_up)
+      .def("close", [](Peer& peer) { raise_if_error(without_gil([&] { return peer.close(); })); });
+  nb::class_<StreamTarget>(m, "StreamTarget", "A region of the peer's, for streams.")
+      .def(nb::new_(&open_target), "channel"_a, "region"_a)
+      .def("run", &stream, "local"_a, "op"_a, "size"_a, "transfers"_a, "depth"_a,
+           "Seconds of writes or reads one after the other, `depth` under way.");
+}
+
+void bind_stamps(nb::module_& m) {
+  m.def(
+      "stamp",
+      [](const Bytes& payload, std::uint64_t transfer) {
+        stamp(reinterpret_cast<std::byte*>(payload.data()), payload.size(), transfer);
+      },
+      "payload"_a, "transfer"_a, "Stamps head, tail and every 4 KiB of a uint8 array.");
+  m.def(
+      "verify_stamps",
+      [](const Bytes& payload, std::uint64_t transfer) {
+        return verify_stamps(reinterpret_cast<const std::byte*>(payload.data()), payload.size(),
+                             transfer);
+      },
+      "payload"_a, "transfer"_a, "Whether every stamp of `transfer` is in its place.");
+  m.def(
+      "fill_ramp",
+      [](const Bytes& payload, std::uint64_t first_word) {
+        fill_ramp(reinterpret_cast<std::byte*>(payload.data()), payload.size(), first_word);
+      },
+      "payload"_a, "first_word"_a, "Fills a uint8 array with the ramp of the timed loops.");
+  m.def(
+      "ramp_matches",
+      [](const Bytes& payload, std::uint64_t first_word) {
+        return sum_words(reinterpret_cast<const std::byte*>(payload.data()), payload.size()) ==
+               ramp_sum(first_word, payload.size() / 8);
+      },
+      "payload"_a, "first_word"_a, "Whether a uint8 array adds up to what the ramp must.");
+}
+
+void bind_memory(nb::module_& m) {
+  nb::class_<FirstUseTimes>(m, "FirstUseTimes", "Seconds of a region's first use.")
+      .def_ro("allocate_seconds", &FirstUseTimes::allocate_seconds)
+      .def_ro("touch_seconds", &FirstUseTimes::touch_seconds);
+  m.def(
+      "time_allocations",
+      [](bool use_malloc, std::uint32_t threads, std::uint64_t operations, bool touch) {
+        AllocationPlan plan;
+        plan.threads = threads;
+        plan.operations = operations;
+        plan.touch = touch;
+        const Allocator allocator = use_malloc ? Allocator::kMalloc : Allocator::kFarwrite;
+        return value_or_raise(without_gil([&] { return time_allocations(allocator, plan); }));
+      },
+      "use_malloc"_a, "threads"_a, "operations"_a, "touch"_a,
+      "Nanoseconds per allocate + free of 64 KiB to 16 MiB blocks.");
+  m.def("tune_malloc", &tune_malloc, "Gives malloc its best settings for large blocks, for good.");
+  m.def(
+      "first_use",
+      [](bool use_kernel, std::uint64_t bytes) {
+        return value_or_raise(without_gil(
+            [&] { return use_kernel ? first_use_of_kernel(bytes) : first_use_of_device(bytes); }));
+      },
+      "use_kernel"_a, "bytes"_a, "Seconds of a region's first use.");
+  nb::class_<CopyBench>(m, "CopyBench", "Buffers for timing copy kernels.")
+      .def(nb::new_([](std::uint64_t pool_bytes) {
+             return std::make_unique<CopyBench>(
+                 value_or_raise(without_gil([&] { return CopyBench::make(pool_bytes); })));
+           }),
+           "pool_bytes"_a)
+      .def(
+          "rate",
+          [](CopyBench& bench, const std::string& kernel, std::uint64_t size, double seconds) {
+            return value_or_raise(without_gil([&] { return bench.rate(kernel, size, seconds); }));
+          },
+          "kernel"_a, "size"_a, "seconds"_a, "GB/s of one kernel at one size.");
+}
+
+}  // namespace
+}  // namespace farwrite::bench
+
+NB_MODULE(_native, module) {
+  module.doc() = "The measuring loops of farwrite_bench.";
+  farwrite::bench::bind_p2p(module);
+  farwrite::bench::bind_stamps(module);
+  farwrite::bench::bind_memory(module);
+}

@@ -1,0 +1,185 @@
+#include "peer.h"
+
+#include <string_view>
+
+#include "farwrite/copy.h"
+#include "raw_tcp.h"
+#include "stamps.h"
+
+namespace farwrite::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kConnectTimeout{20};
+constexpr std::string_view kPoolName = "bench.pool";
+constexpr std::string_view kEchoName = "bench.echo";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Status invalid(std::string_view cause, std::string_view remedy) {
+  return Status::error(StatusCode::kInvalidArgument, {.operation = "bench p2p"}, cause, remedy);
+}
+
+Status check(const Phase& phase, const PeerOptions& options) {
+  const SlotMap map(phase, options.pool_bytes, options.pool_bytes / 2);
+  if (phase.size == 0 || phase.size % 8 != 0) {
+    return invalid("a size of " + std::to_string(phase.size) + " bytes", "choose a multiple of 8");
+  }
+  if (phase.lanes == 0 || phase.lanes > options.lanes || phase.window == 0) {
+    return invalid("lanes and window must be positive, lanes at most what the device has",
+                   "choose --lanes 1 to 16 and --window 1 or more");
+  }
+  if (phase.transfers % phase.lanes != 0) {
+    return invalid("transfers must be a multiple of the lanes", "round them");
+  }
+  if (map.side_slots < phase.lanes || map.slots < std::uint64_t{phase.window} * phase.lanes) {
+    return invalid(std::to_string(phase.lanes) + " lanes x window " + std::to_string(phase.window) +
+                       " x " + std::to_string(phase.size) + " bytes exceed the pool",
+                   "choose smaller ones, or a larger --pool");
+  }
+  if (phase.kind == Kind::kLatency && phase.transfers > kMaxOneWaySamples && times_one_way(phase)) {
+    return invalid("more than 4096 single transfers", "run fewer");
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options) {
+  if (options.lanes == 0 || options.lanes > kMaxLanes) {
+    return invalid(std::to_string(options.lanes) + " lanes", "choose 1 to 16");
+  }
+  std::unique_ptr<Peer> peer(new Peer(options));
+  auto stage = Stage::map(options.stage_fd, options.pool_bytes);
+  if (!stage.ok()) return stage.status();
+  peer->stage_ = std::move(stage).value();
+
+  DeviceOptions device_options;
+  device_options.fabrics = {options.fabric};
+  device_options.lanes = options.lanes;
+  device_options.spin = options.spin;
+  auto device = Device::open(device_options);
+  if (!device.ok()) return device.status();
+  peer->device_ = std::move(device).value();
+  return peer;
+}
+
+Peer::~Peer() {
+  if (device_.valid()) static_cast<void>(close());
+}
+
+Result<FirstUse> Peer::prepare(const Endpoint& peer) {
+  auto channel = options_.role == Role::kReceiver ? device_.accept(kConnectTimeout)
+                                                  : device_.connect(peer, kConnectTimeout);
+  if (!channel.ok()) return channel.status();
+  channel_ = std::move(channel).value();
+  // Before the clock runs: the choice of the kernel is a start-up cost of its own (H8).
+  probe_copy_kernels();
+
+  if (options_.fabric == FabricKind::kTcp) {
+    auto sockets = connect_lanes(options_.role, *stage_, options_.lanes);
+    if (!sockets.ok()) return sockets.status();
+    raw_sockets_ = std::move(sockets).value();
+  }
+
+  FirstUse first;
+  Clock::time_point start = Clock::now();
+  FARWRITE_RETURN_IF_ERROR(allocate());
+  first.allocate_seconds = seconds_since(start);
+  FARWRITE_RETURN_IF_ERROR(publish());
+  FARWRITE_RETURN_IF_ERROR(stage_->meet());
+  start = Clock::now();
+  FARWRITE_RETURN_IF_ERROR(look_up());
+  first.open_seconds = seconds_since(start);
+  first.registrations = device_.stats().registrations;
+
+  if (options_.role == Role::kSender) {
+    if (pool() != nullptr) fill_ramp(pool(), options_.pool_bytes, 0);
+    if (side() != nullptr) fill_ramp(side(), side_bytes(), 0);
+    // What the raw loops read in place or fetch.
+    fill_ramp(stage_->pool(), options_.pool_bytes, 0);
+  } else if (echo() != nullptr) {
+    fill_ramp(echo(), kEchoBytes, 0);
+  }
+  FARWRITE_RETURN_IF_ERROR(stage_->meet());
+  return first;
+}
+
+Status Peer::allocate() {
+  const auto keep = [](Result<MemoryRegion> region, MemoryRegion& where) {
+    if (!region.ok()) return region.status();
+    where = std::move(region).value();
+    return Status();
+  };
+  const bool sender = options_.role == Role::kSender;
+  switch (options_.op) {
+    case Op::kWrite:
+      if (sender) {
+        FARWRITE_RETURN_IF_ERROR(keep(device_.allocate(side_bytes()), side_));
+        return keep(channel_.allocate(kEchoBytes), echo_);
+      }
+      FARWRITE_RETURN_IF_ERROR(keep(channel_.allocate(options_.pool_bytes), pool_));
+      return keep(device_.allocate(kEchoBytes), echo_);
+    case Op::kRead:
+      return sender ? keep(device_.allocate(options_.pool_bytes), pool_)
+                    : keep(device_.allocate(side_bytes()), side_);
+    case Op::kAlias:
+      return sender ? keep(device_.allocate(options_.pool_bytes), pool_) : Status();
+    case Op::kNotify:
+      return Status();
+  }
+  return Status();
+}
+
+Status Peer::publish() {
+  const bool sender = options_.role == Role::kSender;
+  if (options_.op == Op::kWrite) {
+    return sender ? channel_.publish(kEchoName, echo_) : channel_.publish(kPoolName, pool_);
+  }
+  if (sender && pool_.valid()) return device_.publish(kPoolName, pool_);
+  return Status();
+}
+
+Status Peer::look_up() {
+  const bool sender = options_.role == Role::kSender;
+  const bool wants_pool =
+      options_.op == Op::kNotify ? false : sender == (options_.op == Op::kWrite);
+  if (wants_pool) {
+    auto region = channel_.lookup(kPoolName);
+    if (!region.ok()) return region.status();
+    remote_pool_ = std::move(region).value();
+  }
+  if (options_.op == Op::kWrite && !sender) {
+    auto region = channel_.lookup(kEchoName);
+    if (!region.ok()) return region.status();
+    remote_echo_ = std::move(region).value();
+  }
+  return Status();
+}
+
+Result<Outcome> Peer::run_phase(const Phase& phase) {
+  FARWRITE_RETURN_IF_ERROR(check(phase, options_));
+  auto outcome =
+      options_.role == Role::kSender ? run_sender(*this, phase) : run_receiver(*this, phase);
+  if (!outcome.ok()) stage_->give_up();
+  return outcome;
+}
+
+Status Peer::close() {
+  // Leases first: a region that a peer still looks at cannot be reused.
+  remote_pool_ = {};
+  remote_echo_ = {};
+  const Status status = channel_.valid() ? channel_.close() : Status();
+  pool_ = {};
+  side_ = {};
+  echo_ = {};
+  channel_ = {};
+  const Status device_status = device_.close();
+  device_ = {};
+  return status.ok() ? device_status : status;
+}
+
+}  // namespace farwrite::bench

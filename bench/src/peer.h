@@ -1,0 +1,96 @@
+// Peer: one of the two measuring processes: its device, its channel and the memory they share.
+//
+// Everything of Farwrite goes through the public API.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "farwrite/farwrite.h"
+#include "owned_fd.h"
+#include "phase.h"
+#include "stage.h"
+
+namespace farwrite::bench {
+
+struct PeerOptions {
+  Role role = Role::kReceiver;
+  Op op = Op::kWrite;
+  FabricKind fabric = FabricKind::kShm;
+  std::uint32_t lanes = 1;
+  std::uint64_t pool_bytes = std::uint64_t{1} << 30;
+  std::chrono::nanoseconds spin{0};  // DeviceOptions::spin
+  int stage_fd = -1;                 // of Stage::bytes_for(pool_bytes) bytes; stays the caller's
+};
+
+// What happens once per process, and what it costs.
+struct FirstUse {
+  double allocate_seconds = 0;  // of the pool, by Farwrite
+  double open_seconds = 0;      // looking up and mapping the other side's pool
+  std::uint64_t registrations = 0;
+};
+
+// Thread-compatible: one thread drives it; run_phase() starts the others.
+class Peer {
+ public:
+  // Maps the stage and opens the device.
+  static Result<std::unique_ptr<Peer>> open(const PeerOptions& options);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  Endpoint endpoint() const { return device_.endpoint(); }
+  // The receiver accepts, the sender connects to `peer`; then both allocate, fill and open the
+  // regions that the operation needs. Both sides must be in it at once.
+  Result<FirstUse> prepare(const Endpoint& peer);
+  // Runs one phase together with the other process, which must run the same one.
+  Result<Outcome> run_phase(const Phase& phase);
+  Status close();
+  // Makes the other side's waiting end with an error.
+  void give_up() { stage_->give_up(); }
+
+  const PeerOptions& options() const { return options_; }
+  Stage& stage() { return *stage_; }
+  Channel& channel() { return channel_; }
+  const Device& device() const { return device_; }
+
+  // Local memory, nullptr where this side has none. kWrite: the sender's source is a side, the
+  // receiver's landing region a pool; kRead: the sender's source is a pool, the receiver's
+  // destination a side; kAlias: the sender's source is a pool.
+  std::byte* pool() const { return data_of(pool_); }  // options().pool_bytes
+  std::byte* side() const { return data_of(side_); }  // side_bytes()
+  std::uint64_t side_bytes() const { return options_.pool_bytes / 2; }
+  // kWrite, kEchoBytes: where answers land at the sender; what the receiver answers with.
+  std::byte* echo() const { return data_of(echo_); }
+  // The other side's regions.
+  const RemoteRegion& remote_pool() const { return remote_pool_; }
+  const RemoteRegion& remote_echo() const { return remote_echo_; }
+  // Connections for the raw loops, one a lane; none unless the fabric is tcp.
+  const std::vector<OwnedFd>& raw_sockets() const { return raw_sockets_; }
+
+ private:
+  explicit Peer(const PeerOptions& options) : options_(options) {}
+  static std::byte* data_of(const MemoryRegion& region) {
+    return region.valid() ? region.data() : nullptr;
+  }
+  Status allocate();
+  Status publish();
+  Status look_up();
+
+  PeerOptions options_;
+  std::unique_ptr<Stage> stage_;
+  Device device_;
+  Channel channel_;
+  MemoryRegion pool_, side_, echo_;
+  RemoteRegion remote_pool_, remote_echo_;
+  std::vector<OwnedFd> raw_sockets_;
+};
+
+// The loops of either side (p2p_sender.cc, p2p_receiver.cc).
+Result<Outcome> run_sender(Peer& peer, const Phase& phase);
+Result<Outcome> run_receiver(Peer& peer, const Phase& phase);
+
+}  // namespace farwrite::bench

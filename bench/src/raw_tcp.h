@@ -1,0 +1,63 @@
+// RawTcpPath: what two processes get out of plain TCP sockets, behind the same five calls as
+// RawPath and FarwritePath, so that all go through the very same measuring loops.
+//
+// A transfer is one send() of the bytes and a recv() straight into the slot; an answer is 8 bytes.
+// Nothing is framed, checked or named: both sides know what comes next. The sockets are tuned as
+// kSocketTuning says.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "farwrite/status.h"
+#include "owned_fd.h"
+#include "phase.h"
+#include "raw_limits.h"
+#include "stage.h"
+
+namespace farwrite::bench {
+
+// Printed with every figure.
+inline constexpr std::string_view kSocketTuning =
+    "TCP_NODELAY, buffers sized by the kernel (tcp_rmem, tcp_wmem), one connection a lane, one "
+    "send() and recv() for as much as the kernel takes; a sender blocks when the socket is full";
+
+// One connected socket for each lane; `receiver` listens and tells the port by the stage. Both
+// processes call it at once.
+Result<std::vector<OwnedFd>> connect_lanes(Role role, Stage& stage, std::uint32_t lanes);
+
+// One per process and phase. put, signal, take and fetch may be called by one thread per lane.
+class RawTcpPath {
+ public:
+  RawTcpPath(Role role, Stage& stage, const Phase& phase, const SlotMap& map,
+             const std::vector<OwnedFd>& sockets);
+  ~RawTcpPath();
+  RawTcpPath(const RawTcpPath&) = delete;
+  RawTcpPath& operator=(const RawTcpPath&) = delete;
+
+  Status put(std::uint32_t lane, std::uint32_t slot, const std::byte* source);
+  Status signal(std::uint32_t lane, std::uint32_t slot);
+  Result<Arrival> take(std::uint32_t lane);
+  Status fetch(std::uint32_t lane, std::uint32_t slot, std::byte* destination);
+  Result<const std::byte*> view(std::uint32_t slot);
+
+ private:
+  Status send(std::uint32_t lane, const void* data, std::uint64_t bytes) const;
+  Status receive(std::uint32_t lane, void* data, std::uint64_t bytes) const;
+  // The sender of kRead: answers requests for slots until one for no slot comes.
+  void serve(std::uint32_t lane) const;
+
+  const Role role_;
+  Stage& stage_;
+  const Phase& phase_;
+  const SlotMap& map_;
+  const std::vector<OwnedFd>& sockets_;
+  const bool echo_;
+  std::array<std::uint32_t, kMaxLanes> taken_{};
+  std::vector<std::thread> servers_;
+};
+
+}  // namespace farwrite::bench

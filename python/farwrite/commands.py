@@ -1,0 +1,86 @@
+"""Commands that other packages add by entry points of the group ``farwrite.commands``.
+
+An entry point's name is the name of its command. Its object has ``add_parser(subparsers)``, which
+adds a subparser of that name and sets its default ``run``: a function that takes the parsed
+arguments and returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, NoReturn
+
+from farwrite.errors import FailedPrecondition
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Subparsers = argparse._SubParsersAction[Any]
+
+GROUP = "farwrite.commands"
+PACKAGES = {"bench": "farwrite-bench", "demo": "farwrite-bench"}
+"""Commands that are part of Farwrite and come in another package."""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """Add the installed commands, and for each that does not work one that says why."""
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        if entry.name in subparsers.choices:
+            print(
+                f"farwrite: {_origin(entry)} adds a second command '{entry.name}', which is left"
+                " out; uninstall the package that should not have it",
+                file=sys.stderr,
+            )
+            continue
+        fault = _fault(entry)
+        if fault is None:
+            entry.load().add_parser(subparsers)
+        else:
+            _add_unusable(subparsers, entry.name, fault)
+    for name, package in PACKAGES.items():
+        if name not in subparsers.choices:
+            missing = f"the command is in the package {package}; install it: pip install {package}"
+            _add_unusable(subparsers, name, missing)
+
+
+def _fault(entry: EntryPoint) -> str | None:
+    """Try the entry point on a parser of its own, because half a parser cannot be taken back."""
+    trial = argparse.ArgumentParser().add_subparsers()
+    origin = _origin(entry)
+    try:
+        add_parser: Callable[[Subparsers], None] = entry.load().add_parser
+        add_parser(trial)
+    except Exception as error:
+        return (
+            f"{origin} cannot be loaded ({type(error).__name__}: {error});"
+            " reinstall the package, at a version for this Farwrite"
+        )
+    if list(trial.choices) != [entry.name]:
+        return f"{origin} adds {_list(trial.choices)} instead; report this to the package's authors"
+    return None
+
+
+def _origin(entry: EntryPoint) -> str:
+    package = f" of the package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+    return f"the entry point {entry.name} = {entry.value}{package}"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "no command"
+
+
+def _add_unusable(subparsers: Subparsers, name: str, fault: str) -> None:
+    # No argument starts with this prefix, so the words of any command line end up in `words`.
+    parser = subparsers.add_parser(
+        name, help=f"(not usable: {fault})".replace("%", "%%"), prefix_chars="\0", add_help=False
+    )
+    parser.add_argument("words", nargs="*")
+    parser.set_defaults(run=partial(_refuse, f"{name}: {fault}"))
+
+
+def _refuse(sentence: str, _: argparse.Namespace) -> NoReturn:
+    raise FailedPrecondition(sentence)

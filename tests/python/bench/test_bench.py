@@ -1,0 +1,331 @@
+"""``farwrite bench``, end to end and small. Nothing here asserts a time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from farwrite.errors import Error, InvalidArgument
+from farwrite_bench import pair as bench_pair
+from farwrite_bench import two_hosts
+from farwrite_bench.p2p_command import affordable_pool
+from farwrite_bench.plan import MIB, Plan, cases
+from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
+
+ROW_KEYS = {
+    "fabric",
+    "op",
+    "wait",
+    "size",
+    "lanes",
+    "window",
+    "p50_us",
+    "p99_us",
+    "gb_s",
+    "gb_s_read",
+    "copies",
+    "registrations",
+    "limit_gb_s",
+    "limit_p50_us",
+    "ratio",
+    "verified",
+}
+
+
+def farwrite(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "farwrite", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+def measure(tmp_path, *arguments):
+    """Run `bench p2p --quick` and return what it wrote."""
+    path = tmp_path / "p2p.json"
+    done = farwrite("bench", "p2p", "--quick", "--rounds", "1", "--json", str(path), *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(path.read_text()), done.stdout
+
+
+@pytest.mark.parametrize(("op", "copies"), [("write", 1), ("read", 1), ("alias", 0)])
+def test_every_transfer_is_verified_and_its_copies_counted(tmp_path, op, copies):
+    facts, table = measure(tmp_path, "--op", op, "--sizes", "8,64K,1M", "--wait", "block")
+    assert {"machine", "load", "rows"} <= facts.keys()
+    assert [row["size"] for row in facts["rows"]] == [8, 65536, MIB]
+    for row in facts["rows"]:
+        assert row.keys() >= ROW_KEYS
+        assert row["op"] == op
+        assert row["fabric"] == "shm"
+        assert row["verified"] is True
+        assert row["verified_transfers"] > 0
+        assert row["copies"] == copies
+        assert row["registrations"] == 0
+        assert row["ratio_of"] == ("gb_s_read" if row["size"] >= MIB else "p50_us")
+        assert min(row["p50_us"], row["gb_s_read"], row["limit_gb_s"], row["limit_p50_us"]) > 0
+    assert "1 MiB" in table
+
+
+@pytest.mark.parametrize("wait", ["poll", "block"])
+@pytest.mark.parametrize("op", ["write", "read"])
+def test_over_tcp_plain_sockets_are_the_limit(tmp_path, op, wait):
+    facts, table = measure(
+        tmp_path, "--fabric", "tcp", "--op", op, "--sizes", "8,64K,1M", "--wait", wait
+    )
+    for row in facts["rows"]:
+        assert row["fabric"] == "tcp"
+        assert row["verified"] is True
+        assert row["registrations"] == 0
+        assert "TCP_NODELAY" in row["limit_kernel"]
+        assert min(row["ratio"], row["limit_p50_us"], row["limit_gb_s_read"]) > 0
+    assert "unread" in table
+
+
+@pytest.mark.parametrize("wait", ["poll", "block"])
+def test_a_notification_is_one_row_without_bytes(tmp_path, wait):
+    facts, _ = measure(tmp_path, "--op", "notify", "--wait", wait)
+    (row,) = facts["rows"]
+    assert (row["size"], row["copies"], row["wait"]) == (0, 0, wait)
+    assert row["verified"] is True
+    assert row["p50_us"] > 0
+
+
+def test_a_polled_write_is_verified_too(tmp_path):
+    facts, _ = measure(tmp_path, "--op", "write", "--wait", "poll", "--sizes", "8,1M")
+    assert [row["verified"] for row in facts["rows"]] == [True, True]
+
+
+def test_lanes_and_window_are_those_of_the_run(tmp_path):
+    arguments = ("--op", "write,read", "--lanes", "2", "--window", "3", "--sizes", "4K,1M")
+    facts, _ = measure(tmp_path, *arguments, "--wait", "block")
+    assert [row["op"] for row in facts["rows"]] == ["write", "write", "read", "read"]
+    for row in facts["rows"]:
+        assert (row["lanes"], row["window"]) == (2, 3)
+        assert row["verified"] is True
+
+
+def test_a_markdown_table_can_be_pasted(tmp_path):
+    arguments = ("--op", "alias", "--sizes", "8", "--wait", "block", "--markdown")
+    _, printed = measure(tmp_path, *arguments)
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
+    assert len(lines) == 3
+    assert len({line.count("|") for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sizes", "12"], "multiple of 8"),
+        (["--sizes", "0"], "multiple of 8"),
+        (["--sizes", "many"], "not a size"),
+        (["--sizes", "64M"], "--pool of 128 MiB"),
+        (["--op", "send"], "use write, read, notify, alias"),
+        (["--fabric", "verbs"], "use --fabric shm or tcp"),
+        (["--fabric", "tcp", "--op", "alias"], "use write, read, notify"),
+        (["--wait", "sometimes"], "poll"),
+        (["--lanes", "0"], "--lanes 1 to"),
+        (["--window", "0"], "--window 1 to"),
+        (["--rounds", "0"], "--rounds 1"),
+        (["--pool", "1M"], "at least 4M"),
+    ],
+)
+def test_a_bad_argument_is_refused_with_what_would_work(arguments, said):
+    done = farwrite("bench", "p2p", "--quick", *arguments)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_memory_bench_compares_allocation_first_use_and_copies(tmp_path):
+    path = tmp_path / "memory.json"
+    done = farwrite("bench", "memory", "--quick", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(path.read_text())
+    for entry in facts["allocations"] + facts["allocations_tuned_malloc"]:
+        assert min(entry["farwrite_ns"], entry["malloc_ns"], entry["ratio"]) > 0
+    assert facts["first_use"]["ratio"] > 0
+    for row in facts["copies"]:
+        assert min(row["gb_s"].values()) > 0
+
+
+SETUP = bench_pair.Setup("write", "shm", 1, 4 * MIB, "block")
+
+
+def test_the_sender_is_gone_after_a_run():
+    with bench_pair.Pair(SETUP) as pair:
+        child = pair._child
+        pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
+        assert child.poll() is None
+    assert child.poll() == 0
+
+
+def test_a_sender_that_dies_is_an_error_and_leaves_nothing():
+    with pytest.raises(Error), bench_pair.Pair(SETUP) as pair:
+        child = pair._child
+        child.kill()
+        child.wait()
+        pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
+    assert child.poll() is not None
+
+
+def test_a_phase_that_does_not_fit_is_refused_by_both_sides():
+    phase = bench_pair.Phase("write", "bandwidth", False, 2 * MIB, 8, window=64)
+    with pytest.raises(Error, match="exceed the pool"), bench_pair.Pair(SETUP) as pair:
+        pair.run(phase)
+
+
+def test_runs_leave_no_descriptor_open():
+    def open_files():
+        return len(os.listdir("/proc/self/fd"))
+
+    with bench_pair.Pair(SETUP):
+        pass
+    before = open_files()
+    with bench_pair.Pair(SETUP):
+        pass
+    assert open_files() == before
+
+
+def plan(**changes):
+    facts = {
+        "fabric": "shm",
+        "ops": ("write",),
+        "sizes": (8,),
+        "wait": "poll",
+        "lanes": 1,
+        "window": 4,
+        "pool_bytes": 64 * MIB,
+        "rounds": 1,
+        "quick": True,
+    }
+    return Plan(**{**facts, **changes})
+
+
+def test_a_size_that_fills_the_pool_gets_fewer_lanes_and_a_smaller_window():
+    (case,) = cases(plan(sizes=(16 * MIB,), lanes=4, window=8), "write")
+    assert (case.lanes, case.window) == (2, 2)
+
+
+def test_more_lanes_than_the_harness_has_are_refused():
+    with pytest.raises(InvalidArgument, match="lanes"):
+        plan(lanes=17)
+
+
+def test_a_pool_never_takes_more_memory_than_there_is():
+    assert affordable_pool(1024 * MIB, 100 * 1024 * MIB) == 1024 * MIB
+    assert affordable_pool(1024 * MIB, 1024 * MIB) * 2.5 < 1024 * MIB
+    assert affordable_pool(1024 * MIB, 0) == 4 * MIB
+
+
+@pytest.fixture
+def serving():
+    """Where a `bench p2p --serve` listens that ends with its first peer."""
+    words = ("bench", "p2p", "--serve", "--once", "--fabric", "tcp", "--wait", "block")
+    with subprocess.Popen(
+        [sys.executable, "-m", "farwrite", *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process.stdout.readline().removeprefix("bench: serving at ").strip()
+        process.kill()
+
+
+def test_between_hosts_every_word_is_checked_and_both_sides_counters_shown(tmp_path, serving):
+    path = tmp_path / "hosts.json"
+    words = ("--pool", "4M", "--sizes", "64K,1M", "--rounds", "2", "--transfers", "20")
+    done = farwrite("bench", "p2p", "--peer", serving, *words, "--fabric", "tcp", "--json", path)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(path.read_text())
+    assert facts["channel"]["fabric"] == "tcp"
+    assert [(row["op"], row["size"]) for row in facts["rows"]] == [
+        ("write", 65536),
+        ("write", MIB),
+        ("read", 65536),
+        ("read", MIB),
+    ]
+    for row in facts["rows"]:
+        assert row["verified"] is True
+        assert (row["transfers"], row["rounds"]) == (20, 2)
+        assert min(row["gb_s"], row["single_us"]) > 0
+        for side in row["counters"].values():
+            assert side["registrations"] == side["adapter_registrations"] == 0
+    assert "1 MiB" in done.stdout
+
+
+def test_wrong_words_are_counted():
+    words = np.zeros(100, np.uint64)
+    two_hosts.fill(words, 3)
+    assert two_hosts.wrong_words(words, 3) == 0
+    assert two_hosts.wrong_words(words, 4) == 100
+    words[[5, 50]] = 0
+    assert two_hosts.wrong_words(words, 3) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ops": ("alias",)}, "no operation 'alias' between hosts; use write or read"),
+        ({"sizes": (12,)}, "a size of 12 B; use multiples of 8 bytes"),
+        ({"sizes": (8 * MIB,)}, "up to --pool, 4 MiB"),
+        ({"window": 0}, "--window 1 to 1024"),
+    ],
+)
+def test_what_cannot_be_measured_between_hosts_is_refused(changes, sentence):
+    plan = {"ops": ("write",), "sizes": (8,), "window": 4, "rounds": 1, "transfers": 0}
+    with pytest.raises(InvalidArgument, match=sentence):
+        two_hosts.HostPlan(**{**plan, "pool_bytes": 4 * MIB, **changes})
+
+
+def row(**changes):
+    facts = {
+        "op": "write",
+        "size": MIB,
+        "p50_us": 1.0,
+        "p99_us": 2.0,
+        "gb_s": 3.0,
+        "gb_s_read": 4.0,
+        "limit_p50_us": 5.0,
+        "limit_gb_s_read": 6.0,
+        "ratio": 0.5,
+        "ratio_of": "gb_s_read",
+        "ratio_unread": 0.6,
+        "target": ">=0.9",
+        "target_met": False,
+        "copies": 1.0,
+        "registrations": 0,
+        "verified": True,
+        "wrong_transfers": 0,
+    }
+    return {**facts, **changes}
+
+
+def test_a_missed_target_and_a_wrong_payload_stand_out():
+    line = cells(row(verified=False, wrong_transfers=3))
+    assert len(line) == len(HEADERS)
+    assert ">=0.9 MISSED" in line
+    assert "NO: 3 wrong" in line
+
+
+def test_tables_align_numbers_to_the_right_and_markdown_has_a_rule():
+    headers, rows = ("op", "us"), [("write", "1"), ("read", "2048")]
+    assert list(text_table(headers, rows)) == [
+        "op       us",
+        "-----  ----",
+        "write     1",
+        "read   2048",
+    ]
+    assert list(markdown_table(headers, rows)) == [
+        "| op | us |",
+        "|---|---:|",
+        "| write | 1 |",
+        "| read | 2048 |",
+    ]
+
+
+def test_no_progress_bar_without_a_terminal(capsys):
+    bar = ProgressBar()
+    bar(0.5, "halfway")
+    bar.clear()
+    assert capsys.readouterr().err == ""

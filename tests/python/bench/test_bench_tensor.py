@@ -1,0 +1,193 @@
+"""farwrite bench tensor: small runs end to end. Nothing here asserts a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.tensor import run as bench_run
+from farwrite_bench.tensor.command import affordable
+from farwrite_bench.tensor.plan import Block, Case, Open, Refused, Steps, Taken, TensorPlan
+from farwrite_bench.tensor.rows import added, failed_row, make_row
+from farwrite_bench.tensor.tables import HEADERS, cells, failures
+
+KIB = 1024
+ROW_KEYS = {
+    "transport",
+    "fabric",
+    "consumer",
+    "size",
+    "step_ms",
+    "empty_step_ms",
+    "added_us",
+    "added_us_ci",
+    "copies",
+    "socket_bytes",
+    "load",
+}
+
+
+def measure(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
+    figures, drawn = tmp_path / "new" / "tensor.json", tmp_path / "tensor.svg"
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "farwrite", "bench", "tensor", "--rounds", "2"),
+            *("--json", str(figures), "--svg", str(drawn), *options),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ElementTree.parse(drawn).getroot().tag.endswith("svg")
+    assert "prefers-color-scheme: dark" in drawn.read_text()
+    return json.loads(figures.read_text()), ended.stdout
+
+
+def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:
+    facts, printed = measure(
+        tmp_path, "--transport", "grpc", "--transport", "local", "--sizes", "4K,256K", "--chain"
+    )
+    rows = facts["rows"]
+    found = [(row["consumer"], row["size"], row["transport"], row["fabric"]) for row in rows]
+    assert found == [
+        ("slice", 4 * KIB, "grpc", "tcp"),
+        ("slice", 256 * KIB, "grpc", "tcp"),
+        ("reduce_max", 4 * KIB, "grpc", "tcp"),
+        ("reduce_max", 4 * KIB, "local", "none"),
+        ("reduce_max", 256 * KIB, "grpc", "tcp"),
+        ("reduce_max", 256 * KIB, "local", "none"),
+        ("chain", 256, "grpc", "tcp"),
+        ("chain", 256, "local", "none"),
+    ]
+    for row in rows:
+        assert row.keys() >= ROW_KEYS
+        assert row["error"] is None
+        assert min(row["step_ms"], row["empty_step_ms"], row["steps"]) > 0
+        low, high = row["added_us_ci"]
+        assert low <= high
+        assert row["copies"] is None  # TensorFlow does not count them
+        if row["transport"] == "local":
+            assert row["socket_bytes"] < 4 * KIB
+        elif row["consumer"] != "chain":
+            # A reading may be taken before the last bytes are acknowledged.
+            assert abs(row["socket_bytes"] - row["size"]) < 16 * KIB + row["size"] // 4
+    assert "256 KiB" in printed
+
+
+def test_farwrite_moves_the_tensor_past_the_sockets(tmp_path: Path) -> None:
+    facts, _ = measure(
+        tmp_path, "--transport", "farwrite", "--transport", "staged", "--sizes", "1M"
+    )
+    for row in facts["rows"]:
+        assert row["fabric"] == "shm"
+        assert row["socket_bytes"] < 16 * KIB
+        assert row["copies"] == (1 if row["transport"] == "staged" else 0)
+        assert row["grpc_tensor_calls"] == 0
+
+
+def test_over_tcp_it_stands_beside_a_raw_socket(tmp_path: Path) -> None:
+    facts, printed = measure(
+        tmp_path,
+        *("--fabric", "tcp", "--consumer", "slice", "--sizes", "1M,16M"),
+        *("--transport", "farwrite", "--transport", "raw"),
+    )
+    found = [(row["size"], row["transport"], row["fabric"]) for row in facts["rows"]]
+    assert found == [
+        (size * KIB * KIB, transport, "tcp")
+        for size in (1, 16)
+        for transport in ("farwrite", "raw")
+    ]
+    for row in facts["rows"]:
+        assert row["error"] is None
+        # A reading may be taken while the last bytes are on their way.
+        assert abs(row["socket_bytes"] - row["size"]) < 64 * KIB
+        assert (row["of_raw"] is None) == (row["transport"] == "raw")
+        if row["transport"] == "farwrite":
+            assert row["of_raw"] > 0 and row["copies"] == 0 and row["grpc_tensor_calls"] == 0
+    assert "TCP_NODELAY" in " ".join(facts["notes"])
+    assert "of the raw socket (wanted 0.85" in printed
+
+
+def readings(sent: int, counters: dict[str, int] | None = None) -> list[Readings]:
+    return [Readings("ps:0", sent, 0, 0.0, 0, 0, counters, ("shm",) if counters else ())]
+
+
+def block(empty: float, full: float, sent: int = 0) -> Block:
+    return Block([empty] * 4, [full] * 4, readings(0), readings(sent))
+
+
+def test_added_time_is_the_median_of_paired_differences() -> None:
+    # A busy neighbour slows one round down, the empty steps and the others alike.
+    figures = added([block(0.001, 0.0015), block(0.011, 0.0115), block(0.001, 0.0015)])
+    assert figures == {"added_us": 500.0, "added_us_ci": [500.0, 500.0]}
+    low, high = added([block(0.001, 0.0015), block(0.001, 0.0025)])["added_us_ci"]
+    assert (low, high) == (500.0, 1500.0)
+
+
+def test_a_row_takes_control_out_of_the_comparison_with_one_process() -> None:
+    case = Case("reduce_max", 16)
+    local = [block(0.001, 0.003)] * 3
+    row = make_row(case, "grpc", [block(0.002, 0.008, sent=80)] * 3, local, 0.1)
+    assert row["vs_local"] == pytest.approx(8 / 3, abs=1e-3)
+    assert row["vs_local_same_control"] == 2.0  # (2 + 6) / (2 + 2)
+    assert row["socket_bytes"] == 20  # 80 in 4 steps
+    counted = Block([1.0], [1.0], readings(0, {"copies": 3}), readings(0, {"copies": 5}))
+    assert make_row(case, "farwrite", [counted], None, 0.1)["copies"] == 2
+
+
+def test_the_share_of_a_raw_socket_is_of_bandwidth() -> None:
+    case = Case("slice", 16)
+    raw = [block(0.001, 0.005)] * 3
+    row = make_row(case, "farwrite", [block(0.002, 0.010)] * 3, None, 0.1, raw)
+    assert row["of_raw"] == 0.5  # 4 ms there, 8 ms here
+    assert make_row(case, "raw", raw, None, 0.1, raw)["of_raw"] is None
+
+
+def test_a_transport_that_fails_does_not_stop_the_others() -> None:
+    class Client:
+        def ask(self, order: object) -> object:
+            key = getattr(order, "transport", "")
+            if isinstance(order, Open) and key == "grpc":
+                return Refused("UnavailableError: too large\nmore")
+            return Taken([0.001] * order.count) if isinstance(order, Steps) else None
+
+    class Processes:
+        client = Client()
+
+        def look(self, transport: str) -> list[Readings]:
+            return readings(0)
+
+    case = Case("reduce_max", 16)
+    plan = TensorPlan(("grpc", "local"), (case,), rounds=5, case_seconds=1)
+    rows = bench_run._measure(plan, Processes(), case, lambda share: None)  # type: ignore[arg-type]
+    assert [row["error"] is None for row in rows] == [False, True]
+    assert {len(line) for line in cells(rows)} == {len(HEADERS)}
+    assert list(failures(rows)) == ["grpc, reduce_max, 16 B: UnavailableError: too large"]
+    assert failed_row(case, "grpc", "x", 0).keys() >= ROW_KEYS
+
+
+def test_takes_no_more_memory_than_there_is() -> None:
+    gib = 1 << 30
+    assert affordable([KIB, gib], ["grpc", "farwrite"], 64 * gib) == [KIB, gib]
+    assert affordable([KIB, gib], ["grpc", "farwrite"], 8 * gib) == [KIB]
+
+
+@pytest.mark.parametrize("option", [["--sizes", "5"], ["--sizes", "big"], ["--transport", "x"]])
+def test_bad_options_say_why(option: list[str]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "farwrite", "bench", "tensor", *option],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert option[0] in ended.stderr

@@ -1,0 +1,125 @@
+"""Commands that other packages add to ``farwrite``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from types import ModuleType
+
+import pytest
+
+from farwrite import cli, commands
+
+GROUP = "farwrite.commands"
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch):
+    """Make `farwrite` see these entry points alone: values by name, or pairs."""
+
+    def installed(*entries: tuple[str, str]) -> None:
+        found = EntryPoints(EntryPoint(name, value, GROUP) for name, value in entries)
+        monkeypatch.setattr(commands, "entry_points", lambda group: found.select(group=group))
+
+    return installed
+
+
+@pytest.fixture
+def greet(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module with a command ``greet NAME``."""
+    module = ModuleType("greeting")
+
+    def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+        parser = subparsers.add_parser("greet")
+        parser.add_argument("name")
+        parser.set_defaults(run=lambda arguments: print("hello", arguments.name) or 3)
+
+    module.add_parser = add_parser
+    monkeypatch.setitem(sys.modules, "greeting", module)
+    return module
+
+
+def test_an_entry_point_adds_a_command(install, greet, capsys) -> None:
+    install(("greet", "greeting"))
+    assert cli.main(["greet", "you"]) == 3
+    assert capsys.readouterr().out == "hello you\n"
+
+
+def test_an_entry_point_may_name_an_object_of_a_module(install, greet, capsys) -> None:
+    greet.command = argparse.Namespace(add_parser=greet.add_parser)
+    install(("greet", "greeting:command"))
+    assert cli.main(["greet", "you"]) == 3
+
+
+@pytest.mark.parametrize("name", ["bench", "demo"])
+@pytest.mark.parametrize("words", [[], ["p2p", "--quick"], ["--help"], ["-x", "--", "y"]])
+def test_a_command_of_a_package_that_is_missing_says_what_to_install(
+    install, capsys, name, words
+) -> None:
+    install()
+    assert cli.main([name, *words]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        f"farwrite: {name}: the command is in the package farwrite-bench;"
+        " install it: pip install farwrite-bench\n"
+    )
+
+
+def test_help_names_the_commands_that_are_missing(install, capsys) -> None:
+    install()
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    assert capsys.readouterr().out.count("farwrite-bench") >= 2
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_module_anywhere", "ModuleNotFoundError: No module named"),
+        ("json:nothing", "AttributeError: module 'json' has no attribute 'nothing'"),
+        ("json", "AttributeError: module 'json' has no attribute 'add_parser'"),
+        ("greeting", "adds 'greet' instead"),
+    ],
+)
+def test_a_broken_entry_point_fails_alone_and_says_why(
+    install, greet, capsys, value, reason
+) -> None:
+    install(("broken", value), ("greet", "greeting"))
+    assert cli.main(["broken", "--any", "words"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"farwrite: broken: the entry point broken = {value} ")
+    assert reason in error
+    assert cli.main(["greet", "you"]) == 3
+    assert cli.main(["options"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_that_fails_half_way_leaves_no_half_command(install, greet, capsys) -> None:
+    whole = greet.add_parser
+
+    def half(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+        whole(subparsers)
+        raise RuntimeError("no more")
+
+    greet.add_parser = half
+    install(("greet", "greeting"))
+    assert cli.main(["greet", "you"]) == 1
+    assert "(RuntimeError: no more)" in capsys.readouterr().err
+
+
+def test_a_second_command_of_a_name_is_left_out_with_a_warning(install, greet, capsys) -> None:
+    install(("greet", "greeting"), ("info", "greeting"))
+    assert cli.main(["info"]) == 0
+    printed = capsys.readouterr()
+    assert "Copy kernels" in printed.out
+    assert "info = greeting adds a second command 'info'" in printed.err
+
+
+def test_the_bench_package_registers_its_commands() -> None:
+    from importlib.metadata import entry_points
+
+    found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    assert found["bench"] == "farwrite_bench.command"
+    assert found["demo"] == "farwrite_bench.demo.command"
