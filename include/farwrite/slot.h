@@ -4,9 +4,8 @@
 ///
 /// A slot is a landing buffer that its receiver owns. A lease covers a buffer that its sender owns
 /// and a receiver maps or reads. The rules:
-///   1. A sender that finds no free slot never blocks and never fails. It offers the tensor
-///   instead,
-///      and counts the offer.
+///   1. A sender that finds no free slot never blocks and never fails. It offers the tensor, and
+///      counts the offer.
 ///   2. A slot returns when its last view is destroyed. Views may outlive the step, the channel and
 ///      the peer.
 ///   3. Quotas are per peer and per direction. Over quota, the transfer becomes an offer, a pull or
@@ -14,9 +13,8 @@
 ///   4. Proven death (process gone, connection reset, queue pair error) returns all that the peer
 ///      held or was granted. Silence only quarantines: memory that a silent peer can still write or
 ///      read is not reused until its death is proven or its access is revoked.
-///   5. Abort, cancel, step end, session end and restart leave bounded tombstones. With them, a
-///   late
-///      push is recognized and dropped, and its credit is returned.
+///   5. Abort, cancel, step end, session end and restart leave bounded tombstones. They identify
+///      a late push. It is dropped, and its credit is returned.
 ///   6. Every transition is counted. At shutdown the counters balance.
 #pragma once
 
