@@ -34,6 +34,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 multiprocessing.resource_tracker.ensure_running()
 
 
+# Workers that search for free ports at the same time search in different ranges.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    first = 17_000 + 1_000 * int(worker.removeprefix("gw"))
+    os.environ["FARWRITE_BENCH_PORTS"] = f"{first}-{first + 999}"
+
+
 def _children() -> set[str]:
     found: set[str] = set()
     for task in Path("/proc/self/task").glob("*/children"):

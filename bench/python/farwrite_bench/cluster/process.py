@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from farwrite.errors import PeerDead, ResourceExhausted
+from farwrite.errors import InvalidArgument, PeerDead, ResourceExhausted
 from farwrite_bench.cluster.child import Failure
 
 START_SECONDS = 120.0
@@ -116,20 +117,43 @@ class Task:
             self._process.wait()
 
 
+def _port_range() -> Sequence[int]:
+    """Return the ports of FARWRITE_BENCH_PORTS; none if it is not set."""
+    named = os.environ.get("FARWRITE_BENCH_PORTS", "")
+    if not named:
+        return ()
+    ends = re.fullmatch(r"(\d+)-(\d+)", named)
+    if ends is None or not 1024 <= int(ends[1]) <= int(ends[2]) <= 65535:
+        raise InvalidArgument(
+            f"FARWRITE_BENCH_PORTS={named!r} is not a range of ports; write, for instance,"
+            " 20000-20999"
+        )
+    return range(int(ends[1]), int(ends[2]) + 1)
+
+
+def _ports_the_kernel_leaves(count: int) -> Sequence[int]:
+    lowest, highest = map(int, PORT_RANGE.read_text(encoding="ascii").split())
+    others = [*range(max(lowest // 2, 1024), lowest), *range(highest + 1, 65536)]
+    return others if len(others) > count else range(1024, 65536)
+
+
 def free_ports(count: int) -> list[int]:
     """Find `count` ports of this machine that are free now.
 
-    Not of those that the kernel hands out, if there are others: a task's device takes two of these
-    before the task's server listens, and now and then one of them would be the server's.
+    The environment variable FARWRITE_BENCH_PORTS, such as ``20000-20999``, limits the search. Two
+    programs that search at the same time need different ranges: otherwise both may find the same
+    port before either listens there. Without the variable the search leaves out the ports that the
+    kernel assigns, if there are others: a task's device takes two of these before the task's server
+    listens, and the server's port could be among them.
 
     Raises
     ------
+    InvalidArgument
+        If the variable is not a range of ports.
     ResourceExhausted
         If there are not so many.
     """
-    lowest, highest = map(int, PORT_RANGE.read_text(encoding="ascii").split())
-    others = [*range(max(lowest // 2, 1024), lowest), *range(highest + 1, 65536)]
-    candidates = others if len(others) > count else range(1024, 65536)
+    candidates = _port_range() or _ports_the_kernel_leaves(count)
     found: list[int] = []
     for port in random.sample(candidates, k=min(PORTS_TRIED, len(candidates))):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
