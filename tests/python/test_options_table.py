@@ -24,6 +24,7 @@ INTERNAL = {
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
     "FARWRITE_API",
+    "FARWRITE_BENCH_PORTS",  # of farwrite-bench: farwrite_bench.cluster.process.free_ports
     "FARWRITE_BINDINGS",
     "FARWRITE_CLANG",
     "FARWRITE_CM_FUNCTIONS",
@@ -118,7 +119,7 @@ def test_every_variable_that_occurs_is_in_the_table() -> None:
     listed = {option.variable for option in OPTIONS}
     listed |= {option.name.removeprefix("-D") for option in OPTIONS if Place.BUILD in option.places}
     found: dict[str, str] = {}
-    for folder in ("src", "python", "tools", "tests"):
+    for folder in ("src", "python", "bench", "tools", "tests"):
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in {".cc", ".h", ".c", ".py", ".sh", ".txt", ".cmake"}:
                 for name in re.findall(r"\bFARWRITE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()):
