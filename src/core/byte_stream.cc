@@ -69,6 +69,8 @@ Status move_all(std::byte* data, std::size_t size, const ByteStream& stream, sho
 
 }  // namespace
 
+void ByteStream::end_sending() { ::shutdown(fd(), SHUT_WR); }
+
 void ByteStream::shutdown() { ::shutdown(fd(), SHUT_RDWR); }
 
 ByteStream::Moved PlainView::send(const iovec* pieces, std::size_t count) {

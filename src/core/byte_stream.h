@@ -47,6 +47,8 @@ class ByteStream {
   // Whether receive() has news though fd() stays silent: bytes that were taken from it already. For
   // the receiving thread.
   virtual bool has_unread() const { return false; }
+  // Ends the sending direction: the peer reads an end behind what was sent. From any thread.
+  virtual void end_sending();
   // Ends both directions; what has arrived can still be received. From any thread.
   virtual void shutdown();
 };

@@ -243,6 +243,14 @@ bool TlsStream::has_unread() const {
   return library_.BIO_ctrl(in_, TlsLibrary::kBioControlInfo, 0, &data) > 0;
 }
 
+void TlsStream::end_sending() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    say_good_bye_locked();
+  }
+  ByteStream::end_sending();
+}
+
 void TlsStream::shutdown() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

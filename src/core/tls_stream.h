@@ -49,7 +49,8 @@ class TlsStream final : public ByteStream {
   Moved send(const iovec* pieces, std::size_t count) override;
   Moved receive(const iovec* pieces, std::size_t count) override;
   bool has_unread() const override;
-  // Says good-bye first, as far as the socket takes it.
+  // Both send the good-bye first, as far as the socket takes it.
+  void end_sending() override;
   void shutdown() override;
 
  private:

@@ -151,6 +151,19 @@ void ChannelState::finish_if_due() {
   });
 }
 
+bool ChannelState::part() {
+  using Parting = fabric::Link::Parting;
+  const core::Gate::Pass pass(link_gate_);
+  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
+  if (link == nullptr || peer_gone_.load()) return true;
+  const Parting parting = link->part();
+  if (parting == Parting::kNotNeeded) return true;
+  // The peer answers the end of the connection with the ends of its lanes, so the queues go first.
+  if (parting == Parting::kSending) return false;
+  parting_.store(true);
+  return control_->end_sending() && control_->over() && parting == Parting::kOver;
+}
+
 bool ChannelState::finish(core::Deadline deadline) {
   {
     std::unique_lock<std::mutex> lock(state_mutex_);

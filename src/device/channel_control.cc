@@ -111,11 +111,12 @@ Status ChannelState::take_refusal(ByteView body) {
   peer_is(PeerState::kClosed, Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                                      "use the channel with " + peer_name_ +
                                          ": the peer ended it: " + refusal.message()));
-  cut_link();
+  cut_link(/*in_good_order=*/false);
   return Status();
 }
 
 void ChannelState::on_connection_end(const Status& reason) {
+  if (parting_.load()) return;                        // part() asks for it
   if (reason.code() == StatusCode::kProtocolError) {  // it was sent a REFUSE
     expect_cut();
     peer_is(PeerState::kClosed, reason);

@@ -154,7 +154,12 @@ void ChannelState::warn_of_silence() {
 void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
   peer_gone_.store(true);
-  cut_link();  // no read of memory whose leases end now
+  bool in_good_order = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    in_good_order = good_order_;
+  }
+  cut_link(in_good_order);  // no read of memory whose leases end now
   leases_.close();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
@@ -165,9 +170,10 @@ void ChannelState::on_peer_dead(const Status& reason) {
   }
 }
 
-void ChannelState::cut_link() {
+void ChannelState::cut_link(bool in_good_order) {
   const core::Gate::Pass pass(link_gate_);
-  if (const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr) link->cut();
+  if (const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr)
+    link->cut(in_good_order);
 }
 
 void ChannelState::on_revoked() {
@@ -194,7 +200,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   finish_if_due();
   if (const std::int64_t due = cut_due_ns_.load(); due != 0 && core::now_ns() >= due) {
     cut_due_ns_.store(0);
-    cut_link();
+    cut_link(/*in_good_order=*/false);
   }
   if (is_over(peer_state_.load())) return;
   send(FrameType::kPing);

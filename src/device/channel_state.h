@@ -115,6 +115,10 @@ class ChannelState final : public fabric::LinkObserver,
 
   // Channel life (channel_close.cc).
   Status close(std::chrono::nanoseconds timeout);
+  // One step of an end that loses no byte on its way to a live peer: what is queued goes out, then
+  // both sides end their connections. True when that is over, or not needed: call again until then,
+  // or until the time is up, and then finish().
+  bool part();
   // Drops link and connection, whatever is still out. False when a callback, or another thread that
   // finishes it, takes longer than that: call again.
   bool finish(core::Deadline deadline);
@@ -238,7 +242,7 @@ class ChannelState final : public fabric::LinkObserver,
   void refuse(const Status& reason);
   // Lets the peer end the lanes, so that it learns the reason first; but not for long.
   void expect_cut();
-  void cut_link();
+  void cut_link(bool in_good_order);
   Status take_refusal(ByteView body);
   void send(FrameType type, const std::vector<std::byte>& body = {});
   // Sends a request and waits for its answer; not on the loop's thread, which brings it.
@@ -317,6 +321,7 @@ class ChannelState final : public fabric::LinkObserver,
   std::condition_variable state_changed_;
   std::atomic<PeerState> peer_state_{PeerState::kAlive};
   std::atomic<bool> peer_gone_{false};  // its death is proven, however it left
+  std::atomic<bool> parting_{false};  // this side ended its connections, and awaits the peer's ends
   Status peer_reason_;
   Status silence_reason_;        // while the peer is silent
   bool silence_warned_ = false;  // and the user knows

@@ -40,7 +40,7 @@ Status ControlConnection::start() {
 
 void ControlConnection::send(FrameType type, ByteView body) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (ended_ || stream_ == nullptr) return;
+  if (ended_ || sending_ended_ || stream_ == nullptr) return;
   const std::vector<std::byte> frame = encode_frame(type, body);
   const bool was_empty = outgoing_.empty();
   outgoing_.insert(outgoing_.end(), frame.begin(), frame.end());
@@ -53,6 +53,15 @@ void ControlConnection::send(FrameType type, ByteView body) {
 bool ControlConnection::all_sent() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return outgoing_.empty() || ended_ || stream_ == nullptr;
+}
+
+bool ControlConnection::end_sending() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (ended_ || stream_ == nullptr || sending_ended_) return true;
+  if (!outgoing_.empty()) return false;
+  sending_ended_ = true;
+  stream_->end_sending();
+  return true;
 }
 
 void ControlConnection::close() {

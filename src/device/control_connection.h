@@ -36,6 +36,11 @@ class ControlConnection {
   void send(FrameType type, ByteView body);
   // Whether the socket has taken everything, or never will.
   bool all_sent();
+  // Nothing is sent any more; what came before goes out first. Whether the peer can read the end
+  // now, or the connection is over: if not, call again.
+  bool end_sending();
+  // Whether the connection has ended: the peer's end was read, or close() was called.
+  bool over() const { return ended_.load(); }
   // After this no callback is running (unless this is one) and none will. Idempotent.
   void close();
 
@@ -54,6 +59,7 @@ class ControlConnection {
   std::mutex mutex_;
   std::unique_ptr<core::ByteStream> stream_;  // null once closed
   std::vector<std::byte> outgoing_;
+  bool sending_ended_ = false;
   std::atomic<bool> ended_{false};
 };
 

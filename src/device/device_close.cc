@@ -102,6 +102,13 @@ Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
   close_status_ = silent;
   // Callbacks on the control loop, which the steps below wait for.
   if (!loop_comes_round(callbacks)) return busy("a callback on the control loop");
+  const auto parted = [&channels] {
+    bool all = true;
+    for (const auto& channel : channels) all = channel->part() && all;
+    return all;
+  };
+  // A peer that does not answer in time loses what its host has not received.
+  (void)core::poll_until(parted, peers);
   for (const auto& channel : channels) {
     if (!channel->finish(callbacks))
       return busy("a callback of the channel to " + channel->peer_name());

@@ -166,7 +166,20 @@ class Link {
 
   // The layer above knows that the peer has gone. When it returns, the peer can read nothing here
   // any more; what had arrived still lands and is handed over, and then the lanes are drained.
-  virtual void cut() {}
+  // `in_good_order`: the peer closed the channel, so its last bytes may still be under way, and
+  // they land too.
+  virtual void cut(bool /*in_good_order*/) {}
+
+  // This side has closed the channel and posts nothing more. Sends what is queued, and ends the
+  // sending direction behind it. Does not block: the caller keeps the lanes polled and calls again.
+  // A link that is destroyed before kOver may lose bytes that it has sent.
+  enum class Parting {
+    kNotNeeded,  // the fabric loses nothing
+    kSending,    // the queue still holds something
+    kSent,       // the peer has not ended its direction
+    kOver,       // both directions have ended
+  };
+  virtual Parting part() { return Parting::kNotNeeded; }
 
   virtual LinkCounters counters() const = 0;
 };

@@ -229,7 +229,7 @@ TEST_F(ForgedPeer, ReadsWhatIsShownAndNothingElse) {
   EXPECT_EQ(refused(read(side_.export_key, 0, UINT64_MAX)), StatusCode::kOutOfRange);
   EXPECT_EQ(refused(read(side_.export_key + 1000, 0, 2)), StatusCode::kNotFound);
   EXPECT_EQ(refused(read(side_.grant_key, 1024, 2)), StatusCode::kPermissionDenied);
-  side_.link->cut();
+  side_.link->cut(/*in_good_order=*/false);
 }
 
 TEST_F(ForgedPeer, ThatBreaksTheProtocolPoisonsTheLink) {

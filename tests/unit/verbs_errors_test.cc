@@ -345,7 +345,7 @@ TEST_F(VerbsErrorsTest, ACutEndsTheConnectionAndWhatHadArrivedIsStillTaken) {
   }
   const Completion flushed = b_.flush();
   while (!flushed.done()) b_.poll();
-  a_.link->cut();
+  a_.link->cut(/*in_good_order=*/false);
   EXPECT_TRUE(a_.link->revoke(a_.landing_key, kRegion, core::Deadline::after({})).ok());
   ASSERT_TRUE(until([&] {
     bool drained = true;

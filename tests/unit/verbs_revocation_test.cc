@@ -180,7 +180,7 @@ TEST_F(VerbsRevocationTest, ACutSettlesWhoWaits) {
     std::thread other(
         [&] { second = b_.link->revoke(b_.landing_key, 2, core::Deadline::after(kPatience)); });
     if (round % 2 == 0) rnic_->resume();
-    b_.link->cut();
+    b_.link->cut(/*in_good_order=*/false);
     waiting.join();
     other.join();
     EXPECT_TRUE(first.ok()) << first.message();
@@ -204,11 +204,11 @@ TEST_F(VerbsRevocationTest, BehindACutNoByteLandsEither) {
     std::atomic<bool> begun{false};
     std::thread other([&] {
       begun = true;
-      b_.link->cut();
+      b_.link->cut(/*in_good_order=*/false);
     });
     while (!begun) {
     }
-    b_.link->cut();  // also while another thread does the same
+    b_.link->cut(/*in_good_order=*/false);  // also while another thread does the same
     std::memset(b_.landing->base(), 0xee, kSegment);
     ASSERT_TRUE(until([&] { return a_.recorder.deaths == 1; }));
     other.join();

@@ -199,6 +199,7 @@ void LaneSender::flush_locked(Finished& finished) {
     if (moved.bytes < offered) break;  // the kernel has no room for more
   }
   queued_.store(queue_.size());
+  if (ending_ && queue_.empty() && !std::exchange(sending_ended_, true)) stream_.end_sending();
 }
 
 void LaneSender::tell(Finished& finished) {
@@ -210,10 +211,32 @@ void LaneSender::tell(Finished& finished) {
 void LaneSender::end_locked(const Status& reason, Finished& finished) {
   if (ended_.ok()) ended_ = reason;
   for (Queued& queued : queue_) finished.emplace_back(std::move(queued.completion), ended_);
-  for (HeldBack& held : held_back_) finished.emplace_back(std::move(held.completion), ended_);
+  drop_held_back_locked(finished);
   queue_.clear();
-  held_back_.clear();
   queued_.store(0);
+  sending_ended_ = true;
+}
+
+void LaneSender::drop_held_back_locked(Finished& finished) {
+  for (HeldBack& held : held_back_) finished.emplace_back(std::move(held.completion), ended_);
+  held_back_.clear();
+  held_back_bytes_ = 0;
+}
+
+bool LaneSender::end_behind_queue(const Status& reason) {
+  Finished finished;
+  bool sent = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!std::exchange(ending_, true)) {
+      if (ended_.ok()) ended_ = reason;
+      drop_held_back_locked(finished);
+    }
+    flush_locked(finished);
+    sent = sending_ended_;
+  }
+  tell(finished);
+  return sent;
 }
 
 void LaneSender::end(const Status& reason) {

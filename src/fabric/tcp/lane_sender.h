@@ -54,6 +54,10 @@ class LaneSender {
   std::size_t queued() const { return queued_.load(); }
   std::uint64_t backlogged() const { return backlogged_.value(); }
 
+  // Takes nothing more: later frames, and those that wait for credit, end with `reason`. Ends the
+  // stream's sending direction behind the queue, and returns whether it has.
+  bool end_behind_queue(const Status& reason);
+
   // The connection is over: everything that waits ends with `reason`, now and later.
   void end(const Status& reason);
 
@@ -84,6 +88,7 @@ class LaneSender {
   void flush_locked(Finished& finished);
   static void tell(Finished& finished);
   void end_locked(const Status& reason, Finished& finished);
+  void drop_held_back_locked(Finished& finished);
   Status broken(int error) const;
 
   core::ByteStream& stream_;
@@ -95,6 +100,8 @@ class LaneSender {
   std::deque<HeldBack> held_back_;
   std::uint64_t held_back_bytes_ = 0;
   Status ended_;
+  bool ending_ = false;         // end_behind_queue() was called
+  bool sending_ended_ = false;  // and the queue is out, or the connection is over
   core::Counter backlogged_;
 };
 

@@ -118,6 +118,12 @@ void TcpLane::flush(const std::shared_ptr<FlushState>& flush) {
   (void)sender_.send(frame);
 }
 
+Link::Parting TcpLane::part(const Status& reason) {
+  const bool sent = sender_.end_behind_queue(reason);
+  if (over_.load()) return Link::Parting::kOver;
+  return sent ? Link::Parting::kSent : Link::Parting::kSending;
+}
+
 Progress TcpLane::poll(EventSink& sink) {
   Progress progress;
   if (polling_.test_and_set(std::memory_order_acquire)) return progress;
@@ -141,6 +147,8 @@ void TcpLane::look() {
   const LaneReceiver::Look look = receiver_.look(*this);
   more_.store(look.more);
   if (!look.ended && look.broken.ok()) return;
+  // The peer may wait for the end of this direction before it lets go of its socket.
+  if (look.ended) stream_->shutdown();
   over_.store(true);
   more_.store(false);
   Status reason = look.broken;

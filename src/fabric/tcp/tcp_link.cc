@@ -42,9 +42,12 @@ TcpLink::TcpLink(const AttachRequest& request, std::shared_ptr<const ExportTable
 
 TcpLink::~TcpLink() {
   for (const auto& lane : lanes_) lane->shutdown();
-  const Status reason = error(StatusCode::kCancelled, "finish an operation",
-                              "the channel was closed", "keep it open until its operations end");
-  for (const auto& lane : lanes_) lane->end(reason);
+  for (const auto& lane : lanes_) lane->end(closed());
+}
+
+Status TcpLink::closed() const {
+  return error(StatusCode::kCancelled, "finish an operation", "the channel was closed",
+               "keep it open until its operations end");
 }
 
 Status TcpLink::error(StatusCode code, std::string_view operation, std::string_view cause,
@@ -168,9 +171,24 @@ Progress TcpLink::poll(std::uint32_t lane, EventSink& sink) { return lanes_[lane
 
 Doorbell TcpLink::arm(std::uint32_t lane) { return lanes_[lane]->arm(); }
 
-void TcpLink::cut() {
+void TcpLink::cut(bool in_good_order) {
   cut_.store(true);
-  for (const auto& lane : lanes_) lane->shutdown();
+  for (const auto& lane : lanes_) {
+    // A socket that is shut down for receiving resets the connection when more bytes come, and
+    // the reset drops the rest of what the peer had sent.
+    if (in_good_order) {
+      lane->end_sending();
+    } else {
+      lane->shutdown();
+    }
+  }
+}
+
+Link::Parting TcpLink::part() {
+  reported_.store(true);  // the ends of the lanes are expected
+  Parting parting = Parting::kOver;
+  for (const auto& lane : lanes_) parting = std::min(parting, lane->part(closed()));
+  return parting;
 }
 
 void TcpLink::lane_ended(std::uint32_t lane, const Status& reason) {
@@ -182,7 +200,7 @@ void TcpLink::lane_ended(std::uint32_t lane, const Status& reason) {
 
 void TcpLink::lane_broken(const Status& reason) {
   const bool first = !reported_.exchange(true);  // before the other lanes see their end
-  cut();
+  cut(/*in_good_order=*/false);
   if (observer_ != nullptr && first) observer_->on_link_error(reason);
 }
 

@@ -40,7 +40,8 @@ class TcpLink final : public Link {
   Completion post(const Operation& operation) override;
   Progress poll(std::uint32_t lane, EventSink& sink) override;
   Doorbell arm(std::uint32_t lane) override;
-  void cut() override;
+  void cut(bool in_good_order) override;
+  Parting part() override;
   LinkCounters counters() const override;
 
  private:
@@ -62,6 +63,8 @@ class TcpLink final : public Link {
   void lane_ended(std::uint32_t lane, const Status& reason);
   // The peer broke the protocol.
   void lane_broken(const Status& reason);
+  // What ends the operations of a channel that this side closed.
+  Status closed() const;
   Status error(StatusCode code, std::string_view operation, std::string_view cause,
                std::string_view remedy) const;
 

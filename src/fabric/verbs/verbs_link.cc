@@ -212,7 +212,7 @@ void VerbsLink::refine(Capabilities& capabilities) const {
   if (!in_order) capabilities.whole_message_order = false;
 }
 
-void VerbsLink::cut() {
+void VerbsLink::cut(bool /*in_good_order*/) {
   for (const auto& lane : lanes_) lane->shut();
   // A queue pair in error takes nothing more. An adapter in software may be in the middle of a
   // packet then; when the receives come back, or in this time, it has finished that.

@@ -46,7 +46,7 @@ class VerbsLink final : public Link, public AdapterUser {
   Progress poll(std::uint32_t lane, EventSink& sink) override { return lanes_[lane]->poll(sink); }
   Doorbell arm(std::uint32_t lane) override { return lanes_[lane]->arm(); }
   void refine(Capabilities& capabilities) const override;
-  void cut() override;
+  void cut(bool in_good_order) override;
   LinkCounters counters() const override;
 
   // Its device is of no use any more.
