@@ -13,7 +13,7 @@ from farwrite_bench.report.theme import CHART, SERIES
 
 WIDTH = 440
 HEIGHT = 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 18, 66, 44
+LEFT, RIGHT, TOP, BOTTOM = 72, 18, 66, 44
 ROW = 44
 BINS = 48
 
@@ -137,8 +137,8 @@ def bars(look: Look, entries: Sequence[Bar]) -> str:
     return _svg(look.title, 62 + ROW * len(entries) + 10, drawn)
 
 
-def beside(charts: Sequence[str]) -> str:
-    """Put line charts or distributions next to each other."""
+def beside(title: str, charts: Sequence[str]) -> str:
+    """Put line charts or distributions next to each other; `title` is for screen readers."""
     placed = [
         f'<g transform="translate({place * WIDTH} 0)">{chart}</g>'
         for place, chart in enumerate(
@@ -146,7 +146,7 @@ def beside(charts: Sequence[str]) -> str:
         )
     ]
     total = WIDTH * max(len(charts), 1)
-    return _svg("charts", HEIGHT, placed, total)
+    return _svg(title, HEIGHT, placed, total)
 
 
 def standalone(svg: str) -> str:

@@ -20,6 +20,7 @@ from farwrite_bench.report.chart import (
 )
 from farwrite_bench.report.page import cards, chart_page, charts
 
+TITLE = "Training over gRPC and over Farwrite"
 NAMES = {"grpc": "gRPC (stock)", "farwrite": "Farwrite"}
 HEADERS = (
     "model",
@@ -100,14 +101,14 @@ def report(facts: Facts) -> str:
     parts += _still_grpc(facts)
     parts += [page.heading("How it was measured"), page.bullets(facts["notes"])]
     parts.append(page.paragraph(_machine(facts), quiet=True))
-    return chart_page("Training over gRPC and over Farwrite", parts)
+    return chart_page(TITLE, parts)
 
 
 def picture(facts: Facts) -> str:
     """Draw the first model's loss and step times as one SVG file."""
     first = facts["runs"][0]["model"]
     charts = _charts([run for run in facts["runs"] if run["model"] == first])
-    return standalone(beside(charts[:2]))
+    return standalone(beside(TITLE, charts[:2]))
 
 
 def _introduction(facts: Facts) -> str:
