@@ -36,5 +36,6 @@ CHART = f"""
   svg.chart .faint {{ fill: none; stroke: var(--own); opacity: 0.3; }}
   svg.chart .area {{ fill: var(--own); fill-opacity: 0.28; stroke: var(--own); }}
   svg.chart .solid {{ fill: var(--own); }}
+  svg.chart .pale {{ fill: var(--own); opacity: 0.4; }}
   svg.chart .mark {{ stroke: var(--own); stroke-width: 1.5; stroke-dasharray: 4 3; }}{_CLASSES}"""
 """What the classes in a chart mean. A group's class is the key of its transport."""
