@@ -14,9 +14,18 @@ import pytest
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.command import affordable
-from farwrite_bench.tensor.plan import Block, Case, Open, Refused, Steps, Taken, TensorPlan
+from farwrite_bench.tensor.plan import (
+    TRANSPORTS,
+    Block,
+    Case,
+    Open,
+    Refused,
+    Steps,
+    Taken,
+    TensorPlan,
+)
 from farwrite_bench.tensor.rows import added, failed_row, make_row
-from farwrite_bench.tensor.tables import HEADERS, cells, failures
+from farwrite_bench.tensor.tables import HEADERS, cells, failures, picture
 
 KIB = 1024
 ROW_KEYS = {
@@ -150,6 +159,25 @@ def test_the_share_of_a_raw_socket_is_of_bandwidth() -> None:
     row = make_row(case, "farwrite", [block(0.002, 0.010)] * 3, None, 0.1, raw)
     assert row["of_raw"] == 0.5  # 4 ms there, 8 ms here
     assert make_row(case, "raw", raw, None, 0.1, raw)["of_raw"] is None
+
+
+def test_the_picture_has_a_colour_for_every_transport() -> None:
+    rows = [
+        {
+            "transport": key,
+            "consumer": "reduce_max",
+            "size": 4096,
+            "added_us": 5.0,
+            "added_us_ci": [4.0, 6.0],
+            "error": None,
+        }
+        for key in TRANSPORTS
+    ]
+    drawn = picture(rows)
+    for key in TRANSPORTS:
+        assert f'<g class="{key}">' in drawn
+        assert f"svg.chart .{key} {{ --own: var(--{key}); }}" in drawn
+        assert drawn.count(f"--{key}: #") == 2, f"{key}: a colour in light and one in dark"
 
 
 def test_a_transport_that_fails_does_not_stop_the_others() -> None:

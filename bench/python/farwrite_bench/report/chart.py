@@ -1,4 +1,4 @@
-"""Charts as SVG: lines, distributions and bars, with the keys of transports as classes."""
+"""Charts as SVG: lines and distributions, with the keys of transports as classes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from farwrite_bench.report.theme import CHART, SERIES
 
 WIDTH = 440
 HEIGHT = 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 18, 66, 44
-ROW = 44
+LEFT, RIGHT, TOP, BOTTOM = 72, 18, 66, 44
 BINS = 48
 
 
@@ -33,17 +32,6 @@ class Series:
     """For lines: x, and the interval of y to mark there."""
     values: Sequence[float] = ()
     """For distributions."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One value of a bar chart."""
-
-    key: str
-    name: str
-    value: float | None
-    """None has no bar, only its text."""
-    text: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +72,7 @@ def lines(look: Look, series: Sequence[Series]) -> str:
             for x, low, high in each.ranges
         )
         drawn.append("</g>")
-    return _svg(look.title, HEIGHT, drawn)
+    return _svg(look.title, drawn)
 
 
 def distribution(look: Look, series: Sequence[Series]) -> str:
@@ -110,35 +98,11 @@ def distribution(look: Look, series: Sequence[Series]) -> str:
             x = across(statistics.median(each.values))
             drawn.append(f'<path class="mark" d="M{x:.1f} {HEIGHT - BOTTOM}V{TOP}"/>')
         drawn.append("</g>")
-    return _svg(look.title, HEIGHT, drawn)
+    return _svg(look.title, drawn)
 
 
-def bars(look: Look, entries: Sequence[Bar]) -> str:
-    """Draw one bar an entry, with its name above it and its text at its end."""
-    highest = max((entry.value for entry in entries if entry.value is not None), default=0) or 1.0
-    # The text of the longest bar must still have room.
-    across = Axis(0, highest, 20, WIDTH - 130)
-    drawn = [f'<text class="title" x="20" y="26">{escape(look.title)}</text>']
-    if look.x:
-        drawn.append(f'<text class="quiet" x="20" y="44">{escape(look.x)}</text>')
-    for row, entry in enumerate(entries):
-        y = 62 + ROW * row
-        end = across(entry.value) if entry.value is not None else 20.0
-        drawn.append(f'<g class="{entry.key}"><text x="20" y="{y + 8}">{escape(entry.name)}</text>')
-        if entry.value is not None:
-            width = max(end - 20, 1.5) if entry.value else 0
-            drawn.append(
-                f'<rect class="solid" x="20" y="{y + 14}" width="{width:.1f}" height="14" rx="2"/>'
-            )
-        shift = end + 7 if entry.value else 20
-        drawn.append(
-            f'<text class="quiet" x="{shift:.1f}" y="{y + 26}">{escape(entry.text)}</text></g>'
-        )
-    return _svg(look.title, 62 + ROW * len(entries) + 10, drawn)
-
-
-def beside(charts: Sequence[str]) -> str:
-    """Put line charts or distributions next to each other."""
+def beside(title: str, charts: Sequence[str]) -> str:
+    """Put line charts or distributions next to each other; `title` is for screen readers."""
     placed = [
         f'<g transform="translate({place * WIDTH} 0)">{chart}</g>'
         for place, chart in enumerate(
@@ -146,7 +110,7 @@ def beside(charts: Sequence[str]) -> str:
         )
     ]
     total = WIDTH * max(len(charts), 1)
-    return _svg("charts", HEIGHT, placed, total)
+    return _svg(title, placed, total)
 
 
 def standalone(svg: str) -> str:
@@ -156,10 +120,10 @@ def standalone(svg: str) -> str:
     return f'{head}>{style}<rect class="page" width="100%" height="100%" rx="8"/>{body}\n'
 
 
-def _svg(title: str, height: int, drawn: Sequence[str], width: int = WIDTH) -> str:
+def _svg(title: str, drawn: Sequence[str], width: int = WIDTH) -> str:
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}"'
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {HEIGHT}"'
             f' role="img" aria-label="{escape(title)}">',
             *drawn,
             "</svg>",

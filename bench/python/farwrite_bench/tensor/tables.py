@@ -103,7 +103,7 @@ def picture(rows: Sequence[Row]) -> str:
             ticks_x=sizes,
         )
         drawn.append(lines(look, [_series(key, of_it) for key in _keys(of_it)]))
-    return standalone(beside(drawn))
+    return standalone(beside("Time a tensor adds to a step", drawn))
 
 
 def _duration(microseconds: float) -> str:

@@ -8,18 +8,10 @@ from typing import Any
 from farwrite.run import html_page as page
 from farwrite.units import format_size
 from farwrite_bench.demo.training.results import Facts
-from farwrite_bench.report.chart import (
-    Bar,
-    Look,
-    Series,
-    bars,
-    beside,
-    distribution,
-    lines,
-    standalone,
-)
+from farwrite_bench.report.chart import Look, Series, beside, distribution, lines, standalone
 from farwrite_bench.report.page import cards, chart_page, charts
 
+TITLE = "Training over gRPC and over Farwrite"
 NAMES = {"grpc": "gRPC (stock)", "farwrite": "Farwrite"}
 HEADERS = (
     "model",
@@ -100,14 +92,14 @@ def report(facts: Facts) -> str:
     parts += _still_grpc(facts)
     parts += [page.heading("How it was measured"), page.bullets(facts["notes"])]
     parts.append(page.paragraph(_machine(facts), quiet=True))
-    return chart_page("Training over gRPC and over Farwrite", parts)
+    return chart_page(TITLE, parts)
 
 
 def picture(facts: Facts) -> str:
     """Draw the first model's loss and step times as one SVG file."""
     first = facts["runs"][0]["model"]
-    charts = _charts([run for run in facts["runs"] if run["model"] == first])
-    return standalone(beside(charts[:2]))
+    drawn = _charts([run for run in facts["runs"] if run["model"] == first])
+    return standalone(beside(TITLE, drawn))
 
 
 def _introduction(facts: Facts) -> str:
@@ -154,32 +146,9 @@ def _charts(runs: Sequence[Facts]) -> list[str]:
     times = [
         Series(run["transport"], NAMES[run["transport"]], values=run["all_step_ms"]) for run in runs
     ]
-    sockets = [
-        Bar(
-            run["transport"],
-            NAMES[run["transport"]],
-            run["socket_bytes_per_step"],
-            size(run["socket_bytes_per_step"]),
-        )
-        for run in runs
-    ]
-    copies = [
-        Bar(
-            run["transport"],
-            NAMES[run["transport"]],
-            run["copies_per_step"],
-            "not counted by TensorFlow"
-            if run["copies_per_step"] is None
-            else f"{counted(run['copies_per_step'])} of {run['tensors_per_step']} tensors",
-        )
-        for run in runs
-    ]
-    moved = f"to move {size(runs[0]['tensor_bytes_per_step'])} of tensors between tasks"
     return [
         lines(Look("Loss over wall time", "seconds", "loss of a batch", log_y=True), loss),
         distribution(Look("Time of a step", "milliseconds; dashed: median"), times),
-        bars(Look("Bytes through sockets, a step", moved), sockets),
-        bars(Look("Copies of tensors, a step", "beyond the operations' own work"), copies),
     ]
 
 
