@@ -20,6 +20,7 @@ QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "1",
     "CUDA_VISIBLE_DEVICES": "-1",
     "TF_ENABLE_ONEDNN_OPTS": "0",
+    "PYTHONFAULTHANDLER": "1",
     "PYTHONPATH": os.pathsep.join([str(PROGRAMS), *filter(None, [os.environ.get("PYTHONPATH")])]),
 }
 STOCK = "grpc"

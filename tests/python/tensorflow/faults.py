@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,9 +26,22 @@ def balanced(stats: dict[str, Any]) -> bool:
     )
 
 
-def wait_for(client: subprocess.Popen[str], line: str) -> None:
-    assert client.stdout is not None
-    for said in client.stdout:
-        if said.strip() == line:
-            return
-    raise AssertionError(f"the client ended:\n{client.stderr.read()[-3000:]}")  # type: ignore
+def wait_for(client: subprocess.Popen[str], line: str, seconds: float = 100) -> None:
+    """Read until the client says `line`. If it does not in time, its stacks are in the error."""
+    assert client.stdout is not None and client.stderr is not None
+    overdue = threading.Timer(seconds, client.send_signal, [signal.SIGABRT])
+    overdue.start()
+    try:
+        for said in client.stdout:
+            if said.strip() == line:
+                return
+    finally:
+        overdue.cancel()
+    raise AssertionError(f"the client ended before {line!r}:\n{client.stderr.read()[-6000:]}")
+
+
+def go_on(client: subprocess.Popen[str]) -> None:
+    """Send the line that the client waits for."""
+    assert client.stdin is not None
+    client.stdin.write("\n")
+    client.stdin.flush()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import FARWRITE, Cluster, cluster, finish
-from faults import balanced, eventually, wait_for
+from faults import balanced, eventually, go_on, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
 TCP = {"FARWRITE_FABRIC": "tcp"}
@@ -24,12 +24,6 @@ def client_of(made: Cluster) -> Iterator[subprocess.Popen[str]]:
     finally:
         client.kill()
         client.communicate()
-
-
-def go_on(client: subprocess.Popen[str]) -> None:
-    assert client.stdin is not None
-    client.stdin.write("\n")
-    client.stdin.flush()
 
 
 def growth(made: Cluster, before: dict[str, dict[str, Any]]) -> dict[str, dict[str, int]]:

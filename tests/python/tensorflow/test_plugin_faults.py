@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
-from faults import balanced, eventually, wait_for
+from faults import balanced, eventually, go_on, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
 
@@ -108,12 +108,6 @@ def assert_no_growth(before: dict[str, Any], after: dict[str, Any], resident: in
     assert after["arena"]["used"] <= before["arena"]["used"] + (1 << 20)
     assert after["arena"]["reserved"] == before["arena"]["reserved"]
     assert after["resident"] <= before["resident"] + resident
-
-
-def go_on(client: subprocess.Popen[str]) -> None:
-    assert client.stdin is not None
-    client.stdin.write("\n")
-    client.stdin.flush()
 
 
 def storm(made: Cluster, warm: int, rounds: int) -> None:

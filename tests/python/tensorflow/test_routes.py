@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, cluster, finish
-from faults import eventually, wait_for
+from faults import eventually, go_on, wait_for
 
 # Where a route may fail on one side alone; FARWRITE_TF_TEST_ROUTE.
 STAGES = ("unmet", "unknown", "stock", "refused", "unclear", "late")
@@ -81,13 +81,25 @@ def test_a_coordinator_knows_a_dead_ps_from_a_dead_worker(tmp_path: Path) -> Non
 
 @pytest.mark.timeout(300)
 def test_a_sender_far_ahead_of_its_receiver_keeps_what_is_too_much(tmp_path: Path) -> None:
-    count = 12_000  # 96 MB, of which a receiver takes 64 MiB before somebody asks for them
+    # 72 MB, of which a receiver takes 64 MiB before they are requested, and then 24 MB.
+    first, second = 9_000, 3_000
     with cluster(tmp_path, {"ps": 1, "worker": 1}, FARWRITE) as made:
-        result = made.run("far_ahead.py", str(count), seconds=240)
-        assert result["value"] == result["expected"]
-        sender, receiver = made.tasks["worker0"].stats(), made.tasks["ps0"].stats()
-        assert 0 < sender["pulls_backlog"] < 3 * count  # three tensors each time around
-        assert receiver["pulls_received"] == sender["pushes_pull"]
+        client = made.start_program("far_ahead.py", str(first), str(second))
+        wait_for(client, f"made {first}")
+        # All of them are there, so the receiver says that it takes no more.
+        receiver, sender = made.tasks["ps0"], made.tasks["worker0"]
+        eventually(lambda: receiver.stats()["waiting_tensors"] >= first)
+        go_on(client)
+        wait_for(client, f"made {second}")
+        go_on(client)
+        result = finish(client, 240)
+        assert result["values"] == result["expected"]
+        # Three tensors each time around.
+        assert 0 < sender.stats()["pulls_backlog"] < 3 * (first + second)
+        assert receiver.stats()["pulls_received"] == sender.stats()["pushes_pull"]
         # It pushes again when its receiver has caught up.
-        assert made.run("far_ahead.py", "10", seconds=60)["value"] == 90.0
-        eventually(lambda: made.tasks["ps0"].stats()["waiting_tensors"] == 0)
+        client = made.start_program("far_ahead.py", "10")
+        wait_for(client, "made 10")
+        go_on(client)
+        assert finish(client, 60)["values"] == [90.0]
+        eventually(lambda: receiver.stats()["waiting_tensors"] == 0)

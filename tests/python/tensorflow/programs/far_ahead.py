@@ -1,23 +1,26 @@
-"""A loop whose worker runs far ahead of its ps: far_ahead.py ... COUNT.
+"""Loops whose worker runs far ahead of its ps: far_ahead.py ... COUNT...
 
-The ps begins to consume when the worker has made all of its COUNT tensors of 8,000 bytes.
+For each COUNT there is a step with a loop, in which the worker makes COUNT tensors of 8,000 bytes.
+When it has made them the client says "made COUNT" and waits for a line. The ps begins to consume
+after the last of these lines.
 """
 
+import sys
 import threading
 
 from client import ADDRESSES, ARGUMENTS, answer, target, tf
 
 v1 = tf.compat.v1
-COUNT = int(ARGUMENTS[0])
+COUNTS = [int(count) for count in ARGUMENTS]
 SIZE = 2_000
 
 
 def main():
     v1.disable_eager_execution()
     with tf.device("/job:ps/task:0"):
-        queue = v1.FIFOQueue(1, [tf.float64], [[]], shared_name="gate")
+        queue = v1.FIFOQueue(-1, [tf.float64], [[]], shared_name="gate")
         first = queue.dequeue()
-        go = queue.enqueue(tf.constant(0.0, tf.float64))
+        go = queue.enqueue_many(tf.zeros([len(COUNTS)], tf.float64))
     with tf.device("/job:worker/task:0"):
         made = v1.get_variable("made", initializer=0, use_resource=True)
 
@@ -32,22 +35,31 @@ def main():
 
     with tf.device("/job:worker/task:0"):
         zero = tf.constant(0)
-        limit = tf.constant(COUNT)
+        limit = v1.placeholder(tf.int32, [])
     _, total = v1.while_loop(
         lambda number, _: number < limit, body, (zero, first), parallel_iterations=32
     )
     values = []
     graph = v1.get_default_graph()
     with v1.Session(target("worker"), graph=graph) as session:
+
+        def loop(count):
+            values.append(float(session.run(total, {limit: count})))
+
         session.run(v1.global_variables_initializer())
-        looping = threading.Thread(target=lambda: values.append(float(session.run(total))))
-        looping.start()
-        last = -1
-        while last < COUNT:
-            last = int(session.run(made))
+        steps = []
+        for number, count in enumerate(COUNTS, 1):
+            steps.append(threading.Thread(target=loop, args=(count,)))
+            steps[-1].start()
+            while int(session.run(made)) < sum(COUNTS[:number]):
+                pass
+            print(f"made {count}", flush=True)
+            sys.stdin.readline()
         session.run(go)
-        looping.join()
-    answer({"value": values[0], "expected": float(COUNT) * (COUNT - 1), "tasks": len(ADDRESSES)})
+        for step in steps:
+            step.join()
+    expected = [float(count) * (count - 1) for count in COUNTS]
+    answer({"values": sorted(values), "expected": sorted(expected), "tasks": len(ADDRESSES)})
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ step moves 7 MB to the worker and back. What was not given up must be right. Aft
 one more line, it goes on until it is killed.
 """
 
+import itertools
 import random
 import sys
 import threading
+import time
 
 from client import ADDRESSES, ARGUMENTS, PROTOCOL, answer, target, tf
 from tensorflow.python.eager import cancellation
@@ -40,17 +42,30 @@ def there_and_back(base):
         return tf.add_n(sums)
 
 
+# Set when a call runs on both tasks, by what it was fed.
+RUNNING = {}
+
+
+def runs(from_a, from_b):
+    RUNNING[int(from_a)].set()
+    return from_b
+
+
 def for_the_client(base):
     """Returns them on the client: TensorFlow keeps a cancelled call's results on other tasks."""
     total = there_and_back(base)
+    with tf.device(A):
+        from_a = tf.reduce_max(tf.fill([10], base))
     with tf.device(B):
         filled = tf.fill([200_000], base)
+        from_b = tf.reduce_max(tf.fill([10], base))
     with tf.device(LOCAL):
-        return tf.identity(total), filled * 1.0
+        running = tf.numpy_function(runs, [from_a, from_b], tf.float32)
+        return tf.identity(total), filled * 1.0, running
 
 
 def checked(results):
-    total, filled = results
+    total, filled, _ = results
     return total.numpy() if set(filled.numpy()) == {total.numpy() / (4.0 * len(SIZES))} else None
 
 
@@ -59,6 +74,7 @@ class Storm:
         self.lock = threading.Lock()
         self.outcomes = {}
         self.wrong = []
+        self.feds = itertools.count()
         with tf.Graph().as_default() as self.graph:
             with tf.device(A):
                 self.base = v1.placeholder(tf.float32, [])
@@ -102,15 +118,33 @@ class Storm:
             closer.join()
 
     def cancelled(self, rounds, chance):
-        for fed in range(rounds):
+        """Cancels calls that run on both tasks.
+
+        TensorFlow, stock as well, loses a cancellation that comes while it sends a call to a task
+        (CallOptions::StartCancel does nothing before SetCancelCallback). Then that task waits for
+        ever for the tensors of another, which has heard of it.
+        """
+        for _ in range(rounds):
+            fed = next(self.feds)
+            running = RUNNING[fed] = threading.Event()
             manager = cancellation.CancellationManager()
             call = manager.get_cancelable_function(self.function)
-            canceller = threading.Timer(chance.uniform(0.001, 0.15), manager.start_cancel)
+
+            delay = chance.uniform(0, 0.05)
+
+            def cancel(running=running, manager=manager, delay=delay):
+                running.wait()
+                time.sleep(delay)
+                manager.start_cancel()
+
+            canceller = threading.Thread(target=cancel)
             canceller.start()
             self.attempt(
                 "cancelled", fed, lambda fed, call=call: checked(call(tf.constant(float(fed))))
             )
+            running.set()  # if the call failed before
             canceller.join()
+            del RUNNING[fed]
 
     def rage(self, rounds, seed):
         threads = [
