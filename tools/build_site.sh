@@ -4,7 +4,7 @@
 #   tools/build_site.sh VENV
 #
 # A warning fails the build: a broken link, a page outside the table of contents, a docstring or a
-# comment that cannot be read.
+# comment that cannot be read, a public member of a header without a comment.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

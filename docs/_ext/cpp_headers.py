@@ -14,8 +14,10 @@ from xml.etree import ElementTree
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+LOGGER = logging.getLogger(__name__)
 XML = Path(__file__).parents[2] / "out/doxygen/xml"
 CLASSES = {"class": "doxygenclass", "struct": "doxygenstruct"}
 MEMBERS = {
@@ -36,6 +38,8 @@ class Header(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Write Breathe's directives and let docutils run them."""
         header = self.arguments[0]
+        for enumerator in undocumented_enumerators(header):
+            LOGGER.warning("%s: %s is not documented", header, enumerator)
         declared = declarations(header)
         lines = [f".. doxygenfile:: {header}", "   :sections: briefdescription detaileddescription"]
         for directive, name in declared:
@@ -61,7 +65,8 @@ def declarations(header: str) -> list[tuple[str, str]]:
             prefix = f"{scope}::" if kind == "namespace" else ""
             for member in compound.iter("memberdef"):
                 directive = MEMBERS.get(member.get("kind") or "")
-                if directive is not None and _line(member, header):
+                is_shown = directive is not None and member.get("prot") == "public"
+                if is_shown and _line(member, header):
                     arguments = member.findtext("argsstring") or ""
                     is_function = directive == "doxygenfunction"
                     name = f"{prefix}{member.findtext('name')}" + arguments * is_function
@@ -69,6 +74,18 @@ def declarations(header: str) -> list[tuple[str, str]]:
     # `typedef struct name {...} name` in C: the struct says it all.
     found |= {name: entry for name, entry in members.items() if name not in found}
     return [(directive, name) for name, (_, directive) in sorted(found.items(), key=lambda e: e[1])]
+
+
+def undocumented_enumerators(header: str) -> list[str]:
+    """Return the enumerators without a comment. Doxygen 1.9 warns of all other members alone."""
+    return [
+        f"{member.findtext('qualifiedname')}::{value.findtext('name')}"
+        for compound in _compounds()
+        for member in compound.iter("memberdef")
+        if _line(member, header)
+        for value in member.iter("enumvalue")
+        if value.find("briefdescription/para") is None
+    ]
 
 
 def _compounds() -> list[ElementTree.Element]:

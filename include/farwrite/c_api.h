@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/// Exports a function from libfarwrite.so.
 #if defined(__GNUC__)
 #define FW_API __attribute__((visibility("default")))
 #else
@@ -31,12 +32,12 @@ extern "C" {
 #define FW_ABI_VERSION 2
 #define FW_NAME_BYTES 320  ///< a host:port with its terminating zero
 
-typedef struct fw_status fw_status;
-typedef struct fw_device fw_device;
-typedef struct fw_channel fw_channel;
-typedef struct fw_view fw_view;
-typedef struct fw_region fw_region;
-typedef struct fw_target fw_target;
+typedef struct fw_status fw_status;    ///< an error; NULL is success; freed by fw_status_free()
+typedef struct fw_device fw_device;    ///< a device; freed by fw_device_close()
+typedef struct fw_channel fw_channel;  ///< a link to a peer; freed by fw_channel_close()
+typedef struct fw_view fw_view;        ///< memory that a peer lent; freed by fw_view_release()
+typedef struct fw_region fw_region;  ///< memory that a peer may write; freed by fw_region_release()
+typedef struct fw_target fw_target;  ///< the peer's region; freed by fw_target_release()
 
 /// The FW_ABI_VERSION that the library was built with. Compare it before any other call.
 FW_API uint32_t fw_abi_version(void);
@@ -58,20 +59,20 @@ FW_API void fw_status_free(fw_status* status);
 
 /// Options of a device. Zero or NULL selects the default of farwrite::DeviceOptions.
 typedef struct fw_device_options {
-  size_t struct_size;
+  size_t struct_size;   ///< sizeof(fw_device_options)
   const char* listen;   ///< host:port; port 0 selects a free port
   const char* fabrics;  ///< "shm,verbs,tcp", best first; a single entry forces that fabric
   const char* token;    ///< shared secret; NULL: this user's cookie, see farwrite::Token; "": none
   uint64_t send_limit;  ///< memory that peers may read or map, all peers together
-  uint64_t send_limit_per_peer;
-  uint64_t segment_bytes;
-  uint64_t spin_ns;
-  uint32_t pollers;
-  uint32_t lanes;
-  uint32_t data_port;      ///< port of the tcp fabric, for firewalls
-  uint32_t encrypt;        ///< 1: encrypt what leaves the host; requires the token
-  uint64_t receive_limit;  ///< memory that peers may write, all peers together
-  uint64_t receive_limit_per_peer;
+  uint64_t send_limit_per_peer;     ///< memory that may be leased to one peer
+  uint64_t segment_bytes;           ///< size of a segment of send memory
+  uint64_t spin_ns;                 ///< how long a waiting thread polls before it blocks
+  uint32_t pollers;                 ///< number of poller threads
+  uint32_t lanes;                   ///< lanes per peer
+  uint32_t data_port;               ///< port of the tcp fabric, for firewalls
+  uint32_t encrypt;                 ///< 1: encrypt what leaves the host; requires the token
+  uint64_t receive_limit;           ///< memory that peers may write, all peers together
+  uint64_t receive_limit_per_peer;  ///< memory that one peer may write
   const char* verbs;  ///< settings of farwrite::VerbsOptions: "device=mlx5_0,gid_index=3"
   const char* name;   ///< name of this device in its peers' messages, beside its endpoint
   /// 1: if token is NULL, peers prove the cookie on the loopback and nothing at other addresses.
@@ -80,16 +81,20 @@ typedef struct fw_device_options {
 
 /// Identifies one start of one device.
 typedef struct fw_identity {
-  size_t struct_size;
-  uint8_t uuid[16];
+  size_t struct_size;            ///< sizeof(fw_identity)
+  uint8_t uuid[16];              ///< stays the same over restarts on the same endpoint and host
   uint64_t epoch;                ///< differs at every start of a device
   char endpoint[FW_NAME_BYTES];  ///< where the device listens
 } fw_identity;
 
 /// Accounting of a device's send memory, in bytes.
 typedef struct fw_memory_stats {
-  size_t struct_size;
-  uint64_t limit, reserved, used, peak_used, segments;
+  size_t struct_size;  ///< sizeof(fw_memory_stats)
+  uint64_t limit;      ///< send_limit of the device
+  uint64_t reserved;   ///< in segments, taken from the kernel
+  uint64_t used;       ///< allocated
+  uint64_t peak_used;  ///< highest `used` since the device was opened
+  uint64_t segments;   ///< number of segments
   uint64_t held_back;  ///< freed, and not reused while a forked child may read it
 } fw_memory_stats;
 
@@ -137,18 +142,21 @@ FW_API uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_
 
 /// A message from the peer.
 typedef struct fw_notification {
-  size_t struct_size;
-  uint32_t tag, lane;
-  const void* message;  ///< valid during the callback
-  uint64_t message_bytes;
+  size_t struct_size;      ///< set by the library
+  uint32_t tag;            ///< the number that the sender chose
+  uint32_t lane;           ///< the lane that it came on
+  const void* message;     ///< valid during the callback
+  uint64_t message_bytes;  ///< 0 for a notification without a message
   fw_view* lent;  ///< memory that the peer lent with the message, or NULL; the handler releases it
 } fw_notification;
 
+/// Receives one notification. `notification` is valid during the callback.
 typedef void (*fw_handler)(void* context, const fw_notification* notification);
 /// Reports the end of a channel. `reason` is valid during the callback.
 /// @param closed_in_good_order 1: the peer closed the channel; 0: the peer's death is proven or the
 /// channel is broken
 typedef void (*fw_end_handler)(void* context, int closed_in_good_order, const char* reason);
+/// Reports the end of a lease that fw_channel_lend() granted.
 typedef void (*fw_returned)(void* context);
 
 /// Fills `identity` with the identity of the peer.
@@ -199,6 +207,7 @@ FW_API int fw_view_ready(const fw_view* view);
 /// Returns 1 if fw_view_map() can map the bytes: the fabric maps the peer's memory. If it returns
 /// 0, use fw_view_read().
 FW_API int fw_view_maps(const fw_view* view);
+/// Reports the end of fw_view_read(). `error` is NULL on success.
 typedef void (*fw_read_done)(void* context, const char* error);
 /// Reads all bytes of the view into `destination` on `lane`.
 ///
@@ -239,6 +248,7 @@ FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, u
 FW_API uint64_t fw_target_bytes(const fw_target* target);
 /// Releases the target. No write to it may be in flight.
 FW_API void fw_target_release(fw_target* target);
+/// Reports the end of fw_target_write(). `error` is NULL on success.
 typedef void (*fw_write_done)(void* context, const char* error);
 /// Writes two pieces in one operation, then notifies the peer. Never waits for the peer.
 ///

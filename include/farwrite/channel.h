@@ -28,8 +28,8 @@ class Port;
 
 /// A notification from the peer: the tag of a write that has landed, or a short message with a tag.
 struct Notification {
-  std::uint32_t tag = 0;
-  std::uint32_t lane = 0;
+  std::uint32_t tag = 0;           ///< the number that the sender chose
+  std::uint32_t lane = 0;          ///< the lane that it came on
   std::vector<std::byte> message;  ///< empty unless the peer called Channel::send() or lend()
   RemoteRegion lent = {};          ///< valid() if the peer called lend(); already leased
 };
@@ -49,42 +49,52 @@ enum class NotificationLowering : std::uint8_t {
 FARWRITE_API std::string_view to_string(NotificationLowering lowering);
 
 /// The direction of Channel::memcpy().
-enum class Direction : std::uint8_t { kToRemote, kFromRemote };
+enum class Direction : std::uint8_t {
+  kToRemote,    ///< write and flush
+  kFromRemote,  ///< read
+};
 
 /// The state of a channel's peer.
 enum class PeerState : std::uint8_t {
-  kAlive,
+  kAlive,   ///< sent something within the detection time
   kSilent,  ///< sent nothing for the detection time; quarantined, may come back
   kClosed,  ///< the peer or this side closed the channel in good order
   kDead,    ///< the peer's death is proven
 };
 
+/// The name of the state: "alive".
 FARWRITE_API std::string_view to_string(PeerState state);
 
 /// The peer of a channel, and how the channel reaches it.
 struct PeerInfo {
-  Endpoint endpoint;  ///< where the peer listens
-  std::string name;   ///< the peer's DeviceOptions::name, unverified; only for messages
-  DeviceUuid uuid{};
-  std::uint64_t epoch = 0;
-  FabricKind fabric = FabricKind::kShm;
-  std::string fabric_reason;  ///< why this fabric was chosen, one sentence
-  std::uint32_t lanes = 0;
-  bool encrypted =
-      false;  ///< traffic that leaves the host is encrypted, see DeviceOptions::encrypt
+  Endpoint endpoint;        ///< where the peer listens
+  std::string name;         ///< the peer's DeviceOptions::name, unverified; only for messages
+  DeviceUuid uuid{};        ///< the peer's Device::uuid()
+  std::uint64_t epoch = 0;  ///< the peer's Device::epoch()
+  FabricKind fabric = FabricKind::kShm;  ///< the fabric of this channel
+  std::string fabric_reason;             ///< why this fabric was chosen, one sentence
+  std::uint32_t lanes = 0;               ///< number of lanes; valid lanes are 0 to lanes - 1
+  /// Traffic that leaves the host is encrypted, see DeviceOptions::encrypt.
+  bool encrypted = false;
 };
 
 /// Counts since the channel was opened, unless a field describes the present.
 struct ChannelStats {
-  std::uint64_t writes = 0, reads = 0, aliases = 0;
-  std::uint64_t bytes_written = 0, bytes_read = 0, bytes_aliased = 0;
-  std::uint64_t copies = 0;  ///< passes over payload bytes by this process's CPU
-  std::uint64_t notifications_sent = 0, notifications_received = 0;
-  std::uint64_t messages_sent = 0, messages_received = 0;
-  std::uint64_t backlogged = 0;         ///< notifications that waited for ring space
-  std::uint64_t doorbells = 0;          ///< times that a sleeping peer had to be woken
-  std::uint64_t leases_granted = 0;     ///< leases that this device granted to this peer
-  std::uint64_t leases_released = 0;    ///< leases ended by the peer or by its proven death
+  std::uint64_t writes = 0;                  ///< posted writes, with and without a notification
+  std::uint64_t reads = 0;                   ///< posted reads
+  std::uint64_t aliases = 0;                 ///< views that alias() made
+  std::uint64_t bytes_written = 0;           ///< bytes of the posted writes
+  std::uint64_t bytes_read = 0;              ///< bytes of the posted reads
+  std::uint64_t bytes_aliased = 0;           ///< bytes of the views
+  std::uint64_t copies = 0;                  ///< passes over payload bytes by this process's CPU
+  std::uint64_t notifications_sent = 0;      ///< without a message
+  std::uint64_t notifications_received = 0;  ///< without a message
+  std::uint64_t messages_sent = 0;           ///< with a message, by send() and lend()
+  std::uint64_t messages_received = 0;       ///< with a message
+  std::uint64_t backlogged = 0;              ///< notifications that waited for ring space
+  std::uint64_t doorbells = 0;               ///< times that a sleeping peer had to be woken
+  std::uint64_t leases_granted = 0;          ///< leases that this device granted to this peer
+  std::uint64_t leases_released = 0;         ///< leases ended by the peer or by its proven death
   std::uint64_t leases_held = 0;        ///< leases on the peer's regions that this device holds now
   std::uint64_t quarantined_bytes = 0;  ///< bytes in quarantine now
   std::uint64_t silences = 0;           ///< times that the peer became silent
@@ -108,7 +118,9 @@ struct ChannelStats {
 class FARWRITE_API Channel {
  public:
   Channel() = default;
+  /// @private Made by Device::connect() and Device::accept().
   explicit Channel(std::shared_ptr<device::ChannelState> state) : state_(std::move(state)) {}
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   // --- One-sided transfers (paper section 3.1).
@@ -148,6 +160,7 @@ class FARWRITE_API Channel {
   Completion notify(std::uint32_t tag, std::uint32_t lane = 0);
   /// Sends a message of at most max_message_bytes(), for addresses and other small data.
   Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
+  /// The longest message of send() and lend(), in bytes. It depends on the fabric.
   std::uint64_t max_message_bytes() const;
   /// True if alias() works: the fabric maps the peer's memory. If false, use read().
   bool maps_peer_memory() const;
@@ -212,10 +225,13 @@ class FARWRITE_API Channel {
 
   // --- The peer and the end.
 
+  /// The peer and the chosen fabric. It does not change, and is valid as long as this handle.
   const PeerInfo& peer() const;
   /// The peer's name in messages: "NAME (HOST:PORT)", or the endpoint alone.
   const std::string& peer_name() const;
+  /// The peer's state now.
   PeerState peer_state() const;
+  /// The counts of this channel. They are read one by one, so they may belong to different moments.
   ChannelStats stats() const;
 
   /// Closes the channel. Ok means that no later byte of the peer can land in this process and that

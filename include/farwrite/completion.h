@@ -27,6 +27,7 @@ class FARWRITE_API Completion {
  public:
   /// An operation that ended inside the call that posted it. Takes no allocation and no lock.
   explicit Completion(Status status) : status_(std::move(status)) {}
+  /// @private For the layers below.
   explicit Completion(std::shared_ptr<core::CompletionState> state) : state_(std::move(state)) {}
 
   /// True when the operation has ended or was cancelled.
@@ -53,7 +54,7 @@ class FARWRITE_API Completion {
   /// it passed in. Threads as for on_done().
   void on_settled(std::function<void(const Status&)> callback) const;
 
-  /// For the layers below. Null for an operation that ended in the call that posted it.
+  /// @private For the layers below. Null for an operation that ended in the call that posted it.
   const std::shared_ptr<core::CompletionState>& state() const { return state_; }
 
  private:

@@ -29,11 +29,11 @@ using CopyFunction = void (*)(void* destination, const void* source, std::size_t
 
 /// One way to copy memory. `function` keeps the promises of copy_bytes() for any length.
 struct CopyKernel {
-  std::string_view name;  ///< "memcpy", "nt-avx512", ...; valid until the process ends
-  CopyFunction function = nullptr;
-  bool supported = false;    ///< this CPU can run it
-  double probed_gb_s = 0.0;  ///< the probe's cold copy rate, 1e9 bytes/s; 0 without a probe
-  bool chosen = false;       ///< copy_bytes() uses it
+  std::string_view name;            ///< "memcpy", "nt-avx512", ...; valid until the process ends
+  CopyFunction function = nullptr;  ///< to be called only if `supported`
+  bool supported = false;           ///< this CPU can run it
+  double probed_gb_s = 0.0;         ///< the probe's cold copy rate, 1e9 bytes/s; 0 without a probe
+  bool chosen = false;              ///< copy_bytes() uses it
 };
 
 /// Every kernel of this build, in order of preference. Runs the probe if none has run.

@@ -25,12 +25,12 @@ class DeviceState;
 
 /// Memory accounting of one direction, in bytes unless a field counts something else.
 struct MemoryStats {
-  std::uint64_t limit = 0;
-  std::uint64_t reserved = 0;  ///< in segments, taken from the kernel
-  std::uint64_t used = 0;      ///< in regions
-  std::uint64_t peak_used = 0;
-  std::uint64_t segments = 0;  ///< number of segments; each is registered once, never per region
-  std::uint64_t refusals = 0;  ///< number of refused allocations
+  std::uint64_t limit = 0;      ///< send_limit or receive_limit of DeviceOptions
+  std::uint64_t reserved = 0;   ///< in segments, taken from the kernel
+  std::uint64_t used = 0;       ///< in regions
+  std::uint64_t peak_used = 0;  ///< highest `used` since the device was opened
+  std::uint64_t segments = 0;   ///< number of segments; each is registered once, never per region
+  std::uint64_t refusals = 0;   ///< number of refused allocations
   /// Freed but not reused yet: a forked child may read it (docs/explanation/fork.md).
   std::uint64_t held_back = 0;
 };
@@ -41,7 +41,7 @@ struct AdapterStats {
   std::uint64_t segments = 0;   ///< registrations of segments, since the device was opened
   std::uint64_t on_demand = 0;  ///< registrations of the users' memory, since the device was opened
   std::uint64_t live = 0;       ///< registrations that exist now
-  std::uint64_t live_bytes = 0;
+  std::uint64_t live_bytes = 0;            ///< memory of these registrations
   std::uint64_t nanoseconds = 0;           ///< time spent in registering and deregistering
   std::uint64_t transfers = 0;             ///< transfers whose local memory was looked up
   std::uint64_t transfers_registered = 0;  ///< of those, transfers that registered it first
@@ -49,11 +49,13 @@ struct AdapterStats {
 
 /// Counts of a device and its channels.
 struct DeviceStats {
-  MemoryStats send, receive;
-  std::uint64_t registrations = 0;  ///< segments that were registered with a fabric
-  AdapterStats adapters;
-  std::uint64_t channels_opened = 0, channels_open = 0;
-  std::uint64_t handshakes_refused = 0;
+  MemoryStats send;                        ///< memory that peers may read
+  MemoryStats receive;                     ///< memory that peers may write
+  std::uint64_t registrations = 0;         ///< segments that were registered with a fabric
+  AdapterStats adapters;                   ///< memory that RDMA adapters have registered
+  std::uint64_t channels_opened = 0;       ///< by either side, since the device was opened
+  std::uint64_t channels_open = 0;         ///< now
+  std::uint64_t handshakes_refused = 0;    ///< incoming connections that became no channel
   std::uint64_t leases_held_by_peers = 0;  ///< now
   std::uint64_t quarantined_bytes = 0;     ///< now
   std::vector<std::string> choices;        ///< "127.0.0.1:7777: shm (same host ...)", one per peer
@@ -67,15 +69,24 @@ struct DeviceStats {
 /// parent had, see docs/explanation/fork.md.
 class FARWRITE_API Device {
  public:
+  /// Opens a device: listens at options.listen, makes the fabrics, and starts the pollers.
+  ///
+  /// Errors: kInvalidArgument for an option that is out of range; kAlreadyExists if the port is
+  /// taken; kUnavailable if the address is not one of this host; kUnauthenticated if options.token
+  /// is not valid at that address; the error of a fabric that does not start.
   static Result<Device> open(const DeviceOptions& options = {});
 
   Device() = default;
+  /// @private Made by open().
   explicit Device(std::shared_ptr<device::DeviceState> state) : state_(std::move(state)) {}
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   /// The address that peers connect to, with the selected port.
   Endpoint endpoint() const;
+  /// Identifies this device, over restarts on the same endpoint of the same host.
   DeviceUuid uuid() const;
+  /// Identifies this start of the device. It differs at every start.
   std::uint64_t epoch() const;
 
   /// Opens a channel: handshake, proof of the token, choice of the fabric. Every call makes a
@@ -109,8 +120,12 @@ class FARWRITE_API Device {
   /// on that channel.
   Status publish(std::string_view name, const MemoryRegion& region,
                  std::string_view description = {});
+  /// Removes `name`: later calls of lookup() do not find it. Peers that have opened the region keep
+  /// their leases. kNotFound if this device has published nothing under `name`.
   Status unpublish(std::string_view name);
 
+  /// The counts of this device and its channels. They are read one by one, so they may belong to
+  /// different moments.
   DeviceStats stats() const;
   /// The counters of this device and of every channel, in the Prometheus text exposition format,
   /// version 0.0.4. docs/reference/metrics.md lists the names. Empty in a forked child.

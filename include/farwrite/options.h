@@ -21,12 +21,14 @@ enum class FabricKind : std::uint8_t {
   kSimulated = 4,  ///< in-process adversary, for tests
 };
 
+/// The name of the fabric: "shm".
 FARWRITE_API std::string_view to_string(FabricKind kind);
+/// The fabric of that name. kInvalidArgument for any other text.
 FARWRITE_API Result<FabricKind> parse_fabric(std::string_view name);
 
 /// Which huge pages back the segments of a device.
 enum class HugePages : std::uint8_t {
-  kOff,
+  kOff,          ///< none: pages of the usual size
   kTransparent,  ///< madvise(MADV_HUGEPAGE) where the kernel allows it for shared memory
   kExplicit,     ///< hugetlbfs pages; an error if the machine has none reserved
 };
@@ -122,6 +124,7 @@ struct DeviceOptions {
   /// Segment size in bytes of the memory that one peer may write. It is smaller, because every peer
   /// has separate segments.
   std::uint64_t receive_segment_bytes = std::uint64_t{8} << 20;
+  /// The huge pages of every segment.
   HugePages huge_pages = HugePages::kTransparent;
   /// Fault memory in when a segment is created, not at its first use (first use costs 5-12x).
   bool prefault = true;

@@ -41,8 +41,8 @@ using DeviceUuid = std::array<std::uint8_t, 16>;
 
 /// The key of a region in one fabric.
 struct FabricKey {
-  FabricKind fabric = FabricKind::kShm;
-  std::uint64_t key = 0;  ///< each fabric defines its meaning
+  FabricKind fabric = FabricKind::kShm;  ///< the fabric that made the key
+  std::uint64_t key = 0;                 ///< each fabric defines its meaning
 };
 
 /// The data that a peer needs to reach a region. It is a value: copy, send and store it freely. A
@@ -57,17 +57,17 @@ struct FabricKey {
 ///
 /// Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}. Unknown types are skipped.
 struct FARWRITE_API RegionDescriptor {
-  static constexpr std::uint16_t kVersion = 1;
-  static constexpr std::size_t kPrefixBytes = 56;
-  static constexpr std::size_t kMaxBytes = 1024;
+  static constexpr std::uint16_t kVersion = 1;     ///< version of the wire format
+  static constexpr std::size_t kPrefixBytes = 56;  ///< length of the part before the tail
+  static constexpr std::size_t kMaxBytes = 1024;   ///< longest wire format, in bytes
 
-  DeviceUuid device_uuid{};
-  std::uint64_t epoch = 0;
-  std::uint64_t region_id = 0;
-  std::uint64_t offset = 0;  ///< position of the region's first byte in its registered segment
-  std::uint64_t length = 0;  ///< bytes
-  Access access = Access::kRead;
-  std::vector<FabricKey> keys;
+  DeviceUuid device_uuid{};       ///< the device that owns the region
+  std::uint64_t epoch = 0;        ///< the start of that device, see Device::epoch()
+  std::uint64_t region_id = 0;    ///< unique among the regions of one epoch
+  std::uint64_t offset = 0;       ///< position of the first byte in the registered segment
+  std::uint64_t length = 0;       ///< bytes
+  Access access = Access::kRead;  ///< how the peer may use the region
+  std::vector<FabricKey> keys;    ///< one for each fabric that reaches the region
 
   /// The wire format, at most kMaxBytes long.
   std::vector<std::byte> to_bytes() const;
@@ -82,12 +82,15 @@ struct FARWRITE_API RegionDescriptor {
 class FARWRITE_API MemoryRegion {
  public:
   MemoryRegion() = default;
+  /// @private Made by allocate() of a Device or a Channel.
   explicit MemoryRegion(std::shared_ptr<device::RegionState> state) : state_(std::move(state)) {}
 
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
-  std::byte* data() const;
-  std::size_t size() const;
-  Access access() const;
+  std::byte* data() const;   ///< the first byte, 64-byte aligned; owned by the region
+  std::size_t size() const;  ///< bytes
+  Access access() const;     ///< how peers may use the region
+  /// What a peer passes to Channel::open(). Valid for this epoch of the device.
   RegionDescriptor descriptor() const;
 
   /// Ends the peers' access. A second close() is ok. Dropping the last handle also closes the
@@ -111,13 +114,15 @@ class FARWRITE_API MemoryRegion {
 class FARWRITE_API RemoteRegion {
  public:
   RemoteRegion() = default;
+  /// @private Made by Channel::lookup() and Channel::open().
   explicit RemoteRegion(std::shared_ptr<device::RemoteRegionState> state)
       : state_(std::move(state)) {}
 
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
-  std::size_t size() const;
-  Access access() const;
-  const RegionDescriptor& descriptor() const;
+  std::size_t size() const;                    ///< bytes
+  Access access() const;                       ///< how this side may use the region
+  const RegionDescriptor& descriptor() const;  ///< valid as long as this handle
   /// The description that the owner published; empty if the region was opened by descriptor.
   const std::string& description() const;
   /// False for lent memory whose first view may have to wait for the peer.
@@ -133,11 +138,12 @@ class FARWRITE_API RemoteRegion {
 class FARWRITE_API Alias {
  public:
   Alias() = default;
+  /// @private Made by Channel::alias().
   Alias(std::shared_ptr<device::RemoteRegionState> state, ByteView bytes)
       : state_(std::move(state)), bytes_(bytes) {}
 
-  const std::byte* data() const { return bytes_.data; }
-  std::size_t size() const { return bytes_.size; }
+  const std::byte* data() const { return bytes_.data; }  ///< valid as long as a copy of this Alias
+  std::size_t size() const { return bytes_.size; }       ///< bytes
 
  private:
   std::shared_ptr<device::RemoteRegionState> state_;

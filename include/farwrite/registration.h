@@ -19,17 +19,20 @@ namespace farwrite {
 /// Movable, not copyable. Thread-compatible.
 class MemoryRegistration {
  public:
+  /// @private One handle for each fabric that requires registration.
   using Handles = std::vector<std::shared_ptr<const void>>;
 
   MemoryRegistration() = default;
-  /// Internal: one handle for each fabric that requires registration.
+  /// @private Made by Device::register_memory().
   MemoryRegistration(ByteView memory, Handles handles)
       : memory_(memory), handles_(std::move(handles)) {}
   ~MemoryRegistration() = default;
   MemoryRegistration(const MemoryRegistration&) = delete;
   MemoryRegistration& operator=(const MemoryRegistration&) = delete;
+  /// Leaves `other` as after release().
   MemoryRegistration(MemoryRegistration&& other) noexcept
       : memory_(std::exchange(other.memory_, ByteView())), handles_(std::move(other.handles_)) {}
+  /// Ends the registration that this object holds. Leaves `other` as after release().
   MemoryRegistration& operator=(MemoryRegistration&& other) noexcept {
     memory_ = std::exchange(other.memory_, ByteView());
     handles_ = std::move(other.handles_);

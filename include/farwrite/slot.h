@@ -26,10 +26,18 @@
 namespace farwrite {
 
 /// FREE -> GRANTED(sender, edge) -> LANDED(identity) -> VIEWED(n) -> FREE
-enum class SlotState : std::uint8_t { kFree, kGranted, kLanded, kViewed };
+enum class SlotState : std::uint8_t {
+  kFree,     ///< nobody may write it
+  kGranted,  ///< its sender may write it once
+  kLanded,   ///< a tensor has arrived in it
+  kViewed,   ///< at least one view of the tensor exists
+};
 
 /// HELD(receiver) -> RELEASED
-enum class LeaseState : std::uint8_t { kHeld, kReleased };
+enum class LeaseState : std::uint8_t {
+  kHeld,      ///< the receiver may read the buffer; its owner must not reuse it
+  kReleased,  ///< the owner may reuse the buffer
+};
 
 /// True if the state machine allows this transition. A granted slot may return unused (abort,
 /// proven death). A landed slot may be dropped before any view (tombstone). kViewed -> kViewed adds
@@ -53,7 +61,9 @@ constexpr bool may_follow(LeaseState from, LeaseState to) {
   return from == LeaseState::kHeld && to == LeaseState::kReleased;
 }
 
+/// The name of the state: "LANDED".
 FARWRITE_API std::string_view to_string(SlotState state);
+/// The name of the state: "HELD".
 FARWRITE_API std::string_view to_string(LeaseState state);
 
 }  // namespace farwrite

@@ -20,7 +20,7 @@ namespace farwrite {
 
 /// The kind of a failure, for programs. The numbers are part of the wire protocol: never renumber.
 enum class StatusCode : std::uint8_t {
-  kOk = 0,
+  kOk = 0,                  ///< success
   kInvalidArgument = 1,     ///< an argument that is invalid in every state
   kNotFound = 2,            ///< no region, name or peer matches
   kAlreadyExists = 3,       ///< the name or port is taken
@@ -55,7 +55,8 @@ struct ErrorContext {
 /// Success, or a code and a sentence. Copyable; a copy is cheap when ok. Thread-compatible.
 class [[nodiscard]] FARWRITE_API Status {
  public:
-  Status() = default;
+  Status() = default;  ///< success
+  /// Takes the whole sentence. Status::error() builds one from its parts.
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
   /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`.
@@ -65,9 +66,10 @@ class [[nodiscard]] FARWRITE_API Status {
   static Status system_error(StatusCode code, const ErrorContext& where, std::string_view cause,
                              int error_number, std::string_view remedy);
 
-  bool ok() const { return code_ == StatusCode::kOk; }
-  explicit operator bool() const { return ok(); }
-  StatusCode code() const { return code_; }
+  bool ok() const { return code_ == StatusCode::kOk; }  ///< true for kOk
+  explicit operator bool() const { return ok(); }       ///< ok()
+  StatusCode code() const { return code_; }             ///< the kind of the failure
+  /// The sentence, without the code. Empty on success.
   const std::string& message() const { return message_; }
   /// The code and the sentence, "out of range: write to ...", or "ok".
   std::string to_string() const;
@@ -82,28 +84,33 @@ class [[nodiscard]] FARWRITE_API Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  /// Success, with a value.
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  /// Failure. `status` must not be ok.
   Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
-  bool ok() const { return value_.has_value(); }
-  explicit operator bool() const { return ok(); }
-  const Status& status() const { return status_; }
+  bool ok() const { return value_.has_value(); }    ///< true if there is a value
+  explicit operator bool() const { return ok(); }   ///< ok()
+  const Status& status() const { return status_; }  ///< why there is no value; ok if there is one
 
+  /// The value. On an error the process aborts.
   T& value() & {
     require_value();
     return *value_;
   }
+  /// The value. On an error the process aborts.
   const T& value() const& {
     require_value();
     return *value_;
   }
+  /// The value, to move from. On an error the process aborts.
   T&& value() && {
     require_value();
     return std::move(*value_);
   }
-  T& operator*() & { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
-  T* operator->() { return &value(); }
+  T& operator*() & { return value(); }                     ///< value()
+  T&& operator*() && { return std::move(*this).value(); }  ///< value()
+  T* operator->() { return &value(); }  ///< the value's members, as value() gives them
 
  private:
   void require_value() const;
@@ -113,8 +120,9 @@ class [[nodiscard]] Result {
 };
 
 namespace internal {
+/// @private Ends the process with the sentence of `status`.
 [[noreturn]] FARWRITE_API void die_without_value(const Status& status);
-}
+}  // namespace internal
 
 template <typename T>
 void Result<T>::require_value() const {

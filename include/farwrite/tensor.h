@@ -54,24 +54,30 @@ inline constexpr std::uint32_t kMaxSlots = 1024;  ///< most slots of one edge
 
 /// The type and shape of a tensor. Farwrite compares specs and never interprets them.
 struct FARWRITE_API TensorSpec {
-  std::string dtype;             ///< any text of at most kMaxDtypeBytes, for example `<f4`
-  std::uint32_t item_bytes = 1;  ///< size of one element
-  std::vector<std::uint64_t> dims;
+  std::string dtype;                ///< any text of at most kMaxDtypeBytes, for example `<f4`
+  std::uint32_t item_bytes = 1;     ///< size of one element
+  std::vector<std::uint64_t> dims;  ///< size of each dimension, in elements
 
   /// The tensor's size in bytes. A rank of 0 is one element; a dim of 0 is no element.
   /// kInvalidArgument for too many dimensions, a dtype that is too long, or a product that does not
   /// fit into 64 bits.
   Result<std::uint64_t> bytes() const;
 
+  /// True if all three fields are equal.
   friend bool operator==(const TensorSpec& a, const TensorSpec& b) {
     return a.dtype == b.dtype && a.item_bytes == b.item_bytes && a.dims == b.dims;
   }
+  /// True if a field differs.
   friend bool operator!=(const TensorSpec& a, const TensorSpec& b) { return !(a == b); }
 };
 
 /// How much of a tensor is known before it is sent. The numbers are part of the wire protocol:
 /// never renumber.
-enum class EdgeKind : std::uint8_t { kStatic = 1, kBounded = 2, kDynamic = 3 };
+enum class EdgeKind : std::uint8_t {
+  kStatic = 1,   ///< shape and dtype are known
+  kBounded = 2,  ///< dtype and largest size are known
+  kDynamic = 3,  ///< neither is known
+};
 
 /// The name of the kind: "bounded".
 FARWRITE_API std::string_view to_string(EdgeKind kind);
@@ -79,13 +85,13 @@ FARWRITE_API std::string_view to_string(EdgeKind kind);
 /// Memory for a tensor that has to be read: 64-byte aligned, of the requested size. `owner` keeps
 /// the memory alive, and is destroyed with the last copy of the ReceivedTensor.
 struct TensorMemory {
-  std::byte* data = nullptr;
-  std::shared_ptr<void> owner;
+  std::byte* data = nullptr;    ///< the first byte
+  std::shared_ptr<void> owner;  ///< frees the memory when it is destroyed
 };
 
 /// The options of TensorReceiver::open().
 struct ReceiverOptions {
-  EdgeKind kind = EdgeKind::kDynamic;
+  EdgeKind kind = EdgeKind::kDynamic;  ///< what this receiver knows of the tensors
   TensorSpec spec;              ///< kStatic: all fields; kBounded: dtype, item_bytes; else ignored
   std::uint64_t max_bytes = 0;  ///< kBounded: size of the largest tensor
   std::uint32_t slots = 2;      ///< kStatic, kBounded: landing buffers, 1 to kMaxSlots
@@ -117,10 +123,13 @@ FARWRITE_API std::string_view to_string(Arrival arrival);
 class FARWRITE_API ReceivedTensor {
  public:
   ReceivedTensor() = default;
+  /// @private Made by TensorReceiver::receive() and try_receive().
   explicit ReceivedTensor(std::shared_ptr<const transfer::Received> state)
       : state_(std::move(state)) {}
 
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
+  /// The type and shape that the sender stated. Valid as long as this handle.
   const TensorSpec& spec() const;
   /// The tensor's bytes, 64-byte aligned. An aliased tensor has the alignment of the sender's
   /// memory. Never null, even when size() is 0.
@@ -128,7 +137,7 @@ class FARWRITE_API ReceivedTensor {
   std::uint64_t size() const;  ///< bytes
   /// Grows by one with every tensor that the sender sent. A gap means that a tensor was dropped.
   std::uint64_t sequence() const;
-  Arrival arrival() const;
+  Arrival arrival() const;  ///< how the tensor arrived
 
  private:
   std::shared_ptr<const transfer::Received> state_;
@@ -170,8 +179,10 @@ class FARWRITE_API TensorReceiver {
                                      const ReceiverOptions& options);
 
   TensorReceiver() = default;
+  /// @private Made by open().
   explicit TensorReceiver(std::shared_ptr<transfer::ReceiverState> state)
       : state_(std::move(state)) {}
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   /// Takes the next tensor, in the order of sending. A silent peer does not end the wait.
@@ -192,6 +203,7 @@ class FARWRITE_API TensorReceiver {
   /// reset. Later tensors arrive as usual. Views stay valid. Never blocks.
   Status reset();
 
+  /// The counts of this side.
   TensorStats stats() const;
   /// Ends the edge. After it returns ok, no later byte lands. kPeerSilent as for
   /// MemoryRegion::close(). Views stay valid. A second close() is ok.
@@ -213,9 +225,12 @@ class FARWRITE_API TensorSender {
                                    std::chrono::nanoseconds timeout = std::chrono::seconds(10));
 
   TensorSender() = default;
+  /// @private Made by open().
   explicit TensorSender(std::shared_ptr<transfer::SenderState> state) : state_(std::move(state)) {}
+  /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
 
+  /// The kind that the receiver announced.
   EdgeKind kind() const;
   /// The spec that the receiver announced. For kBounded the dims are empty; for kDynamic every
   /// field is.

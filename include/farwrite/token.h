@@ -16,7 +16,13 @@ namespace farwrite {
 /// decides.
 class FARWRITE_API Token {
  public:
-  enum class Kind : std::uint8_t { kCookie, kSecret, kNone, kCookieElseNone };
+  /// What the two sides of a connection must prove.
+  enum class Kind : std::uint8_t {
+    kCookie,          ///< the cookie of this user, on the loopback only
+    kSecret,          ///< a shared secret, at every address
+    kNone,            ///< nothing, at every address
+    kCookieElseNone,  ///< the cookie on the loopback, nothing at other addresses
+  };
 
   /// The cookie of this user: a random secret in a file that only this user can read. It is valid
   /// only on the loopback. A device at another address does not open, and a connection to such a
@@ -28,12 +34,14 @@ class FARWRITE_API Token {
   /// A secret that all peers share, at every address. It must not be empty.
   Token(std::string secret)  // NOLINT(google-explicit-constructor)
       : kind_(Kind::kSecret), secret_(std::move(secret)) {}
+  /// The same, from a string that ends with a zero byte. The token copies it.
   Token(const char* secret) : Token(std::string(secret)) {}  // NOLINT(google-explicit-constructor)
   /// No proof: every process that reaches the address may connect.
   static Token none() { return Token(Kind::kNone); }
   /// The cookie on the loopback, and no proof at other addresses: as open to other hosts as gRPC.
   static Token cookie_else_none() { return Token(Kind::kCookieElseNone); }
 
+  /// What this token requires.
   Kind kind() const { return kind_; }
   const std::string& secret() const { return secret_; }  ///< the secret of kSecret, else empty
 

@@ -59,7 +59,7 @@ CollectiveAccess::CollectiveAccess(const Server& server, std::int64_t step_id)
       runtime_(server.runtime),
       rendezvous_(server.rendezvous),
       cache_(server.cache) {
-  runtime_->mailbox().forgive({collective_space(rendezvous_->server()), step_id});
+  runtime_->arrival_table().forgive({collective_space(rendezvous_->server()), step_id});
 }
 
 std::shared_ptr<Route> CollectiveAccess::route_to(const std::string& task) {

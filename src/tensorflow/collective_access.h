@@ -17,8 +17,9 @@ namespace farwrite::plugin {
 class RendezvousMgr;
 class Runtime;
 
-// The receiver that a mailbox' steps of collectives are named by: a server's incarnation, told
-// apart from that of its rendezvous, whose steps may have the same numbers and end at other times.
+// The receiver that an arrival table's steps of collectives are named by: a server's incarnation,
+// told apart from that of its rendezvous, whose steps may have the same numbers and end at other
+// times.
 inline std::uint64_t collective_space(std::uint64_t server) { return ~server; }
 
 // What a collective ends with whose peer is another start of its task than the group was made of.

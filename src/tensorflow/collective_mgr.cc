@@ -37,7 +37,8 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
 
   void Cleanup(std::int64_t step_id) override {
     tf::RpcCollectiveExecutorMgr::Cleanup(step_id);
-    server_.runtime->mailbox().forgive({collective_space(server_.rendezvous->server()), step_id});
+    server_.runtime->arrival_table().forgive(
+        {collective_space(server_.rendezvous->server()), step_id});
   }
 
  protected:

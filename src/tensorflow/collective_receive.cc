@@ -73,8 +73,8 @@ void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expecte
   }
   PeerProcess* const process = route.reach().process.get();
   fabric_ = process->fabric();
-  runtime().mailbox().wait(step_, key_, self(), process, route.server());
-  // It may have gone before the mailbox knew of the wait.
+  runtime().arrival_table().wait(step_, key_, self(), process, route.server());
+  // The peer may have gone before the arrival table held the wait.
   if (process->ended()) fail(process->gone());
 }
 
@@ -155,7 +155,7 @@ absl::Status CollectiveReceive::copy(Arrival arrival, tf::Tensor destination) {
 }
 
 void CollectiveReceive::ended(const absl::Status& status) {
-  if (!status.ok()) runtime().mailbox().forget(step_, key_, this);
+  if (!status.ok()) runtime().arrival_table().forget(step_, key_, this);
   const std::lock_guard<std::mutex> lock(mutex_);
   destination_ = tf::Tensor();
 }

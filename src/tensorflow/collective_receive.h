@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "arrival_table.h"
 #include "collective_call.h"
-#include "mailbox.h"
 #include "route.h"
 #include "tensorflow/core/framework/tensor.h"
 

@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "mailbox.h"
+#include "arrival_table.h"
 #include "tensorflow/core/framework/allocator.h"
 
 namespace farwrite::plugin {

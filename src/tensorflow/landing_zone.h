@@ -17,8 +17,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "arrival_table.h"
 #include "farwrite/c_api.h"
-#include "mailbox.h"
 
 namespace farwrite::plugin {
 

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "arrival_table.h"
 #include "farwrite/c_api.h"
 #include "landing_head.h"
 #include "landing_zone.h"
-#include "mailbox.h"
 #include "slot_credits.h"
 #include "staging.h"
 #include "status_bridge.h"
@@ -179,7 +179,7 @@ class Peers {
   using Reached = std::function<void(const Reach&)>;
 
   // Tells peers `own_host` if the device listens on every address.
-  Peers(fw_device* device, Mailbox* mailbox, const std::string& own_host);
+  Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host);
 
   const fw_identity& own() const { return own_; }
   // Whether this side is the one to connect to `peer`.
@@ -224,7 +224,7 @@ class Peers {
   static void on_end(void* context, int good_order, const char* reason);
 
   fw_device* const device_;
-  Mailbox* const mailbox_;
+  ArrivalTable* const arrival_table_;
   fw_identity own_{};
   mutable std::mutex mutex_;
   std::uint64_t attempts_ = 0;

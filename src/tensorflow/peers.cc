@@ -21,8 +21,8 @@ constexpr std::uint64_t kCloseTimeout = 1'000'000'000;
 
 }  // namespace
 
-Peers::Peers(fw_device* device, Mailbox* mailbox, const std::string& own_host)
-    : device_(device), mailbox_(mailbox) {
+Peers::Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host)
+    : device_(device), arrival_table_(arrival_table) {
   own_.struct_size = sizeof(own_);
   fw_device_identity(device, &own_);
   const std::string told = advertised(own_.endpoint, own_host);
@@ -221,7 +221,7 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
     if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
   }
   const std::string text = "Farwrite: the peer " + process->name() + what;
-  mailbox_->peer_ended(process.get(), absl::UnavailableError(text));
+  arrival_table_->peer_ended(process.get(), absl::UnavailableError(text));
 }
 
 void Peers::resume() {

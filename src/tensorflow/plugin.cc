@@ -54,7 +54,7 @@ std::string stats_json() {
   Runtime* const runtime = Runtime::current();
   std::string text = "{" + counters_json();
   text += ",\"waiting_tensors\":";
-  text += std::to_string(runtime == nullptr ? 0 : runtime->mailbox().waiting_tensors());
+  text += std::to_string(runtime == nullptr ? 0 : runtime->arrival_table().waiting_tensors());
   text += ",\"held_views\":" + std::to_string(held_views());
   text += ",\"fetches\":" + std::to_string(fetches());
   const bool traced = ArenaAllocator::traced();

@@ -158,8 +158,8 @@ class Push {
     arrival.way = name_of(Way::kLoopback);
     arrival.sent = message_.sent;
     arrival.start = outgoing_.start;
-    runtime_.mailbox().deliver({message_.receiver, message_.step}, message_.key,
-                               std::move(arrival));
+    runtime_.arrival_table().deliver({message_.receiver, message_.step}, message_.key,
+                                     std::move(arrival));
     return absl::OkStatus();
   }
 
@@ -359,7 +359,7 @@ void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step,
   message.step = step;
   message.start = start;
   if (route.reach().loopback) {
-    Runtime::current()->mailbox().sender_dropped({message.receiver, step}, sender, start);
+    Runtime::current()->arrival_table().sender_dropped({message.receiver, step}, sender, start);
     return;
   }
   route.reach().process->send_later(encode(message));

@@ -33,9 +33,10 @@ enum class PushKind : std::uint8_t {
   kResume = 14,  // push again
 };
 
-// Identity (paper "RPC Considered Harmful", section 3.3, and TensorFlow's rendezvous): the
-// receiving server's incarnation, the step, and the full rendezvous key, which holds the sender's
-// incarnation, both devices, the edge and its frame and iteration.
+// The identity of a tensor is that of TensorFlow's rendezvous: the receiving server's incarnation,
+// the step, and the full rendezvous key, which holds the sender's incarnation, both devices, the
+// edge and its frame and iteration. The type and the shape are the metadata of the paper "RPC
+// Considered Harmful", section 3.3. Its remote address does not travel: a lease replaces it.
 struct PushMessage {
   static constexpr std::uint8_t kVersion = 3;
 

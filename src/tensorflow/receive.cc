@@ -89,7 +89,7 @@ void receive_landed(Runtime& runtime, std::uint32_t slot,
   }
   arrival.peer = peer.get();
   count(stats().landed);
-  runtime.mailbox().deliver(step, key, std::move(arrival));
+  runtime.arrival_table().deliver(step, key, std::move(arrival));
 }
 
 void mind_backlog(Runtime& runtime, const std::shared_ptr<PeerProcess>& peer) {
@@ -125,7 +125,7 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   const StepId step{message.receiver, message.step};
   switch (message.kind) {
     case PushKind::kStepGone:
-      runtime->mailbox().sender_dropped(step, message.sender, message.start);
+      runtime->arrival_table().sender_dropped(step, message.sender, message.start);
       return;
     case PushKind::kSlotOpened:
       peer->peer_opened(message);
@@ -140,11 +140,11 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
       peer->peer_gave_up(message.payload);
       return;
     case PushKind::kWithdrawn:
-      runtime->mailbox().withdraw(step, message.key, message.sender);
+      runtime->arrival_table().withdraw(step, message.key, message.sender);
       return;
     case PushKind::kStepFailed:
-      runtime->mailbox().sender_failed(step, message.sender, decode_failure(message.payload),
-                                       peer.get(), peer->backlog());
+      runtime->arrival_table().sender_failed(step, message.sender, decode_failure(message.payload),
+                                             peer.get(), peer->backlog());
       mind_backlog(*runtime, peer);
       return;
     case PushKind::kHold:
@@ -177,7 +177,7 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   } else if (message.kind == PushKind::kSerialized) {
     arrival.serialized = std::string(message.payload);
   }
-  runtime->mailbox().deliver(step, message.key, std::move(arrival));
+  runtime->arrival_table().deliver(step, message.key, std::move(arrival));
   mind_backlog(*runtime, peer);
 }
 

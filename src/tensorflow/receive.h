@@ -2,16 +2,16 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "arrival_table.h"
 #include "farwrite/c_api.h"
-#include "mailbox.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace farwrite::plugin {
 
 class PeerProcess;
 
-// Takes what a peer pushed into the mailbox. On a thread of the channel: it copies inline bytes and
-// does nothing else that takes time.
+// Takes what a peer pushed into the arrival table. On a thread of the channel: it copies inline
+// bytes and does nothing else that takes time.
 void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer);
 
 // Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there

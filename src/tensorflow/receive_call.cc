@@ -67,8 +67,8 @@ void ReceiveCall::route_resolved(const Route& route) {
   RendezvousMgr& manager = *rendezvous_->manager_;
   PeerProcess* const process = route.reach().process.get();
   if (process != nullptr) fabric_ = process->fabric();
-  manager.runtime().mailbox().wait({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
-                                   shared_from_this(), process);
+  manager.runtime().arrival_table().wait({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
+                                         shared_from_this(), process);
   if (route.outcome() == Route::State::kStock) {
     count(stats().pulls_stock_peer);
     pull();
@@ -78,7 +78,7 @@ void ReceiveCall::route_resolved(const Route& route) {
     count(stats().pulls_unpushed);
     pull();
   }
-  // It may have gone before the mailbox knew of the wait.
+  // The peer may have gone before the arrival table held the wait.
   if (process != nullptr && process->ended()) fail(process->gone());
 }
 
@@ -183,8 +183,8 @@ void ReceiveCall::finish() {
   RendezvousMgr& manager = *rendezvous_->manager_;
   absl::Status status = this->status();
   if (!delivered_.load()) {
-    manager.runtime().mailbox().forget({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
-                                       this);
+    manager.runtime().arrival_table().forget({manager.server(), rendezvous_->step_id_},
+                                             key_.FullKey(), this);
   }
   rendezvous_->DeregisterCall(this, args_);
   const Done done = std::move(done_);

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "mailbox.h"
+#include "arrival_table.h"
 #include "pull.h"
 #include "rendezvous.h"
 #include "route.h"
@@ -14,10 +14,10 @@
 namespace farwrite::plugin {
 
 // Settled once: by an arrival, by RecvTensor's answer, by the peer's failure, or by the step's
-// abort, whichever is first. It waits in the mailbox whatever is known of its sender, and asks by
-// RecvTensor beside that if the sender is one that does not push. A sender either pushes a tensor
-// or keeps it, so there is one of the two; the RPC that loses is left alone, see Pull. What follows
-// runs on the runtime's threads, never under a lock of TensorFlow's or the mailbox'.
+// abort, whichever is first. It waits in the arrival table whatever is known of its sender, and
+// asks by RecvTensor beside that if the sender is one that does not push. A sender either pushes a
+// tensor or keeps it, so there is one of the two; the RPC that loses is left alone, see Pull. What
+// follows runs on the runtime's threads, never under a lock of TensorFlow's or the arrival table's.
 class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
                           public Waiter,
                           public std::enable_shared_from_this<ReceiveCall> {
@@ -28,7 +28,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   ReceiveCall(Rendezvous* rendezvous, const tensorflow::RendezvousInterface::ParsedKey& key,
               const Args& args, Done done);
 
-  // Registers with the step and waits on the route, then in the mailbox.
+  // Registers with the step and waits on the route, then in the arrival table.
   void begin(const std::shared_ptr<Route>& route);
 
   // tensorflow::BaseRecvTensorCall.
@@ -63,7 +63,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   Done done_;
   std::shared_ptr<Route> route_;
   std::atomic<bool> settled_{false};
-  std::atomic<bool> delivered_{false};  // the mailbox does not know it any more
+  std::atomic<bool> delivered_{false};  // the arrival table no longer holds it
   Arrival arrival_;
   mutable std::mutex mutex_;
   absl::Status status_;

@@ -28,7 +28,7 @@ Rendezvous::Rendezvous(RendezvousMgr* manager, const tf::WorkerEnv* env, std::in
     : tf::BaseRemoteRendezvous(env, step_id), manager_(manager), start_(++manager->starts_) {}
 
 absl::Status Rendezvous::Initialize(tf::WorkerSession* session) {
-  manager_->runtime().mailbox().step_begins({manager_->server(), step_id_});
+  manager_->runtime().arrival_table().step_begins({manager_->server(), step_id_});
   return tf::BaseRemoteRendezvous::Initialize(session);
 }
 
@@ -286,7 +286,7 @@ void RendezvousMgr::Cleanup(std::int64_t step_id) {
       push_step_gone(resolved, server, step_id, last);
     });
   }
-  runtime_->mailbox().step_ended({server(), step_id});
+  runtime_->arrival_table().step_ended({server(), step_id});
 }
 
 }  // namespace farwrite::plugin

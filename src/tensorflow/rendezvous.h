@@ -1,4 +1,4 @@
-// The rendezvous of one step: sends push, receives wait in the mailbox.
+// The rendezvous of one step: sends push, receives wait in the arrival table.
 //
 // It replaces TensorFlow's RpcRemoteRendezvous. A tensor that cannot be pushed is kept where stock
 // leaves it, and its receiver asks for it by RecvTensor. Every tensor is either pushed or kept,

@@ -131,13 +131,13 @@ Runtime::Runtime(fw_device* device, const std::string& own_host, bool landing)
     : device_(device),
       fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRIC"))),
       landing_(landing),
-      peers_(std::make_unique<Peers>(device, &mailbox_, own_host)),
+      peers_(std::make_unique<Peers>(device, &arrival_table_, own_host)),
       queue_(kThreads) {}
 
 void Runtime::look_after() {
   schedule_after(kLookAfter, [this] {
     schedule([this] {
-      mailbox_.remind();
+      arrival_table_.remind();
       peers_->resume();
     });
     look_after();

@@ -1,6 +1,6 @@
-// Runtime: what the plug-in has once a process: the device, the peers, the mailbox, the threads
-// that continue a step. Made by the first server; never destroyed, because TensorFlow's own threads
-// outlive everything.
+// Runtime: what the plug-in has once a process: the device, the peers, the arrival table, the
+// threads that continue a step. Made by the first server; never destroyed, because TensorFlow's own
+// threads outlive everything.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "arrival_table.h"
 #include "farwrite/c_api.h"
-#include "mailbox.h"
 #include "peer_process.h"
 #include "work_queue.h"
 
@@ -28,7 +28,7 @@ class Runtime {
 
   fw_device* device() const { return device_; }
   Peers& peers() { return *peers_; }
-  Mailbox& mailbox() { return mailbox_; }
+  ArrivalTable& arrival_table() { return arrival_table_; }
   // Whether FARWRITE_FABRIC names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
   // Whether tensors may land in slots, see landing_zone.h.
@@ -50,7 +50,7 @@ class Runtime {
   fw_device* const device_;
   const bool fabric_is_forced_;
   const bool landing_;
-  Mailbox mailbox_;
+  ArrivalTable arrival_table_;
   std::unique_ptr<Peers> peers_;
   WorkQueue queue_;
   std::once_flag receipt_made_;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pages import PAGES, Block, blocks_of
-
-_COMPILERS = {".c": ("cc", "-std=c11"), ".cc": ("c++", "-std=c++17")}
 
 
 def in_order(page: Path) -> list[Block]:
@@ -54,7 +51,7 @@ def run_page(
         path = folder / block.saved_as
         assert not path.exists(), f"{block}: the page saves {path.name} twice"
         path.write_text(block.text, encoding="utf-8")
-        programs[path.name] = _command(path, environment)
+        programs[path.name] = [sys.executable, path.name]
     _run_together(programs, folder, seconds, environment)
 
 
@@ -64,23 +61,6 @@ def _at_their_lines(blocks: list[Block]) -> str:
     for block in blocks:
         text += "\n" * (block.line - 1 - text.count("\n")) + block.text
     return text
-
-
-def _command(source: Path, environment: Mapping[str, str]) -> list[str]:
-    """The command that runs a saved program, which is compiled first if it has to be."""
-    if source.suffix == ".py":
-        return [sys.executable, source.name]
-    flags = _checked_output(["farwrite", "config", "--cflags", "--libs"], environment)
-    program = source.with_suffix("")
-    options = ["-Wall", "-Wextra", "-Werror", "-pthread", "-o", str(program), str(source)]
-    _checked_output([*_COMPILERS[source.suffix], *options, *shlex.split(flags)], environment)
-    return [str(program)]
-
-
-def _checked_output(command: list[str], environment: Mapping[str, str]) -> str:
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, f"{shlex.join(command)}\n{ended.stdout}{ended.stderr}"
-    return ended.stdout
 
 
 def _run_together(

@@ -15,6 +15,7 @@ import pytest
 
 import farwrite as fw
 from farwrite_bench.cluster.process import free_ports
+from pages import blocks_of
 
 # A clean checkout compiles the whole core for the tests of `cmake --install`.
 pytestmark = pytest.mark.timeout(1200)
@@ -178,6 +179,13 @@ def check_examples(made: Path, **variables: str) -> None:
     if tensors.exists():
         sums = "".join(f"batch {number}: {number * 1024 * 256}\n" for number in range(5))
         assert run_pair([tensors, "sum"], [tensors, "send"], **variables) == ["", sums]
+
+
+@pytest.mark.parametrize("program", ["cpp/receiver.cc", "cpp/sender.cc", "c/receiver.c"])
+def test_the_how_to_shows_the_whole_program(program: str) -> None:
+    example = ROOT / "examples" / program
+    shown = [block.text for block in blocks_of(ROOT / "docs/how-to/cpp.md")]
+    assert example.read_text(encoding="utf-8") in shown
 
 
 def test_the_package_can_be_moved(sources: Path, tmp_path: Path) -> None:

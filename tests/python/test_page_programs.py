@@ -1,4 +1,4 @@
-"""The Python, C and C++ blocks of the pages run as printed; TensorFlow's are in a folder below."""
+"""The Python blocks of the pages run as printed; TensorFlow's are in a folder below."""
 
 from __future__ import annotations
 

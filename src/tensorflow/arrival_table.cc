@@ -1,4 +1,4 @@
-#include "mailbox.h"
+#include "arrival_table.h"
 
 #include <algorithm>
 #include <iterator>
@@ -55,14 +55,14 @@ bool Tombstones::contains(const StepId& step, std::uint64_t sender, std::uint64_
   return found != stones_.end() && start <= found->second.start;
 }
 
-void Mailbox::prune(Shard& shard, const StepId& step, Places::iterator place) {
+void ArrivalTable::prune(Shard& shard, const StepId& step, Places::iterator place) {
   if (!place->second.arrivals.empty() || !place->second.waiters.empty()) return;
   const auto found = shard.steps.find(step);
   found->second.erase(place);
   if (found->second.empty()) shard.steps.erase(found);
 }
 
-void Mailbox::deliver(const StepId& step, std::string_view key, Arrival arrival) {
+void ArrivalTable::deliver(const StepId& step, std::string_view key, Arrival arrival) {
   Shard& shard = this->shard(step);
   Arrival dropped;                 // a lease ends after the lock,
   std::shared_ptr<Waiter> waiter;  // and so does a waiter, whose end takes other locks
@@ -95,8 +95,8 @@ void Mailbox::deliver(const StepId& step, std::string_view key, Arrival arrival)
   count(stats().received);
 }
 
-void Mailbox::wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
-                   const void* peer, std::uint64_t sender) {
+void ArrivalTable::wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
+                        const void* peer, std::uint64_t sender) {
   Shard& shard = this->shard(step);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   if (waiter->given_up()) return;
@@ -121,7 +121,7 @@ void Mailbox::wait(const StepId& step, std::string_view key, std::shared_ptr<Wai
   count(stats().received_early);
 }
 
-void Mailbox::forget(const StepId& step, std::string_view key, const Waiter* waiter) {
+void ArrivalTable::forget(const StepId& step, std::string_view key, const Waiter* waiter) {
   Shard& shard = this->shard(step);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   const auto found = shard.steps.find(step);
@@ -137,7 +137,7 @@ void Mailbox::forget(const StepId& step, std::string_view key, const Waiter* wai
   prune(shard, step, place);
 }
 
-void Mailbox::sender_dropped(const StepId& step, std::uint64_t sender, std::uint64_t start) {
+void ArrivalTable::sender_dropped(const StepId& step, std::uint64_t sender, std::uint64_t start) {
   Shard& shard = this->shard(step);
   std::vector<Unclaimed> dropped;  // leases end after the lock
   const std::lock_guard<std::mutex> lock(shard.mutex);
@@ -163,7 +163,7 @@ void Mailbox::sender_dropped(const StepId& step, std::uint64_t sender, std::uint
   if (places.empty()) shard.steps.erase(found);
 }
 
-void Mailbox::withdraw(const StepId& step, std::string_view key, std::uint64_t sender) {
+void ArrivalTable::withdraw(const StepId& step, std::string_view key, std::uint64_t sender) {
   Shard& shard = this->shard(step);
   Unclaimed dropped;  // a lease ends after the lock
   const std::lock_guard<std::mutex> lock(shard.mutex);
@@ -181,8 +181,9 @@ void Mailbox::withdraw(const StepId& step, std::string_view key, std::uint64_t s
   prune(shard, step, place);
 }
 
-void Mailbox::sender_failed(const StepId& step, std::uint64_t sender, const absl::Status& status,
-                            const void* peer, std::shared_ptr<Backlog> backlog) {
+void ArrivalTable::sender_failed(const StepId& step, std::uint64_t sender,
+                                 const absl::Status& status, const void* peer,
+                                 std::shared_ptr<Backlog> backlog) {
   Shard& shard = this->shard(step);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   Backlog::Share share(std::move(backlog), kEntryBytes + status.message().size());
@@ -196,19 +197,19 @@ void Mailbox::sender_failed(const StepId& step, std::uint64_t sender, const absl
   }
 }
 
-void Mailbox::forgive(const StepId& step) {
+void ArrivalTable::forgive(const StepId& step) {
   Shard& shard = this->shard(step);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   shard.failed.erase(step);
 }
 
-void Mailbox::step_begins(const StepId& step) {
+void ArrivalTable::step_begins(const StepId& step) {
   Shard& shard = this->shard(step);
   const std::lock_guard<std::mutex> lock(shard.mutex);
   shard.tombstones.begins_again(step);
 }
 
-void Mailbox::step_ended(const StepId& step) {
+void ArrivalTable::step_ended(const StepId& step) {
   Shard& shard = this->shard(step);
   Places dropped;  // leases end after the lock
   const std::lock_guard<std::mutex> lock(shard.mutex);
@@ -228,7 +229,7 @@ void Mailbox::step_ended(const StepId& step) {
   if (found->second.empty()) shard.steps.erase(found);
 }
 
-void Mailbox::peer_ended(const void* peer, const absl::Status& status) {
+void ArrivalTable::peer_ended(const void* peer, const absl::Status& status) {
   std::vector<Unclaimed> dropped;  // leases end after the locks
   for (Shard& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard.mutex);
@@ -259,7 +260,7 @@ void Mailbox::peer_ended(const void* peer, const absl::Status& status) {
   count(stats().dropped_dead_peer, dropped.size());
 }
 
-void Mailbox::remind() {
+void ArrivalTable::remind() {
   const std::uint64_t now = reminders_.fetch_add(1) + 1;
   std::vector<std::shared_ptr<Waiter>> overdue;
   for (Shard& shard : shards_) {
@@ -278,7 +279,7 @@ void Mailbox::remind() {
   for (const std::shared_ptr<Waiter>& waiter : overdue) waiter->overdue();
 }
 
-std::uint64_t Mailbox::waiting_tensors() const {
+std::uint64_t ArrivalTable::waiting_tensors() const {
   std::uint64_t waiting = 0;
   for (const Shard& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard.mutex);

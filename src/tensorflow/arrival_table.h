@@ -1,6 +1,6 @@
-// Mailbox: where pushed tensors wait for their consumer, and consumers for their tensor.
+// ArrivalTable: where pushed tensors wait for their consumer, and consumers for their tensor.
 //
-// One mailbox a process, because a push may arrive before its receiver knows the step: a fifth of
+// One table per process, because a push may arrive before its receiver knows the step: a fifth of
 // them do. A place is named by the receiving server's incarnation, the step and the full rendezvous
 // key, whose arrivals queue in order.
 #pragma once
@@ -44,7 +44,7 @@ struct Arrival {
   std::int64_t sent = 0;        // see TransferLog::start()
 };
 
-// Somebody who waits for one arrival. Called under a lock of the mailbox: it only hands over.
+// Waits for one arrival. Called under a lock of the arrival table, so it only hands over.
 class Waiter {
  public:
   virtual ~Waiter() = default;
@@ -104,7 +104,7 @@ class Tombstones {
 };
 
 // Thread-safe.
-class Mailbox {
+class ArrivalTable {
  public:
   // Hands over to a waiter, or keeps the arrival until one comes or its step is gone.
   void deliver(const StepId& step, std::string_view key, Arrival arrival);
@@ -112,7 +112,7 @@ class Mailbox {
   // see sender_failed().
   void wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
             const void* peer, std::uint64_t sender = 0);
-  // After it, the mailbox does not know the waiter.
+  // Afterwards the table does not hold the waiter.
   void forget(const StepId& step, std::string_view key, const Waiter* waiter);
 
   // The sender has cleaned up what it started of the step until `start`: what it sent of that and
