@@ -90,7 +90,7 @@ class OpenCase:
     def _check(self, result: Any, wanted: float) -> None:
         found = self._session.run(result)
         if float(found.ravel()[0]) != wanted:
-            raise Internal(f"bench: a step gave {found}, not {wanted}; this is a bug")
+            raise Internal(f"bench: a step gave {found}, instead of {wanted}; report this")
 
 
 def timed(step: Callable[[], object], count: int) -> list[float]:
