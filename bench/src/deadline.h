@@ -1,11 +1,11 @@
-// Deadline and SpinBudget: when a wait of the harness gives up, and how it polls until then.
+// Deadline and SpinBudget: the time limit of a wait in the benchmark, and the polling until then.
 #pragma once
 
 #include <chrono>
 
 namespace farwrite::bench {
 
-// On the monotonic clock. A value type.
+// A point in time on the monotonic clock. A value type.
 class Deadline {
  public:
   explicit Deadline(std::chrono::nanoseconds timeout)
@@ -16,7 +16,8 @@ class Deadline {
   std::chrono::steady_clock::time_point at_;
 };
 
-// The processor's hint for a spin loop: it saves power and leaves a hyper-thread sibling the core.
+// Tells the processor that this is a spin loop. This saves power and leaves the core to the other
+// hyper-thread.
 inline void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -27,13 +28,13 @@ inline void cpu_relax() {
 #endif
 }
 
-// Limits one stretch of polling: for (SpinBudget budget(timeout); !ready() && budget.spin();) {}
+// Limits the time of polling: for (SpinBudget budget(timeout); !ready() && budget.spin();) {}
 // Thread-compatible.
 class SpinBudget {
  public:
   explicit SpinBudget(std::chrono::nanoseconds budget) : end_(budget) {}
 
-  // Relaxes the processor and returns true, or false once the budget is spent. Reads the clock
+  // Relaxes the processor and returns true; returns false once the budget is spent. Reads the clock
   // every kTurnsPerClockRead turns, because a clock read costs as much as many polls.
   bool spin() {
     if (turn_ == 0 && end_.expired()) return false;

@@ -1,5 +1,5 @@
-// FarwritePath: Farwrite's public API behind the five calls that the measuring loops use. The
-// counterpart of RawPath.
+// FarwritePath: Farwrite's public API behind the five calls that the measuring loops use. RawPath
+// has the same calls.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace farwrite::bench {
 
-// A notification's tag is the slot. Any thread may take what arrived on any lane: the answer names
-// the lane.
+// The tag of a notification is the slot. Any thread may take a notification of any lane; the
+// returned Arrival has its lane.
 class FarwritePath {
  public:
   FarwritePath(Peer& peer, const Phase& phase, const SlotMap& map)
@@ -25,7 +25,7 @@ class FarwritePath {
   Status put(std::uint32_t lane, std::uint32_t slot, const std::byte* source) {
     const RemoteRegion& target = sender_ ? peer_.remote_pool() : peer_.remote_echo();
     const std::uint64_t offset = sender_ ? map_.offset(slot) : 0;
-    // The loops write into the source again at once, so it has to be local_complete.
+    // The loops write into the source again at once, so the transfer must be local_complete.
     return channel_.write_with_notify({source, phase_.size}, target, offset, slot, lane)
         .wait(kTimeout);
   }
@@ -38,7 +38,8 @@ class FarwritePath {
     auto notification = channel_.wait_notification(kTimeout);
     if (!notification.ok()) return notification.status();
     if (notification->tag >= map_.slots || notification->lane >= phase_.lanes) {
-      return Status(StatusCode::kInternal, "bench p2p: a notification that nobody sent");
+      return Status(StatusCode::kInternal,
+                    "bench p2p: a notification has an unknown slot or lane; report this");
     }
     return Arrival{.lane = notification->lane, .slot = notification->tag};
   }
@@ -50,7 +51,7 @@ class FarwritePath {
 
   Result<const std::byte*> view(std::uint32_t slot) {
     if (phase_.op == Op::kAlias) {
-      // The view lives on through remote_pool(), which holds the lease for the whole run.
+      // The view stays valid because remote_pool() holds the lease for the whole run.
       auto alias = channel_.alias(peer_.remote_pool(), map_.offset(slot), phase_.size);
       if (!alias.ok()) return alias.status();
       return alias->data();

@@ -1,4 +1,4 @@
-// What the sender's and the receiver's loops share: payload numbers, threads per lane.
+// Code that the sender's and the receiver's loops share: payload numbers, and threads per lane.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 inline std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-// The number in a payload's first word. All transfers of a run differ in `high`; the low bits say
-// from which of the sender's places it came, which the receiver needs to know the right sum.
+// The number in a payload's first word. All transfers of a run differ in `high`. The low bits hold
+// the place at the sender; the receiver computes the expected sum from it.
 struct PayloadNumber {
   static constexpr unsigned kPlaceBits = 18;
   static_assert(SlotMap::kMaxSlots == std::uint64_t{1} << kPlaceBits);
@@ -33,7 +33,7 @@ struct PayloadNumber {
   static std::uint64_t place(std::uint64_t word) { return word & (SlotMap::kMaxSlots - 1); }
 };
 
-// Runs `body(lane)` for every lane, each in a thread of its own, and returns the first failure.
+// Runs `body(lane)` for every lane, each in its own thread, and returns the first failure.
 template <typename Body>
 Status on_every_lane(Stage& stage, std::uint32_t lanes, const Body& body) {
   if (lanes == 1) return body(0);
@@ -53,8 +53,8 @@ Status on_every_lane(Stage& stage, std::uint32_t lanes, const Body& body) {
   return first;
 }
 
-// Makes the path of `phase`, meets the other process, runs `loop(path, map, outcome)`, meets again.
-// The meetings keep one phase's bytes out of the next one's time.
+// Makes the path of `phase`, meets the other process, runs `loop(path, map, outcome)`, and meets
+// the other process again. The meetings keep the bytes of one phase out of the time of the next.
 template <typename Loop>
 Result<Outcome> run_loop(Peer& peer, const Phase& phase, const Loop& loop) {
   const SlotMap map(phase, peer.options().pool_bytes, peer.side_bytes());

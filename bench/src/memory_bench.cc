@@ -31,7 +31,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 void touch_pages(std::byte* data, std::uint64_t bytes) {
-  // volatile: the compiler knows what malloc is, and drops stores to memory that is freed unread.
+  // volatile, because the compiler removes stores to malloc's memory that is freed without a read.
   for (std::uint64_t at = 0; at < bytes; at += kPageBytes) {
     *reinterpret_cast<volatile std::byte*>(data + at) = std::byte{1};
   }
@@ -73,11 +73,11 @@ class MallocBlocks {
   Status replace(std::uint64_t index, std::uint64_t bytes, bool touch) {
     std::free(blocks_[index]);
     void* block = std::malloc(bytes);
-    // Or the compiler drops the pair of calls altogether.
+    // Without this the compiler removes the pair of calls.
     asm volatile("" : "+r"(block) : : "memory");
     blocks_[index] = block;
     if (block == nullptr) {
-      return Status::error(StatusCode::kResourceExhausted, kWhere, "malloc returned nothing",
+      return Status::error(StatusCode::kResourceExhausted, kWhere, "malloc returned no memory",
                            "free some memory");
     }
     if (touch) touch_pages(static_cast<std::byte*>(block), bytes);
@@ -106,7 +106,7 @@ class DeviceBlocks {
   std::vector<MemoryRegion> blocks_;
 };
 
-// Runs the plan in all threads; `make_blocks` gives each thread its own.
+// Runs the plan in all threads; `make_blocks` makes the blocks of each thread.
 template <typename MakeBlocks>
 Result<double> time_threads(const AllocationPlan& plan, const MakeBlocks& make_blocks) {
   std::atomic<std::uint32_t> ready{0};
@@ -141,12 +141,12 @@ Result<double> time_threads(const AllocationPlan& plan, const MakeBlocks& make_b
   return total_seconds * 1e9 / static_cast<double>(plan.threads * plan.operations);
 }
 
-// Maps `bytes` of a fresh memfd, advised and populated.
+// Maps `bytes` of a new memfd, asks for huge pages, and populates it.
 Result<std::byte*> map_populated(std::uint64_t bytes) {
   const OwnedFd fd(::memfd_create("farwrite-bench", MFD_CLOEXEC));
   if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return Status::system_error(StatusCode::kResourceExhausted, kWhere, "no memfd", errno,
-                                "free some memory");
+    return Status::system_error(StatusCode::kResourceExhausted, kWhere,
+                                "the memfd cannot be created", errno, "free some memory");
   }
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) {
@@ -167,7 +167,7 @@ Result<std::byte*> map_populated(std::uint64_t bytes) {
 }  // namespace
 
 void tune_malloc() {
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the maximum of glibc
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   ::mallopt(M_TOP_PAD, 64 << 20);
 }
@@ -175,8 +175,8 @@ void tune_malloc() {
 Result<double> time_allocations(Allocator allocator, const AllocationPlan& plan) {
   if (plan.threads == 0 || plan.held == 0 || plan.operations == 0 || plan.min_bytes == 0 ||
       plan.max_bytes < plan.min_bytes) {
-    return Status::error(StatusCode::kInvalidArgument, kWhere, "a plan with nothing to do",
-                         "choose positive counts and sizes in order");
+    return Status::error(StatusCode::kInvalidArgument, kWhere, "the plan has no work",
+                         "use positive counts, and min_bytes up to max_bytes");
   }
   if (allocator == Allocator::kMalloc) {
     return time_threads(plan, [&] { return MallocBlocks(plan.held); });
@@ -231,13 +231,13 @@ Result<double> CopyBench::rate(std::string_view kernel, std::uint64_t size, doub
     return Status::error(
         StatusCode::kInvalidArgument, kWhere,
         "a copy of " + std::to_string(size) + " bytes in a pool of " + std::to_string(half_ * 2),
-        "choose a smaller size or a larger --pool");
+        "use a smaller size or a larger pool");
   }
   auto function = find_kernel(kernel);
   if (!function.ok()) return function.status();
   std::uint64_t copied = 0;
   const Clock::time_point start = Clock::now();
-  // A clock read costs as much as a small copy: one per MiB.
+  // A clock read costs as much as a small copy, so the loop reads the clock once per MiB.
   for (std::uint64_t next_look = 0;;) {
     if (at_ + size > half_) at_ = 0;
     function.value()(base_ + half_ + at_, base_ + at_, size);

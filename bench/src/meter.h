@@ -1,4 +1,4 @@
-// Meter: what one loop costs the process that runs it.
+// Meter: the costs of one loop in the process that runs it.
 #pragma once
 
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 
 namespace farwrite::bench {
 
-// Takes time, CPU time and counters around one loop of this process.
+// Measures the time, the CPU time and the counters of one loop.
 class Meter {
  public:
   Meter(const Device& device, Channel& channel)

@@ -1,4 +1,4 @@
-// farwrite_bench._native: the measuring loops, over libfarwrite's public API alone.
+// farwrite_bench._native: the measuring loops, which use only libfarwrite's public API.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -105,13 +105,13 @@ void bind_p2p(nb::module_& m) {
         phase.lanes = lanes;
         return SlotMap(phase, pool_bytes, pool_bytes / 2).slots;
       },
-      "size"_a, "lanes"_a, "pool_bytes"_a, "How many places of `size` bytes one pool has.");
+      "size"_a, "lanes"_a, "pool_bytes"_a, "The number of places of `size` bytes in one pool.");
 
-  nb::class_<FirstUse>(m, "FirstUse", "What happens once per process.")
+  nb::class_<FirstUse>(m, "FirstUse", "The costs of starting one process.")
       .def_ro("allocate_seconds", &FirstUse::allocate_seconds)
       .def_ro("open_seconds", &FirstUse::open_seconds)
       .def_ro("registrations", &FirstUse::registrations);
-  nb::class_<Outcome>(m, "Outcome", "What one process saw of a phase.")
+  nb::class_<Outcome>(m, "Outcome", "The figures of a phase in one process.")
       .def_ro("seconds", &Outcome::seconds)
       .def_ro("cpu_seconds", &Outcome::cpu_seconds)
       .def_ro("bad", &Outcome::bad)
@@ -127,10 +127,10 @@ void bind_p2p(nb::module_& m) {
            "transfers"_a, "seed"_a, "lanes"_a, "window"_a, "kernel"_a)
       .def("give_up", &Peer::give_up)
       .def("close", [](Peer& peer) { raise_if_error(without_gil([&] { return peer.close(); })); });
-  nb::class_<StreamTarget>(m, "StreamTarget", "A region of the peer's, for streams.")
+  nb::class_<StreamTarget>(m, "StreamTarget", "A region of the peer that streams write or read.")
       .def(nb::new_(&open_target), "channel"_a, "region"_a)
       .def("run", &stream, "local"_a, "op"_a, "size"_a, "transfers"_a, "depth"_a,
-           "Seconds of writes or reads one after the other, `depth` under way.");
+           "Seconds of a stream of writes or reads, with `depth` under way.");
 }
 
 void bind_stamps(nb::module_& m) {
@@ -159,7 +159,7 @@ void bind_stamps(nb::module_& m) {
         return sum_words(reinterpret_cast<const std::byte*>(payload.data()), payload.size()) ==
                ramp_sum(first_word, payload.size() / 8);
       },
-      "payload"_a, "first_word"_a, "Whether a uint8 array adds up to what the ramp must.");
+      "payload"_a, "first_word"_a, "Whether the sum of a uint8 array is the sum of the ramp.");
 }
 
 void bind_memory(nb::module_& m) {
@@ -178,7 +178,8 @@ void bind_memory(nb::module_& m) {
       },
       "use_malloc"_a, "threads"_a, "operations"_a, "touch"_a,
       "Nanoseconds per allocate + free of 64 KiB to 16 MiB blocks.");
-  m.def("tune_malloc", &tune_malloc, "Gives malloc its best settings for large blocks, for good.");
+  m.def("tune_malloc", &tune_malloc,
+        "Tunes malloc for large blocks, for the rest of this process.");
   m.def(
       "first_use",
       [](bool use_kernel, std::uint64_t bytes) {

@@ -11,7 +11,7 @@ namespace farwrite::bench {
 class OwnedFd {
  public:
   OwnedFd() = default;
-  // Takes ownership of `fd`; a negative number is no descriptor.
+  // Takes ownership of `fd`; a negative number means no descriptor.
   explicit OwnedFd(int fd) : fd_(fd) {}
   OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   OwnedFd& operator=(OwnedFd&& other) noexcept {

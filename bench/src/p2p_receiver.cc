@@ -1,5 +1,5 @@
-// The receiver's loops: it takes what the sender hands over, reads it, checks it, and gives the
-// slot back. For kRead it does all the work.
+// The receiver's loops. The receiver takes a payload, reads it, checks it, and returns the slot.
+// For kRead it does all the work.
 #include <atomic>
 #include <vector>
 
@@ -9,12 +9,12 @@
 namespace farwrite::bench {
 namespace {
 
-// Knows what each slot's payload must be.
+// Computes the expected payload of each slot.
 class Checker {
  public:
   Checker(const Phase& phase, const SlotMap& map) : phase_(phase), map_(map), uses_(map.slots) {}
 
-  // Reads `data` as far as this phase says, and counts it if it is not what was sent.
+  // Reads `data` as far as this phase requires, and counts a wrong payload.
   void check(std::uint64_t slot, const std::byte* data) {
     const std::uint64_t use = uses_[slot]++;
     if (!matches(data, slot, use)) bad_.fetch_add(1, std::memory_order_relaxed);
@@ -38,7 +38,7 @@ class Checker {
     const std::uint64_t head = get_word(data);
     const std::uint64_t place = PayloadNumber::place(head);
     if ((head ^ place) != high) return false;
-    // An alias is there when its first word can be read: that is its point.
+    // An alias has arrived when its first word can be read.
     const bool look_only = phase_.kind == Kind::kLatency && phase_.op == Op::kAlias;
     if (!phase_.touch || look_only) return true;
     return sum_words(data, phase_.size) == numbered_sum(map_.offset(place) / 8, words, head);
@@ -76,7 +76,7 @@ Status answer_latency(Peer& peer, Path& path, const Phase& phase, Checker& check
     }
   }
   meter.stop(outcome);
-  // Every hand-over synchronized with us, so the sender's notes are readable.
+  // Every transfer synchronized with this process, so it can read the sender's times.
   for (std::size_t i = 0; i < ended.size(); ++i) {
     outcome.samples_us.push_back(static_cast<double>(ended[i] - peer.stage().began(i)) / 1e3);
   }
@@ -103,7 +103,7 @@ template <typename Path>
 Status fetch_lane(Peer& peer, Path& path, const Phase& phase, const SlotMap& map,
                   std::uint32_t lane, Checker& checker, std::vector<double>* samples) {
   const std::uint64_t lane_slots = map.slots / phase.lanes;
-  // Small and one at a time: the same place, warm, as every peer's latency.
+  // Small transfers, one at a time, use the same warm place, as other libraries do.
   const bool warm = samples != nullptr && phase.size < kOneWayBytes;
   for (std::uint64_t i = 0; i < phase.transfers / phase.lanes; ++i) {
     const auto slot = static_cast<std::uint32_t>(warm ? 0 : i % lane_slots * phase.lanes + lane);

@@ -1,4 +1,4 @@
-// The sender's loops: it owns the data. For kRead it stands by while the receiver fetches.
+// The sender's loops. The sender owns the data. For kRead it waits while the receiver reads.
 #include <array>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace farwrite::bench {
 namespace {
 
-// Where this process keeps its payloads, and what it has put there in this phase.
+// The places of this process's payloads, and the payloads of this phase.
 class Payloads {
  public:
   Payloads(Peer& peer, const Phase& phase, const SlotMap& map)
@@ -18,8 +18,8 @@ class Payloads {
     base_ = own_places_ ? peer.side() : phase.limit ? peer.stage().pool() : peer.pool();
   }
 
-  // Prepares a payload for `slot` with a content of its own and returns it. A write's source is one
-  // of the places of `lane`, in turn, so that two threads never prepare the same place.
+  // Prepares a new payload for `slot` and returns it. The source of a write rotates over the places
+  // of `lane`, so that two threads never prepare the same place.
   const std::byte* next(std::uint64_t slot, std::uint32_t lane) {
     if (base_ == nullptr) return nullptr;
     std::uint64_t place = slot;
@@ -39,7 +39,7 @@ class Payloads {
     return data;
   }
 
-  // The ping-pong's payload: always the same place.
+  // Prepares the payload of a ping-pong, always in the same place.
   const std::byte* numbered(std::uint64_t number) {
     if (base_ == nullptr) return nullptr;
     used_places_[0] = 1;
@@ -47,7 +47,7 @@ class Payloads {
     return base_;
   }
 
-  // Puts the ramp back for the next phase.
+  // Restores the ramp for the next phase.
   void restore() {
     if (base_ == nullptr) return;
     for (std::uint64_t place = 0; place < map_.slots; ++place) {
@@ -71,14 +71,15 @@ class Payloads {
   bool own_places_ = false;
 };
 
-// Hands slot's payload over in the way of this operation.
+// Sends the payload of `slot` by this operation.
 template <typename Path>
 Status hand_over(Path& path, const Phase& phase, std::uint32_t lane, std::uint32_t slot,
                  const std::byte* payload) {
   return phase.op == Op::kWrite ? path.put(lane, slot, payload) : path.signal(lane, slot);
 }
 
-// Half of a round trip, always in the same place: the caches are warm, as in every peer's figure.
+// Measures half of a round trip, always in the same place. The caches are warm, as in the figures
+// of other libraries.
 template <typename Path>
 Status ping_pong(Peer& peer, Path& path, const Phase& phase, Payloads& payloads, Outcome& outcome) {
   outcome.samples_us.reserve(phase.transfers);
@@ -101,7 +102,7 @@ Status ping_pong(Peer& peer, Path& path, const Phase& phase, Payloads& payloads,
   return Status();
 }
 
-// One at a time, cold; the receiver takes the time.
+// Sends one transfer at a time, cold; the receiver measures the time.
 template <typename Path>
 Status one_way(Peer& peer, Path& path, const Phase& phase, const SlotMap& map, Payloads& payloads,
                Outcome& outcome) {
@@ -118,9 +119,9 @@ Status one_way(Peer& peer, Path& path, const Phase& phase, const SlotMap& map, P
   return Status();
 }
 
-// `window` transfers under way on this lane. A slot is used again only when the receiver has given
-// it back, and then last, so that the whole pool is used in turn. A thread may get the slots of
-// another thread's lane back: they are as good.
+// Keeps `window` transfers under way on this lane. A slot is used again only after the receiver has
+// returned it, and after all other free slots, so that the transfers rotate over the whole pool. A
+// thread may receive the slots of another thread's lane, and uses them in the same way.
 template <typename Path>
 Status stream_lane(Path& path, const Phase& phase, const SlotMap& map, std::uint32_t lane,
                    Payloads& payloads) {
@@ -129,8 +130,8 @@ Status stream_lane(Path& path, const Phase& phase, const SlotMap& map, std::uint
   for (std::size_t i = 0; i < free_slots.size(); ++i) {
     free_slots[i] = static_cast<std::uint32_t>(i * phase.lanes + lane);
   }
-  std::size_t next = 0;      // the slot that rested longest
-  std::size_t returned = 0;  // where the next one back is kept
+  std::size_t next = 0;      // the slot that has been free longest
+  std::size_t returned = 0;  // the place of the next returned slot
   std::uint32_t under_way = 0;
   const auto take_back = [&]() -> Status {
     auto answer = path.take(lane);
@@ -157,7 +158,7 @@ Result<Outcome> run_sender(Peer& peer, const Phase& phase) {
   const SlotMap map(phase, peer.options().pool_bytes, peer.side_bytes());
   Payloads payloads(peer, phase, map);
   if (phase.op == Op::kRead && phase.kind == Kind::kVerify) {
-    // The receiver fetches slots 0, 1, 2 ... once each, after the first meeting.
+    // The receiver reads slots 0, 1, 2 ... once each, after the first meeting.
     for (std::uint64_t slot = 0; slot < std::min(phase.transfers, map.slots); ++slot) {
       payloads.next(slot, 0);
     }

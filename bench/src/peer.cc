@@ -26,22 +26,22 @@ Status invalid(std::string_view cause, std::string_view remedy) {
 Status check(const Phase& phase, const PeerOptions& options) {
   const SlotMap map(phase, options.pool_bytes, options.pool_bytes / 2);
   if (phase.size == 0 || phase.size % 8 != 0) {
-    return invalid("a size of " + std::to_string(phase.size) + " bytes", "choose a multiple of 8");
+    return invalid("a size of " + std::to_string(phase.size) + " bytes", "use a multiple of 8");
   }
   if (phase.lanes == 0 || phase.lanes > options.lanes || phase.window == 0) {
-    return invalid("lanes and window must be positive, lanes at most what the device has",
-                   "choose --lanes 1 to 16 and --window 1 or more");
+    return invalid("lanes or window are 0, or there are more lanes than the device has",
+                   "use --lanes 1 to 16 and --window 1 or more");
   }
   if (phase.transfers % phase.lanes != 0) {
-    return invalid("transfers must be a multiple of the lanes", "round them");
+    return invalid("the transfers are not a multiple of the lanes", "use a multiple");
   }
   if (map.side_slots < phase.lanes || map.slots < std::uint64_t{phase.window} * phase.lanes) {
     return invalid(std::to_string(phase.lanes) + " lanes x window " + std::to_string(phase.window) +
                        " x " + std::to_string(phase.size) + " bytes exceed the pool",
-                   "choose smaller ones, or a larger --pool");
+                   "use smaller values, or a larger --pool");
   }
   if (phase.kind == Kind::kLatency && phase.transfers > kMaxOneWaySamples && times_one_way(phase)) {
-    return invalid("more than 4096 single transfers", "run fewer");
+    return invalid("more than 4096 single transfers", "use fewer");
   }
   return Status();
 }
@@ -50,7 +50,7 @@ Status check(const Phase& phase, const PeerOptions& options) {
 
 Result<std::unique_ptr<Peer>> Peer::open(const PeerOptions& options) {
   if (options.lanes == 0 || options.lanes > kMaxLanes) {
-    return invalid(std::to_string(options.lanes) + " lanes", "choose 1 to 16");
+    return invalid(std::to_string(options.lanes) + " lanes", "use --lanes 1 to 16");
   }
   std::unique_ptr<Peer> peer(new Peer(options));
   auto stage = Stage::map(options.stage_fd, options.pool_bytes);
@@ -76,7 +76,7 @@ Result<FirstUse> Peer::prepare(const Endpoint& peer) {
                                                   : device_.connect(peer, kConnectTimeout);
   if (!channel.ok()) return channel.status();
   channel_ = std::move(channel).value();
-  // Before the clock runs: the choice of the kernel is a start-up cost of its own (H8).
+  // Before the clock starts, because the choice of the copy kernel is a separate start-up cost.
   probe_copy_kernels();
 
   if (options_.fabric == FabricKind::kTcp) {
@@ -99,7 +99,7 @@ Result<FirstUse> Peer::prepare(const Endpoint& peer) {
   if (options_.role == Role::kSender) {
     if (pool() != nullptr) fill_ramp(pool(), options_.pool_bytes, 0);
     if (side() != nullptr) fill_ramp(side(), side_bytes(), 0);
-    // What the raw loops read in place or fetch.
+    // The raw loops read these bytes in place, or copy them.
     fill_ramp(stage_->pool(), options_.pool_bytes, 0);
   } else if (echo() != nullptr) {
     fill_ramp(echo(), kEchoBytes, 0);
@@ -169,7 +169,7 @@ Result<Outcome> Peer::run_phase(const Phase& phase) {
 }
 
 Status Peer::close() {
-  // Leases first: a region that a peer still looks at cannot be reused.
+  // Leases first, because a region that a peer still reads cannot be reused.
   remote_pool_ = {};
   remote_echo_ = {};
   const Status status = channel_.valid() ? channel_.close() : Status();

@@ -1,6 +1,6 @@
-// Peer: one of the two measuring processes: its device, its channel and the memory they share.
+// Peer: one of the two measuring processes, with its device, its channel and its memory.
 //
-// Everything of Farwrite goes through the public API.
+// It uses only Farwrite's public API.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,17 @@ struct PeerOptions {
   std::uint32_t lanes = 1;
   std::uint64_t pool_bytes = std::uint64_t{1} << 30;
   std::chrono::nanoseconds spin{0};  // DeviceOptions::spin
-  int stage_fd = -1;                 // of Stage::bytes_for(pool_bytes) bytes; stays the caller's
+  int stage_fd = -1;                 // Stage::bytes_for(pool_bytes) bytes; the caller closes it
 };
 
-// What happens once per process, and what it costs.
+// The costs of starting one process.
 struct FirstUse {
-  double allocate_seconds = 0;  // of the pool, by Farwrite
-  double open_seconds = 0;      // looking up and mapping the other side's pool
+  double allocate_seconds = 0;  // for allocating the pool
+  double open_seconds = 0;      // for looking up and mapping the other side's pool
   std::uint64_t registrations = 0;
 };
 
-// Thread-compatible: one thread drives it; run_phase() starts the others.
+// Thread-compatible: one thread calls it, and run_phase() starts the others.
 class Peer {
  public:
   // Maps the stage and opens the device.
@@ -43,13 +43,13 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   Endpoint endpoint() const { return device_.endpoint(); }
-  // The receiver accepts, the sender connects to `peer`; then both allocate, fill and open the
-  // regions that the operation needs. Both sides must be in it at once.
+  // The receiver accepts, and the sender connects to `peer`. Then both allocate, fill and open the
+  // regions that the operation needs. Both sides must call it at the same time.
   Result<FirstUse> prepare(const Endpoint& peer);
-  // Runs one phase together with the other process, which must run the same one.
+  // Runs one phase together with the other process, which must run the same phase.
   Result<Outcome> run_phase(const Phase& phase);
   Status close();
-  // Makes the other side's waiting end with an error.
+  // Ends the waits of the other side with an error.
   void give_up() { stage_->give_up(); }
 
   const PeerOptions& options() const { return options_; }
@@ -57,18 +57,18 @@ class Peer {
   Channel& channel() { return channel_; }
   const Device& device() const { return device_; }
 
-  // Local memory, nullptr where this side has none. kWrite: the sender's source is a side, the
-  // receiver's landing region a pool; kRead: the sender's source is a pool, the receiver's
-  // destination a side; kAlias: the sender's source is a pool.
+  // Local memory, or nullptr if this side has none. kWrite: the sender's source is a side, and the
+  // receiver's landing region is a pool. kRead: the sender's source is a pool, and the receiver's
+  // destination is a side. kAlias: the sender's source is a pool.
   std::byte* pool() const { return data_of(pool_); }  // options().pool_bytes
   std::byte* side() const { return data_of(side_); }  // side_bytes()
   std::uint64_t side_bytes() const { return options_.pool_bytes / 2; }
-  // kWrite, kEchoBytes: where answers land at the sender; what the receiver answers with.
+  // kWrite, kEchoBytes: where answers land at the sender, and their source at the receiver.
   std::byte* echo() const { return data_of(echo_); }
   // The other side's regions.
   const RemoteRegion& remote_pool() const { return remote_pool_; }
   const RemoteRegion& remote_echo() const { return remote_echo_; }
-  // Connections for the raw loops, one a lane; none unless the fabric is tcp.
+  // Connections of the raw loops, one for each lane; empty unless the fabric is tcp.
   const std::vector<OwnedFd>& raw_sockets() const { return raw_sockets_; }
 
  private:

@@ -1,4 +1,4 @@
-// From C++ to Python: calls without the global lock (the GIL), and a Status as an exception.
+// Calls from Python into C++: releases the GIL, and raises a Status as an exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,8 +17,8 @@ auto without_gil(Call&& call) {
   return std::forward<Call>(call)();
 }
 
-// Raises the class that farwrite.errors has for the status's code, with the status's sentence. The
-// sentence may quote bytes of the peer's that are not UTF-8: they are escaped.
+// Raises the exception class that farwrite.errors has for the status's code, with the status's
+// message. The message may quote bytes of the peer that are not UTF-8; they are escaped.
 [[noreturn]] inline void raise(const Status& status) {
   const std::string& message = status.message();
   const nanobind::object sentence =

@@ -24,7 +24,7 @@ Result<CopyFunction> find_kernel(std::string_view name) {
   }
   return Status::error(StatusCode::kInvalidArgument, kWhere,
                        "no copy kernel " + std::string(name) + " on this processor",
-                       "choose one of" + supported);
+                       "use one of" + supported);
 }
 
 RawPath::RawPath(Role role, Stage& stage, const Phase& phase, const SlotMap& map,
@@ -36,7 +36,7 @@ RawPath::RawPath(Role role, Stage& stage, const Phase& phase, const SlotMap& map
       kernel_(kernel),
       inline_payload_(phase.kind == Kind::kLatency && phase.size == 8),
       echo_(phase.op == Op::kWrite && phase.kind == Kind::kLatency && phase.size < kOneWayBytes) {
-  // Counters go on from phase to phase: resetting them would race with the other process.
+  // Counters continue from phase to phase, because a reset would race with the other process.
   for (std::uint32_t lane = 0; lane < phase.lanes; ++lane) {
     cursors_[lane].taken = incoming(lane).produced.load();
   }
@@ -64,8 +64,8 @@ void RawPath::raise(RawLine& line) {
     line.produced.store(next, std::memory_order_release);
     return;
   }
-  // seq_cst on both sides of the pair (produced, sleeping): either we see the sleeper or it sees
-  // us.
+  // seq_cst on both sides of the pair (produced, sleeping): this side reads `sleeping`, or the
+  // sleeper reads the new `produced`.
   line.produced.store(next);
   if (line.sleeping.load() != 0) {
     line.sleeping.store(0);
@@ -98,7 +98,7 @@ Result<Arrival> RawPath::take(std::uint32_t lane) {
   const auto ready = [&] { return line.produced.load(std::memory_order_acquire) != before; };
   const auto late = [] {
     return Status::error(StatusCode::kDeadlineExceeded, kWhere,
-                         "nothing came from the other process for 30 s", "see its own error");
+                         "the other process sent nothing for 30 s", "read its own error");
   };
   if (phase_.block) {
     const Deadline deadline(kTakeTimeout);

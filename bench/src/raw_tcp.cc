@@ -20,7 +20,7 @@ constexpr std::uint64_t kNoSlot = UINT64_MAX;
 
 Status broken(std::string_view what) {
   return Status::system_error(StatusCode::kUnavailable, kWhere, what, errno,
-                              "see the other process's own error");
+                              "read the other process's own error");
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ Result<std::vector<OwnedFd>> connect_lanes(Role role, Stage& stage, std::uint32_
   if (role == Role::kReceiver) {
     if (::bind(listener.get(), raw_address, length) != 0 || ::listen(listener.get(), 64) != 0 ||
         ::getsockname(listener.get(), raw_address, &length) != 0) {
-      return broken("no socket to listen on");
+      return broken("no socket can listen");
     }
     stage.raw_port().store(address.sin_port);
   }
@@ -49,12 +49,12 @@ Result<std::vector<OwnedFd>> connect_lanes(Role role, Stage& stage, std::uint32_
       if (::connect(socket.get(), raw_address, length) != 0) return broken("connect failed");
     } else {
       pollfd entry{listener.get(), POLLIN, 0};
-      if (::poll(&entry, 1, 30'000) <= 0) return broken("nobody connected");
+      if (::poll(&entry, 1, 30'000) <= 0) return broken("no connection arrived within 30 s");
       socket = OwnedFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     }
     const int one = 1;
     if (::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0) {
-      return broken("no connection");
+      return broken("the connection failed");
     }
     sockets.push_back(std::move(socket));
   }
@@ -95,9 +95,10 @@ Status RawTcpPath::send(std::uint32_t lane, const void* data, std::uint64_t byte
       continue;
     }
     if (errno != EAGAIN && errno != EINTR) return broken("send failed");
-    if (stage_.given_up() || deadline.expired()) return broken("the other process takes nothing");
-    // Also where receivers poll: a sender that tries again and again gets small pieces out, and
-    // costs the receiver the socket's lock.
+    if (stage_.given_up() || deadline.expired())
+      return broken("the other process receives nothing");
+    // The sender blocks also if receivers poll. A polling sender would send small pieces and would
+    // contend with the receiver for the socket's lock.
     pollfd entry{sockets_[lane].get(), POLLOUT, 0};
     ::poll(&entry, 1, 100);
   }
@@ -115,7 +116,7 @@ Status RawTcpPath::receive(std::uint32_t lane, void* data, std::uint64_t bytes) 
       continue;
     }
     if (count == 0 || (errno != EAGAIN && errno != EINTR)) return broken("recv failed");
-    if (stage_.given_up() || deadline.expired()) return broken("nothing came for 30 s");
+    if (stage_.given_up() || deadline.expired()) return broken("nothing arrived for 30 s");
     if (phase_.block) {
       pollfd entry{sockets_[lane].get(), POLLIN, 0};
       ::poll(&entry, 1, 100);

@@ -1,9 +1,9 @@
-// RawTcpPath: what two processes get out of plain TCP sockets, behind the same five calls as
-// RawPath and FarwritePath, so that all go through the very same measuring loops.
+// RawTcpPath: the limit of two processes over plain TCP sockets. It has the same five calls as
+// RawPath and FarwritePath, so that all run in the same measuring loops.
 //
 // A transfer is one send() of the bytes and a recv() straight into the slot; an answer is 8 bytes.
-// Nothing is framed, checked or named: both sides know what comes next. The sockets are tuned as
-// kSocketTuning says.
+// There are no frames, checks or names, because both sides know the order of the transfers.
+// kSocketTuning describes the sockets.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ namespace farwrite::bench {
 
 // Printed with every figure.
 inline constexpr std::string_view kSocketTuning =
-    "TCP_NODELAY, buffers sized by the kernel (tcp_rmem, tcp_wmem), one connection a lane, one "
+    "TCP_NODELAY, buffers sized by the kernel (tcp_rmem, tcp_wmem), one connection per lane, one "
     "send() and recv() for as much as the kernel takes; a sender blocks when the socket is full";
 
-// One connected socket for each lane; `receiver` listens and tells the port by the stage. Both
-// processes call it at once.
+// Connects one socket for each lane. The receiver listens and passes its port through the stage.
+// Both processes must call it at the same time.
 Result<std::vector<OwnedFd>> connect_lanes(Role role, Stage& stage, std::uint32_t lanes);
 
 // One per process and phase. put, signal, take and fetch may be called by one thread per lane.
@@ -47,7 +47,7 @@ class RawTcpPath {
  private:
   Status send(std::uint32_t lane, const void* data, std::uint64_t bytes) const;
   Status receive(std::uint32_t lane, void* data, std::uint64_t bytes) const;
-  // The sender of kRead: answers requests for slots until one for no slot comes.
+  // The sender of kRead: answers requests for slots until it receives a request for no slot.
   void serve(std::uint32_t lane) const;
 
   const Role role_;

@@ -21,7 +21,7 @@ constexpr ErrorContext kWhere{.operation = "bench p2p", .peer = {}, .fabric = {}
 
 }  // namespace
 
-// All zero in a fresh memfd, which is its initial state: neither process has to be first.
+// All zero is the initial state, and a new memfd is all zero. Either process may be first.
 struct Stage::Control {
   alignas(128) std::atomic<std::uint32_t> arrivals;
   alignas(128) std::atomic<std::uint32_t> given_up;
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Stage>> Stage::map(int fd, std::uint64_t pool_bytes) {
     return Status::system_error(StatusCode::kResourceExhausted, kWhere,
                                 "the shared pool cannot be mapped", errno, "make --pool smaller");
   }
-  // The same advice and the same prefault that Farwrite's segments get, or the limit would be easy.
+  // The same advice and prefault as for Farwrite's segments; otherwise the limit would be too low.
   ::madvise(base, bytes_for(pool_bytes), MADV_HUGEPAGE);
   if (::madvise(base, bytes_for(pool_bytes), MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;
@@ -78,11 +78,11 @@ Status Stage::meet() {
   for (std::uint32_t seen = mine; seen < all; seen = arrivals.load()) {
     if (given_up()) {
       return Status::error(StatusCode::kCancelled, kWhere, "the other process gave up",
-                           "see its own error");
+                           "read its own error");
     }
     if (deadline.expired()) {
       return Status::error(StatusCode::kDeadlineExceeded, kWhere,
-                           "the other process did not come within 60 s", "run it again");
+                           "the other process did not arrive within 60 s", "run it again");
     }
     futex_wait(arrivals, seen);
   }

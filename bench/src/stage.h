@@ -1,6 +1,7 @@
-// Stage: one shared mapping in which two measuring processes meet and the raw limits are taken.
+// Stage: one shared mapping in which two measuring processes meet and the raw loops run.
 //
-// It is the harness's own, not Farwrite's: Python makes the memfd and hands it to the child.
+// It belongs to the benchmark and not to Farwrite: Python makes the memfd and passes it to the
+// child.
 #pragma once
 
 #include <array>
@@ -17,15 +18,15 @@ inline constexpr std::uint32_t kMaxLanes = 16;
 inline constexpr std::uint64_t kEchoBytes = std::uint64_t{1} << 20;
 inline constexpr std::size_t kMaxOneWaySamples = 4096;
 
-// The physical limit of a hand-over: counter and an 8-byte payload in one cache line. 128 bytes
-// apart, because processors fetch lines in pairs.
+// The physical limit of a signal: a counter and an 8-byte payload in one cache line. The lines are
+// 128 bytes apart, because processors fetch lines in pairs.
 struct alignas(128) RawLine {
   std::atomic<std::uint32_t> produced;
-  std::atomic<std::uint32_t> sleeping;  // the consumer waits, or is about to, on `produced`
+  std::atomic<std::uint32_t> sleeping;  // the consumer waits on `produced`, or is about to
   std::uint64_t payload;
 };
 
-// Thread-safe. Nothing in it is trusted beyond this harness.
+// Thread-safe. Only the benchmark trusts its content.
 class Stage {
  public:
   // Bytes of memfd that a stage with a pool of `pool_bytes` needs.
@@ -36,17 +37,17 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // Waits until the other process is here too. An error after 60 s, or when either side gave up.
+  // Waits until the other process also calls it. Fails after 60 s, or when either side gave up.
   Status meet();
-  // Makes every waiting of both processes end with an error.
+  // Ends all waits of both processes with an error.
   void give_up();
   bool given_up() const;
 
   RawLine& to_receiver(std::uint32_t lane) const;
   RawLine& to_sender(std::uint32_t lane) const;
-  // Where the sender notes when it began transfer `sample`, CLOCK_MONOTONIC nanoseconds.
+  // The time at which the sender began transfer `sample`, in CLOCK_MONOTONIC nanoseconds.
   std::int64_t& began(std::size_t sample) const;
-  // Where the receiver listens for the raw loops' connections.
+  // The port at which the receiver listens for the raw loops' connections.
   std::atomic<std::uint32_t>& raw_port() const;
   std::byte* echo() const;  // kEchoBytes that the receiver writes
   std::byte* pool() const { return pool_; }
@@ -61,7 +62,7 @@ class Stage {
   std::uint64_t pool_bytes_;
 };
 
-// futex(2) over shared memory. wait() returns at once if *word != seen, and after 100 ms at most.
+// futex(2) on shared memory. futex_wait() returns at once if word != seen, and within 100 ms.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen);
 void futex_wake(std::atomic<std::uint32_t>& word);
 

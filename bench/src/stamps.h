@@ -1,10 +1,10 @@
-// What a payload contains while it is measured, and how the receiver proves that it got it.
+// The content of a measured payload, and the receiver's check of it.
 //
 // A pool is a ramp of 64-bit words: word w of the pool holds kRampStart + w * kRampStep. The sum of
-// any piece of it is known without reading it, so a timed loop checks every byte of every transfer
-// with one comparison: the first word of a slot is replaced by the transfer's number, and the
-// receiver adds all words up. A second, untimed pass stamps head, tail and every 4 KiB with
-// (transfer, place) and finds stale, misplaced and torn pages one by one.
+// any part of the ramp is known without a read. The sender replaces the first word of a slot by the
+// transfer's number, and the receiver adds up all words. A timed loop thus checks every byte of
+// every transfer with one comparison. A second, untimed pass stamps head, tail and every 4 KiB with
+// (transfer, place), and detects each stale, misplaced or torn page.
 #pragma once
 
 #include <cstddef>
@@ -29,21 +29,21 @@ inline void fill_ramp(std::byte* data, std::size_t bytes, std::uint64_t first_wo
 // The sum of `words` words of an untouched ramp from `first_word` on, modulo 2^64.
 inline std::uint64_t ramp_sum(std::uint64_t first_word, std::uint64_t words) {
   if (words == 0) return 0;
-  // n * (n - 1) / 2 without losing the bit that the product's overflow would eat.
+  // n * (n - 1) / 2. The even factor is halved first, because the product can overflow.
   const std::uint64_t pairs =
       words % 2 == 0 ? (words / 2) * (words - 1) : words * ((words - 1) / 2);
   return words * (kRampStart + first_word * kRampStep) + kRampStep * pairs;
 }
 
-// What the receiver's sum must be when word `first_word` was replaced by `transfer`.
+// The expected sum after word `first_word` was replaced by `transfer`.
 inline std::uint64_t numbered_sum(std::uint64_t first_word, std::uint64_t words,
                                   std::uint64_t transfer) {
   return ramp_sum(first_word, words) - (kRampStart + first_word * kRampStep) + transfer;
 }
 
 // Reads every byte (`bytes` a multiple of 8) and returns the sum of its 64-bit words. Four
-// independent accumulators and a prefetch across the next page's border, where the hardware's own
-// stops, so that the loop waits for memory and not for itself.
+// independent accumulators keep the additions from limiting the loop. The prefetch crosses page
+// borders, where the hardware's prefetch stops.
 inline std::uint64_t sum_words(const std::byte* data, std::size_t bytes) {
   using Words = std::uint64_t __attribute__((vector_size(16)));
   constexpr std::size_t kStep = 4 * sizeof(Words);
@@ -56,7 +56,7 @@ inline std::uint64_t sum_words(const std::byte* data, std::size_t bytes) {
   Words a = {}, b = {}, c = {}, d = {};
   std::size_t at = 0;
   for (; at + kStep <= bytes; at += kStep) {
-    __builtin_prefetch(data + at + kPrefetchAhead);  // past the end it never faults
+    __builtin_prefetch(data + at + kPrefetchAhead);  // a prefetch past the end never faults
     a += load(at);
     b += load(at + sizeof(Words));
     c += load(at + 2 * sizeof(Words));

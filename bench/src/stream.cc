@@ -26,19 +26,18 @@ Result<StreamTarget> StreamTarget::open(const Channel& channel, const std::strin
 
 Result<double> StreamTarget::run(MutableByteView local, const Stream& stream) {
   if (stream.op != Op::kWrite && stream.op != Op::kRead) {
-    return invalid("only writes and reads can be streamed", "choose --op write,read");
+    return invalid("only writes and reads can be streamed", "use --op write,read");
   }
   if (stream.size == 0 || stream.depth == 0) {
-    return invalid("no bytes, or nothing under way", "choose a size and a window of 1 or more");
+    return invalid("the size or the window is 0", "use a size and a window of 1 or more");
   }
   const std::uint64_t places = std::min<std::uint64_t>(local.size, remote_.size()) / stream.size;
   if (places == 0) {
-    return invalid(std::to_string(stream.size) + " bytes exceed the pool",
-                   "choose a larger --pool");
+    return invalid(std::to_string(stream.size) + " bytes exceed the pool", "use a larger --pool");
   }
   std::vector<Completion> under_way(stream.depth, Completion(Status()));
-  // A lane's transfers end in the order in which they began, so what one waits for is half a window
-  // ahead: the thread is woken twice a window, and the lane never runs dry.
+  // A lane's transfers end in the order in which they began. The loop waits for the transfer half a
+  // window ahead, so the thread wakes twice per window and the lane never runs empty.
   const std::uint64_t batch = (stream.depth + 1) / 2;
   std::uint64_t ended = 0;
   const auto wait_for = [&](std::uint64_t count) -> Status {

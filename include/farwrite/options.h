@@ -138,9 +138,9 @@ struct DeviceOptions {
 
   /// The port that the tcp fabric listens on, at listen.host; 0 selects a free port. For firewalls.
   std::uint16_t data_port = 0;
-  /// A connection that receives no acknowledgement from the network for this long is closed, and
-  /// its peer counts as dead: the peer's host or the route to it is down. A stopped process does
-  /// not cause this, because its host still acknowledges.
+  /// A peer counts as dead if the network brings no acknowledgement from its host for this long:
+  /// the host or the route to it is down. A stopped process does not cause this, because its host
+  /// still acknowledges.
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(60);
 
   /// How the verbs fabric uses the machine's adapters.

@@ -89,7 +89,8 @@ class Device(Closing):
     data_port : int
         Port at which the tcp fabric listens, on the host of `listen`; 0 picks a free port.
     host_timeout : float
-        Seconds without an acknowledgement from a peer's host after which the peer counts as dead.
+        A peer counts as dead if the network brings no acknowledgement from its host for this many
+        seconds.
     verbs_device, verbs_port, verbs_gid_index : str, int, int
         The RDMA device that the verbs fabric uses, its port, and the index in its GID table.
     verbs_* : int or bool

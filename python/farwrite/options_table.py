@@ -114,7 +114,8 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "host_timeout", "FARWRITE_HOST_TIMEOUT", _DEVICE, Kind.SECONDS, 60.0,
-        "A peer is given up if the network brings no acknowledgement from its host for this long.",
+        "A peer counts as dead if the network brings no acknowledgement from its host for this"
+        " long.",
     ),
     Option(
         "verbs_device", "FARWRITE_VERBS_DEVICE", _BOTH, Kind.TEXT, None,

@@ -1,4 +1,4 @@
-"""The command ``farwrite bench``, which has a subcommand for each benchmark."""
+"""The command ``farwrite bench``, with one subcommand for each benchmark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[Any]
 
-# Each adds one subcommand with add_parser(subparsers), as the entry points of farwrite.commands do.
+# Each adds one subcommand with add_parser(subparsers), like the entry points of farwrite.commands.
 BENCHMARKS = (p2p_command, memory_command, tensor, ablations, collective, assign)
 
 
@@ -25,8 +25,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "bench",
         help="measure Farwrite against the physical limit of this machine",
-        description="Measure Farwrite against the physical limit, taken in turn in the same run.",
+        description="Measure Farwrite and the physical limit of this machine in turn, in one run.",
     )
-    kinds = parser.add_subparsers(metavar="WHAT", required=True)
+    kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
     for benchmark in BENCHMARKS:
         benchmark.add_parser(kinds)

@@ -1,4 +1,4 @@
-"""The file that ``--json`` names."""
+"""The files that ``--json`` and ``--svg`` name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path | None, facts: dict[str, Any]) -> None:
-    """Write `facts` to `path`, and make its folder; None writes nothing."""
-    if path is None:
-        return
+def write(path: Path, text: str) -> None:
+    """Write `text` to `path`; creates the folder if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(facts, indent=2) + "\n")
+    path.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path | None, facts: dict[str, Any]) -> None:
+    """Write `facts` to `path`; None writes nothing."""
+    if path is not None:
+        write(path, json.dumps(facts, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Where a benchmark ran, and whether anybody else was running there."""
+"""Describes the machine that a benchmark runs on, and its load before the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUSY_LOAD = 0.5
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine and the build: what a figure depends on."""
+    """Describe the machine and the build, on which all figures depend."""
     facts = limits()
     chosen = [kernel["name"] for kernel in copy_kernels() if kernel["chosen"]]
     return {
@@ -36,12 +36,12 @@ def load() -> list[float]:
 
 
 def busy_note(averages: list[float]) -> str | None:
-    """Warn that the machine was not idle."""
+    """Return a warning if the machine was not idle, else None."""
     if averages[0] <= BUSY_LOAD:
         return None
     return (
-        f"the machine was not idle before this run (load {averages[0]}); figures are lower than"
-        " they could be, and ratios less certain"
+        f"the machine was not idle before this run (load {averages[0]}): the rates are lower than"
+        " on an idle machine, and the ratios are less certain"
     )
 
 

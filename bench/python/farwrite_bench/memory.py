@@ -1,4 +1,4 @@
-"""``bench memory``: allocation, first use and copying, against what the system itself takes."""
+"""``bench memory``: allocation, first use and copying, compared with the system's own."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How much to measure."""
+    """What to measure, and how often."""
 
     rounds: int
     operations: int
-    """Allocate + free pairs per thread and round."""
+    """Pairs of allocate and free per thread and round."""
     first_use_bytes: int
     copy_pool_bytes: int
     copy_sizes: tuple[int, ...]
@@ -38,12 +38,12 @@ class MemoryPlan:
 
     @classmethod
     def quick(cls) -> MemoryPlan:
-        """Make a plan that only shows that everything works."""
+        """Make the plan of a short run, which only shows that everything works."""
         return cls(2, 200, 32 * MIB, 32 * MIB, (4 * KIB, MIB), 0.005)
 
 
 def run(plan: MemoryPlan, progress: Progress) -> dict[str, Any]:
-    """Run all three parts; every figure is a median over the rounds, ratios are taken per round."""
+    """Run all three parts. Figures are medians over the rounds; a ratio compares one round."""
     progress(0.0, "allocate and free")
     allocations = [_allocations(plan, touch) for touch in (False, True)]
     progress(0.4, "first use")
@@ -57,10 +57,10 @@ def run(plan: MemoryPlan, progress: Progress) -> dict[str, Any]:
 
 
 def _allocations(plan: MemoryPlan, touch: bool) -> dict[str, Any]:
-    """Compare Device.allocate with malloc as it comes, then with malloc tuned for large blocks."""
+    """Compare Device.allocate with malloc at its current settings."""
 
     def pair_ns(use_malloc: bool) -> float:
-        # Touched blocks cost a thousand times more: fewer do.
+        # Touched blocks cost a thousand times more, so fewer operations suffice.
         operations = max(plan.operations // 20, 50) if touch else plan.operations
         return _native.time_allocations(use_malloc, THREADS, operations, touch)
 
@@ -78,7 +78,7 @@ def _allocations(plan: MemoryPlan, touch: bool) -> dict[str, Any]:
 
 
 def tuned_allocations(plan: MemoryPlan) -> list[dict[str, Any]]:
-    """Compare with malloc at its best settings. Changes this process's malloc for good."""
+    """Compare with malloc tuned for large blocks; malloc stays tuned in this process."""
     _native.tune_malloc()
     return [_allocations(plan, touch) for touch in (False, True)]
 
@@ -103,7 +103,7 @@ def _first_use(plan: MemoryPlan) -> dict[str, Any]:
 
 
 def copies(plan: MemoryPlan) -> list[dict[str, Any]]:
-    """Measure the copy kernels, a row a size; ``gb_s`` is by kernel."""
+    """Measure the copy kernels; returns one row for each size, with ``gb_s`` by kernel."""
     bench = _native.CopyBench(plan.copy_pool_bytes)
     kernels = [kernel for kernel in copy_kernels() if kernel["supported"]]
     rows = []

@@ -1,17 +1,17 @@
-"""The subcommand ``farwrite bench memory``: its options, its tables and its file."""
+"""The subcommand ``farwrite bench memory``: its options, its tables and its JSON file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.units import format_size
 from farwrite_bench import memory
 from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.options import add_shared
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -23,17 +23,15 @@ def add_parser(kinds: Subparsers) -> None:
     parser = kinds.add_parser(
         "memory",
         help="allocation, first use and copy kernels",
-        description="Compare allocation with malloc, first use of memory with the kernel's own"
+        description="Compare allocation with malloc, the first use of memory with the kernel's own"
         " prefault, and the copy kernels with each other.",
     )
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    add_shared(parser, "--quick", "--json", "--markdown")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print three tables, write the file."""
+    """Measure, print the results and write the JSON file."""
     averages = load()
     notes = [note for note in [busy_note(averages)] if note]
     for note in notes:
@@ -51,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     size = format_size(first["bytes"])
     print(
         f"\nfirst use of {size}: Farwrite {first['farwrite_s']:.3f} s, the kernel's own prefault"
-        f" {first['kernel_s']:.3f} s, ratio {first['ratio']:.2f} (wanted {first['target']})\n"
+        f" {first['kernel_s']:.3f} s, ratio {first['ratio']:.2f} (target {first['target']})\n"
     )
     kernels = list(facts["copies"][0]["gb_s"])
     rows = [
@@ -64,14 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _allocation_table(facts: dict[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
-    headers = ["allocate + free, 4 threads", "Farwrite ns", "malloc ns", "ratio", "wanted"]
+    headers = ["allocate + free, 4 threads", "Farwrite ns", "malloc ns", "ratio", "target"]
     rows = []
     for key, name in (("allocations", "malloc"), ("allocations_tuned_malloc", "tuned malloc")):
         for entry in facts[key]:
             touched = "touched" if entry["touched"] else "not touched"
             rows.append(
                 [
-                    f"64 KiB to 16 MiB, {touched}, against {name}",
+                    f"64 KiB to 16 MiB, {touched}, compared with {name}",
                     f"{entry['farwrite_ns']:.0f}",
                     f"{entry['malloc_ns']:.0f}",
                     f"{entry['ratio']:.2f}",

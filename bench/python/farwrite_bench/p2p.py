@@ -17,12 +17,12 @@ from farwrite_bench.plan import MIB, Case, Plan, cases
 
 Row = dict[str, Any]
 Progress = Callable[[float, str], None]
-"""Called with the share done, 0 to 1, and what comes next."""
+"""Called with the completed share, from 0 to 1, and the name of the next step."""
 
 
 @dataclass
 class Side:
-    """What the rounds saw of Farwrite, or of the limit."""
+    """The figures of all rounds, of Farwrite or of the limit."""
 
     samples_us: list[float] = field(default_factory=list)
     p50_us: list[float] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Measurement:
         self._seed = 0
 
     def phase(self, kind: str, *, limit: bool = False, touch: bool = True, **more: Any) -> Phase:
-        """Make a phase of this case; every one has a seed of its own."""
+        """Make a phase of this case, with a new seed."""
         self._seed += 1
         case = self.case
         return Phase(
@@ -67,7 +67,7 @@ class Measurement:
         )
 
     def verify(self) -> None:
-        """Check every stamp of every transfer, untimed."""
+        """Check every stamp of every transfer; takes no time."""
         if self.case.op == "notify":
             return
         transfers = self.case.verify_transfers()
@@ -76,14 +76,14 @@ class Measurement:
         self.ours.transfers += transfers
 
     def first_transfer(self) -> None:
-        """Time the very first transfer of this size."""
+        """Time the first transfer of this size."""
         one_way = self.case.latency_transfers()
         ours, theirs = self.pair.run(self.phase("latency", transfers=min(one_way, 4)))
         samples = ours.samples_us or theirs["samples_us"]
         self.first_us = samples[0]
 
     def choose_kernel(self) -> None:
-        """Find the copy kernel that is best for the raw loop at this size, not only in theory."""
+        """Measure which copy kernel makes the raw loop fastest at this size."""
         if not self.case.best_kernel_limit:
             return
         case = self.case
@@ -100,7 +100,7 @@ class Measurement:
         self.limit = Side(bad=self.limit.bad)
 
     def round(self, number: int) -> None:
-        """Measure everything once, Farwrite and the limit in turn; odd rounds the other way."""
+        """Measure Farwrite and the limit once each; odd rounds start with the limit."""
         case = self.case
         order = (False, True) if number % 2 == 0 else (True, False)
         for limit in order:
@@ -119,7 +119,7 @@ class Measurement:
                     side.gb_s.append(rate)
 
     def forget(self) -> None:
-        """Drop what was measured so far, except for wrong bytes: it was the warm-up."""
+        """Drop the figures of the warm-up, but keep the count of wrong transfers."""
         self.ours = Side(bad=self.ours.bad, transfers=self.ours.transfers)
         self.limit = Side(bad=self.limit.bad)
 
@@ -134,7 +134,7 @@ class Measurement:
     def _bandwidth(
         self, side: Side, transfers: int, *, limit: bool, touch: bool
     ) -> tuple[float, float, float]:
-        """Give GB/s, transfers/s and CPU seconds per GB, both processes together."""
+        """Return GB/s, transfers per second, and CPU seconds per GB of both processes together."""
         ours, theirs = self.pair.run(
             self.phase("bandwidth", limit=limit, touch=touch, transfers=transfers)
         )
@@ -157,12 +157,12 @@ def run(plan: Plan, progress: Progress) -> tuple[list[Row], list[dict[str, Any]]
     rows
         One per operation and size, with the keys that docs/reference/benchmarks.md explains.
     first_use
-        One per operation: what it cost to start, in seconds.
+        One per operation: the costs of starting, in seconds.
 
     Raises
     ------
     farwrite.Error
-        If either process fails, or the raw loop itself moved wrong bytes.
+        If either process fails, or if the raw loop moved wrong bytes.
     """
     rows: list[Row] = []
     first_use: list[dict[str, Any]] = []
@@ -192,7 +192,7 @@ def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Row:
 
 
 def _first_use(pair: Pair, plan: Plan) -> dict[str, Any]:
-    """Collect the costs of starting, and pass once over the whole pool: later ones are steady."""
+    """Collect the costs of starting, and pass over the pool once, so that later ones are steady."""
     op = pair.setup.op
     ours, theirs = pair.first_use
     facts = {
@@ -278,7 +278,7 @@ def _limit_kind(measurement: Measurement) -> str:
 
 
 class _Steps:
-    """Counts what is done, for the progress bar."""
+    """Counts completed steps for the progress bar."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self._all = sum(1 + len(cases(plan, op)) * (plan.rounds + 2) for op in plan.ops)
@@ -296,7 +296,7 @@ def _percentile(samples: list[float], share: float) -> float:
 
 
 def _digits(value: float) -> float:
-    """Round to four significant digits: more would claim what no run repeats."""
+    """Round to four significant digits, because no run repeats more of them."""
     return float(f"{value:.4g}")
 
 
@@ -312,7 +312,7 @@ def _meets(ratio: float, target: tuple[str, float] | None) -> bool | None:
 
 
 def alias_sentence(rows: list[Row]) -> Iterator[str]:
-    """Say how an alias's time depends on its size, if the rows tell."""
+    """Describe how the time of an alias depends on its size, if there are several sizes."""
     aliases = [row for row in rows if row["op"] == "alias"]
     if len(aliases) > 1:
         times = ", ".join(
@@ -320,4 +320,7 @@ def alias_sentence(rows: list[Row]) -> Iterator[str]:
         )
         copies = sum(row["copies"] for row in aliases)
         growth = aliases[-1]["p50_us"] / aliases[0]["p50_us"]
-        yield f"alias: {times}: {growth:.2g} times as long at the last size; {copies:g} copies"
+        yield (
+            f"alias: {times}; the last size takes {growth:.2g} times as long as the first;"
+            f" {copies:g} copies"
+        )

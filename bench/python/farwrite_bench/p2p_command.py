@@ -1,18 +1,18 @@
-"""The subcommand ``farwrite bench p2p``: its options, its table and its file."""
+"""The subcommand ``farwrite bench p2p``: its options, its table and its JSON file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
 from farwrite.info import memory_available
-from farwrite.units import format_size, parse_size
+from farwrite.units import format_size
 from farwrite_bench import p2p, two_hosts_command
 from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.options import add_number, add_shared, size, sizes
 from farwrite_bench.plan import (
     DEFAULT_SIZES,
     FABRIC_OPS,
@@ -21,7 +21,9 @@ from farwrite_bench.plan import (
     OPS,
     POOL_BYTES,
     QUICK_POOL_BYTES,
+    QUICK_ROUNDS,
     QUICK_SIZES,
+    ROUNDS,
     Plan,
 )
 from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 SPARE_BYTES = 256 * MIB
-"""For the two interpreters and everything else."""
+"""Memory for everything but the pools, such as the two interpreters."""
 
 
 def add_parser(kinds: Subparsers) -> None:
@@ -38,28 +40,29 @@ def add_parser(kinds: Subparsers) -> None:
     parser = kinds.add_parser(
         "p2p",
         help="two processes: write, read, notify, alias",
-        description="Move stamped payloads between two processes. write: write_with_notify;"
-        " read: the receiver reads the sender's memory; notify: a notification without bytes"
-        " (one row, sizes do not matter); alias: a notification, then a view of the sender's"
-        " memory.",
+        description="Move stamped payloads between two processes. write: the sender writes into the"
+        " receiver's memory and notifies it. read: the receiver reads the sender's memory. notify:"
+        " the sender sends a notification without bytes, in one row for all sizes. alias: the"
+        " sender sends a notification, and the receiver opens a view of the sender's memory.",
     )
     parser.add_argument(
         "--fabric",
-        help="shm (default): beside the machine's memory; tcp: beside plain sockets; between"
-        " hosts any, or what a device chooses",
+        help="shm (the default) is compared with copies in shared memory, tcp with plain sockets;"
+        " between hosts any fabric (default: Farwrite chooses)",
     )
     parser.add_argument(
         "--sizes",
-        type=_sizes,
+        type=sizes,
         metavar="8,4K,...",
-        help="bytes per transfer (default: 8,4K,64K,1M,16M,64M,256M)",
+        help="bytes of one transfer (default: 8,4K,64K,1M,16M,64M,256M)",
     )
     parser.add_argument(
         "--op",
         action="append",
         type=_names,
         metavar="|".join(OPS),
-        help="may be given several times, or as a list with commas (default: all)",
+        help="operation to measure, or a list with commas; may be given several times (default:"
+        " all)",
     )
     parser.add_argument(
         "--wait",
@@ -67,26 +70,33 @@ def add_parser(kinds: Subparsers) -> None:
         default="poll",
         help="how a receiver waits: poll keeps its core busy, block sleeps (default: poll)",
     )
-    parser.add_argument("--lanes", type=int, default=1, help="threads on either side (default: 1)")
     parser.add_argument(
-        "--window", type=int, help="transfers per lane (default: 4; between hosts: 128)"
-    )
-    parser.add_argument("--rounds", type=int, help="measured rounds (default: 5; --quick: 2)")
-    parser.add_argument(
-        "--pool", type=_size, help="memory to rotate over (default: 1G; --quick: 64M)"
+        "--lanes", type=int, default=1, metavar="N", help="threads in each process (default: 1)"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="seconds instead of minutes; not cold, not quotable"
+        "--window",
+        type=int,
+        metavar="N",
+        help="transfers under way on each lane (default: 4; between hosts: 128)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS)
+    parser.add_argument(
+        "--pool",
+        type=size,
+        metavar="SIZE",
+        help="memory that the transfers use in rotation (default: 1G; --quick: 64M; between hosts:"
+        " 256M and 16M)",
+    )
+    add_shared(parser, "--quick", "--json", "--markdown")
     trace.add_option(parser)
     two_hosts_command.add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print the table, write the file; 1 if a payload was wrong."""
+    """Measure, print the table and write the JSON file; return 1 if a payload arrived wrong."""
+    if arguments.rounds is None:
+        arguments.rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
     if arguments.serve:
         return two_hosts_command.run_serve(arguments)
     if arguments.peer:
@@ -95,20 +105,18 @@ def run(arguments: argparse.Namespace) -> int:
     fabric = arguments.fabric or "shm"
     pool = arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES)
     affordable = affordable_pool(pool, memory_available())
-    sizes = arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES)
-    if arguments.sizes is None:
-        sizes = tuple(size for size in sizes if size <= affordable // 2)
+    default_sizes = QUICK_SIZES if arguments.quick else DEFAULT_SIZES
     plan = Plan(
         fabric=fabric,
         ops=tuple(
             dict.fromkeys(op for ops in arguments.op or [FABRIC_OPS.get(fabric, OPS)] for op in ops)
         ),
-        sizes=tuple(dict.fromkeys(sizes)),
+        sizes=arguments.sizes or tuple(each for each in default_sizes if each <= affordable // 2),
         wait=arguments.wait,
         lanes=arguments.lanes,
         window=4 if arguments.window is None else arguments.window,
         pool_bytes=affordable,
-        rounds=arguments.rounds if arguments.rounds is not None else 2 if arguments.quick else 5,
+        rounds=arguments.rounds,
         quick=arguments.quick,
     )
     notes = _notes(plan, pool, averages)
@@ -125,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, copy kernel"
         f" {facts['copy_kernel']}, huge pages {facts['shm_huge_pages']}, load {averages[0]};"
-        f" {plan.fabric}, {plan.wait}, lanes {plan.lanes}, window {plan.window}, pool"
+        f" fabric {plan.fabric}, wait {plan.wait}, lanes {plan.lanes}, window {plan.window}, pool"
         f" {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds\n"
     )
     print("\n".join(table(HEADERS, [cells(row) for row in rows])))
@@ -153,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def affordable_pool(pool: int, available: int) -> int:
-    """Lower `pool` to what `available` bytes allow: a whole number of MiB, at least four."""
+    """Lower `pool` to what `available` bytes allow: a whole number of MiB, and at least 4 MiB."""
     most = int((available - SPARE_BYTES) / MEMORY_PER_POOL) // MIB * MIB
     return min(pool, max(most, 4 * MIB))
 
@@ -165,26 +173,15 @@ def _notes(plan: Plan, wanted_pool: int, averages: list[float]) -> list[str]:
         notes.append(busy)
     if plan.pool_bytes < wanted_pool:
         notes.append(
-            f"memory allows a pool of {format_size(plan.pool_bytes)} instead of"
+            f"the available memory allows a pool of {format_size(plan.pool_bytes)} instead of"
             f" {format_size(wanted_pool)}"
         )
     if plan.pool_bytes < POOL_BYTES:
         notes.append(
-            f"a pool of {format_size(plan.pool_bytes)} may stay in the caches: large transfers are"
-            " not cold, and these figures not for quoting"
+            f"a pool of {format_size(plan.pool_bytes)} may fit into the caches, so large transfers"
+            " are not cold; do not quote these figures"
         )
     return notes
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(_size(part) for part in text.split(",") if part)
 
 
 def _names(text: str) -> tuple[str, ...]:

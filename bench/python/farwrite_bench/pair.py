@@ -1,4 +1,4 @@
-"""Two processes that measure together: this one receives, a child sends."""
+"""Two processes that measure together: this process receives, and a child sends."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from farwrite_bench._native import (
 )
 
 POLLING_SPIN_SECONDS = 1.0
-"""`DeviceOptions.spin` of --wait poll: longer than anything here takes."""
+"""`DeviceOptions.spin` with --wait poll: longer than any transfer takes."""
 
 _CHILD_EXIT_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What both processes must know before they meet."""
+    """The settings that both processes need before they connect."""
 
     op: str
     fabric: str
@@ -41,7 +41,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Phase:
-    """One loop that both run. `size` in bytes; `limit` picks the raw loop instead of Farwrite."""
+    """One loop that both processes run. `size` is in bytes; `limit` selects the raw loop."""
 
     op: str
     kind: str
@@ -57,7 +57,7 @@ class Phase:
 
 
 def open_peer(role: Role, setup: Setup, stage: int) -> Peer:
-    """Open one side's device and map the stage, a file descriptor."""
+    """Open one side's device and map `stage`, a file descriptor."""
     return Peer(
         role=role,
         op=Op[setup.op.upper()],
@@ -70,7 +70,7 @@ def open_peer(role: Role, setup: Setup, stage: int) -> Peer:
 
 
 def run_phase(peer: Peer, phase: Phase) -> Outcome:
-    """Run one side of a phase; returns when both sides are through."""
+    """Run one side of a phase; returns when both sides have finished."""
     facts = asdict(phase)
     facts["op"] = Op[phase.op.upper()]
     facts["kind"] = Kind[phase.kind.upper()]
@@ -80,12 +80,12 @@ def run_phase(peer: Peer, phase: Phase) -> Outcome:
 class Pair:
     """The receiver in this process and the sender in a child. Use it as a context manager.
 
-    The child ends with the context, whatever happened; so does the memory of both.
+    The end of the context ends the child and frees the memory of both, also after an error.
 
     Raises
     ------
     farwrite.Error
-        From every method, with what failed on either side.
+        From every method, if either side fails.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -112,14 +112,14 @@ class Pair:
         self._stop()
 
     def run(self, phase: Phase) -> tuple[Outcome, dict[str, Any]]:
-        """Run a phase and give the receiver's and the sender's outcome."""
+        """Run a phase and return the outcomes of the receiver and of the sender."""
         assert self._peer is not None
-        self._tell(asdict(phase))
+        self._send(asdict(phase))
         try:
             ours = run_phase(self._peer, phase)
         except Error as error:
-            # The cause is on whichever side failed first; the other one only saw it give up.
-            raise self._blame(error) from None
+            # The side that failed first has the cause; the other side only saw that it gave up.
+            raise self._cause(error) from None
         return ours, self._reply()
 
     def _start(self) -> None:
@@ -135,17 +135,17 @@ class Pair:
                 text=True,
                 pass_fds=(stage,),
             )
-            self._tell({**asdict(setup), "stage": stage, "endpoint": self._peer.endpoint})
-            self._reply()  # its device is open: it will not keep accept() waiting
+            self._send({**asdict(setup), "stage": stage, "endpoint": self._peer.endpoint})
+            self._reply()  # the child's device is open, so accept() does not wait for it
         finally:
             os.close(stage)
         try:
             ours = self._peer.prepare("")
         except Error as error:
-            raise self._blame(error) from None
+            raise self._cause(error) from None
         self.first_use = (ours, self._reply())
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         assert self._child is not None
         assert self._child.stdin is not None
         try:
@@ -171,11 +171,11 @@ class Pair:
             self._child.wait(timeout=_CHILD_EXIT_SECONDS)
         return PeerDead(
             f"bench p2p: the sending process ended with status {self._child.returncode};"
-            " see what it printed above"
+            " its own message is above"
         )
 
-    def _blame(self, error: Error) -> Error:
-        """Find the error that came first."""
+    def _cause(self, error: Error) -> Error:
+        """Return the error that came first."""
         assert self._peer is not None
         self._peer.give_up()
         try:
@@ -190,7 +190,7 @@ class Pair:
         self._child = self._peer = None
         try:
             if child is not None and child.stdin is not None:
-                # End of input is the sign to go; the two devices then close against each other.
+                # The end of its input ends the child. Both devices then close at the same time.
                 with contextlib.suppress(BrokenPipeError):
                     child.stdin.close()
             if peer is not None:

@@ -1,8 +1,8 @@
 """The sending process of ``farwrite bench p2p``: ``python -m farwrite_bench.peer``.
 
-Reads a JSON object per line from its input: first a `Setup` with the stage's descriptor and the
-receiver's endpoint, then one `Phase` after the other. Answers each with one line. Ends with its
-input.
+The process reads one JSON object per line from its standard input: first a `Setup` with the stage's
+descriptor and the receiver's endpoint, then one `Phase` after the other. It answers each with one
+line, and ends when its input ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from farwrite_bench.pair import Phase, Setup, open_peer, run_phase
 
 
 def main() -> int:
-    """Serve one run."""
-    # Ctrl-C reaches the whole group; the parent ends us in good order.
+    """Run the sending side of one run."""
+    # Ctrl-C reaches the whole process group; the parent ends this process in good order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         _serve()

@@ -1,4 +1,4 @@
-"""What a ``bench p2p`` run measures: operations, sizes, repetitions and targets."""
+"""The plan of a ``bench p2p`` run: operations, sizes, repetitions and targets."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 OPS = ("write", "read", "notify", "alias")
 FABRIC_OPS = {"shm": OPS, "tcp": ("write", "read", "notify")}
-"""What can be measured over a fabric; an alias needs one that maps the peer's memory."""
+"""The operations of each fabric; an alias needs a fabric that maps the peer's memory."""
 DEFAULT_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 QUICK_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB)
 POOL_BYTES = GIB
 QUICK_POOL_BYTES = 64 * MIB
+ROUNDS, QUICK_ROUNDS = 5, 2
 STREAMING_BYTES = 256 * KIB
-"""From here on the limit is taken with the best of all copy kernels; below, they are all memcpy."""
+"""From this size on the limit uses the best copy kernel; below, every kernel is memcpy."""
 
 MEMORY_PER_POOL = 2.5
-"""Farwrite's pool, the raw loop's pool, and half a pool on the other side, used by both."""
+"""Memory of a run, in pools: Farwrite's, the raw loop's, and half a pool that both share."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked request. Sizes in bytes, without repetitions."""
+    """A request whose values are checked. Sizes are in bytes, each once."""
 
     fabric: str
     ops: tuple[str, ...]
@@ -76,7 +77,7 @@ class Plan:
                 )
             if size > self.pool_bytes // 2:
                 raise InvalidArgument(
-                    f"bench p2p: {format_size(size)} exceed half of the pool of"
+                    f"bench p2p: a size of {format_size(size)} exceeds half of the pool of"
                     f" {format_size(self.pool_bytes)}; use smaller --sizes or a --pool of"
                     f" {format_size(2 * size)}"
                 )
@@ -84,7 +85,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Case:
-    """One row to be: an operation at one size, with as many lanes and slots as the pool allows."""
+    """One row of the result: an operation at one size. The pool limits lanes and window."""
 
     op: str
     size: int
@@ -98,12 +99,12 @@ class Case:
 
     @property
     def phase_size(self) -> int:
-        """What the C++ loops are told: they want a size that slots can have."""
+        """The size for the C++ loops, whose slots have at least 8 bytes."""
         return max(self.size, 8)
 
     @property
     def large(self) -> bool:
-        """Whether bandwidth, not latency, is what counts."""
+        """Whether the target is a bandwidth and not a latency."""
         return self.size >= ONE_WAY_BYTES
 
     @property
@@ -114,7 +115,7 @@ class Case:
         )
 
     def latency_transfers(self) -> int:
-        """How many transfers one at a time."""
+        """Return how many transfers to make one at a time."""
         if self.large:
             wanted = (32 if self.quick else 256) * MIB // self.size
             return min(max(wanted, 4), 100, MAX_ONE_WAY_SAMPLES)
@@ -125,14 +126,14 @@ class Case:
         return min(4000, max(400, 64 * MIB // self.phase_size))
 
     def bandwidth_transfers(self) -> int:
-        """How many transfers through the window; a multiple of the lanes."""
+        """Return how many transfers to make through the window: a multiple of the lanes."""
         pool = (32 if self.quick else 1024) * MIB
         most = 500 if self.quick else 3000 if self.block else 20000
         count = max(min(pool // self.phase_size, most), 6, 2 * self.window * self.lanes)
         return -(-count // self.lanes) * self.lanes
 
     def verify_transfers(self) -> int:
-        """How many stamped transfers; a read's are prepared all at once, one per slot."""
+        """Return how many stamped transfers to make; at most one per slot for a read."""
         count = max(
             min((16 if self.quick else 512) * MIB // self.phase_size, 2000),
             4,
@@ -142,7 +143,7 @@ class Case:
         return min(count, self.slots) if self.op == "read" else count
 
     def target(self) -> tuple[str, float] | None:
-        """Give the figure that `ratio` should reach, as (">=" or "<=", figure)."""
+        """Return the target of `ratio` as (">=" or "<=", figure), or None without a target."""
         if self.fabric == "tcp":
             if self.op == "write" and self.large:
                 return (">=", 0.8)
@@ -157,7 +158,7 @@ class Case:
 
 
 def cases(plan: Plan, op: str) -> list[Case]:
-    """Make the rows of one operation. A notification has no bytes, hence one row."""
+    """Make the cases of one operation. A notification has no bytes and therefore one case."""
     made = []
     for size in (0,) if op == "notify" else plan.sizes:
         lanes = min(plan.lanes, plan.pool_bytes // 2 // max(size, 64))

@@ -1,4 +1,4 @@
-"""Rows as people read them: a table, a Markdown table, a progress bar."""
+"""Output for people: tables as text and as Markdown, and a progress bar."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADERS = (
     "limit GB/s read",
     "ratio",
     "unread",
-    "wanted",
+    "target",
     "copies",
     "regs",
     "verified",
@@ -28,7 +28,7 @@ HEADERS = (
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Lay one row out under `HEADERS`."""
+    """Format one row as the cells below `HEADERS`."""
     bytes_move = row["op"] != "notify"
     mark = {True: " ok", False: " MISSED", None: ""}[row["target_met"]]
     what = "GB/s read" if row["ratio_of"] == "gb_s_read" else "p50"
@@ -51,7 +51,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Align columns; the first to the left, the others to the right."""
+    """Align the first column to the left and the others to the right."""
     widths = [max(len(line[i]) for line in (headers, *rows)) for i in range(len(headers))]
     for line in (headers, ["-" * width for width in widths], *rows):
         first, *others = (
@@ -62,7 +62,7 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterato
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Give the same as a Markdown table."""
+    """Format the same table as Markdown."""
     yield "| " + " | ".join(headers) + " |"
     yield "|---" + "|---:" * (len(headers) - 1) + "|"
     for row in rows:
@@ -70,7 +70,7 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Ite
 
 
 class ProgressBar:
-    """A bar on a terminal's last line; nothing where there is no terminal."""
+    """A bar on the last line of a terminal; prints nothing if the stream is no terminal."""
 
     WIDTH = 24
 
@@ -79,7 +79,7 @@ class ProgressBar:
         self._shown = self._stream.isatty()
 
     def __call__(self, share: float, what: str) -> None:
-        """Draw the bar at `share`, 0 to 1, with a word on what comes next."""
+        """Draw the bar at `share`, from 0 to 1, with the name of the next step."""
         if not self._shown:
             return
         full = int(share * self.WIDTH)
@@ -88,7 +88,7 @@ class ProgressBar:
         self._stream.flush()
 
     def clear(self) -> None:
-        """Make room for what is printed next."""
+        """Erase the bar, so that other output can follow."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

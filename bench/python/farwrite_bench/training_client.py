@@ -1,4 +1,4 @@
-"""The process that takes the steps of `training_steps`: ``-m farwrite_bench.training_client``."""
+"""The process that runs the steps of `training_steps`: ``-m farwrite_bench.training_client``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from farwrite_bench.training_steps import Begin, Take
 
 
 def _images(count: int) -> Digits:
-    """Draw images: what they show does not change how long a step takes."""
+    """Make random images, because their content does not change the time of a step."""
     random = np.random.default_rng(SEED)
     images = random.random((count, 64), dtype=np.float32)
     labels = random.integers(0, 10, count, dtype=np.int32)
@@ -26,7 +26,7 @@ def _images(count: int) -> Digits:
 
 
 class _Training:
-    """Variables on the parameter server, the computation on the worker, this process neither."""
+    """A training with its variables on the parameter server and its computation on the worker."""
 
     def __init__(self, begin: Begin) -> None:
         load_plugin(begin.seat.transport)

@@ -1,8 +1,9 @@
-"""How long a step of a training takes, and what memory it needs, under several settings.
+"""Measures the time and the memory of a training step under several settings.
 
-A parameter server and a worker of each setting, and a client that has them step: the network of
-``demo training`` on drawn images. All clusters live at once and take turns, in rotating order, so
-that neighbours of this machine meet them all alike; compare medians of the ratios within rounds.
+Each setting has a parameter server, a worker, and a client that runs the steps. They train the
+network of ``demo training`` on random images. All clusters live at once and take turns in rotating
+order, so that other load on the machine affects all of them alike. Compare the medians of the
+ratios within rounds.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ SHOWN = (
     "copy_on_write",
     "traced_allocations",
 )
-"""Counters that tell settings apart, a step."""
+"""Counters, per step, that differ between settings."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A name, what goes into the environment of its tasks, and what carries its tensors."""
+    """A name, the environment of its tasks, and the transport of its tensors."""
 
     name: str
     environment: Mapping[str, str]
@@ -46,7 +47,7 @@ class Setting:
 
     @property
     def with_environment(self) -> Transport:
-        """The transport whose tasks get this environment."""
+        """The transport, with the environment of this setting added."""
         return replace(
             self.transport, environment={**self.transport.environment, **self.environment}
         )
@@ -54,22 +55,22 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained, and for how long."""
+    """The network, and how long to train it."""
 
     widths: tuple[int, ...] = (64, 1024, 1024, 10)
     batch: int = 32
-    """The larger, the more of the memory is of tensors that stay where they are."""
+    """With a larger batch, tensors that stay in their task take more of the memory."""
     rounds: int = 25
     steps: int = 6
-    """In a turn; the first one is not counted, since others have had the caches meanwhile."""
+    """Steps of a turn. The first is not counted, because the other clusters used the caches."""
     warm_up: int = 24
-    """Longer than tracing lasts."""
+    """Steps before the first turn; more than tracing takes."""
     threads: Threads = field(default_factory=lambda: Threads(intra_op=1, inter_op=4))
 
 
 @dataclass(frozen=True)
 class Begin:
-    """What to train, and where this process has its place."""
+    """A request to the client: train this job in this seat."""
 
     seat: Seat
     job: Job
@@ -77,14 +78,14 @@ class Begin:
 
 @dataclass(frozen=True)
 class Take:
-    """So many steps; answered with the seconds of each."""
+    """A request to the client: run so many steps, and answer with the seconds of each."""
 
     steps: int
 
 
 @dataclass(frozen=True)
 class Weigh:
-    """Asks for the weights' fingerprint."""
+    """A request to the client: answer with the fingerprint of the weights."""
 
 
 class _Cluster:
@@ -108,7 +109,7 @@ class _Cluster:
 
         self.setting = setting
         self.servers = [start(job, "farwrite_bench.cluster.server") for job in JOBS]
-        # Entered last, so it leaves first, while its servers still answer.
+        # Started last, so that it ends first, while its servers still answer.
         self.client = start("chief", "farwrite_bench.training_client")
         for job, server in zip(JOBS, self.servers, strict=True):
             server.send(seat(job))
@@ -122,14 +123,14 @@ class _Cluster:
     def take(self, steps: int) -> list[float]:
         answer = self.client.ask(Take(steps))
         if not isinstance(answer, list):
-            raise Internal(f"bench: the client said {answer!r}; this is a bug")
+            raise Internal(f"bench: unexpected answer of the client: {answer!r}; report this")
         return answer
 
     def look(self) -> list[Readings]:
         answers = [server.ask(Look(memory=True)) for server in self.servers]
         readings = [answer for answer in answers if isinstance(answer, Readings)]
         if len(readings) != len(answers):
-            raise Internal(f"bench: a task said {answers!r}; this is a bug")
+            raise Internal(f"bench: unexpected answers of tasks: {answers!r}; report this")
         return readings
 
 
@@ -144,15 +145,16 @@ def measure(
     Returns
     -------
     dict
-        For JSON. ``settings``: for each, ``step_ms`` by round (the turn's median), its median,
-        ``first_steps_ms``, ``of_first`` (the median, over the rounds, of its step by the first
-        setting's), counters a step, and each task's memory; ``load``, and
-        ``same_weights``: whether all ended with the same bits.
+        For JSON. ``settings`` has for each setting: ``step_ms``, the median of each turn;
+        ``median_step_ms``; ``first_steps_ms``; ``of_first``, the median over the rounds of its step
+        divided by the step of the first setting; the counters per step; and the memory of each
+        task. ``load`` is the load, and ``same_weights`` is true if all settings ended with the same
+        bits.
 
     Raises
     ------
     PeerDead
-        If a process fails; with the end of its log, which is under `logs`.
+        If a process fails. The message has the end of its log, which is in `logs`.
     """
     loads = [os.getloadavg()[0]]
     with contextlib.ExitStack() as stack:

@@ -1,8 +1,9 @@
 """``bench p2p`` between two hosts: one serves memory, the other writes and reads it.
 
-As ib_write_bw and ib_read_bw do, the asking side streams plain writes or reads from and to memory
-of Farwrite's own, with so many under way, and the serving side's processor does nothing. Between
-the streams the two talk by messages of the same channel: a JSON object asks, another one answers.
+The asking side streams plain writes or reads between memory that Farwrite allocated on both sides,
+with a fixed number under way. The processor of the serving side does nothing. ib_write_bw and
+ib_read_bw work the same way. Between the streams the asking side sends requests over the same
+channel, and the serving side answers them. Both are JSON objects.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from farwrite_bench._native import Op, StreamTarget
 
 OPS = ("write", "read")
 ANSWER_SECONDS = 120.0
-"""How long one side waits for the other's word; filling a large pool takes seconds."""
+"""How long one side waits for a message; filling a large pool takes seconds."""
 
 _WORD = np.dtype(np.uint64)
 _LANDING, _SOURCE = "bench.landing", "bench.source"
@@ -34,20 +35,20 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Counters:
-    """What must not move while transfers do."""
+    """Counters that must not grow during transfers."""
 
     copies: int
     """Passes over payload bytes by this process."""
     registrations: int
-    """Segments handed to a fabric."""
+    """Segments registered with a fabric."""
     adapter_registrations: int
     """Registrations with an RDMA adapter, of segments and of users' memory."""
     transfers_registered: int
-    """Transfers that had to wait for one."""
+    """Transfers that waited for a registration."""
 
     @classmethod
     def of(cls, device: Device, channel: Channel) -> Counters:
-        """Read them."""
+        """Read the counters of `device` and `channel`."""
         stats = device.stats()
         adapters = stats.adapters
         return cls(
@@ -58,13 +59,13 @@ class Counters:
         )
 
     def since(self, before: Counters) -> Counters:
-        """Return what has been added since `before`."""
+        """Return the growth since `before`."""
         ours, theirs = asdict(self), asdict(before)
         return Counters(**{name: ours[name] - theirs[name] for name in ours})
 
 
 class Service:
-    """The serving side of one channel. `answer` may be extended."""
+    """The serving side of one channel. A subclass may extend `answer`."""
 
     def __init__(self, device: Device, channel: Channel) -> None:
         self.device = device
@@ -82,7 +83,7 @@ class Service:
             self.channel.send(json.dumps(answer).encode()).wait(ANSWER_SECONDS)
 
     def answer(self, request: Json) -> Json:
-        """Do what is asked and say what came of it."""
+        """Carry out a request and return the answer."""
         match request:
             case {"do": "prepare", "words": words}:
                 landing = self.channel.allocate(words, _WORD)
@@ -99,7 +100,10 @@ class Service:
             case {"do": "count"}:
                 return asdict(Counters.of(self.device, self.channel))
             case _:
-                return {"error": f"bench p2p: nobody here can {request.get('do')!r}"}
+                return {
+                    "error": f"bench p2p: unknown request {request.get('do')!r}; run the same"
+                    " version on both hosts"
+                }
         return {}
 
 
@@ -113,13 +117,13 @@ class Series:
     window: int
     seconds: list[float] = field(default_factory=list)
     single_us: float = 0.0
-    """Each of some transfers, one at a time."""
+    """Mean time of a few transfers, one at a time."""
     wrong_words: int = 0
     ours: Counters = Counters(0, 0, 0, 0)
     theirs: Counters = Counters(0, 0, 0, 0)
 
     def rates(self) -> list[float]:
-        """Bytes a second, by round."""
+        """Return the bytes per second of each round."""
         return [self.size * self.transfers / seconds for seconds in self.seconds]
 
 
@@ -138,7 +142,7 @@ class Asker:
         self._first = 1
 
     def ask(self, **request: Any) -> Json:
-        """Send a request and give its answer."""
+        """Send a request and return its answer."""
         self.channel.send(json.dumps(request).encode()).wait(ANSWER_SECONDS)
         message = self.channel.wait_notification(ANSWER_SECONDS).message
         answer: Json = json.loads(message)
@@ -147,7 +151,7 @@ class Asker:
         return answer
 
     def warm_up(self, series: Series) -> None:
-        """Run a round that does not count, and check every word of it."""
+        """Run a round that is not measured, and check every word of it."""
         self._first += 1
         words = min(series.size * series.transfers, self._pool(series.size)) // _WORD.itemsize
         if series.op == "write":
@@ -162,12 +166,12 @@ class Asker:
             series.wrong_words += wrong_words(self._local[:words], self._first)
 
     def single(self, series: Series) -> None:
-        """Time a few transfers one after the other."""
+        """Time a few transfers, one at a time."""
         count = min(series.transfers, 10)
         series.single_us = self._stream(series, count, 1) / count * 1e6
 
     def round(self, series: Series) -> None:
-        """Run one round that counts."""
+        """Run one measured round."""
         theirs = Counters(**self.ask(do="count"))
         ours = Counters.of(self.device, self.channel)
         series.seconds.append(self._stream(series, series.transfers, series.window))
@@ -185,14 +189,14 @@ class Asker:
 
 
 def fill(words: Words, first: int) -> None:
-    """Give each word a number of its own."""
+    """Fill each word with a different number."""
     words[:] = np.arange(first << 32, (first << 32) + len(words), dtype=_WORD)
 
 
 def wrong_words(words: Words, first: int) -> int:
-    """Count the words that fill() would have made otherwise."""
-    wanted = np.arange(first << 32, (first << 32) + len(words), dtype=_WORD)
-    return int(np.count_nonzero(words != wanted))
+    """Count the words that differ from those of fill()."""
+    expected = np.arange(first << 32, (first << 32) + len(words), dtype=_WORD)
+    return int(np.count_nonzero(words != expected))
 
 
 def _sum(one: Counters, other: Counters) -> Counters:
@@ -202,7 +206,7 @@ def _sum(one: Counters, other: Counters) -> Counters:
 
 @dataclass(frozen=True)
 class HostPlan:
-    """A checked request of the asking side."""
+    """A request of the asking side whose values are checked."""
 
     ops: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -210,7 +214,7 @@ class HostPlan:
     rounds: int
     pool_bytes: int
     transfers: int
-    """Of one round; 0: as many as move `pool_bytes`, and at least two windows."""
+    """Transfers of one round. 0: as many as move `pool_bytes`, and at least two windows."""
 
     def __post_init__(self) -> None:
         for op in self.ops:
@@ -230,7 +234,7 @@ class HostPlan:
             )
 
     def series(self) -> list[Series]:
-        """Make what is to be measured."""
+        """Make the series to measure."""
         made = []
         for op in self.ops:
             for size in self.sizes:
@@ -242,7 +246,7 @@ class HostPlan:
 def ask(
     device: Device, endpoint: str, plan: HostPlan, progress: Callable[[float, str], None]
 ) -> tuple[Json, list[Json]]:
-    """Measure against the serving side at `endpoint`; give facts of the channel, and the rows."""
+    """Measure with the serving side at `endpoint`; return facts of the channel, and the rows."""
     with device.connect(endpoint) as channel:
         asker = Asker(device, channel, plan.pool_bytes)
         all_series = plan.series()
@@ -259,7 +263,7 @@ def ask(
 
 
 def row(series: Series) -> Json:
-    """Sum a series up."""
+    """Make the row of a series."""
     rates = [rate / 1e9 for rate in series.rates()]
     measured = series.transfers * len(rates)
     return {
@@ -279,7 +283,7 @@ def row(series: Series) -> Json:
 
 
 def serve(device: Device, once: bool) -> None:
-    """Serve one channel after the other, for ever unless `once`."""
+    """Serve one channel after the other, or only the first one if `once` is set."""
     while True:
         with device.accept() as channel:
             try:

@@ -1,14 +1,14 @@
-"""The options of ``farwrite bench p2p`` for two hosts, and what it prints there."""
+"""The options of ``farwrite bench p2p`` for two hosts, and what it prints between them."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from farwrite import Device
 from farwrite.units import format_size
 from farwrite_bench import two_hosts
+from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.pair import POLLING_SPIN_SECONDS
 from farwrite_bench.plan import KIB, MIB
@@ -18,26 +18,41 @@ SIZES = (4 * KIB, 64 * KIB, MIB, 2 * MIB)
 POOL_BYTES = 256 * MIB
 QUICK_POOL_BYTES = 16 * MIB
 WINDOW = 128
-"""What perftest keeps under way unless it is told otherwise."""
+"""The default of perftest."""
 
 HEADERS = ("op", "size", "GB/s", "spread", "single us", "copies", "regs", "verified")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what only two hosts need."""
+    """Add the options that only runs between two hosts use."""
     hosts = parser.add_argument_group(
         "between two hosts",
-        "One host serves, the other writes and reads: no child, no raw loop beside it; run"
-        " ib_write_bw and ib_read_bw for that. --op write,read.",
+        "One host runs with --serve. The other runs with --peer: it writes and reads the memory of"
+        " the first (--op write,read). No raw loop runs for comparison; compare with ib_write_bw"
+        " and ib_read_bw.",
     )
     role = hosts.add_mutually_exclusive_group()
-    role.add_argument("--serve", action="store_true", help="serve whoever connects, until Ctrl-C")
-    role.add_argument("--peer", metavar="HOST:PORT", help="measure against the host that serves")
-    hosts.add_argument("--once", action="store_true", help="serve one peer and end")
-    hosts.add_argument(
-        "--listen", metavar="HOST:PORT", help="where this side listens (default: 127.0.0.1:0)"
+    role.add_argument(
+        "--serve", action="store_true", help="serve each peer that connects, until Ctrl-C"
     )
-    hosts.add_argument("--transfers", type=int, default=0, help="of one round (default: a pool)")
+    role.add_argument(
+        "--peer",
+        metavar="HOST:PORT",
+        help="measure with the host that serves at this address",
+    )
+    hosts.add_argument("--once", action="store_true", help="with --serve: end after one peer")
+    hosts.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="address at which this host listens (default: 127.0.0.1:0)",
+    )
+    hosts.add_argument(
+        "--transfers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="transfers of one round (default: as many as move the pool once)",
+    )
 
 
 def _device(arguments: argparse.Namespace) -> Device:
@@ -50,7 +65,7 @@ def _device(arguments: argparse.Namespace) -> Device:
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C, or one peer."""
+    """Serve every peer until Ctrl-C, or one peer with ``--once``."""
     with _device(arguments) as device:
         print(f"bench: serving at {device.endpoint}", flush=True)
         two_hosts.serve(device, arguments.once)
@@ -58,13 +73,13 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 
 def run_peer(arguments: argparse.Namespace) -> int:
-    """Measure, print the table, write the file; 1 if a word was wrong."""
+    """Measure, print the table and write the JSON file; return 1 if a word arrived wrong."""
     averages = load()
     plan = two_hosts.HostPlan(
         ops=tuple(dict.fromkeys(op for ops in arguments.op or [two_hosts.OPS] for op in ops)),
-        sizes=tuple(dict.fromkeys(arguments.sizes or SIZES)),
+        sizes=arguments.sizes or SIZES,
         window=arguments.window or WINDOW,
-        rounds=arguments.rounds if arguments.rounds is not None else 2 if arguments.quick else 5,
+        rounds=arguments.rounds,
         pool_bytes=arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES),
         transfers=arguments.transfers,
     )
@@ -77,25 +92,26 @@ def run_peer(arguments: argparse.Namespace) -> int:
     notes = [note for note in [busy_note(averages)] if note]
     table = markdown_table if arguments.markdown else text_table
     print(
-        f"{channel['fabric']} to {channel['peer']}, {arguments.wait}, window {plan.window}, pool"
-        f" {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds, load {averages[0]}\n"
+        f"{channel['fabric']} to {channel['peer']}, wait {arguments.wait}, window {plan.window},"
+        f" pool {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds, load"
+        f" {averages[0]}\n"
     )
     print("\n".join(table(HEADERS, [cells(row) for row in rows])))
-    if arguments.json:
-        facts = {
+    write_json(
+        arguments.json,
+        {
             "machine": machine(),
             "load": averages,
             "notes": notes,
             "channel": channel,
             "rows": rows,
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
+        },
+    )
     return 0 if all(row["verified"] for row in rows) else 1
 
 
 def cells(row: two_hosts.Json) -> tuple[str, ...]:
-    """Lay one row out under `HEADERS`."""
+    """Format one row as the cells below `HEADERS`."""
     low, high = row["gb_s_spread"]
     registrations = sum(
         side[name] for side in row["counters"].values() for name in side if name != "copies"

@@ -1,4 +1,4 @@
-"""``farwrite bench``, end to end and small. Nothing here asserts a time."""
+"""Small end-to-end runs of ``farwrite bench``. No test asserts a time."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def farwrite(*arguments):
 
 
 def measure(tmp_path, *arguments):
-    """Run `bench p2p --quick` and return what it wrote."""
+    """Run `bench p2p --quick`; return its JSON file and its output."""
     path = tmp_path / "p2p.json"
     done = farwrite("bench", "p2p", "--quick", "--rounds", "1", "--json", str(path), *arguments)
     assert done.returncode == 0, done.stderr
@@ -223,7 +223,7 @@ def test_a_pool_never_takes_more_memory_than_there_is():
 
 @pytest.fixture
 def serving():
-    """Where a `bench p2p --serve` listens that ends with its first peer."""
+    """The address of a `bench p2p --serve` that ends after its first peer."""
     words = ("bench", "p2p", "--serve", "--once", "--fabric", "tcp", "--wait", "block")
     with subprocess.Popen(
         [sys.executable, "-m", "farwrite", *words], stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""farwrite bench ablations: a small run end to end. Nothing here asserts a time."""
+"""A small end-to-end run of ``farwrite bench ablations``. No test asserts a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_way_goes_the_way_it_is_named_after(tmp_path: Path) -> None:
     assert asked["offers_read"] == asked["read_allocations"] == asked["staged_foreign_memory"] > 0
     assert "pushes_landed" not in asked
     pushed = counters["push"]
-    # On a busy machine a slot or its credit may be late: then the tensor is offered.
+    # On a busy machine a slot or its credit may be late. The sender then offers the tensor.
     read = pushed.get("offers_read", 0)
     assert pushed["pushes_landed"] + read == pytest.approx(asked["offers_read"])
     assert read <= 0.1 * asked["offers_read"] and pushed.get("registrations", 0) < 1

@@ -1,4 +1,4 @@
-"""farwrite bench assign: a small run end to end. Nothing here asserts a time."""
+"""A small end-to-end run of ``farwrite bench assign``. No test asserts a time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def readings(seconds: float = 0.0, counters: dict[str, int] | None = None) -> li
 
 
 def turns(*seconds: float, counters: dict[str, int] | None = None) -> list[Block]:
-    """Turns of two steps that take `seconds` each."""
+    """Turns of two steps that each take `seconds`."""
     none = None if counters is None else dict.fromkeys(counters, 0)
     return [
         Block([0.001] * 2, [each] * 2, readings(0, none), readings(0.5, counters))

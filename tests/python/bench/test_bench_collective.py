@@ -1,4 +1,4 @@
-"""farwrite bench collective: a small run end to end. Nothing here asserts a time."""
+"""A small end-to-end run of ``farwrite bench collective``. No test asserts a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_both_transports_reduce_in_turn(tmp_path: Path) -> None:
     assert (stock["transport"], ours["transport"]) == ("grpc", "farwrite")
     assert stock["of_grpc"] == 1
     assert ours["rpcs"] == 0
-    # Each worker receives half a megabyte twice, and copies it where it belongs.
+    # Each worker receives half a megabyte twice, and copies it to its place.
     assert ours["copies"] == 4
     assert ours["socket_bytes"] * 20 < stock["socket_bytes"]
     assert min(stock["cpu_ms"], ours["cpu_ms"]) > 0

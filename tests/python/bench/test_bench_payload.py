@@ -1,4 +1,4 @@
-"""Payloads are checked so that every kind of damage is noticed."""
+"""The check of payloads detects every kind of damage."""
 
 import numpy as np
 import pytest

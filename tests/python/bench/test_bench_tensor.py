@@ -117,13 +117,13 @@ def test_over_tcp_it_stands_beside_a_raw_socket(tmp_path: Path) -> None:
     ]
     for row in facts["rows"]:
         assert row["error"] is None
-        # A reading may be taken while the last bytes are on their way.
+        # A reading may be taken before the last bytes have arrived.
         assert abs(row["socket_bytes"] - row["size"]) < 64 * KIB
         assert (row["of_raw"] is None) == (row["transport"] == "raw")
         if row["transport"] == "farwrite":
             assert row["of_raw"] > 0 and row["copies"] == 0 and row["grpc_tensor_calls"] == 0
     assert "TCP_NODELAY" in " ".join(facts["notes"])
-    assert "of the raw socket (wanted 0.85" in printed
+    assert "of the raw socket (target 0.85" in printed
 
 
 def readings(sent: int, counters: dict[str, int] | None = None) -> list[Readings]:
@@ -135,7 +135,7 @@ def block(empty: float, full: float, sent: int = 0) -> Block:
 
 
 def test_added_time_is_the_median_of_paired_differences() -> None:
-    # A busy neighbour slows one round down, the empty steps and the others alike.
+    # Other load slows all steps of one round, with the tensor and without it.
     figures = added([block(0.001, 0.0015), block(0.011, 0.0115), block(0.001, 0.0015)])
     assert figures == {"added_us": 500.0, "added_us_ci": [500.0, 500.0]}
     low, high = added([block(0.001, 0.0015), block(0.001, 0.0025)])["added_us_ci"]

@@ -1,4 +1,4 @@
-"""farwrite demo: every way works, is checked, and leaves nothing behind."""
+"""``farwrite demo``: every way works, is checked, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_moves_an_array_in_every_way(tmp_path: Path) -> None:
     for way in WAYS:
         assert way.name in ended.stdout
         assert way.copied in ended.stdout
-        assert f"{way.name}: " in ended.stderr  # plain lines, since this is no terminal
+        assert f"{way.name}: " in ended.stderr  # plain lines, because stderr is no terminal
     assert "\r" not in ended.stderr
 
     facts = json.loads(figures.read_text())
@@ -77,12 +77,12 @@ def test_an_interrupted_demo_leaves_nothing_behind() -> None:
     while group_lives(process.pid) or (
         (left := shared_memory_files() - before) and left != held_by_others(left)
     ):
-        assert time.monotonic() < give_up, "the second process or its memory is left"
+        assert time.monotonic() < give_up, "the second process or its memory remains"
         time.sleep(0.05)
 
 
 def test_a_wrong_checksum_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A stamp that the sums do not know of stands for bytes that went wrong.
+    # This stamp does not change the sums, so the bytes count as wrong.
     def mark(array: np.ndarray, sums: np.ndarray) -> None:  # type: ignore[type-arg]
         array[0] += np.uint64(1)
 

@@ -1,4 +1,4 @@
-"""farwrite demo training: small runs end to end. Nothing here asserts a time."""
+"""Small end-to-end runs of ``farwrite demo training``. No test asserts a time."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def train(folder: Path, *options: str) -> tuple[dict, str]:  # type: ignore[type
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "tensorflow/" not in ended.stdout + ended.stderr  # its noise is in the logs
+    assert "tensorflow/" not in ended.stdout + ended.stderr  # these are in the logs
     return json.loads((folder / "results.json").read_text()), ended.stdout
 
 
 class Links(HTMLParser):
-    """Collects what a page would fetch."""
+    """Collects the links and the tags of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ def test_an_interrupted_training_leaves_nothing_behind(ending: int, tmp_path: Pa
             process.kill()
     give_up = time.monotonic() + 10
     while group_lives(process.pid):
-        assert time.monotonic() < give_up, "a task is left"
+        assert time.monotonic() < give_up, "a task still runs"
         time.sleep(0.05)
 
 

@@ -1,4 +1,4 @@
-"""The ports that a cluster's servers take."""
+"""The search for free ports of a cluster's servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_port_that_is_taken_is_not_found(monkeypatch: pytest.MonkeyPatch) -> N
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setenv("FARWRITE_BENCH_PORTS", f"{port}-{port}")
-        with pytest.raises(fw.ResourceExhausted, match="find 1 free ports: there are 0"):
+        with pytest.raises(fw.ResourceExhausted, match="find 1 free ports: the search found 0"):
             free_ports(1)
 
 

@@ -1,4 +1,4 @@
-"""farwrite_bench uses Farwrite's public API alone, and Farwrite does not need it."""
+"""farwrite_bench uses only Farwrite's public API, and Farwrite does not use farwrite_bench."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def trees(folder: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each import as (module, name); the name is empty for a plain ``import module``."""
+    """Yield each import as (module, name); the name of a plain ``import module`` is empty."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)

@@ -1,14 +1,13 @@
-"""The subcommand ``farwrite bench assign``: a worker's vector added to a remote variable.
+"""The subcommand ``farwrite bench assign``: adds a worker's vector to a remote variable.
 
 TensorFlow's users compare transports by this step in https://github.com/tensorflow/tensorflow/issues/4498
-and https://github.com/tensorflow/tensorflow/issues/6116. Two differences from their programs: all
-ways take turns in one run, and the session is on the worker, as in a training.
+and https://github.com/tensorflow/tensorflow/issues/6116. The benchmark differs from their programs
+in two points: all ways take turns in one run, and the session is on the worker, as in training.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -30,10 +29,12 @@ from farwrite_bench.assign.rows import Row, sentences
 from farwrite_bench.assign.run import run as measure
 from farwrite_bench.cluster.plugin import make_ready
 from farwrite_bench.cluster.transport import require
+from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.options import add_number, add_shared, count
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 from farwrite_bench.tensor.command import SPARE_BYTES
-from farwrite_bench.tensor.plan import FABRICS, GRPC_LIMIT
+from farwrite_bench.tensor.plan import GRPC_LIMIT
 from farwrite_bench.tensor.run import WARM_UP_STEPS
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 ROUNDS = 9
 QUICK_ROUNDS = 2
 STEPS = 10
-"""As in the issues' program."""
+"""As in the program of the issues."""
 HEADERS = (
     "size",
     "way",
@@ -62,13 +63,14 @@ HEADERS = (
 )
 NOTES = (
     "A step adds a worker's vector of int32 to a variable of the parameter server (TensorFlow's"
-    " issues 4498 and 6116). GB/s: the bytes of a turn's steps over their time, 1 GB = 10^9 bytes."
-    " local: both in one process and one session, without a server.",
-    "Figures are medians, ratios are taken within a round, and spread is the lowest and the highest"
-    " round. empty: a step with no vector. cpu, tensors that Farwrite moved, RecvTensor RPCs,"
-    " copies and socket bytes: a step, all processes of the way together.",
-    "The vector is the same in every step: a small one may stay in the caches, on every way. gRPC"
-    " as TensorFlow sets it up; a thread a core and no graph optimizers, on every way.",
+    " issues 4498 and 6116). GB/s: the bytes of a turn's steps divided by their time; 1 GB is 10^9"
+    " bytes. local: vector and variable are in one process and one session, without a server.",
+    "Figures are medians. Ratios compare turns of one round, and spread is the lowest and the"
+    " highest round. empty ms: a step without a vector. cpu ms, tensors, RPCs, copies and socket"
+    " bytes are per step, for all processes of the way together. tensors: vectors that Farwrite"
+    " moved. RPCs: RecvTensor calls.",
+    "The vector is the same in every step, so a small one may stay in the caches, on every way."
+    " gRPC has TensorFlow's defaults. Every way has one thread per core and no graph optimizers.",
 )
 
 
@@ -76,41 +78,34 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``assign``."""
     parser = kinds.add_parser(
         "assign",
-        help="TensorFlow: a worker's vector added to a parameter server's variable",
-        description="Bytes a second that assign_add adds to a variable of another task: in one"
-        " process, over stock gRPC and over Farwrite, in turn. The benchmark of TensorFlow's issues"
-        " 4498 and 6116. Needs TensorFlow.",
+        help="TensorFlow: add a worker's vector to a parameter server's variable",
+        description="Measure how many bytes per second assign_add adds to a variable of another"
+        " task. One process, stock gRPC and Farwrite take turns. This is the benchmark of"
+        " TensorFlow's issues 4498 and 6116. Needs TensorFlow.",
     )
     parser.add_argument(
         "--megabytes",
         type=_sizes,
         metavar="10,100,...",
-        help="of the vector, each 10^6 bytes (default: 10,100,400; --quick: 1,10)",
+        help="sizes of the vector, in 10^6 bytes (default: 10,100,400; --quick: 1,10)",
     )
-    parser.add_argument(
-        "--rounds",
-        type=_positive,
-        help=f"in which the ways take turns (default: {ROUNDS}; --quick: {QUICK_ROUNDS})",
-    )
-    parser.add_argument("--steps", type=_positive, default=STEPS, help=f"a turn (default: {STEPS})")
-    parser.add_argument("--fabric", choices=FABRICS, help="force Farwrite's (default: its choice)")
-    parser.add_argument("--quick", action="store_true", help="small and few; not quotable")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS, kind=count)
+    add_number(parser, "--steps", STEPS, kind=count)
+    add_shared(parser, "--fabric", "--quick", "--json", "--markdown")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print the table, write the file."""
+    """Measure, print the table and write the JSON file."""
     require("farwrite bench assign", "tensorflow")
     averages = load()
     wanted = arguments.megabytes or (QUICK_SIZES if arguments.quick else SIZES)
     sizes = affordable(wanted, memory_available())
     notes = [note for note in [busy_note(averages)] if note]
     if dropped := [size for size in wanted if size not in sizes]:
-        notes.append(f"memory does not allow {_listed(dropped)}")
+        notes.append(f"too little memory is available for {_listed(dropped)}; left out")
     if arguments.quick:
-        notes.append("a quick run: these figures are not for quoting")
+        notes.append("a quick run: do not quote these figures")
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
     plan = AssignPlan(
@@ -122,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:
-            bar(0.0, "getting the plug-in ready")
+            bar(0.0, "loading the plug-in")
             make_ready(Path(logs) / "plugin.log")
             rows = measure(plan, bar, Path(logs))
         finally:
@@ -131,14 +126,15 @@ def run(arguments: argparse.Namespace) -> int:
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
         f" {_listed(sizes)}, {plan.rounds} rounds of {plan.steps} steps after"
-        f" {WARM_UP_STEPS} of warm-up, Farwrite's fabric {plan.fabric or 'chosen by Farwrite'}\n"
+        f" {WARM_UP_STEPS} of warm-up, fabric {plan.fabric or 'chosen by Farwrite'}\n"
     )
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, [_cells(row) for row in rows])))
     for line in (*sentences(rows), *NOTES):
         print(f"\n{line}")
-    if arguments.json is not None:
-        written = {
+    write_json(
+        arguments.json,
+        {
             "machine": facts,
             "load": averages,
             "notes": [*notes, *NOTES],
@@ -151,14 +147,13 @@ def run(arguments: argparse.Namespace) -> int:
                 "quick": arguments.quick,
             },
             "rows": rows,
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        },
+    )
     return 0
 
 
 def affordable(sizes: Sequence[int], available: int) -> tuple[int, ...]:
-    """Leave out the sizes for which `available` bytes of memory do not suffice.
+    """Leave out the sizes that need more than `available` bytes of memory.
 
     Raises
     ------
@@ -209,17 +204,11 @@ def _sizes(text: str) -> tuple[int, ...]:
         sizes = tuple(round(float(part) * MEGABYTE) for part in text.split(",") if part)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of megabytes; write 10,100"
+            f"{text!r} is not a list of megabytes; use a list such as 10,100"
         ) from None
     if not sizes or any(size % ELEMENT or not 0 < size < GRPC_LIMIT for size in sizes):
         raise argparse.ArgumentTypeError(
-            f"{text!r}: a vector has a multiple of {ELEMENT} bytes, and less than"
-            f" {GRPC_LIMIT} of them, stock gRPC's limit"
+            f"{text!r}: use sizes that are multiples of {ELEMENT} bytes and below {GRPC_LIMIT}"
+            " bytes, the limit of stock gRPC"
         )
     return tuple(dict.fromkeys(sizes))
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count; write 1 or more")
-    return int(text)

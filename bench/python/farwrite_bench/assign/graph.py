@@ -1,4 +1,4 @@
-"""The graph: a worker's vector is added to a variable of the parameter server."""
+"""The graph of ``bench assign``: it adds a worker's vector to a variable of a parameter server."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ PARAMETER_SERVER = "/job:ps/task:0"
 class AssignCase:
     """A session that adds a vector of ones to a variable, as the program of the issues does.
 
-    A step fetches nothing: its target is the assignment, not the variable's value.
+    A step fetches nothing, because its target is the assignment and not the variable's value.
 
     Parameters
     ----------
     tf : module
         TensorFlow.
     transport : str
-        Key; with `LOCAL` the session, the vector and the variable are in this process.
+        Key of the transport. With `LOCAL` the session, the vector and the variable are in this
+        process.
     target : str
         The worker's server.
     case : Case
-        Its size is the vector's bytes.
+        The case; its size is the size of the vector, in bytes.
     """
 
     def __init__(self, tf: Any, transport: str, target: str, case: Case) -> None:
@@ -64,12 +65,12 @@ class AssignCase:
         return timed(self._empty if empty else self._full, count)
 
     def close(self) -> None:
-        """Check every element of the variable, free both, and end the session."""
+        """Check every element of the variable, free both variables, and end the session."""
         low, high = (int(end) for end in self._session.run(self._ends))
         if low != self._added or high != self._added:
             raise Internal(
                 f"bench assign: after {self._added} steps the variable's elements are between"
-                f" {low} and {high}; this is a bug"
+                f" {low} and {high} instead of {self._added}; report this"
             )
         self._session.run(self._destroy)
         self._session.close()

@@ -12,13 +12,13 @@ ASSIGN = "assign"
 ELEMENT = 4
 """Bytes of an int32, the type that the issues' program adds."""
 MEGABYTE = 10**6
-"""As in the issues; not 2**20."""
+"""10^6 bytes, as in the issues, and not 2^20."""
 SIZES = (10 * MEGABYTE, 100 * MEGABYTE, 400 * MEGABYTE)
 QUICK_SIZES = (1 * MEGABYTE, 10 * MEGABYTE)
 WAYS = {each.key: each for each in (LOCAL, GRPC, FARWRITE)}
 MEMORY_PER_SIZE = 10.0
-"""Vectors that all ways hold at once: a vector and a variable each, gRPC's buffers, the initial
-values."""
+"""Memory of all ways together, in vectors: a vector and a variable each, gRPC's buffers, and the
+initial values."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class AssignPlan:
     sizes: tuple[int, ...]
     """Bytes of the vector."""
     rounds: int
-    """In each round each way has one turn."""
+    """Rounds to measure. In each round each way has one turn."""
     steps: int
-    """Of one turn."""
+    """Steps of one turn."""
     fabric: str | None = None
     """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
 
 
 def in_megabytes(size: int) -> str:
-    """Write a size as the issues do."""
+    """Format a size as the issues do."""
     return f"{size / MEGABYTE:g} MB"

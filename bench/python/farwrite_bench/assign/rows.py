@@ -1,4 +1,4 @@
-"""From turns to rows: rates, ratios, and proof that Farwrite moved the vectors."""
+"""Makes rows from turns: rates, ratios, and proof that Farwrite moved the vectors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from farwrite_bench.tensor.plan import LOCAL, Block
 from farwrite_bench.tensor.rows import fabric, median_ms
 
 MOVED = ("pushes_alias", "pushes_landed")
-"""Counters of vectors that Farwrite moved: lent or offered, and written into place."""
+"""Counters of vectors that Farwrite moved: lent to the receiver, or written into its memory."""
 
 Row = dict[str, Any]
 
 
 def make_rows(size: int, blocks: Mapping[str, Sequence[Block]], load: float) -> list[Row]:
-    """Sum up every way's turns at one size.
+    """Make the row of each way from its turns at one size.
 
     Raises
     ------
@@ -82,9 +82,9 @@ def require_moved(size: int, steps: int, total: Mapping[str, float]) -> None:
         f"{name} {value:g}" for name, value in sorted(total.items()) if "pulls_" in name and value
     )
     raise FailedPrecondition(
-        f"bench assign: in {steps} steps with {in_megabytes(size)} Farwrite moved {moved:g}"
-        f" vectors, and gRPC {calls:g} ({reasons or 'no pull was counted'}); the figures would not"
-        " be Farwrite's. The counters are explained in docs/reference/tensorflow.md"
+        f"bench assign: in {steps} steps with {in_megabytes(size)} Farwrite moved {moved:g} vectors"
+        f" and gRPC moved {calls:g} ({reasons or 'no pull was counted'}), so the figures would not"
+        " be Farwrite's; docs/reference/tensorflow.md explains the counters"
     )
 
 
@@ -102,7 +102,7 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def _rate(size: int, block: Block) -> float:
-    """Return the GB/s that one turn added."""
+    """Return the rate of one turn, in GB/s."""
     return size * len(block.full) / sum(block.full) / 1e9
 
 

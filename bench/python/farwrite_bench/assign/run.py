@@ -1,4 +1,4 @@
-"""Measures every size: the ways take turns, each with some steps."""
+"""Measures every size. In each round each way has one turn of some steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child's end: its control pipe, and its promise to die with its parent."""
+"""The child's side: its control pipe, and its end together with its parent."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Failure:
-    """What a child says before it gives up."""
+    """The last message of a child that fails."""
 
     message: str
 
 
 def run(main: Callable[[Connection], None]) -> NoReturn:
-    """Run `main` with the control pipe, then leave at once: TensorFlow's own end may hang.
+    """Run `main` with the control pipe, then exit at once, because TensorFlow's exit may hang.
 
-    The command line's first argument is the pipe's descriptor, the second the parent's id.
+    The first argument of the command line is the pipe's descriptor, the second the parent's id.
     """
     descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    # Ctrl-C reaches the whole group; the parent decides.
+    # Ctrl-C reaches the whole process group; the parent ends its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -38,18 +38,18 @@ def run(main: Callable[[Connection], None]) -> NoReturn:
     try:
         main(control)
     except (EOFError, BrokenPipeError):
-        pass  # the parent hung up: the work is over
+        pass  # the parent closed the pipe: the work is done
     except BaseException as error:
         status = 1
         traceback.print_exc()
-        _tell(control, Failure(f"{type(error).__name__}: {error}"))
+        _send(control, Failure(f"{type(error).__name__}: {error}"))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
-def _tell(control: Connection, failure: Failure) -> None:
+def _send(control: Connection, failure: Failure) -> None:
     try:
         control.send(failure)
     except OSError:
-        print("the parent hung up before it heard of this", file=sys.stderr)
+        print("the parent closed the pipe before it received this error", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Gets the plug-in ready before several processes want it at once."""
+"""Compiles the plug-in before several processes load it at the same time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from farwrite_bench.cluster.process import LOG_LINES_SHOWN, QUIET
 
 
 def make_ready(log: Path) -> None:
-    """Import the plug-in in a process of its own, which compiles it if it has not been yet.
+    """Import the plug-in in another process, which compiles it if necessary.
 
     Raises
     ------
     FailedPrecondition
-        If it cannot be had, with the end of what it said.
+        If the plug-in cannot be loaded. The message has the end of the output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -32,4 +32,6 @@ def make_ready(log: Path) -> None:
     if ended.returncode != 0:
         lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         tail = "".join(f"\n    {line[:300]}" for line in lines)
-        raise FailedPrecondition(f"Farwrite's TensorFlow plug-in cannot be loaded here:{tail}")
+        raise FailedPrecondition(
+            f"Farwrite's TensorFlow plug-in cannot be loaded; the end of the output:{tail}"
+        )

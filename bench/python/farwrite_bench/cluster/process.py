@@ -1,4 +1,4 @@
-"""The parent's end: starts children, talks to them, and shows what they said when they fail."""
+"""The parent's side: starts children, exchanges messages, and shows the log of one that fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farwrite.errors import InvalidArgument, PeerDead, ResourceExhausted
 from farwrite_bench.cluster.child import Failure
 
 START_SECONDS = 120.0
-"""Importing TensorFlow from a cold disk takes its time."""
+"""Long, because importing TensorFlow from a cold disk is slow."""
 END_SECONDS = 5.0
 LOG_LINES_SHOWN = 12
 QUIET = {
@@ -28,10 +28,10 @@ QUIET = {
     "CUDA_VISIBLE_DEVICES": "-1",  # the same work on machines with and without a GPU
     "no_grpc_proxy": "127.0.0.1,localhost",
 }
-"""Added to every child's environment."""
+"""Variables that are added to the environment of every child."""
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 PORTS_TRIED = 500
-"""At most, in one search."""
+"""Most ports that one search tries."""
 
 
 class Task:
@@ -40,13 +40,13 @@ class Task:
     Parameters
     ----------
     name : str
-        For messages and the log.
+        Name in messages.
     module : str
-        To run with ``python -m``; its main goes through `farwrite_bench.cluster.child.run`.
+        Module for ``python -m``; it calls `farwrite_bench.cluster.child.run`.
     environment : mapping
-        Added to this process's.
+        Variables that are added to the environment of this process.
     log : Path
-        Takes the child's standard output and error.
+        File for the child's standard output and error.
     """
 
     def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
@@ -65,7 +65,7 @@ class Task:
             )
 
     def send(self, message: object) -> None:
-        """Send anything that can be pickled."""
+        """Send an object that can be pickled."""
         try:
             self._control.send(message)
         except OSError:
@@ -77,7 +77,7 @@ class Task:
         Raises
         ------
         PeerDead
-            If the child failed, ended or stayed silent; with the end of its log.
+            If the child failed, ended, or sent nothing. The message has the end of its log.
         """
         try:
             silent = not self._control.poll(seconds)
@@ -85,13 +85,13 @@ class Task:
         except (EOFError, OSError):
             self._fail("ended early")
         if silent:
-            self._fail(f"said nothing for {seconds:.0f} s")
+            self._fail(f"sent nothing for {seconds:.0f} s")
         if isinstance(message, Failure):
             self._fail(f"failed: {message.message}")
         return message
 
     def ask(self, message: object) -> object:
-        """Send a message and wait for the answer."""
+        """Send a message and return the answer."""
         self.send(message)
         return self.receive()
 
@@ -118,15 +118,15 @@ class Task:
 
 
 def _port_range() -> Sequence[int]:
-    """Return the ports of FARWRITE_BENCH_PORTS; none if it is not set."""
+    """Return the ports of FARWRITE_BENCH_PORTS, or nothing if it is not set."""
     named = os.environ.get("FARWRITE_BENCH_PORTS", "")
     if not named:
         return ()
     ends = re.fullmatch(r"(\d+)-(\d+)", named)
     if ends is None or not 1024 <= int(ends[1]) <= int(ends[2]) <= 65535:
         raise InvalidArgument(
-            f"FARWRITE_BENCH_PORTS={named!r} is not a range of ports; write, for instance,"
-            " 20000-20999"
+            f"FARWRITE_BENCH_PORTS={named!r} is not a range of ports from 1024 to 65535; use a"
+            " range such as 20000-20999"
         )
     return range(int(ends[1]), int(ends[2]) + 1)
 
@@ -141,17 +141,17 @@ def free_ports(count: int) -> list[int]:
     """Find `count` ports of this machine that are free now.
 
     The environment variable FARWRITE_BENCH_PORTS, such as ``20000-20999``, limits the search. Two
-    programs that search at the same time need different ranges: otherwise both may find the same
+    programs that search at the same time need different ranges. Otherwise both may find the same
     port before either listens there. Without the variable the search leaves out the ports that the
-    kernel assigns, if there are others: a task's device takes two of these before the task's server
-    listens, and the server's port could be among them.
+    kernel assigns, if there are others. A task's device takes two assigned ports before the task's
+    server listens, and one of them could be the server's port.
 
     Raises
     ------
     InvalidArgument
-        If the variable is not a range of ports.
+        If the value of the variable is not a range of ports.
     ResourceExhausted
-        If there are not so many.
+        If the search finds fewer free ports.
     """
     candidates = _port_range() or _ports_the_kernel_leaves(count)
     found: list[int] = []
@@ -161,10 +161,10 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise ResourceExhausted(
-        f"find {count} free ports: there are {len(found)}; end what listens on the others"
+        f"find {count} free ports: the search found {len(found)}; end programs that listen on ports"
     )
 
 
 def free_addresses(count: int) -> list[str]:
-    """Find `count` such ports, as "127.0.0.1:port"."""
+    """Find `count` free ports, and return them as addresses such as "127.0.0.1:20000"."""
     return [f"127.0.0.1:{port}" for port in free_ports(count)]

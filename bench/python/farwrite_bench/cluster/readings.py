@@ -1,4 +1,4 @@
-"""What one process can say about itself: sockets, memory, processor time, Farwrite's counters."""
+"""Readings of one process: sockets, memory, processor time, and Farwrite's counters."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from farwrite.sockets import socket_bytes
 
 @dataclass(frozen=True)
 class Readings:
-    """One look at a process. Bytes and seconds."""
+    """The readings of a process at one time, in bytes and seconds."""
 
     task: str
     socket_sent: int
     socket_received: int
     cpu_seconds: float
     peak_rss: int
-    """VmHWM. Counts pages shared with other processes in full."""
+    """VmHWM, which counts pages shared with other processes in full."""
     pss: int
-    """Memory now, with each shared page divided among those who map it. 0 if not asked for."""
+    """Memory now, with each shared page divided among its processes; 0 if not requested."""
     counters: dict[str, int] | None
-    """`farwrite.tensorflow.stats()`'s numbers; None in a process without the plug-in."""
+    """The numbers of `farwrite.tensorflow.stats()`; None in a process without the plug-in."""
     fabrics: tuple[str, ...]
-    """Over which Farwrite reaches the other tasks."""
+    """The fabrics over which Farwrite reaches the other tasks."""
     registered: int = 0
-    """Bytes of registered memory in use, and at most so far; 0 without the plug-in."""
+    """Bytes of registered memory in use; 0 without the plug-in."""
     registered_peak: int = 0
+    """The highest value of `registered` so far."""
 
 
 def read(task: str, memory: bool = False) -> Readings:
-    """Look at this process.
+    """Take the readings of this process.
 
     Parameters
     ----------
     task : str
-        Its name.
+        Name of the task.
     memory : bool
-        Also determine `pss`, for which the kernel walks all pages: milliseconds.
+        Also read `pss`. The kernel visits all pages for it, which takes milliseconds.
     """
     sockets = socket_bytes()
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -83,7 +84,7 @@ def _kilobytes(path: str, name: str) -> int:
 
 
 def spent(before: list[Readings], after: list[Readings]) -> dict[str, float]:
-    """Add up over all processes what happened between two looks.
+    """Add up the differences between two readings over all processes.
 
     Returns
     -------

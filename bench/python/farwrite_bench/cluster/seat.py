@@ -11,7 +11,7 @@ from farwrite_bench.cluster.transport import Transport
 
 @dataclass(frozen=True)
 class Threads:
-    """TensorFlow's settings that decide how fast a step can be; 0 leaves the choice to it."""
+    """TensorFlow's settings that limit the speed of a step; 0 leaves the choice to TensorFlow."""
 
     intra_op: int = 0
     inter_op: int = 0
@@ -24,7 +24,7 @@ class Seat:
     """A server's place in its cluster."""
 
     cluster: Mapping[str, Sequence[str]]
-    """Addresses by job."""
+    """The addresses of each job."""
     job: str
     index: int
     transport: Transport
@@ -38,13 +38,13 @@ class Seat:
 
 @dataclass(frozen=True)
 class Look:
-    """Asks for readings."""
+    """A request for readings."""
 
     memory: bool = False
 
 
 def config(tf: Any, threads: Threads) -> Any:
-    """Make the ConfigProto of these settings."""
+    """Make the ConfigProto with these settings."""
     options = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads.intra_op,
         inter_op_parallelism_threads=threads.inter_op,

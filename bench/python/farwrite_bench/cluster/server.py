@@ -1,7 +1,7 @@
-"""A task that only serves: ``python -m farwrite_bench.cluster.server``.
+"""A task that only runs a server: ``python -m farwrite_bench.cluster.server``.
 
-Its first message is a `Seat`; it answers with its readings once the server runs. After that every
-message is a `Look`, answered with readings. It ends when the parent hangs up.
+Its first message is a `Seat`, and it answers with its readings when the server runs. Every later
+message is a `Look`, and it answers with readings. It ends when the parent closes the control pipe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What carries tensors between the tasks of a cluster."""
+"""The transports that carry tensors between the tasks of a cluster."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ STOCK_PROTOCOL = "grpc"
 
 @dataclass(frozen=True)
 class Transport:
-    """One way for tensors to travel."""
+    """One way to move tensors between tasks."""
 
     key: str
     name: str
-    """For people."""
+    """The name in output."""
     protocol: str
-    """What TensorFlow calls it: a server's protocol, a cluster resolver's rpc_layer."""
+    """TensorFlow's name of it: the protocol of a server, the rpc_layer of a cluster resolver."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stock(self) -> bool:
-        """Whether TensorFlow does this by itself."""
+        """Whether TensorFlow has this transport without the plug-in."""
         return self.protocol == STOCK_PROTOCOL
 
 
@@ -35,7 +35,7 @@ STAGED = Transport("staged", "Farwrite, staged", "grpc+farwrite", {"FARWRITE_TF_
 
 
 def load_plugin(transport: Transport) -> None:
-    """Load Farwrite's plug-in if `transport` needs it. Call before TensorFlow does anything."""
+    """Load Farwrite's plug-in if `transport` needs it. Call this before any use of TensorFlow."""
     if not transport.stock:
         importlib.import_module("farwrite.tensorflow")
 
@@ -46,12 +46,12 @@ def require(what: str, *modules: str) -> None:
     Raises
     ------
     FailedPrecondition
-        If one is missing; says how to install it.
+        If a module is missing. The message has the command that installs it.
     """
     packages = {"tensorflow": "'tensorflow-cpu==2.21.*'", "sklearn": "scikit-learn"}
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         raise FailedPrecondition(
-            f"{what} needs {' and '.join(missing)}, not installed here; install with:"
+            f"{what} needs {' and '.join(missing)}, which is not installed; run"
             f" pip install {' '.join(packages[name] for name in missing)}"
         )

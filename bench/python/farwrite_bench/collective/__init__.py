@@ -1,1 +1,1 @@
-"""What ``bench collective`` is made of."""
+"""The parts of ``bench collective``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
 import sys
 import tempfile
@@ -19,7 +18,9 @@ from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
 from farwrite_bench.collective.plan import Join, Reduce, Reduced
+from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.options import add_number, add_shared
 from farwrite_bench.table import ProgressBar, text_table
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ WORKERS = 2
 ELEMENT = 4
 TRANSPORTS = {transport.key: transport for transport in (GRPC, FARWRITE)}
 WARM_UP_STEPS = 1
-"""Before each turn; they do not count."""
-FABRICS = ("shm", "tcp")
+"""Steps before each turn, which are not measured."""
 HEADERS = (
     "transport",
     "fabric",
@@ -44,10 +44,10 @@ HEADERS = (
 )
 NOTE = (
     "A step is MultiWorkerMirroredStrategy's all_reduce of one float32 variable in a tf.function,"
-    " by TensorFlow's ring; it takes as long as the slower of the two workers. GB/s: the variable's"
-    " bytes over that; each worker sends about as many. cpu ms, copies, socket bytes and RPCs"
-    " (RecvBuf): a step, both workers together. gRPC as TensorFlow sets it up, a thread a core, on"
-    " both transports."
+    " by TensorFlow's ring. Its time is the time of the slower worker. GB/s: the variable's bytes"
+    " divided by that time; each worker sends about as many bytes. cpu ms, copies, socket bytes and"
+    " RPCs (RecvBuf calls) are per step, for both workers together. On both transports gRPC has"
+    " TensorFlow's defaults, and a worker has one thread per core."
 )
 
 
@@ -56,20 +56,24 @@ def add_parser(kinds: Subparsers) -> None:
     parser = kinds.add_parser(
         "collective",
         help="TensorFlow: an all-reduce between two workers",
-        description="What a variable's all-reduce takes between two workers of a"
-        " MultiWorkerMirroredStrategy, over stock gRPC and over Farwrite in turn. Needs"
-        " TensorFlow.",
+        description="Measure how long the all-reduce of a variable takes between two workers of a"
+        " MultiWorkerMirroredStrategy. Stock gRPC and Farwrite take turns. Needs TensorFlow.",
     )
-    parser.add_argument("--megabytes", type=float, default=64, help="of the variable (default: 64)")
-    parser.add_argument("--rounds", type=int, default=7, help="in which transports take turns")
-    parser.add_argument("--steps", type=int, default=5, help="a turn")
-    parser.add_argument("--fabric", choices=FABRICS, help="force Farwrite's (default: its choice)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument(
+        "--megabytes",
+        type=float,
+        default=64,
+        metavar="N",
+        help="size of the variable, in MiB (default: 64)",
+    )
+    add_number(parser, "--rounds", 7)
+    add_number(parser, "--steps", 5)
+    add_shared(parser, "--fabric", "--json")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print the table, write the file."""
+    """Measure, print the table and write the JSON file."""
     require("farwrite bench collective", "tensorflow")
     averages = load()
     notes = [note for note in [busy_note(averages)] if note]
@@ -79,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:
-            bar(0.0, "getting the plug-in ready")
+            bar(0.0, "loading the plug-in")
             make_ready(Path(logs) / "plugin.log")
             turns = _measure(elements, arguments, bar, Path(logs))
         finally:
@@ -95,21 +99,21 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"all-reduce of {format_size(elements * ELEMENT)} between {WORKERS} workers ({shown})\n")
     print("\n".join(text_table(HEADERS, [_cells(row) for row in rows])))
     print(f"\n{NOTE}")
-    if arguments.json is not None:
-        facts = {
+    write_json(
+        arguments.json,
+        {
             "machine": machine(),
             "load": averages,
             "notes": [*notes, NOTE],
             "settings": settings,
             "rows": rows,
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        },
+    )
     return 0
 
 
 Turn = tuple[Reduced, ...]
-"""Of all workers."""
+"""The results of all workers in one turn."""
 
 
 def _measure(
@@ -160,12 +164,12 @@ def _turn(tasks: Sequence[Task], order: Reduce) -> Turn:
     answers = [task.receive() for task in tasks]
     reduced = tuple(answer for answer in answers if isinstance(answer, Reduced))
     if len(reduced) != len(answers):
-        raise Internal(f"bench: a worker said {answers!r}; this is a bug")
+        raise Internal(f"bench collective: unexpected answers of workers: {answers!r}; report this")
     return reduced
 
 
 def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
-    # A step is over when the slower worker's is.
+    # A step ends when the slower worker ends it.
     taken = {
         key: [
             [max(each) for each in zip(*(worker.seconds for worker in turn), strict=True)]

@@ -1,4 +1,4 @@
-"""What the command and its workers tell each other."""
+"""The messages between the command and its workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farwrite_bench.cluster.transport import Transport
 
 @dataclass(frozen=True)
 class Join:
-    """The first message: the worker's place, and how many float32 it reduces."""
+    """The first message to a worker: its place, and how many float32 elements it reduces."""
 
     addresses: tuple[str, ...]
     index: int
@@ -20,7 +20,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Reduce:
-    """Asks for so many reductions, of which the first ones do not count."""
+    """A request for `warm_up` unmeasured reductions and `steps` measured ones."""
 
     steps: int
     warm_up: int
@@ -28,7 +28,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Reduced:
-    """What each of them took, and how the process looked before and after."""
+    """The seconds of each measured reduction, and the readings before and after them."""
 
     seconds: list[float]
     before: Readings

@@ -36,7 +36,7 @@ def _main(control: Connection) -> None:
 
 
 def _step(join: Join) -> Callable[[], None]:
-    """Make the reduction: a variable's value, added up over the workers inside a tf.function."""
+    """Make the step: an all-reduce of a variable's value over the workers in a tf.function."""
     load_plugin(join.transport)
     tf: Any = importlib.import_module("tensorflow")
     os.environ["TF_CONFIG"] = json.dumps(
@@ -63,12 +63,12 @@ def _step(join: Join) -> Callable[[], None]:
 
     reduce = tf.function(ends)
     workers = len(join.addresses)
-    wanted = workers * (workers + 1) / 2
+    expected = workers * (workers + 1) / 2
 
     def step() -> None:
         found = [float(end) for end in reduce()]
-        if found != [wanted, wanted]:
-            raise Internal(f"bench: a reduction came to {found} instead of {wanted}; this is a bug")
+        if found != [expected, expected]:
+            raise Internal(f"bench: a reduction gave {found} instead of {expected}; report this")
 
     return step
 

@@ -1,1 +1,1 @@
-"""``farwrite demo``: an array handed to another process in four ways, and a training job."""
+"""``farwrite demo``: hands an array to another process in four ways, and trains a network."""

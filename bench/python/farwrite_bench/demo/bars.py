@@ -1,4 +1,4 @@
-"""A progress bar on stderr that lives while a block of code runs."""
+"""A progress bar on standard error for a block of code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ REDRAW_INTERVAL = 0.08
 
 
 class Bar:
-    """Draws one line for one task; on anything but a terminal it prints one plain line at the end.
+    """Draws one line for one task. Without a terminal it prints one plain line at the end.
 
     Parameters
     ----------
     label : str
-        What goes on.
+        Name of the task.
     stream : file, optional
-        Where to draw; standard error by default.
+        Stream to draw on; standard error by default.
     """
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
@@ -34,11 +34,11 @@ class Bar:
         self._drawer = threading.Thread(target=self._draw, daemon=True)
 
     def progress(self, fraction: float) -> None:
-        """Set how much is done, from 0 to 1. Without it the bar only shows that time passes."""
+        """Set the completed share, from 0 to 1. Without it the bar shows only that time passes."""
         self._fraction = fraction
 
     def result(self, text: str) -> None:
-        """Set what stands at the end of the line when the task is over."""
+        """Set the text at the end of the line when the task is done."""
         self._result = text
 
     def __enter__(self) -> Bar:
@@ -76,7 +76,7 @@ class Bar:
 
 
 def drawing(fraction: float | None, elapsed: float) -> str:
-    """Draw the inside of a bar; with no fraction known, a block that wanders."""
+    """Draw the inside of a bar; without a known fraction, a moving block."""
     if fraction is not None:
         filled = round(WIDTH * min(max(fraction, 0.0), 1.0))
         return "█" * filled + " " * (WIDTH - filled)

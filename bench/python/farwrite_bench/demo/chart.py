@@ -1,4 +1,4 @@
-"""The demo's result as a picture: an SVG that needs no other file and reads in the dark."""
+"""Draws the demo's result as an SVG file that needs no other file and has a dark mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAR = 22
 
 
 def draw(results: Sequence[Result], size: int) -> str:
-    """Draw one bar a way: the time until the array was there, then until it had been read.
+    """Draw one bar for each way: the time until the array arrived, then until it was read.
 
     Returns
     -------
@@ -34,8 +34,8 @@ def draw(results: Sequence[Result], size: int) -> str:
         f"<title>{escape(_summary(results, size))}</title>",
         f'<text class="title" x="20" y="32">A NumPy array of {format_size(size)}, from one process'
         " to another</text>",
-        '<text class="quiet" x="20" y="54">Seconds until the receiver had it (strong), and had'
-        " read all of it (pale). Less is better.</text>",
+        '<text class="quiet" x="20" y="54">Time until the receiver has it (strong) and has read all'
+        " of it (pale). Less is better.</text>",
     ]
     for row, result in enumerate(results):
         lines += _bar(result, TOP + ROW * row, scale)
@@ -68,7 +68,7 @@ def _summary(results: Sequence[Result], size: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """Write a time as people read it: "3.21 s", "94 ms" or "120 µs"."""
+    """Format a time such as "3.21 s", "94 ms" or "120 µs"."""
     if value >= 1:
         return f"{value:.2f} s"
     return f"{value * 1e3:.0f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"

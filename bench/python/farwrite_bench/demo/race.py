@@ -1,4 +1,4 @@
-"""Runs every way in turn between this process and a second one, and takes the times."""
+"""Runs every way in turn between this process and a second one, and measures the times."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from farwrite_bench.demo.receiver import SETUP_SECONDS, Invitation, Receipt, Tas
 from farwrite_bench.demo.shared import SharedWords
 from farwrite_bench.demo.ways import WAYS, Sender, Way
 
-# What both processes hold at once, in arrays: source, inbox, shared memory, and what pickle makes.
+# Memory of both processes, in arrays: source, inbox, shared memory, and the copies of pickle.
 ARRAYS_IN_MEMORY = 8
 ANSWER_SECONDS = 120.0
-# A way that takes longer runs in the first round only: a demo should not bore.
+# A way that takes longer runs in the first round only, so that the demo stays short.
 SLOW_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Result:
-    """One way's best round."""
+    """The best round of one way."""
 
     way: Way
     seconds: float
@@ -41,19 +41,19 @@ class Result:
 
 
 def race(size: int, rounds: int, make_bar: Callable[[str], Bar] = Bar) -> list[Result]:
-    """Hand an array of `size` bytes over in every way, `rounds` times, and keep the best of each.
+    """Hand over an array of `size` bytes in every way, `rounds` times, and keep the best of each.
 
     Parameters
     ----------
     size : int
         Bytes; a whole number of MiB.
     rounds : int
-        The ways take turns within a round. One that takes over 2 s runs in the first round only.
+        Each way has one turn in a round. A way that takes over 2 s runs in the first round only.
 
     Raises
     ------
     Internal
-        If a checksum did not agree.
+        If a checksum is wrong.
     """
     best: dict[str, Result] = {}
     with contextlib.ExitStack() as stack:
@@ -90,7 +90,7 @@ def _run(
     way.send(sender, bar.progress)
     receipt = cast("Receipt", _answer(control))
     if not receipt.verified:
-        raise Internal(f"demo: the checksum after '{way.name}' is wrong; this is a bug")
+        raise Internal(f"demo: the checksum after '{way.name}' is wrong; report this")
     return Result(way, receipt.arrived - start, receipt.read - start)
 
 
@@ -100,7 +100,7 @@ def _answer(control: Connection) -> object:
             return control.recv()
     except (EOFError, OSError):
         pass
-    raise PeerDead("demo: the second process ended early; its own message stands above")
+    raise PeerDead("demo: the second process ended early; its own message is above")
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ def _two_processes(size: int) -> Iterator[tuple[Sender, Connection]]:
         array = device.allocate(size // 8, np.uint64)
         fill(array.array, seed=size)
         device.publish("array", array)
-        shared.words[:] = 0  # takes the pages from the kernel
+        shared.words[:] = 0  # allocates the pages
         channel = stack.enter_context(device.accept(SETUP_SECONDS))
         inbox = channel.lookup("inbox", SETUP_SECONDS)
         _answer(control)

@@ -1,4 +1,4 @@
-"""The demo's second process: takes the array in every way, reads all of it and checks it."""
+"""The demo's second process: receives the array in every way, reads all of it and checks it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETUP_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Invitation:
-    """What the second process needs to join."""
+    """The arguments of the second process."""
 
     control: Connection
     pipe: Connection
@@ -34,16 +34,16 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Task:
-    """One transfer to take."""
+    """One transfer to receive."""
 
     key: str
     sums: npt.NDArray[np.uint64]
-    """The checksum of what will come."""
+    """The checksum of the array that will arrive."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """When the array was here and when it had been read, by CLOCK_MONOTONIC, and whether right."""
+    """When the array arrived and when it was read, by CLOCK_MONOTONIC, and whether it was right."""
 
     arrived: float
     read: float
@@ -52,10 +52,10 @@ class Receipt:
 
 def receive(invitation: Invitation) -> None:
     """Run the second process until the first one closes the control pipe."""
-    # Ctrl-C goes to both processes; the first one decides, and hangs up.
+    # Ctrl-C reaches both processes; the first one closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = invitation.control
-    # OSError: the first process is gone; there is nobody left to tell.
+    # OSError: the first process is gone, so no process can receive an error.
     with contextlib.suppress(EOFError, OSError), contextlib.ExitStack() as stack:
         receiver = _set_up(invitation, stack)
         control.send(READY)

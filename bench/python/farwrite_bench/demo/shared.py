@@ -1,4 +1,4 @@
-"""multiprocessing.shared_memory as an array of words."""
+"""An array of words in multiprocessing.shared_memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 
 class SharedWords:
-    """An array of 64-bit words in shared memory. A context manager that gives it back.
+    """An array of 64-bit words in shared memory. A context manager that frees it.
 
     Parameters
     ----------
     count : int
         Length of the array.
     name : str, optional
-        Of memory that exists; without it new memory is made, and removed at the end.
+        Name of existing memory. Without it new memory is created, and removed at the end.
     """
 
     def __init__(self, count: int, name: str | None = None) -> None:
@@ -28,7 +28,7 @@ class SharedWords:
 
     @property
     def name(self) -> str:
-        """What another process attaches to it by."""
+        """The name with which another process attaches to it."""
         return self._memory.name
 
     def __enter__(self) -> SharedWords:
@@ -40,7 +40,7 @@ class SharedWords:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # The memory cannot be unmapped before the last view is gone, and this is it.
+        # The memory can be unmapped only after the last view is gone; this is the last view.
         del self.words
         if self._owned:
             self._memory.unlink()

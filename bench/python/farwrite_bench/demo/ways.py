@@ -1,7 +1,7 @@
-"""The ways the demo compares: for each, what the sender does and what the receiver does.
+"""The ways that the demo compares, each with a function of the sender and one of the receiver.
 
-Both sides have everything set up and touched before the clock starts, so that no way pays for first
-use: the shared memory is mapped, the channel is open, the pages are there.
+Both sides set up and touch everything before the clock starts, so that no way pays for first use:
+the shared memory is mapped, the channel is open, and the pages are allocated.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from farwrite_bench.demo.shared import SharedWords
 Words = npt.NDArray[np.uint64]
 Progress = Callable[[float], None]
 
-# Copies go in this many parts, so that the bar moves.
+# A copy has this many parts, so that the bar moves.
 PARTS = 16
 
 
 @dataclass(frozen=True)
 class Sender:
-    """What the sending side has at hand."""
+    """The resources of the sending side."""
 
     array: Words
-    """In registered memory; for the other ways that is memory like any other."""
+    """In registered memory, which is ordinary memory for the other ways."""
     pipe: Connection
     shared: SharedWords
     channel: Channel
@@ -38,7 +38,7 @@ class Sender:
 
 @dataclass(frozen=True)
 class Receiver:
-    """What the receiving side has at hand."""
+    """The resources of the receiving side."""
 
     pipe: Connection
     shared: SharedWords
@@ -54,10 +54,10 @@ class Way:
     key: str
     name: str
     copied: str
-    """What was copied, in a sentence."""
+    """A sentence that states the copies."""
     send: Callable[[Sender, Progress], None]
     receive: Callable[[Receiver], Words]
-    """Returns the array as soon as its bytes are there."""
+    """Returns the array as soon as its bytes have arrived."""
 
 
 def _parts(array: Words) -> list[tuple[int, int]]:
@@ -113,29 +113,29 @@ WAYS = (
     Way(
         "pickle",
         "pickle over a pipe",
-        "Pickled into bytes, through the kernel's pipe in small pieces, and unpickled:"
-        " four copies or more.",
+        "The array is pickled into bytes, sent through a pipe in small pieces, and unpickled: four"
+        " copies or more.",
         _send_pickle,
         _receive_pickle,
     ),
     Way(
         "shared_memory",
         "shared_memory",
-        "Copied once, by NumPy, into shared_memory, where the receiver looks at it.",
+        "NumPy copies the array once, into shared_memory, and the receiver reads it there.",
         _send_shared,
         _receive_shared,
     ),
     Way(
         "write",
         "Farwrite write",
-        "Copied once, by Farwrite's copy kernel, into the receiver's registered memory.",
+        "Farwrite's copy kernel copies the array once, into the receiver's registered memory.",
         _send_write,
         _receive_write,
     ),
     Way(
         "alias",
         "Farwrite alias",
-        "Nothing was copied: the receiver looks at the sender's own memory, read-only, on a lease.",
+        "Nothing is copied: the receiver reads the sender's own memory, read-only, under a lease.",
         _send_alias,
         _receive_alias,
     ),
@@ -143,5 +143,5 @@ WAYS = (
 
 
 def way(key: str) -> Way:
-    """Return the way of that key."""
+    """Return the way with this key."""
     return next(candidate for candidate in WAYS if candidate.key == key)

@@ -1,1 +1,1 @@
-"""Results as pictures and pages: no other file needed, fit for a phone, readable in the dark."""
+"""Charts and HTML pages that need no other file, fit a phone, and have a dark mode."""

@@ -1,4 +1,4 @@
-"""Axes: where a value stands, and which values are written beside it."""
+"""Axes of charts: the position of a value, and the values that are labelled."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Axis:
-    """Maps values from `low` to `high` to places from `start` to `end`.
+    """Maps values from `low` to `high` to positions from `start` to `end`.
 
-    Values outside are drawn at the nearer end.
+    A value outside is drawn at the nearer end.
     """
 
     low: float
@@ -21,7 +21,7 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the place of `value`."""
+        """Return the position of `value`."""
         value = min(max(value, self.low), self.high)
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -30,7 +30,7 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, count: int = 5) -> list[float]:
-        """Choose round values, about `count`, and on a logarithmic axis whole powers."""
+        """Choose about `count` round values; on a logarithmic axis, powers of 10."""
         if self.log:
             return self._powers(count)
         step = _round_step((self.high - self.low) / count)
@@ -48,7 +48,7 @@ class Axis:
 def around(
     values: Iterable[float], start: float, end: float, log: bool = False, zero: bool = False
 ) -> Axis:
-    """Make an axis on which all of `values` have room; with `zero` it starts there."""
+    """Make an axis that covers all of `values`; with `zero` it starts at 0."""
     known = [value for value in values if value > 0 or not log]
     low, high = (min(known), max(known)) if known else (1.0, 10.0)
     if log:
@@ -67,7 +67,7 @@ def _round_step(step: float) -> float:
 
 
 def plain(value: float) -> str:
-    """Write a tick without needless digits."""
+    """Format a tick without trailing zeros."""
     return f"{value:.10g}"
 
 

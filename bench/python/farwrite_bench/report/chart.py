@@ -1,4 +1,4 @@
-"""Charts as SVG: lines and distributions, with the keys of transports as classes."""
+"""Draws charts as SVG: lines and distributions. The class of a series is its transport's key."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ BINS = 48
 
 @dataclass(frozen=True)
 class Series:
-    """What one transport did."""
+    """The values of one transport."""
 
     key: str
-    """Of the transport; chooses the colour."""
+    """The key of the transport, which selects the colour."""
     name: str
     points: Sequence[tuple[float, float]] = ()
-    """For lines."""
+    """For lines: the points."""
     smooth: int = 1
-    """Lines are means over this many points; the points themselves then show faintly."""
+    """For lines: the line is the mean over this many points, and the points are drawn faintly."""
     ranges: Sequence[tuple[float, float, float]] = ()
-    """For lines: x, and the interval of y to mark there."""
+    """For lines: x, and the interval of y that is marked there."""
     values: Sequence[float] = ()
-    """For distributions."""
+    """For distributions: the values."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Title and axes of a chart."""
+    """The title and the axes of a chart."""
 
     title: str
     x: str
@@ -46,11 +46,11 @@ class Look:
     write_x: Write = plain
     write_y: Write = plain
     ticks_x: Sequence[float] = field(default_factory=list)
-    """Instead of the axis's own choice."""
+    """Ticks that replace the choice of the axis."""
 
 
 def lines(look: Look, series: Sequence[Series]) -> str:
-    """Draw one line a series."""
+    """Draw one line for each series."""
     points = [point for each in series for point in each.points]
     heights = [y for _, y in points] + [y for each in series for r in each.ranges for y in r[1:]]
     across = around((x for x, _ in points), LEFT, WIDTH - RIGHT, look.log_x, not look.log_x)
@@ -76,9 +76,9 @@ def lines(look: Look, series: Sequence[Series]) -> str:
 
 
 def distribution(look: Look, series: Sequence[Series]) -> str:
-    """Draw how often which value was seen; the dashed line is the median.
+    """Draw how often each value occurs. The dashed line is the median.
 
-    The slowest hundredth may lie beyond the right edge, where it is added to the last bin.
+    The slowest hundredth may be beyond the right edge; it is added to the last bin.
     """
     shown = [
         statistics.quantiles(each.values, n=100)[98] if len(each.values) > 1 else each.values[0]
@@ -102,7 +102,7 @@ def distribution(look: Look, series: Sequence[Series]) -> str:
 
 
 def beside(title: str, charts: Sequence[str]) -> str:
-    """Put line charts or distributions next to each other; `title` is for screen readers."""
+    """Place charts next to each other; `title` is for screen readers."""
     placed = [
         f'<g transform="translate({place * WIDTH} 0)">{chart}</g>'
         for place, chart in enumerate(
@@ -114,7 +114,7 @@ def beside(title: str, charts: Sequence[str]) -> str:
 
 
 def standalone(svg: str) -> str:
-    """Make a file of its own out of a chart: colours, letters and a background added."""
+    """Make an SVG file from a chart: adds the colours, the fonts and a background."""
     head, body = svg.split(">", 1)
     style = f"<style>{COLOURS}{SERIES}{CHART}\n</style>"
     return f'{head}>{style}<rect class="page" width="100%" height="100%" rx="8"/>{body}\n'

@@ -1,4 +1,4 @@
-"""What a page with charts has besides text and tables."""
+"""HTML pages with charts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STYLE = """
 
 
 def chart_page(title: str, parts: Sequence[str]) -> str:
-    """Make a page out of its parts, which are HTML."""
+    """Make a page from its parts, which are HTML."""
     return page(title, parts, style=SERIES + _STYLE + CHART)
 
 
 def cards(entries: Sequence[tuple[str, str]]) -> str:
-    """Show figures large, each with what it is."""
+    """Show figures in large type; an entry is a figure and its description."""
     drawn = (
         f'<div class="card"><b>{escape(figure)}</b><span class="quiet">{escape(what)}</span></div>'
         for figure, what in entries
@@ -34,5 +34,5 @@ def cards(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def charts(drawn: Sequence[str]) -> str:
-    """Place charts side by side where there is room."""
+    """Place charts side by side where the page is wide enough."""
     return f'<div class="charts">{"".join(drawn)}</div>'

@@ -1,4 +1,4 @@
-"""The colours and letters of every chart, in light and in dark, besides those of pages."""
+"""The colours and fonts of charts, in light and in dark mode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TRANSPORTS = {
     "local": ("#1a7f37", "#3fb950"),
     "raw": ("#8250df", "#ab7df8"),
 }
-"""The colour of each transport in light and in dark."""
+"""The colour of each transport, in light and in dark mode."""
 
 
 def _variables(scheme: int) -> str:
@@ -38,4 +38,4 @@ CHART = f"""
   svg.chart .solid {{ fill: var(--own); }}
   svg.chart .pale {{ fill: var(--own); opacity: 0.4; }}
   svg.chart .mark {{ stroke: var(--own); stroke-width: 1.5; stroke-dasharray: 4 3; }}{_CLASSES}"""
-"""What the classes in a chart mean. A group's class is the key of its transport."""
+"""The style of the classes in a chart. The class of a group is the key of its transport."""

@@ -1,5 +1,5 @@
-"""``farwrite bench tensor``: what a tensor adds to a step when its consumer is another task.
+"""``farwrite bench tensor``: measures the time that a tensor adds to a step of two tasks.
 
-Two TensorFlow servers in two processes for each transport, all alive at once, and a client in
-another process that runs sessions on them in turn.
+Each transport has two TensorFlow servers in two processes. All of them are alive at once, and a
+client in another process runs sessions on them in turn.
 """

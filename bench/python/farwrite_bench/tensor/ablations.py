@@ -1,9 +1,8 @@
-"""The subcommand ``farwrite bench ablations``: what each part of the design is worth."""
+"""The subcommand ``farwrite bench ablations``: what each part of the design gains."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,9 @@ from farwrite.units import format_size
 from farwrite_bench import memory
 from farwrite_bench.cluster.plugin import make_ready
 from farwrite_bench.cluster.transport import GRPC, require
+from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
+from farwrite_bench.options import add_choices, add_number, add_shared
 from farwrite_bench.plan import KIB, MIB
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 from farwrite_bench.tensor.network import NETWORK_BYTES
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 SMALL = 4 * KIB
 MEMORY_PER_WAY = 5.0
-"""What the servers of one way hold at once, in networks: variables, gradients, slots for both."""
+"""Memory of one way's servers, in networks: variables, gradients, and slots for both."""
 SPARE_BYTES = 5 * 2**30
 HEADERS = (
     "case",
@@ -58,13 +59,15 @@ HEADERS = (
     "cpu ms",
 )
 NOTES = (
-    "network: the variables of AlexNet from a parameter server to a worker and a gradient of each"
-    " back, without the computation. small: one 4 KiB tensor; parallel: 20 of them at once; chain:"
-    " 20 of 256 bytes, each computed from the one before.",
-    "added: the step less an empty step of the same two tasks. Counts are of a step. requests:"
-    " tensors that their receiver had to ask for; allocations: made for what was received.",
-    "The ways take turns in every round. gRPC as TensorFlow sets it up; a thread a core in every"
-    " server, on every way; graph optimizers off, so that the graph runs as written.",
+    "network: a parameter server sends the variables of AlexNet to a worker, and the worker sends a"
+    " gradient of each back, without the computation. small: one 4 KiB tensor. parallel: 20 of"
+    " them at once. chain: 20 tensors of 256 bytes, each computed from the one before.",
+    "added us: the step minus an empty step of the same two tasks. Counts are per step. requests:"
+    " tensors that their receiver had to request. allocations: buffers allocated for received"
+    " tensors. landed: tensors written into memory of the receiver. lent: tensors that the receiver"
+    " used in the sender's memory.",
+    "The ways take turns in every round. gRPC has TensorFlow's defaults. On every way a server has"
+    " one thread per core, and graph optimizers are off, so that the graph runs as written.",
 )
 
 
@@ -72,34 +75,31 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``ablations``."""
     parser = kinds.add_parser(
         "ablations",
-        help="TensorFlow: what zero copy, pushing and each allocation policy are worth",
-        description="Step time of a communication-bound network and of small tensors: stock, asked"
-        " for with a copy at the sender, asked for without, pushed into place, and by each"
-        " allocation policy. Then registrations, and copy throughput by size. Needs TensorFlow.",
+        help="TensorFlow: what zero copy, pushing and each allocation policy gain",
+        description="Measure the step time of a communication-bound network and of small tensors in"
+        " several ways: over stock gRPC; on request, with and without a copy at the sender; pushed"
+        " into the receiver's memory; with each allocation policy. Also count registrations, and"
+        " measure the throughput of copies by size. Needs TensorFlow.",
     )
-    parser.add_argument(
-        "--way",
-        choices=ABLATIONS,
-        action="append",
-        help="may be given several times (default: all)",
-    )
-    parser.add_argument("--rounds", type=int, default=25, help="at most (default: 25)")
-    parser.add_argument("--seconds", type=float, default=30, help="about, a case (default: 30)")
-    parser.add_argument("--quick", action="store_true", help="small and few; not quotable")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    add_choices(parser, "--way", ABLATIONS)
+    add_number(parser, "--rounds", 25)
+    add_number(parser, "--seconds", 30, kind=float)
+    add_shared(parser, "--quick", "--json", "--markdown")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print the tables, write the file; 1 if a way failed at something."""
+    """Measure, print the tables and write the JSON file; return 1 if a way failed in a case."""
     require("farwrite bench ablations", "tensorflow")
     averages = load()
     ways = tuple(key for key in ABLATIONS if key in (arguments.way or ABLATIONS))
     size = affordable(memory_available(), len(ways)) // (64 if arguments.quick else 1)
     notes = [note for note in [busy_note(averages)] if note]
     if size < NETWORK_BYTES and not arguments.quick:
-        notes.append(f"memory does not allow the whole network: {format_size(size)} of it")
+        notes.append(
+            f"the available memory does not allow the whole network; measuring {format_size(size)}"
+            " of it"
+        )
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
     cases = (
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:
-            bar(0.0, "getting the plug-in ready")
+            bar(0.0, "loading the plug-in")
             make_ready(Path(logs) / "plugin.log")
             rows = measure(TensorPlan(ways, cases, rounds, seconds), bar, Path(logs))
             copies = memory.copies(
@@ -128,8 +128,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"\n{line}")
     print()
     print("\n".join(table(("copy of", "GB/s"), [_copy_cells(copy) for copy in copies])))
-    if arguments.json is not None:
-        facts = {
+    write_json(
+        arguments.json,
+        {
             "machine": machine(),
             "load": averages,
             "notes": [*notes, *NOTES],
@@ -137,9 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
             "rows": rows,
             "registrations": registrations,
             "copies": copies,
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        },
+    )
     return 1 if any(row["error"] for row in rows) else 0
 
 
@@ -177,9 +177,9 @@ def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
-    """Say what small tensors cost against stock, less what the same graph takes in one process."""
+    """Compare small tensors with stock gRPC, both minus the time of the graph in one process."""
     added = {(row["consumer"], row["transport"]): row["added_us"] for row in rows}
-    for consumer, what, wanted in (
+    for consumer, what, target in (
         (SLICE, "one 4 KiB tensor", 0.5),
         (PARALLEL, f"each of {PARALLEL_TENSORS} 4 KiB tensors", 0.2),
     ):
@@ -191,11 +191,14 @@ def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
             if stock and key not in (GRPC.key, LOCAL.key) and added.get((consumer, key))
         ]
         if shares:
-            yield f"{what}, share of what stock adds (wanted {wanted}): {', '.join(shares)}"
+            yield (
+                f"{what}: share of the time that stock gRPC adds (target {target}):"
+                f" {', '.join(shares)}"
+            )
 
 
 def _registrations(row: Row) -> dict[str, Any]:
-    """Count what was registered while steps ran, and what moved."""
+    """Count the registrations and the tensors moved, per step."""
     counters = row.get("counters") or {}
     moved = sum(
         counters.get(name, 0) for name in ("pushes_alias", "pushes_landed", "pushes_inline")
@@ -213,8 +216,8 @@ def _sentences(registrations: Sequence[dict[str, Any]]) -> Iterator[str]:
         if each["way"] in (GRPC.key, LOCAL.key):
             continue
         yield (
-            f"{each['way']}: {each['transfers_a_step']:g} tensors a step,"
-            f" {each['registrations_a_step']:g} registrations"
+            f"{each['way']}: {each['transfers_a_step']:g} tensors and"
+            f" {each['registrations_a_step']:g} registrations per step"
         )
 
 
@@ -224,5 +227,5 @@ def _copy_cells(copy: dict[str, Any]) -> tuple[str, ...]:
 
 
 def affordable(available: int, ways: int) -> int:
-    """Return how many bytes of variables `available` memory allows for so many ways at once."""
+    """Return how many bytes of variables `ways` ways can hold at once in `available` bytes."""
     return max(min(NETWORK_BYTES, int((available - SPARE_BYTES) / (MEMORY_PER_WAY * ways))), MIB)

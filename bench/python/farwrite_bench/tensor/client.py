@@ -1,6 +1,7 @@
 """The client's process: ``python -m farwrite_bench.tensor.client``.
 
-Stock TensorFlow; it opens sessions on every transport's consumer and runs the steps it is told.
+It runs stock TensorFlow. It opens sessions on the consumer of each transport and runs the requested
+steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All the processes of a run: two servers a transport, one for `local`, and the client."""
+"""The processes of a run: two servers for each transport, one for `local`, and the client."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Connect, Look
 
-# TensorFlow's own choice: a thread a core. Message sizes are unlimited in TensorFlow's gRPC.
+# TensorFlow's defaults: one thread per core. TensorFlow's gRPC does not limit message sizes.
 THREADS = Threads()
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The client, and each transport's servers."""
+    """The client, and the servers of each transport."""
 
     client: Task
     servers: dict[str, list[Task]]
 
     def look(self, transport: str) -> list[Readings]:
-        """Take the readings of everybody who has a part in this transport's steps."""
+        """Take the readings of all processes of this transport, and of the client."""
         answers = [server.ask(seat.Look()) for server in self.servers[transport]]
         answers.append(self.client.ask(Look()))
         readings = [answer for answer in answers if isinstance(answer, Readings)]
         if len(readings) != len(answers):
-            raise Internal(f"bench: a task said {answers!r}; this is a bug")
+            raise Internal(f"bench: unexpected answers of tasks: {answers!r}; report this")
         return readings
 
 
 @contextlib.contextmanager
 def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> Iterator[Bench]:
-    """Start everything, and end it. `fabric`: what Farwrite must use."""
+    """Start all processes, and end them at the end. `fabric` is the one that Farwrite must use."""
     forced = {} if fabric is None else {"FARWRITE_FABRIC": fabric}
     with contextlib.ExitStack() as stack:
         servers: dict[str, list[Task]] = {}

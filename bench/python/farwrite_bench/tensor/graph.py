@@ -1,4 +1,4 @@
-"""The graphs: a variable of one task, and something in the other that needs its value."""
+"""The graphs: a variable of one task, and a consumer of its value in the other task."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _ELEMENT = 4  # float32
 
 
 class OpenCase:
-    """A session with one case's graph, whose variable lives until `close`.
+    """A session with the graph of one case. Its variable lives until `close`.
 
     Parameters
     ----------
     tf : module
         TensorFlow.
     transport : str
-        Key; `LOCAL` puts both ends into the consumer's task.
+        Key of the transport. `LOCAL` puts both ends into the consumer's task.
     target : str
         The consumer's server.
     case : Case
         What to build.
     value : float
-        What fills the variable.
+        The value of all elements of the variable.
     """
 
     def __init__(self, tf: Any, transport: str, target: str, case: Case, value: float) -> None:
@@ -57,7 +57,7 @@ class OpenCase:
         self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
         self._session.run(fill)
         self._check(result, value + (CHAIN_HOPS if case.consumer == CHAIN else 0))
-        # Operations, not tensors: nothing is fetched, so the client's connection carries no result.
+        # The targets are operations, so nothing is fetched and the client receives no result.
         self._full = self._session.make_callable(result.op)
         self._empty = self._session.make_callable(idle)
 
@@ -66,7 +66,7 @@ class OpenCase:
         return timed(self._empty if empty else self._full, count)
 
     def close(self) -> None:
-        """Give the variable's memory back and end the session."""
+        """Free the variable and end the session."""
         self._session.run(self._destroy)
         self._session.close()
 
@@ -90,11 +90,11 @@ class OpenCase:
     def _check(self, result: Any, wanted: float) -> None:
         found = self._session.run(result)
         if float(found.ravel()[0]) != wanted:
-            raise Internal(f"bench: a step gave {found}, not {wanted}; this is a bug")
+            raise Internal(f"bench: a step gave {found}, instead of {wanted}; report this")
 
 
 def timed(step: Callable[[], object], count: int) -> list[float]:
-    """Call `step` so often, and return the seconds of each call."""
+    """Call `step` `count` times, and return the seconds of each call."""
     seconds = []
     for _ in range(count):
         start = time.perf_counter()
@@ -104,7 +104,7 @@ def timed(step: Callable[[], object], count: int) -> list[float]:
 
 
 def session_config(tf: Any) -> Any:
-    """Return a session's settings: the graph as written, nothing folded, merged or moved."""
+    """Return the settings of a session that runs the graph as written, without optimizers."""
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return config

@@ -1,4 +1,4 @@
-"""A communication-bound training step: all variables of AlexNet to a worker, all gradients back."""
+"""A communication-bound step: all variables of AlexNet to a worker, and all gradients back."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ NETWORK_BYTES = 4 * sum(math.prod(shape) for shape in SHAPES)
 
 
 DECAY = 1e-3
-"""Small: the values never become so small that computing with them is slow."""
+"""Small, so that no value becomes denormal, because computing with such values is slow."""
 
 
 class NetworkCase:
-    """A session whose steps move every variable one way and a gradient of its shape the other.
+    """A session whose steps move every variable to the worker and a gradient of each back.
 
-    The gradient is the variable times a constant: what a layer computes is left out, so a step is
-    communication, one pass over the bytes in the worker, and the update on the parameter server.
-    A larger batch would add computation, and not a byte.
+    The gradient is the variable times a constant, without the computation of a layer. A step is
+    therefore communication, one pass over the bytes in the worker, and the update on the parameter
+    server. A larger batch would add computation and no bytes.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class NetworkCase:
     target : str
         The worker's server.
     case : Case
-        Its size is about the bytes of all variables, at most `NETWORK_BYTES`: below, every layer
-        has fewer outputs.
+        The case. Its size is about the bytes of all variables, at most `NETWORK_BYTES`. With a
+        smaller size every layer has fewer outputs.
     """
 
     def __init__(self, tf: Any, target: str, case: Case) -> None:
@@ -80,7 +80,7 @@ class NetworkCase:
         self._session.run(step)
         found = float(self._session.run(first).ravel()[0])
         if abs(found - (1.0 - DECAY)) > 1e-6:
-            raise Internal(f"bench: a step gave {found}, not {1.0 - DECAY}; this is a bug")
+            raise Internal(f"bench: a step gave {found} instead of {1.0 - DECAY}; report this")
         self._full = self._session.make_callable(step)
         self._empty = self._session.make_callable(idle)
 
@@ -89,6 +89,6 @@ class NetworkCase:
         return timed(self._empty if empty else self._full, count)
 
     def close(self) -> None:
-        """Give the variables' memory back and end the session."""
+        """Free the variables and end the session."""
         self._session.run(self._destroy)
         self._session.close()

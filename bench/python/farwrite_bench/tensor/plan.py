@@ -1,4 +1,4 @@
-"""What is measured, and what the client process is told."""
+"""The cases and transports of a run, and the messages to and from the client process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, STOCK_PROTO
 from farwrite_bench.plan import GIB, KIB, MIB
 
 LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
-"""Producer and consumer in one server: what the computation alone takes."""
+"""Producer and consumer in one server: the time of the computation alone."""
 RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
-"""No TensorFlow: the same bytes through one tuned socket, the limit of a fabric between hosts."""
+"""The same bytes through one tuned socket without TensorFlow: the limit between hosts."""
 TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE, LOCAL, RAW)}
 
 
@@ -32,20 +32,19 @@ ABLATIONS = {
     each.key: each
     for each in (
         GRPC,
-        _ours("request+copy", "tcp: asked for, staged", "tcp", "off", "off"),
-        _ours("request", "tcp: asked for, not copied", "tcp", "unified", "off"),
-        _ours("push", "tcp: pushed into place", "tcp", "unified"),
+        _ours("request+copy", "tcp: on request, staged", "tcp", "off", "off"),
+        _ours("request", "tcp: on request, not copied", "tcp", "unified", "off"),
+        _ours("push", "tcp: pushed into the receiver's memory", "tcp", "unified"),
         _ours("shm off", "shm: lent, staged", "shm", "off"),
         _ours("shm traced", "shm: lent, traced sites", "shm", "traced"),
         _ours("shm unified", "shm: lent", "shm", "unified"),
         LOCAL,
     )
 }
-"""What each part of the design is worth: without it, and with it."""
+"""The ways of ``bench ablations``: with and without each part of the design."""
 KNOWN = {**TRANSPORTS, **ABLATIONS}
-FABRICS = ("shm", "tcp")
 RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
-"""What Farwrite over tcp should reach of the raw socket, and from which size on."""
+"""The target share of the raw socket's bandwidth over tcp, and the size from which it holds."""
 
 SLICE = "slice"
 REDUCE_MAX = "reduce_max"
@@ -56,8 +55,8 @@ NETWORK = "network"
 CONSUMERS = (SLICE, REDUCE_MAX)
 
 GRPC_LIMIT = 2**31
-"""A tensor of these many bytes is no message for TensorFlow's gRPC. TensorFlow 2.21 says nothing:
-the step does not end, not even by its deadline."""
+"""TensorFlow's gRPC cannot send a tensor of this many bytes. TensorFlow 2.21 reports no error: the
+step never ends, not even at its deadline."""
 
 DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
 CHAIN_HOPS = 20
@@ -65,9 +64,9 @@ CHAIN_BYTES = 256
 PARALLEL_TENSORS = 20
 
 MEMORY_PER_SIZE = {"grpc": 4.0, "staged": 2.5, "farwrite": 1.5, "local": 1.5, "raw": 2.0}
-"""What a transport's servers hold at once, in tensors."""
+"""Memory of a transport's servers, in tensors."""
 TCP_MEMORY_PER_SIZE = 1.0
-"""And more of it where the consumer's task has bytes of its own."""
+"""Additional memory over tcp, where the consumer's task has its own bytes."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,14 @@ class Case:
 
     consumer: str
     size: int
-    """Bytes of the tensor, or of each one of a chain."""
+    """Bytes of the tensor, or of each tensor of a chain."""
 
     def includes(self, transport: str) -> bool:
-        """Whether `transport` can do it, and has something to say to it."""
+        """Whether `transport` can run this case, and its figure is useful."""
         if transport == GRPC.key:
             return self.size < GRPC_LIMIT
         if transport == RAW.key:
-            return self.consumer == SLICE  # which does not compute with the bytes either
+            return self.consumer == SLICE  # the consumer that does not compute with the bytes
         return transport != LOCAL.key or self.consumer in (REDUCE_MAX, PARALLEL, CHAIN)
 
 
@@ -94,30 +93,30 @@ class TensorPlan:
     transports: tuple[str, ...]
     cases: tuple[Case, ...]
     rounds: int
-    """At most; each transport has one turn a round."""
+    """Highest number of rounds. Each transport has one turn in each round."""
     case_seconds: float
-    """About how long a case may take; at least `FEWEST_ROUNDS` are run, though."""
+    """About how long a case may take. `FEWEST_ROUNDS` rounds are run in any case."""
     fabric: str | None = None
-    """The fabric that Farwrite must use; None leaves the choice to it."""
+    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
 
 
 FEWEST_ROUNDS = 5
 TURN_SECONDS = 0.04
-"""Of steps with a tensor. Short, so that both kinds of steps see the same neighbours."""
+"""Time of the steps with a tensor. In a short turn other load affects both kinds alike."""
 MOST_STEPS = 20
 FEWEST_STEPS = 2
 
 
 @dataclass(frozen=True)
 class Connect:
-    """To the client: where to open sessions, by transport."""
+    """Request to the client: open sessions at these targets, one for each transport."""
 
     targets: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Open:
-    """To the client: make the graph of a case, its variable, and check one step's result."""
+    """Request to the client: make the graph and the variable of a case, and check one step."""
 
     transport: str
     case: Case
@@ -125,7 +124,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Steps:
-    """To the client: run that many steps of the open case, or of the empty step."""
+    """Request to the client: run `count` steps of the open case, or empty steps."""
 
     transport: str
     empty: bool
@@ -134,26 +133,26 @@ class Steps:
 
 @dataclass(frozen=True)
 class Close:
-    """To the client: give the open case's memory back."""
+    """Request to the client: free the memory of the open case."""
 
     transport: str
 
 
 @dataclass(frozen=True)
 class Look:
-    """To the client: your own readings."""
+    """Request to the client: answer with its readings."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """From the client: seconds of each step, or the result of `Open`'s step in `wrong`."""
+    """Answer of the client: the seconds of each step."""
 
     seconds: list[float]
 
 
 @dataclass(frozen=True)
 class Refused:
-    """From the client: TensorFlow's error."""
+    """Answer of the client: an error of TensorFlow."""
 
     message: str
 
@@ -165,7 +164,8 @@ class Block:
     empty: list[float]
     """Seconds of each step without a tensor."""
     full: list[float]
-    """And with it."""
+    """Seconds of each step with the tensor."""
     before: list[Readings]
-    """Around the full steps."""
+    """Readings before the steps with the tensor."""
     after: list[Readings]
+    """Readings after them."""

@@ -1,7 +1,8 @@
-"""The limit of a tensor between hosts: its bytes through one socket, and nothing else.
+"""The limit of a tensor between hosts: only its bytes, through one socket.
 
-``python -m farwrite_bench.tensor.raw`` is the producer. The consumer asks with eight bytes, as a
-transport must somehow, and receives into a buffer that it has, in as few calls as possible.
+``python -m farwrite_bench.tensor.raw`` is the producer. The consumer sends a request of nine bytes,
+because every transport needs a request. It receives into an existing buffer, in as few calls as
+possible.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from farwrite_bench.cluster.seat import Seat
 from farwrite_bench.tensor.plan import RAW, Case
 
 BUFFER_BYTES = 4 * 2**20
-"""Of either socket, in either direction; the kernel's own choice where it does not allow that."""
+"""Size of each socket buffer. If the kernel does not allow it, the kernel chooses the size."""
 TUNING = (
     "raw socket: one connection, {buffers}, TCP_NODELAY, one sendall, received into one buffer;"
-    " memory there before, used again, in {pages} pages as Farwrite's"
+    " the memory is allocated before, used again in every step, and in {pages} pages as Farwrite's"
 )
 SHARED_PAGES = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
-_REQUEST = struct.Struct("<QB")  # bytes, and what to fill them with
+_REQUEST = struct.Struct("<QB")  # the number of bytes, and their value
 _SHORTEST = 1
-"""Bytes of an empty step's answer."""
+"""Bytes of the answer of an empty step."""
 
 
 def memory(size: int) -> mmap.mmap:
-    """Make private memory in pages of the size that Farwrite's, which is shared, can have here."""
+    """Allocate private memory with the page size that Farwrite's shared memory has here."""
     made = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     made.madvise(mmap.MADV_HUGEPAGE if huge_pages() else mmap.MADV_NOHUGEPAGE)
     return made
@@ -49,12 +50,12 @@ def huge_pages() -> bool:
 
 
 def tune(each: socket.socket) -> None:
-    """Set what a fast connection wants."""
+    """Set the options of a fast connection."""
     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def listen_or_connect(address: tuple[str, int], listening: bool) -> socket.socket:
-    """Open a socket; the buffers are set first, as a connection negotiates by their size."""
+    """Open a socket. The buffers are set first, because a connection negotiates by their size."""
     made = socket.socket()
     if large_buffers_allowed():
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
@@ -74,17 +75,18 @@ def listen_or_connect(address: tuple[str, int], listening: bool) -> socket.socke
 
 
 def large_buffers_allowed() -> bool:
-    """Whether the kernel grants `BUFFER_BYTES`; below that its own sizes are the faster ones."""
+    """Whether the kernel grants `BUFFER_BYTES`. If it grants less, its own sizes are faster."""
     with socket.socket() as probe:
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             probe.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
-            if probe.getsockopt(socket.SOL_SOCKET, option) < 2 * BUFFER_BYTES:  # it doubles
+            # The kernel reports twice the size.
+            if probe.getsockopt(socket.SOL_SOCKET, option) < 2 * BUFFER_BYTES:
                 return False
     return True
 
 
 def tuning() -> str:
-    """Say how the sockets are set."""
+    """Describe the settings of the sockets."""
     size = f"buffers of {BUFFER_BYTES >> 20} MiB"
     return TUNING.format(
         buffers=size if large_buffers_allowed() else "the kernel's own buffers",
@@ -93,7 +95,7 @@ def tuning() -> str:
 
 
 class RawCase:
-    """The consumer's end of one case; the same methods as `OpenCase`."""
+    """The consumer's end of one case, with the methods of `OpenCase`."""
 
     def __init__(self, target: str, case: Case, value: int) -> None:
         host, _, port = target.removeprefix("grpc://").rpartition(":")
@@ -103,7 +105,7 @@ class RawCase:
         self._fill = value % 251 + 1
         self._step(case.size)
         if self._buffer[:: max(case.size // 1024, 1)].tobytes().strip(bytes([self._fill])):
-            raise Internal("bench: the raw socket brought other bytes; this is a bug")
+            raise Internal("bench: the raw socket delivered wrong bytes; report this")
 
     def take(self, empty: bool, count: int) -> list[float]:
         """Move the bytes `count` times and return the seconds of each."""
@@ -126,7 +128,7 @@ class RawCase:
         while done < size:
             count = self._socket.recv_into(self._buffer[done:size], 0, socket.MSG_WAITALL)
             if count == 0:
-                raise Internal("bench: the raw socket's other end has gone; this is a bug")
+                raise Internal("bench: the peer closed the raw socket; report this")
             done += count
 
 

@@ -1,4 +1,4 @@
-"""From steps to rows: medians of paired differences, and how sure they are."""
+"""Makes rows from steps: medians of paired differences, and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ def make_row(
     load: float,
     raw: Sequence[Block] | None = None,
 ) -> Row:
-    """Sum up one transport's blocks of one case.
+    """Make the row of one transport from its blocks of one case.
 
     Parameters
     ----------
     local : sequence of Block, optional
-        The same case inside one process, round by round, if that was measured. ``vs_local`` is the
-        ratio of the steps; ``vs_local_same_control`` first adds to the local step what an empty
-        step of two tasks takes more than one of a single task: no tensor is to blame for that.
+        The same case inside one process, round by round, if it was measured. ``vs_local`` is the
+        ratio of the steps. ``vs_local_same_control`` first adds to the local step the extra time of
+        an empty step of two tasks over one of a single task, because the tensor does not cause it.
     raw : sequence of Block, optional
-        The same bytes through a raw socket. ``of_raw`` is the bandwidth reached, as a share of its:
-        the median over the rounds of what the bytes add there over what the tensor adds here.
+        The same bytes through a raw socket. ``of_raw`` is the bandwidth as a share of the raw
+        socket's: the median over the rounds of the time that the bytes add to the raw socket's step
+        divided by the time that the tensor adds here.
     """
     totals = [spent(block.before, block.after) for block in blocks]
     steps = sum(len(block.full) for block in blocks)
@@ -78,12 +79,12 @@ def make_row(
 
 
 def _added(block: Block) -> float:
-    """Return the seconds a tensor adds in this block; never nothing, so that it can divide."""
+    """Return the seconds that a tensor adds in this block; above 0, so that it can be a divisor."""
     return max(statistics.median(block.full) - statistics.median(block.empty), 1e-9)
 
 
 def _median_ratio(mine: Sequence[Block], local: Sequence[Block], control: float) -> float:
-    """Divide step by local step, round by round, after adding `control` seconds to the latter."""
+    """Divide the step by the local step plus `control` seconds, round by round."""
     return statistics.median(
         statistics.median(ours.full) / (statistics.median(theirs.full) + control)
         for ours, theirs in zip(mine, local, strict=False)
@@ -108,13 +109,13 @@ def failed_row(case: Case, transport: str, error: str, load: float) -> Row:
 
 
 def added(blocks: Sequence[Block]) -> dict[str, Any]:
-    """Compare the steps with a tensor with the empty ones of the same turn.
+    """Compare the steps with a tensor with the empty steps of the same turn.
 
     Returns
     -------
     dict
         ``added_us``, the median of the paired differences, and ``added_us_ci``, its 95 %
-        confidence interval: whole rounds are drawn anew, as steps of one round resemble each other.
+        confidence interval. The bootstrap draws whole rounds, because steps of one round are alike.
     """
     differences = [
         1e6 * (np.array(block.full) - np.array(block.empty)[: len(block.full)]) for block in blocks
@@ -136,9 +137,9 @@ def median_ms(parts: Sequence[Sequence[float]]) -> float:
 
 
 def fabric(transport: str, seen: Sequence[str]) -> str:
-    """Name what carried the bytes."""
+    """Return the name of the fabric that carried the bytes."""
     if transport == LOCAL.key:
         return "none"
     if KNOWN[transport].stock:
-        return "tcp"  # gRPC's, and the raw socket's
+        return "tcp"  # of gRPC, and of the raw socket
     return "+".join(sorted(set(seen))) or "unknown"

@@ -1,4 +1,4 @@
-"""Measures every case: the transports take turns, and each steps with the tensor and without."""
+"""Measures every case. The transports take turns, with the tensor and without it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from farwrite_bench.tensor.plan import (
 from farwrite_bench.tensor.rows import Row, failed_row, make_row
 
 WARM_UP_STEPS = 2
-"""Before each block; they do not count."""
+"""Steps before each block, which are not measured."""
 
 Progress = Callable[[float, str], None]
 
@@ -45,16 +45,16 @@ def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
         for number, case in enumerate(plan.cases):
             label = f"{case.consumer} {format_size(case.size)}"
 
-            def tell(share: float, before: int = number, label: str = label) -> None:
+            def report(share: float, before: int = number, label: str = label) -> None:
                 progress((before + share) / len(plan.cases), label)
 
-            tell(0.0)
-            rows += _measure(plan, processes, case, tell)
+            report(0.0)
+            rows += _measure(plan, processes, case, report)
     return rows
 
 
 def _measure(
-    plan: TensorPlan, processes: Bench, case: Case, tell: Callable[[float], None]
+    plan: TensorPlan, processes: Bench, case: Case, report: Callable[[float], None]
 ) -> list[Row]:
     keys = [key for key in plan.transports if case.includes(key)]
     load = os.getloadavg()[0]
@@ -71,7 +71,7 @@ def _measure(
             errors[key] = str(refusal)
     rounds, counts = _rounds(plan, step_seconds)
     for number in range(rounds):
-        tell(number / rounds)
+        report(number / rounds)
         running = [key for key in keys if key not in errors]
         turn = number % len(running) if running else 0
         for key in running[turn:] + running[:turn]:
@@ -122,7 +122,7 @@ def _steps(processes: Bench, key: str, empty: bool, count: int) -> list[float]:
 def _seconds(processes: Bench, steps: Steps) -> list[float]:
     answer = order(processes, steps)
     if not isinstance(answer, Taken):
-        raise Internal(f"bench: the client said {answer!r}; this is a bug")
+        raise Internal(f"bench: unexpected answer of the client: {answer!r}; report this")
     return answer.seconds
 
 

@@ -1,4 +1,4 @@
-"""The rows for people: a table, and a picture."""
+"""Shows the rows as a table and as a chart."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEADERS = (
 
 
 def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """Lay the rows out under `HEADERS`; one that failed shows no figures."""
+    """Format the rows as the cells below `HEADERS`; a failed row shows no figures."""
     stock = {(r["consumer"], r["size"]): r["added_us"] for r in rows if r["transport"] == "grpc"}
     for row in rows:
         named = (row["consumer"], format_size(row["size"]), row["transport"], row["fabric"])
@@ -63,7 +63,7 @@ def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def failures(rows: Sequence[Row]) -> Iterator[str]:
-    """Say why a row has no figures."""
+    """Give the reason for each row without figures."""
     for row in rows:
         if row["error"] is not None:
             what = f"{row['transport']}, {row['consumer']}, {format_size(row['size'])}"
@@ -71,7 +71,7 @@ def failures(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def against_raw(rows: Sequence[Row]) -> Iterator[str]:
-    """Say what Farwrite reached of the raw socket, where it was measured beside it."""
+    """Compare Farwrite with the raw socket, where both were measured."""
     for row in rows:
         share = row.get("of_raw")
         if share is None or row["transport"] != FARWRITE.key or row["size"] < RAW_TARGET_FROM:
@@ -79,12 +79,12 @@ def against_raw(rows: Sequence[Row]) -> Iterator[str]:
         met = "" if share >= RAW_TARGET else ", missed"
         yield (
             f"{row['consumer']} {format_size(row['size'])}: {share:.2f} of the raw socket"
-            f" (wanted {RAW_TARGET}{met})"
+            f" (target {RAW_TARGET}{met})"
         )
 
 
 def picture(rows: Sequence[Row]) -> str:
-    """Draw the added time over the size, a chart a consumer, as an SVG file."""
+    """Draw the added time by size, with one chart for each consumer, as an SVG file."""
     known = [row for row in rows if row["error"] is None and row["consumer"] != CHAIN]
     drawn = []
     for consumer in CONSUMERS:
@@ -93,9 +93,9 @@ def picture(rows: Sequence[Row]) -> str:
             continue
         sizes = sorted({row["size"] for row in of_it})
         look = Look(
-            f"Time a tensor adds to a step: {consumer}",
+            f"Time that a tensor adds to a step: {consumer}",
             "bytes of the tensor",
-            "added",
+            "added time",
             log_x=True,
             log_y=True,
             write_x=lambda size: format_size(int(size)).replace("iB", "").replace(" ", ""),
@@ -103,7 +103,7 @@ def picture(rows: Sequence[Row]) -> str:
             ticks_x=sizes,
         )
         drawn.append(lines(look, [_series(key, of_it) for key in _keys(of_it)]))
-    return standalone(beside("Time a tensor adds to a step", drawn))
+    return standalone(beside("Time that a tensor adds to a step", drawn))
 
 
 def _duration(microseconds: float) -> str:
@@ -120,7 +120,7 @@ def _keys(rows: Sequence[Row]) -> list[str]:
 
 def _series(key: str, rows: Sequence[Row]) -> Series:
     mine = [row for row in rows if row["transport"] == key]
-    # A difference can come out below nothing; on a logarithmic axis it stands at 1 us.
+    # A difference can be below zero; a logarithmic axis shows it at 1 us.
     return Series(
         key,
         key,

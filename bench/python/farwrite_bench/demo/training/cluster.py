@@ -1,4 +1,4 @@
-"""A cluster of four processes over one transport, and the jobs that are trained on it."""
+"""Trains jobs on a cluster of four processes over one transport."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def train_all(
     Raises
     ------
     PeerDead
-        If a process fails; with the end of its log, which is under `logs`.
+        If a process fails. The message has the end of its log, which is in `logs`.
     """
     with contextlib.ExitStack() as stack:
         with make_bar(f"{transport.name}: 4 processes") as bar:
@@ -45,7 +45,9 @@ def train_all(
             way = ", synchronous" if job.synchronous else ""
             with make_bar(f"{transport.name}: {job.model.name}{way}") as bar:
                 run = _train(transport, job, servers, coordinator, bar.progress)
-                bar.result(f"{run.outcome.seconds:6.1f} s, {run.outcome.test_accuracy:.1%} right")
+                bar.result(
+                    f"{run.outcome.seconds:6.1f} s, accuracy {run.outcome.test_accuracy:.1%}"
+                )
             runs.append(run)
         return runs
 
@@ -65,7 +67,7 @@ def _cluster(transport: Transport, logs: Path) -> Iterator[tuple[list[Task], Tas
             return stack.enter_context(Task(name, module, transport.environment, log))
 
         servers = [start(seat.task, "farwrite_bench.cluster.server") for seat in seats]
-        # Entered last, so it leaves first, while its servers still answer.
+        # Started last, so that it ends first, while its servers still answer.
         coordinator = start("chief:0", "farwrite_bench.demo.training.coordinator")
         for server, seat in zip(servers, seats, strict=True):
             server.send(seat)
@@ -95,11 +97,11 @@ def _train(
             before, after = marks
             return Run(job, transport, message, before, after)
         else:
-            raise Internal(f"demo: the coordinator said {message!r}; this is a bug")
+            raise Internal(f"demo: unexpected message of the coordinator: {message!r}; report this")
 
 
 def _look(server: Task) -> Readings:
     readings = server.ask(Look(memory=True))
     if not isinstance(readings, Readings):
-        raise Internal(f"demo: {server.name} said {readings!r}; this is a bug")
+        raise Internal(f"demo: unexpected answer of {server.name}: {readings!r}; report this")
     return readings

@@ -18,7 +18,9 @@ from farwrite_bench.demo.training.cluster import train_all
 from farwrite_bench.demo.training.plan import JOBS, LARGE, PROOFS, SMALL, SYNCHRONOUS_JOBS, Job
 from farwrite_bench.demo.training.report import HEADERS, LEGEND, picture, report, rows, sentences
 from farwrite_bench.demo.training.results import Facts, results
+from farwrite_bench.figures import write
 from farwrite_bench.machine import busy_note, load
+from farwrite_bench.options import add_choices, count
 from farwrite_bench.table import text_table
 
 if TYPE_CHECKING:
@@ -33,28 +35,23 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``training``."""
     parser = subparsers.add_parser(
         "training",
-        help="train a network with TensorFlow over stock gRPC and over Farwrite, and compare",
+        help="train a network with TensorFlow over stock gRPC and over Farwrite, and compare them",
         description="One parameter server, two workers and a coordinator train a network on"
-        " scikit-learn's digits, over stock gRPC first and over Farwrite second. Writes"
-        " report.html and results.json. Needs TensorFlow and scikit-learn.",
+        " scikit-learn's digits, first over stock gRPC and then over Farwrite. The command writes"
+        " report.html, report.svg and results.json. Needs TensorFlow and scikit-learn.",
     )
+    add_choices(parser, "--transport", TRANSPORTS)
+    add_choices(parser, "--model", MODELS)
     parser.add_argument(
-        "--transport",
-        choices=TRANSPORTS,
-        action="append",
-        help="may be given several times (default: all)",
+        "--steps", type=count, metavar="N", help="steps to measure (default: depends on the model)"
     )
-    parser.add_argument(
-        "--model", choices=MODELS, action="append", help="may be given several times (default: all)"
-    )
-    parser.add_argument("--steps", type=_steps, help="measured ones, instead of each model's own")
     parser.add_argument(
         "--synchronous",
         action="store_true",
-        help="both workers step together, so that the weights repeat bit for bit",
+        help="make both workers step together, so that the weights repeat bit for bit",
     )
     parser.add_argument(
-        "--output", type=Path, default=OUTPUT, help=f"folder to write to (default: {OUTPUT})"
+        "--output", type=Path, default=OUTPUT, help=f"folder for the results (default: {OUTPUT})"
     )
     parser.set_defaults(run=run)
 
@@ -80,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
         for key, transport in TRANSPORTS.items()
         if arguments.transport is None or key in arguments.transport
     ]
-    # Before anything is trained: nobody wants to hear at the end that half of it cannot be had.
+    # Before any training, so that a plug-in that does not load costs no time.
     if not all(transport.stock for transport in transports):
-        with Bar("Farwrite: its plug-in") as bar:
+        with Bar("Farwrite: plug-in") as bar:
             make_ready(logs / "plugin.log")
             bar.result("ready")
     runs = [run for each in transports for run in train_all(each, [*jobs, *proofs], logs)]
@@ -114,10 +111,9 @@ def _print(facts: Facts) -> None:
 
 
 def _write(facts: Facts, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(facts, indent=1) + "\n")
-    (folder / "report.html").write_text(report(facts), encoding="utf-8")
-    (folder / "report.svg").write_text(picture(facts), encoding="utf-8")
+    write(folder / "results.json", json.dumps(facts, indent=1) + "\n")
+    write(folder / "report.html", report(facts))
+    write(folder / "report.svg", picture(facts))
     print(f"\nwritten: {folder / 'report.html'}, {folder / 'results.json'}")
 
 
@@ -128,9 +124,3 @@ def _tensorflow_version() -> str:
         except PackageNotFoundError:
             continue
     return "unknown"
-
-
-def _steps(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps from 1 on")
-    return int(text)

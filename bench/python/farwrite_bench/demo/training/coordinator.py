@@ -1,9 +1,9 @@
 """The coordinator's process: ``python -m farwrite_bench.demo.training.coordinator``.
 
-Its first message is an `Order`, every other one a `Job`. It answers with its readings once it
-stands, and to a job with `Progress` while it trains, a `Mark` at either end of what is measured,
-and the `Outcome`. It trains as a user's program does: ParameterServerStrategy and a
-ClusterCoordinator, with `rpc_layer` choosing the transport.
+Its first message is an `Order`, and it answers with its readings when it is ready. Every later
+message is a `Job`. During a job it sends `Progress` after each step, a `Mark` before and after the
+measured steps, and then the `Outcome`. It trains as a user's program does, with
+ParameterServerStrategy and a ClusterCoordinator; `rpc_layer` selects the transport.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TASK = "chief:0"
 
 
 class Coordinator:
-    """Trains one job after the other on one cluster."""
+    """Trains jobs one after the other on one cluster."""
 
     def __init__(self, control: Connection, order: Order) -> None:
         load_plugin(order.transport)
@@ -80,7 +80,7 @@ class Coordinator:
         step = trainer.step()
 
         def take_step(number: int) -> Any:
-            # get() waits until the worker has finished, and leaves the loss where it is.
+            # get() waits until the worker has finished, and does not fetch the loss.
             return self._coordinator.schedule(step, args=(self._tf.constant(number),)).get()
 
         return take_step
@@ -95,11 +95,11 @@ class Coordinator:
 
 
 class _Record:
-    """Takes steps and writes down how long each took.
+    """Runs steps and records how long each took.
 
-    A step's time is from `schedule()` until its result's `get()` returns, that is, until the worker
-    has read the weights, computed, and the parameter server has applied the gradients. Each of the
-    lanes, as many as there are workers, has one step under way, so no step waits in the queue.
+    A step lasts from `schedule()` until its result's `get()` returns. At that time the worker has
+    read the weights and computed the gradients, and the parameter server has applied them. There
+    are as many lanes as workers. Each lane has one step under way, so no step waits in the queue.
     """
 
     def __init__(self, control: Connection) -> None:
@@ -110,13 +110,13 @@ class _Record:
         self.start()
 
     def start(self) -> None:
-        """Forget what was written down, and start the clock."""
+        """Drop the records, and start the clock."""
         self.step_ms: list[float] = []
         self.loss: list[tuple[float, int, float]] = []
         self.started = time.perf_counter()
 
     def run(self, take_step: Callable[[int], Any], numbers: range, lanes: int) -> None:
-        """Take the steps of these numbers, handed out in order to `lanes` threads."""
+        """Run the steps with these numbers, in order, in `lanes` threads."""
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in numbers:
             waiting.put(number)

@@ -1,4 +1,4 @@
-"""The data: scikit-learn's digits, which come with the package, and the order of the batches."""
+"""The data: the digits that scikit-learn contains, and the order of the batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Digits:
 
 
 def load() -> Digits:
-    """Load and split, always in the same way. A fifth is kept for the test."""
+    """Load and split the images, always in the same way. A fifth of them is for the test."""
     datasets: Any = importlib.import_module("sklearn.datasets")
     images, labels = datasets.load_digits(return_X_y=True)
     order = np.random.default_rng(SEED).permutation(len(images))
@@ -40,7 +40,7 @@ def load() -> Digits:
 
 
 def batches(digits: Digits, count: int, size: int = BATCH) -> npt.NDArray[np.int32]:
-    """Choose the images of `count` batches: every epoch in a new order, always the same one.
+    """Choose the images of `count` batches. Each epoch has another order, the same in every run.
 
     Returns
     -------

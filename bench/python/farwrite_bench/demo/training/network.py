@@ -1,4 +1,4 @@
-"""The network and its steps, written out: no Keras, so that all that crosses tasks is seen here."""
+"""The network and its steps without Keras, so that the code shows every tensor between tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Weights = list[npt.NDArray[np.float32]]
 
 
 def initial_weights(model: Model) -> Weights:
-    """Draw the weights to start from: a matrix and a bias a layer, always the same."""
+    """Make the initial weights: a matrix and a bias for each layer, the same in every run."""
     random = np.random.default_rng(SEED)
     weights: Weights = []
     for inputs, outputs in pairwise(model.widths):
@@ -28,16 +28,16 @@ def initial_weights(model: Model) -> Weights:
 
 
 class Trainer:
-    """The variables, and the steps that train them. Make it in the strategy's scope.
+    """The variables, and the steps that train them. Create it in the strategy's scope.
 
     Parameters
     ----------
     tf : module
         TensorFlow.
     job : Job
-        What to train.
+        The job to train.
     digits : Digits
-        The data; part of the step's graph, so that batches cross no task.
+        The data. It is part of the step's graph, so that no task sends batches.
     """
 
     def __init__(self, tf: Any, job: Job, digits: Digits) -> None:
@@ -50,7 +50,7 @@ class Trainer:
         self.variables = [tf.Variable(value) for value in initial_weights(job.model)]
 
     def step(self) -> Callable[[Any], Any]:
-        """Make the function of one worker's step: number in, loss out, weights changed."""
+        """Make one worker's step: it takes a number, changes the weights and returns the loss."""
         tf = self._tf
 
         def step(number: Any) -> Any:
@@ -65,7 +65,7 @@ class Trainer:
         return function
 
     def synchronous_step(self) -> Callable[[Any], Any]:
-        """Make the function of a step of both workers: their gradients' mean is applied once."""
+        """Make the step of both workers, which applies the mean of their gradients once."""
         tf = self._tf
 
         def step(number: Any) -> Any:
@@ -87,7 +87,7 @@ class Trainer:
         return function
 
     def weights(self) -> Weights:
-        """Fetch the weights as they are."""
+        """Fetch the current weights."""
         return [variable.numpy() for variable in self.variables]
 
     def _gradients(self, batch: Any, step: Any) -> tuple[Any, list[Any]]:
@@ -95,7 +95,7 @@ class Trainer:
         chosen = tf.gather(tf.constant(self._batches), batch)
         images = tf.gather(tf.constant(self._digits.train_images), chosen)
         labels = tf.gather(tf.constant(self._digits.train_labels), chosen)
-        # Identity: every variable is read once, whatever the backward pass needs of it.
+        # identity: every variable is read once, also if the backward pass uses it again.
         weights = [tf.identity(variable.read_value()) for variable in self.variables]
         with tf.GradientTape() as tape:
             tape.watch(weights)
@@ -104,8 +104,8 @@ class Trainer:
                     labels, self._logits(images, weights)
                 )
             )
-        # The learning rate goes in where the gradient starts: a scalar there, instead of a pass
-        # over 34 MB here and another tensor to the parameter server.
+        # The learning rate is the gradient of the output. It is a scalar there. Applied later it
+        # would need a pass over 34 MB, or another tensor to the parameter server.
         done = tf.cast(step, tf.float32) / self._total
         rate = self._job.learning_rate * (1 - done)
         return loss, tape.gradient(loss, weights, output_gradients=rate)
@@ -127,7 +127,7 @@ class Trainer:
 
 
 def judge(weights: Weights, images: Images, labels: Labels) -> tuple[float, float]:
-    """Compute loss and accuracy in NumPy, away from what is compared."""
+    """Compute loss and accuracy in NumPy, independently of the compared transports."""
     values = images
     for layer in range(0, len(weights), 2):
         values = values @ weights[layer] + weights[layer + 1]

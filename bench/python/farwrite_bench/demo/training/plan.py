@@ -1,4 +1,4 @@
-"""What is trained, for how long, and with which settings."""
+"""The models, jobs and settings of a training, and the messages of the coordinator."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from farwrite_bench.cluster.transport import Transport
 BATCH = 32
 WORKERS = 2
 LOSS_EVERY = 5
-"""Steps between two losses that are fetched; fetching is not part of a step's time."""
+"""The loss of every fifth step is fetched; fetching is not part of a step's time."""
 SEED = 20
 
-# Tried on two cores, several rounds each: with one compute thread per operation and four gRPC
-# channels per peer, stock gRPC took the fewest milliseconds per step. Both transports get this.
+# On two cores, in several rounds, stock gRPC was fastest with one compute thread per operation and
+# four gRPC channels per peer. Both transports have these settings.
 THREADS = Threads(intra_op=1, inter_op=4, channels=4)
 
 
@@ -29,22 +29,22 @@ class Model:
 
     @property
     def name(self) -> str:
-        """Such as "64-128-10"."""
+        """The widths, such as "64-128-10"."""
         return "-".join(map(str, self.widths))
 
     @property
     def parameters(self) -> int:
-        """Count weights and biases."""
+        """The number of weights and biases."""
         return sum(inputs * outputs + outputs for inputs, outputs in pairwise(self.widths))
 
     @property
     def bytes(self) -> int:
-        """What they take as float32."""
+        """The bytes of the parameters as float32."""
         return 4 * self.parameters
 
     @property
     def tensors(self) -> int:
-        """Count the variables: a matrix and a bias a layer."""
+        """The number of variables: a matrix and a bias for each layer."""
         return 2 * (len(self.widths) - 1)
 
 
@@ -58,24 +58,24 @@ class Job:
 
     model: Model
     steps: int
-    """Measured ones; `warm_up` more go before them."""
+    """Measured steps; `warm_up` more run before them."""
     learning_rate: float
-    """At the start; falls linearly to nothing at the end."""
+    """The rate at the start; it falls linearly to 0 at the end."""
     warm_up: int = 8
     synchronous: bool = False
-    """Both workers take a batch each, and the mean of their gradients is applied once a step.
-    Repeats bit for bit. Otherwise each worker goes ahead on its own, as parameter servers do."""
+    """Each step applies the mean of the gradients of both workers, so that the weights repeat bit
+    for bit. Otherwise no worker waits for the other, as is usual with parameter servers."""
 
     batch: int = BATCH
 
     @property
     def tensor_bytes_per_step(self) -> int:
-        """Bytes of tensors that cross tasks: parameters read, and gradients sent back."""
+        """Bytes of tensors between tasks: the parameters that are read, and the gradients."""
         return 2 * self.model.bytes * (WORKERS if self.synchronous else 1)
 
     @property
     def tensors_per_step(self) -> int:
-        """How many tensors that is."""
+        """The number of these tensors."""
         return 2 * self.model.tensors * (WORKERS if self.synchronous else 1)
 
 
@@ -93,7 +93,7 @@ SYNCHRONOUS_JOBS = (
 
 @dataclass(frozen=True)
 class Order:
-    """What the coordinator is told at its start."""
+    """The first message to the coordinator."""
 
     cluster: Mapping[str, Sequence[str]]
     transport: Transport
@@ -102,37 +102,37 @@ class Order:
 
 @dataclass(frozen=True)
 class Progress:
-    """The coordinator, while it trains."""
+    """Message of the coordinator during a job: the number of completed steps."""
 
     steps: int
 
 
 @dataclass(frozen=True)
 class Mark:
-    """The coordinator, at the start and at the end of what is measured; it waits for an answer."""
+    """Message of the coordinator before and after the measured steps; it waits for an answer."""
 
     readings: Readings
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The coordinator, once a job is done."""
+    """Message of the coordinator at the end of a job."""
 
     step_ms: list[float]
-    """Of every measured step, in the order in which they ended."""
+    """The time of every measured step, in the order in which they ended."""
     seconds: float
     """From the start of the first measured step to the end of the last."""
     loss: list[tuple[float, int, float]]
     """Seconds, step, and that step's loss over its batch."""
     final_loss: float
-    """Over all training images, with the final weights."""
+    """The loss over all training images with the final weights."""
     test_accuracy: float
     weights_sha256: str
 
 
 @dataclass(frozen=True)
 class Run:
-    """One job over one transport, with everything that was seen."""
+    """One job over one transport, with its outcome and its readings."""
 
     job: Job
     transport: Transport

@@ -1,4 +1,4 @@
-"""The results for people: a table for the terminal, and ``report.html``."""
+"""Shows the results as a table in the terminal and as ``report.html``."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ HEADERS = (
     "PS peak",
 )
 LEGEND = (
-    "sockets/step: bytes through TCP; tensors/step: bytes of tensors between tasks; copies: of"
-    " tensors, a step; RPCs: that carried a tensor between tasks, in all; PS peak: the parameter"
-    " server's memory; -: TensorFlow does not count it"
+    "sockets/step: bytes through TCP. tensors/step: bytes of tensors between tasks. copies: copies"
+    " of tensors per step. RPCs: calls that carried a tensor between tasks, in the whole run. PS"
+    " peak: the highest memory of the parameter server. -: TensorFlow does not count it."
 )
 STILL_GRPC = {
     "grpc_recv_tensor_calls": "tensors between tasks (RecvTensor)",
     "grpc_eager_inputs": "arguments of functions, from the coordinator",
     "grpc_feeds": "tensors fed by the coordinator",
     "grpc_fetches": "tensors fetched by the coordinator",
-    "pushes_pull": "pushes that became requests",
+    "pushes_pull": "pushed tensors that their receiver requested again",
 }
 
 
 def rows(facts: Facts) -> list[tuple[str, ...]]:
-    """Lay the runs out under `HEADERS`, both transports of a model together."""
+    """Format the runs as the cells below `HEADERS`, with both transports of a model together."""
     models = list(dict.fromkeys(run["model"] for run in facts["runs"]))
     ordered = sorted(facts["runs"], key=lambda run: models.index(run["model"]))
     return [
@@ -65,18 +65,24 @@ def rows(facts: Facts) -> list[tuple[str, ...]]:
 
 
 def sentences(facts: Facts) -> Iterator[str]:
-    """Say what the table means."""
+    """Summarize the table in sentences."""
     for model, speedup in facts["speedup"].items():
         if speedup >= 1:
-            yield f"{model}: a step takes {speedup:.2f} times as long over stock gRPC."
+            yield (
+                f"{model}: a step over stock gRPC takes {speedup:.2f} times as long as over"
+                " Farwrite."
+            )
         else:
-            yield f"{model}: a step takes {1 / speedup:.2f} times as long over Farwrite."
+            yield (
+                f"{model}: a step over Farwrite takes {1 / speedup:.2f} times as long as over stock"
+                " gRPC."
+            )
     for entry in facts["synchronous_weights"]:
         if entry["identical"] is not None:
             verdict = "the same bit for bit" if entry["identical"] else "NOT THE SAME"
             yield (
-                f"{entry['model']}, {entry['steps']} synchronous steps over each transport:"
-                f" final weights are {verdict}."
+                f"{entry['model']}: after {entry['steps']} synchronous steps over each transport"
+                f" the final weights are {verdict}."
             )
 
 
@@ -105,26 +111,31 @@ def picture(facts: Facts) -> str:
 def _introduction(facts: Facts) -> str:
     settings = facts["settings"]
     return (
-        f"One parameter server, {settings['workers']} workers and a coordinator, four processes on"
-        f" one machine, learn {facts['dataset']} in batches of {settings['batch']}: the same"
-        " program, seeds, order of batches and thread settings over both transports."
+        f"One parameter server, {settings['workers']} workers and a coordinator are four processes"
+        f" on one machine. They train on {facts['dataset']} in batches of {settings['batch']}. Both"
+        " transports have the same program, seeds, order of batches and thread settings."
     )
 
 
 def _cards(facts: Facts) -> list[tuple[str, str]]:
     found = []
     for model, speedup in facts["speedup"].items():
-        found.append((f"{speedup:.2f}x", f"speed of a step, {model}"))
+        found.append((f"{speedup:.2f}x", f"speed of a step over Farwrite, {model}"))
     for run in facts["runs"][:1]:
         other = _other(facts, run["model"])
         if other is not None:
             share = other["socket_bytes_per_step"] / other["tensor_bytes_per_step"]
             found.append(
-                (f"{100 * share:.2g} %", "of the tensor bytes go through sockets, Farwrite")
+                (f"{100 * share:.2g} %", "of the tensor bytes go through sockets over Farwrite")
             )
-            found.append((counted(other["copies_per_step"]), "copies a step over Farwrite"))
+            found.append((counted(other["copies_per_step"]), "copies per step over Farwrite"))
     if facts["ps_peak_rss_ratio"] is not None:
-        found.append((f"{facts['ps_peak_rss_ratio']:.2f}x", "parameter server's peak memory"))
+        found.append(
+            (
+                f"{facts['ps_peak_rss_ratio']:.2f}x",
+                "peak memory of the parameter server, Farwrite to gRPC",
+            )
+        )
     return found
 
 
@@ -165,10 +176,10 @@ def _still_grpc(facts: Facts) -> list[str]:
     ]
     return [
         page.heading("What gRPC still carries over Farwrite"),
-        page.table(["a step, all tasks", *(run["model"] for run in ours)], table),
+        page.table(["per step, all tasks", *(run["model"] for run in ours)], table),
         page.paragraph(
-            "TensorFlow's control calls stay on gRPC: starting a step, its end, and the arguments"
-            " and results that the coordinator itself sends and asks for.",
+            "gRPC still carries TensorFlow's control calls: the start and the end of a step, and"
+            " the arguments and results that the coordinator sends and fetches.",
             quiet=True,
         ),
     ]
@@ -180,20 +191,20 @@ def _machine(facts: Facts) -> str:
     return (
         f"{machine['cpu']}, {machine['cpus']} CPUs, Linux {machine['kernel']}, Python"
         f" {machine['python']}, Farwrite {machine['farwrite']}, TensorFlow"
-        f" {facts.get('tensorflow', 'unknown')}; load before the run"
-        f" {', '.join(map(str, facts['load']))}. Threads for one operation {settings['intra_op']},"
-        f" between operations {settings['inter_op']}, gRPC channels to each peer"
-        f" {settings['channels']}: {settings['why']}."
+        f" {facts.get('tensorflow', 'unknown')}. Load before the run:"
+        f" {', '.join(map(str, facts['load']))}. Threads within an operation:"
+        f" {settings['intra_op']}; between operations: {settings['inter_op']}; gRPC channels to"
+        f" each peer: {settings['channels']}. Reason: {settings['why']}."
     )
 
 
 def counted(value: float | None) -> str:
-    """Write a count; what was not counted is a dash."""
+    """Format a count; a dash means that nothing counted it."""
     return "-" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def size(value: float) -> str:
-    """Write bytes with three digits."""
+    """Format bytes with three digits."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= factor:
             return f"{value / factor:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""What was seen, as figures: ``results.json``."""
+"""Makes the figures of ``results.json`` from the runs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from farwrite_bench.machine import machine
 Facts = dict[str, Any]
 
 STEP_TIME = (
-    "A step's time is taken by the coordinator, from schedule() until the result's get() returns:"
-    " the worker has read the weights from the parameter server, computed gradients on a batch of"
-    f" {BATCH}, and the parameter server has applied them. {WORKERS} steps are under way at a time,"
-    " one a worker, so none waits in the queue."
+    "The coordinator measures the time of a step, from schedule() until the result's get() returns."
+    " In this time the worker reads the weights from the parameter server and computes gradients on"
+    f" a batch of {BATCH}, and the parameter server applies them. {WORKERS} steps are under way at"
+    " a time, one for each worker, so no step waits in the queue."
 )
 NOTES = (
     STEP_TIME,
-    "The first steps (warm-up) are training, too, but are not measured.",
-    "Without --synchronous workers do not wait for each other, as parameter servers usually run:"
-    " batches are handed out in the same order over both transports, but which worker's gradient"
-    " arrives first differs from run to run, and with it the last digits of loss and accuracy.",
-    "socket_bytes_per_step adds up what the TCP sockets of all four processes sent and had"
-    " acknowledged (TCP_INFO), each byte once, TensorFlow's control calls included.",
-    "tensor_bytes_per_step follows from the model: parameters read and gradients sent, float32.",
-    "copies_per_step and grpc_tensor_calls come from Farwrite's counters. TensorFlow does not count"
-    " them: null for stock gRPC, which moves every one of tensors_per_step by a RecvTensor call.",
+    "The first steps are the warm-up. They train the network and are not measured.",
+    "Without --synchronous no worker waits for the other, as is usual with parameter servers. The"
+    " batches have the same order over both transports. The order in which gradients arrive differs"
+    " from run to run, and the last digits of loss and accuracy differ with it.",
+    "socket_bytes_per_step is the sum of the bytes that the TCP sockets of all four processes sent"
+    " and that were acknowledged (TCP_INFO). Each byte counts once, and TensorFlow's control calls"
+    " are included.",
+    "tensor_bytes_per_step is computed from the model: the parameters that are read and the"
+    " gradients that are sent, as float32.",
+    "copies_per_step and grpc_tensor_calls are Farwrite's counters. They are null for stock gRPC,"
+    " because TensorFlow does not count them. Stock gRPC moves each of tensors_per_step by a"
+    " RecvTensor call.",
     "ps_peak_rss_bytes is the parameter server's VmHWM, which counts memory shared with the workers"
-    " in full; ps_pss_bytes, at the end of the run, divides shared memory among its users.",
-    "TensorFlow's servers listen on all interfaces, whatever their address in the cluster; these"
+    " in full. ps_pss_bytes, read at the end of the run, divides shared memory among its users.",
+    "TensorFlow's servers listen on all interfaces, whatever their address in the cluster. These"
     " tasks use 127.0.0.1 only.",
 )
 
@@ -44,9 +47,9 @@ def results(runs: Sequence[Run], proofs: Sequence[Run], load: Sequence[float]) -
     Parameters
     ----------
     runs : sequence of Run
-        What is compared.
+        The runs to compare.
     proofs : sequence of Run
-        Short synchronous ones, for their weights.
+        Short synchronous runs, for their weights.
     load : sequence of float
         The load averages before the first run.
     """
@@ -62,7 +65,8 @@ def results(runs: Sequence[Run], proofs: Sequence[Run], load: Sequence[float]) -
             "workers": WORKERS,
             "parameter_servers": 1,
             **asdict(THREADS),
-            "why": "what made stock gRPC fastest on two cores; the same for both transports",
+            "why": "with these settings stock gRPC was fastest on two cores; both transports have"
+            " them",
         },
         "machine": machine(),
         "load": list(load),
@@ -71,7 +75,7 @@ def results(runs: Sequence[Run], proofs: Sequence[Run], load: Sequence[float]) -
 
 
 def run_facts(run: Run) -> Facts:
-    """Turn one run into figures."""
+    """Make the figures of one run."""
     job, outcome = run.job, run.outcome
     total = spent(run.before, run.after)
     counted = run.after[0].counters is not None
@@ -106,7 +110,7 @@ def run_facts(run: Run) -> Facts:
 
 
 def speedups(facts: Sequence[Facts]) -> dict[str, float]:
-    """Divide stock's median step by Farwrite's, for each model that ran over both."""
+    """Divide stock gRPC's median step by Farwrite's, for each model that ran over both."""
     medians = {(run["model"], run["transport"]): run["step_ms"]["median"] for run in facts}
     return {
         model: round(stock / medians[model, "farwrite"], 3)
@@ -116,7 +120,7 @@ def speedups(facts: Sequence[Facts]) -> dict[str, float]:
 
 
 def agreement(runs: Sequence[Run]) -> list[Facts]:
-    """Compare the weights of synchronous runs, model by model."""
+    """Compare the weights of the synchronous runs of each model."""
     found: dict[str, Facts] = {}
     for run in runs:
         if run.job.synchronous:
@@ -132,14 +136,17 @@ def agreement(runs: Sequence[Run]) -> list[Facts]:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the value that `percent` of `values` do not exceed."""
+    """Return the value that `percent` percent of `values` do not exceed."""
     if len(values) < 2:
         return values[0]
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def _ratio(facts: Sequence[Facts], key: str) -> float | None:
-    """Compare the first run over Farwrite, whose process is as old, with the first over gRPC."""
+    """Divide the value of the first run over Farwrite by that of the first run over gRPC.
+
+    Both runs are the first of their process, so their memory can be compared.
+    """
     first: dict[str, float] = {}
     for run in facts:
         first.setdefault(run["transport"], run[key])

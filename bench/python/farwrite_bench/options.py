@@ -1,0 +1,89 @@
+"""The options that several subcommands share, each declared once, and types of their arguments."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from farwrite.units import parse_size
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "--fabric": {
+        "choices": ("shm", "tcp"),
+        "help": "fabric that Farwrite must use (default: Farwrite chooses)",
+    },
+    "--quick": {
+        "action": "store_true",
+        "help": "make a short run, which shows that the command works, not how fast Farwrite is",
+    },
+    "--json": {"type": Path, "metavar": "FILE", "help": "also write the figures to FILE as JSON"},
+    "--svg": {"type": Path, "metavar": "FILE", "help": "also draw a chart to FILE as SVG"},
+    "--markdown": {"action": "store_true", "help": "print tables as Markdown"},
+}
+_NUMBERS = {
+    "--rounds": "rounds to measure",
+    "--steps": "steps of one turn",
+    "--seconds": "about how long one case may take, in seconds; lowers the rounds, to 5 at least",
+}
+
+
+def add_shared(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Add the shared options of these names, in this order."""
+    for name in names:
+        parser.add_argument(name, **_SHARED[name])
+
+
+def add_number(
+    parser: argparse._ActionsContainer,
+    name: str,
+    default: int,
+    *,
+    quick: int | None = None,
+    kind: Callable[[str], float] = int,
+) -> None:
+    """Add the shared option `name`, which takes a number.
+
+    With `quick`, the default of a run with ``--quick``, the option is None unless it is given.
+    """
+    shown = f"{default}" if quick is None else f"{default}; --quick: {quick}"
+    parser.add_argument(
+        name,
+        type=kind,
+        default=default if quick is None else None,
+        metavar="N",
+        help=f"{_NUMBERS[name]} (default: {shown})",
+    )
+
+
+def add_choices(
+    parser: argparse._ActionsContainer, name: str, choices: Iterable[str], default: str = "all"
+) -> None:
+    """Add the option `name`, which selects one of `choices` each time that it is given."""
+    parser.add_argument(
+        name,
+        choices=choices,
+        action="append",
+        help=f"use only this one; may be given several times (default: {default})",
+    )
+
+
+def count(text: str) -> int:
+    """Convert an argument that is 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; use 1 or more")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """Convert a number of bytes such as 64K."""
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Convert a list of sizes with commas, and drop repeated ones."""
+    return tuple(dict.fromkeys(size(part) for part in text.split(",") if part))
