@@ -34,6 +34,7 @@ class Goodbye : public Conformance {
   // Holds up the poller of the side that has `channel`, until `go`. It takes every notification of
   // that channel from here on, and sets `done` at kDone.
   void hold_poller(Channel& channel, Channel& peer, const std::shared_future<void>& go) {
+    held_ = false;
     ASSERT_OK(channel.on_notification([this, go](const Notification& notification) {
       if (notification.tag == kDone) done_ = true;
       if (notification.tag != kHold) return;
@@ -112,7 +113,37 @@ TEST_P(Goodbye, BoundsTheWaitForAPeerThatDoesNotAnswer) {
   EXPECT_TRUE(eventually([&] { return write.settled(); }));
 }
 
-// Where the peer's memory is mapped, an operation is over when its call returns.
+// Where memory is mapped, writes and flushes are over when their calls return, and only a
+// notification without room ends later.
+class GoodbyeToTheBacklog : public Goodbye {};
+
+TEST_P(GoodbyeToTheBacklog, LeavesANotificationThatThePeerHasTaken) {
+  std::promise<void> near_goes, far_goes, first_goes;
+  hold_poller(pair_.near, pair_.far, near_goes.get_future().share());
+  hold_poller(pair_.far, pair_.near, far_goes.get_future().share());
+  std::uint64_t posted = 0;
+  Completion first = pair_.near.notify(0);
+  for (; first.done(); ++posted) first = pair_.near.notify(0);
+  const Completion last = pair_.near.notify(kDone);
+  ASSERT_FALSE(last.done());
+  // One call of the poller ends both, in this order, since it finds room for both.
+  first.on_done(
+      [go = first_goes.get_future().share()](const Status&) { (void)go.wait_for(kHang); });
+  far_goes.set_value();
+  ASSERT_TRUE(eventually([&] { return pair_.far.stats().notifications_received > posted; }));
+  near_goes.set_value();
+  ASSERT_TRUE(eventually([this] { return done_.load(); }));
+  auto closed = std::async(std::launch::async, [this] { return far_device_.close(kHang); });
+  EXPECT_TRUE(near_has_read_bye());
+  first_goes.set_value();
+  EXPECT_OK(last.wait(kHang));
+  EXPECT_OK(closed.get());
+}
+
+INSTANTIATE_TEST_SUITE_P(ShmAndTcp, GoodbyeToTheBacklog,
+                         testing::Values(Variant{FabricKind::kShm, 1, 1},
+                                         Variant{FabricKind::kTcp, 1, 1}),
+                         variant_name);
 INSTANTIATE_TEST_SUITE_P(Tcp, Goodbye, testing::Values(Variant{FabricKind::kTcp, 1, 1}),
                          variant_name);
 FARWRITE_ENCRYPTED_TOO(Goodbye);
