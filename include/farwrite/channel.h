@@ -113,6 +113,8 @@ struct ChannelStats {
 ///   - flush() means remote_visible for every earlier write of this channel.
 ///   - write_with_notify(tag): when the target takes the notification, every byte of that write is
 ///     visible to the target's CPU.
+///   - A peer that closes in good order: an operation that it has taken still ends well. The others
+///     end with kUnavailable, at the latest after the detection time.
 ///   - The death of a peer poisons its channels: every pending operation ends with an error within
 ///     the detection time. A silent peer leaves operations pending, because it may come back.
 class FARWRITE_API Channel {
@@ -238,6 +240,9 @@ class FARWRITE_API Channel {
   /// no callback of this channel runs. Pending operations end with kCancelled. kPeerSilent as for
   /// MemoryRegion::close(). A second close() is ok. kFailedPrecondition inside a callback of this
   /// channel.
+  ///
+  /// A notification that still waits for the peer to take earlier ones (ChannelStats::backlogged)
+  /// may be dropped, even if its write is local_complete. To be sure, let the peer answer first.
   ///
   /// kDeadlineExceeded if a callback, or another thread's call on this channel, has not returned
   /// within `timeout` (nor within 100 ms). Then the channel is closing: every call fails, the peer

@@ -135,6 +135,9 @@ class FARWRITE_API Device {
   /// Everything is released even then, except memory that such a peer may still access: it stays
   /// quarantined until this process or the peer ends. kFailedPrecondition inside a callback.
   ///
+  /// A live peer receives what was sent. Notifications that still wait for the peer to take earlier
+  /// ones are dropped, as Channel::close() describes.
+  ///
   /// kDeadlineExceeded if callbacks, connect() or other threads' calls have not returned within
   /// `timeout` (nor within 100 ms). Then the device is closing: every call fails, the device
   /// releases nothing, and its channels are in the state that Channel::close() leaves. Let the

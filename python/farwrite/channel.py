@@ -433,7 +433,9 @@ class Channel(Closing):
     def close(self, timeout: float | None = 1.0) -> None:
         """Close the channel. Pending operations end with `Cancelled`.
 
-        `close` returns only when no later byte of the peer can arrive. Closing twice is allowed.
+        `close` returns only when no later byte of the peer can arrive. Closing twice is allowed. A
+        notification that still waits for the peer to take earlier ones may be dropped, even if its
+        write has completed; to be sure, let the peer answer first.
 
         Parameters
         ----------

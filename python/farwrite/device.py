@@ -45,6 +45,9 @@ class Device(Closing):
         `endpoint`.
     port : int
         Short for ``listen="127.0.0.1:port"``.
+    name : str
+        Name of the device in the messages of its peers, beside its endpoint: "worker 1". At most
+        255 bytes.
     fabrics : sequence of str
         Fabrics the device may use, the preferred one first. One entry forces that fabric: if a
         peer cannot use it, `connect` raises an error that names the cause. There is no silent
@@ -131,6 +134,7 @@ class Device(Closing):
         *,
         listen: str | None = None,
         port: SupportsIndex | None = None,
+        name: str | None = None,
         fabrics: Sequence[str] | None = None,
         lanes: SupportsIndex | None = None,
         pollers: SupportsIndex | None = None,

@@ -187,6 +187,7 @@ def _set_to(name: str, convert: Any) -> Any:
 _SETTERS: dict[str, Any] = {
     "listen": _listen,
     "port": _port,
+    "name": _set_to("name", _text),
     "fabrics": _fabrics,
     "token": _token,
     "encrypt": _set_to("encrypt", _switch),

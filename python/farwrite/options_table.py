@@ -28,6 +28,11 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         'Short for listen="127.0.0.1:port".',
     ),
     Option(
+        "name", "FARWRITE_NAME", _DEVICE, Kind.TEXT, None,
+        "The name of the device in the messages of its peers, beside its endpoint; at most 255"
+        " bytes. The plug-in's device has the name of its task.",
+    ),
+    Option(
         "fabrics", "FARWRITE_FABRICS", _DEVICE, Kind.NAMES, ("shm", "verbs", "tcp"),
         "The fabrics that the device may use, best first. One fabric alone is forced: a peer that"
         " cannot use it is an error, never a silent fallback.",

@@ -129,7 +129,7 @@ void ChannelState::say_fin_if_due() {
   // Said before the lock goes: a thread that sees fin_sent_ may end the channel and its connection.
   const std::lock_guard<std::mutex> lock(state_mutex_);
   const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
-  if (!over || remote_leases_ > 0 || fin_sent_ || finished_) return;
+  if (!over || remote_leases_ > 0 || fin_sent_ || finished_ || has_pending()) return;
   send(FrameType::kFin);
   fin_sent_ = true;
 }
@@ -156,7 +156,8 @@ bool ChannelState::part() {
   const core::Gate::Pass pass(link_gate_);
   const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
   if (link == nullptr || peer_gone_.load()) return true;
-  const Parting parting = link->part();
+  // A peer that has closed as well awaits no answer, but this side's ends, as this side does.
+  const Parting parting = link->part(/*last=*/peer_over());
   if (parting == Parting::kNotNeeded) return true;
   // The peer answers the end of the connection with the ends of its lanes, so the queues go first.
   if (parting == Parting::kSending) return false;

@@ -24,6 +24,10 @@ void ChannelState::lane_drained() {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     drained_.store(true);
   }
+  // Our own polling has come round since the peer went, and no answer of the peer is awaited.
+  if (capabilities_.maps_peer_memory) {
+    abandon_pending(unusable("finish an operation"), /*reads_too=*/true);
+  }
   inbox_.wake_all();
   say_fin_if_due();
   tell_end_if_due();

@@ -118,6 +118,9 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
     if (is_over(state) && peer_reason_.ok()) {
       peer_reason_ = reason;
       good_order_ = good_order;
+      if (good_order) {
+        abandon_due_ns_.store(core::now_ns() + device_->options().detection_time.count());
+      }
     }
     if (state == PeerState::kSilent) silence_reason_ = reason;
     warned = std::exchange(silence_warned_, false);
@@ -135,7 +138,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
                   (reason.ok() ? "" : ": " + reason.message()));
   }
   if (!is_over(state)) return;
-  abandon_pending(reason, /*reads_too=*/!(state == PeerState::kClosed && good_order));
+  if (!good_order) abandon_pending(reason, /*reads_too=*/true);
   end_requests();
   inbox_.wake_all();
   drain_lanes();
@@ -197,6 +200,10 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   reclaim_landing();
   expire_parked_lookups();
   go_on_closing();
+  if (const std::int64_t due = abandon_due_ns_.load(); due != 0 && core::now_ns() >= due) {
+    abandon_pending(unusable("finish an operation"), /*reads_too=*/false);
+  }
+  say_fin_if_due();  // the last pending operation may have ended
   finish_if_due();
   if (const std::int64_t due = cut_due_ns_.load(); due != 0 && core::now_ns() >= due) {
     cut_due_ns_.store(0);

@@ -162,6 +162,9 @@ class ChannelState final : public fabric::LinkObserver,
 
   Status unusable(std::string_view operation) const;
   Status check(const RemoteRegionState* remote, const fabric::Operation& operation) const;
+  // The peer has gone; whether what is pending may still end well: a peer that closed in good order
+  // took what it received, and its answers may be on their way.
+  bool may_still_end() const;
   // A peer that closed in good order keeps what we hold leases on, and lets us read it.
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   void count(const fabric::Operation& operation);
@@ -180,6 +183,7 @@ class ChannelState final : public fabric::LinkObserver,
   };
   void track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list);
   void abandon_pending(const Status& reason, bool reads_too);
+  bool has_pending();
   void hand_over_unsent();
   void tick_quarantine();
   void expire_parked_lookups();
@@ -294,6 +298,8 @@ class ChannelState final : public fabric::LinkObserver,
   std::unique_ptr<ControlConnection> control_;
   std::atomic<std::int64_t> last_heard_ns_{0};
   std::atomic<std::int64_t> cut_due_ns_{0};  // when a refused peer's lanes are ended; 0 is never
+  // A peer closed in good order: when what is still pending ends; 0 is never.
+  std::atomic<std::int64_t> abandon_due_ns_{0};
   std::atomic<std::uint64_t> next_request_{1};
   std::mutex requests_mutex_;
   std::condition_variable answered_;
@@ -314,7 +320,7 @@ class ChannelState final : public fabric::LinkObserver,
 
   std::mutex pending_mutex_;
   PendingList pending_;
-  PendingList pending_reads_;  // those that a peer still answers when it has closed
+  PendingList pending_reads_;  // a peer that has closed answers them as long as we hold leases
 
   // State. Transitions under state_mutex_.
   mutable std::mutex state_mutex_;

@@ -80,6 +80,12 @@ Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation opera
   return completion;
 }
 
+bool ChannelState::may_still_end() const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  // Where memory is mapped, only our own polling ends operations, and it has come round by then.
+  return good_order_ && !(capabilities_.maps_peer_memory && drained_.load());
+}
+
 bool ChannelState::may_still_read(const RemoteRegionState* remote,
                                   const fabric::Operation& operation) const {
   if (operation.kind != fabric::OperationKind::kRead || !remote->leased()) return false;
@@ -117,12 +123,11 @@ Completion ChannelState::post_to_link(const fabric::Operation& operation) {
   Completion completion = raw_link_->post(operation);
   if (completion.done()) return completion;
   // What is read from a peer that then closes in good order still comes; its lane's end ends it.
-  const bool outlives_goodbye =
-      operation.kind == fabric::OperationKind::kRead && !capabilities_.maps_peer_memory;
-  track(completion.state(), outlives_goodbye ? pending_reads_ : pending_);
+  const bool reads = operation.kind == fabric::OperationKind::kRead;
+  track(completion.state(), reads && !capabilities_.maps_peer_memory ? pending_reads_ : pending_);
   // The peer may have gone since the caller looked, and what was pending then been abandoned.
   // A read that is allowed now ends with its lane.
-  if (peer_state_.load() >= PeerState::kClosed && operation.kind != fabric::OperationKind::kRead) {
+  if (peer_state_.load() >= PeerState::kClosed && !reads && !may_still_end()) {
     abandon_pending(unusable(name_of(operation)), /*reads_too=*/false);
   }
   if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
@@ -242,6 +247,14 @@ void ChannelState::abandon_pending(const Status& reason, bool reads_too) {
   for (const auto& weak : pending) {
     if (const auto state = weak.lock()) state->abandon(reason);
   }
+}
+
+bool ChannelState::has_pending() {
+  const std::lock_guard<std::mutex> lock(pending_mutex_);
+  return std::any_of(pending_.entries.begin(), pending_.entries.end(), [](const auto& weak) {
+    const auto state = weak.lock();
+    return state != nullptr && !state->done();
+  });
 }
 
 Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& source,

@@ -170,16 +170,18 @@ class Link {
   // they land too.
   virtual void cut(bool /*in_good_order*/) {}
 
-  // This side has closed the channel and posts nothing more. Sends what is queued, and ends the
-  // sending direction behind it. Does not block: the caller keeps the lanes polled and calls again.
-  // A link that is destroyed before kOver may lose bytes that it has sent.
+  // This side has closed the channel and posts nothing more. Sends what is queued, and answers the
+  // peer until the peer has ended its sending direction. `last`: the peer awaits no answer, so this
+  // side ends its own sending direction behind the queue. Does not block: the caller keeps the
+  // lanes polled and calls again. A link that is destroyed before kOver may lose bytes that it has
+  // sent.
   enum class Parting {
     kNotNeeded,  // the fabric loses nothing
     kSending,    // the queue still holds something
     kSent,       // the peer has not ended its direction
     kOver,       // both directions have ended
   };
-  virtual Parting part() { return Parting::kNotNeeded; }
+  virtual Parting part(bool /*last*/) { return Parting::kNotNeeded; }
 
   virtual LinkCounters counters() const = 0;
 };

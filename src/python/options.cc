@@ -127,6 +127,7 @@ void bind_options(nb::module_& module) {
           nb::arg("seconds"))
       .def_prop_ro("host_timeout",
                    [](const DeviceOptions& options) { return seconds(options.host_timeout); })
+      .def_rw("name", &DeviceOptions::name)
       .def_rw("encrypt", &DeviceOptions::encrypt)
       .def_rw("data_port", &DeviceOptions::data_port)
       .def_rw("pollers", &DeviceOptions::pollers)

@@ -28,7 +28,15 @@ void returned(void* context) {
   if (on_return) on_return();
 }
 
-// Not here: the last user may be a callback of the channel.
+std::string endpoint_of(const fw_channel* channel) {
+  fw_identity identity{};
+  identity.struct_size = sizeof(identity);
+  fw_channel_peer(channel, &identity);
+  return identity.endpoint;
+}
+
+}  // namespace
+
 void close_soon(fw_channel* channel) {
   tsl::Env::Default()->SchedClosure([channel] {
     const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
@@ -38,15 +46,6 @@ void close_soon(fw_channel* channel) {
     if (code == "kDeadlineExceeded") close_soon(channel);  // a callback has not returned yet
   });
 }
-
-std::string endpoint_of(const fw_channel* channel) {
-  fw_identity identity{};
-  identity.struct_size = sizeof(identity);
-  fw_channel_peer(channel, &identity);
-  return identity.endpoint;
-}
-
-}  // namespace
 
 ProcessId ProcessId::of(const fw_identity& identity) {
   ProcessId id;

@@ -17,7 +17,6 @@ constexpr std::uint64_t kConnectTimeout = 10'000'000'000;  // ns
 // Longer than the above: the peer's attempt ends first, with a reason.
 constexpr std::int64_t kAwaitTimeout = 15'000'000;  // us
 constexpr std::uint64_t kForever = UINT64_MAX;
-constexpr std::uint64_t kCloseTimeout = 1'000'000'000;
 
 }  // namespace
 
@@ -86,7 +85,7 @@ void Peers::connect(const fw_identity& peer) {
       serve(id, channel);
       return;
     }
-    FwStatus(fw_channel_close(channel, kCloseTimeout));
+    close_soon(channel);
   }
   Reach failed;
   failed.refusal = status == nullptr ? "another process answers at " + std::string(peer.endpoint)

@@ -53,9 +53,10 @@ Holdings Holdings::now() {
   holdings.threads = entries("/proc/self/task").size();
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("memfd:") != std::string::npos) ++holdings.mapped_files;
+    const bool shared =
+        line.find("memfd:") != std::string::npos || line.find("/dev/shm/") != std::string::npos;
+    if (shared) ++holdings.mapped_files;
   }
-  holdings.shared_files = entries("/dev/shm");
   return holdings;
 }
 
@@ -64,12 +65,12 @@ bool Holdings::within(const Holdings& before) const {
     return std::includes(all.begin(), all.end(), some.begin(), some.end());
   };
   return included(descriptors, before.descriptors) && threads <= before.threads &&
-         mapped_files <= before.mapped_files && included(shared_files, before.shared_files);
+         mapped_files <= before.mapped_files;
 }
 
 void PrintTo(const Holdings& holdings, std::ostream* out) {
-  *out << holdings.threads << " threads, " << holdings.mapped_files << " mapped memory files, "
-       << holdings.shared_files.size() << " files in /dev/shm, descriptors:";
+  *out << holdings.threads << " threads, " << holdings.mapped_files
+       << " mapped memory files, descriptors:";
   for (const std::string& descriptor : holdings.descriptors) *out << "\n  " << descriptor;
 }
 

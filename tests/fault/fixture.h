@@ -29,12 +29,12 @@ Device open_device(const DeviceOptions& options = quick_options());
 // Asks until it is true; false when kPatience is over.
 bool eventually(const std::function<bool()>& holds);
 
-// What a process holds of the machine.
+// What a process holds of the machine. Names in /dev/shm show no process: tools/leftovers.py looks
+// at those that a whole run has left.
 struct Holdings {
   std::set<std::string> descriptors;
   std::size_t threads = 0;
-  std::size_t mapped_files = 0;        // memory files of Farwrite
-  std::set<std::string> shared_files;  // in /dev/shm
+  std::size_t mapped_files = 0;  // memfds, and files in /dev/shm
 
   static Holdings now();
   // Whether there is nothing in it that `before` did not have. Less is fine: a joined thread leaves

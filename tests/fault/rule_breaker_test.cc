@@ -1,6 +1,7 @@
 // Peers that passed the handshake and then break every rule.
 #include <signal.h>
 
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "device/frame.h"
 #include "device/handshake.h"
 #include "fabric/shm/shm_fabric.h"
+#include "fabric/tcp/tcp_fabric.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/hostile_identity.h"
@@ -92,6 +94,40 @@ int rule_breaker(const Arguments& arguments) {
 }
 const RoleRegistration kRuleBreaker("rule breaker", rule_breaker);
 
+struct EndObserver final : fabric::LinkObserver {
+  void on_peer_dead(const Status&) override { ended = true; }
+  void on_link_error(const Status&) override {}
+  std::atomic<bool> ended{false};
+};
+
+struct IgnoringSink final : fabric::EventSink {
+  void on_notification(Notification) override {}
+};
+
+// Breaks the protocol over tcp, never reads the answer, and waits for its lanes to be ended.
+int deaf_rule_breaker(const Arguments& arguments) {
+  const Endpoint target = Endpoint::parse(arguments.at(0)).value();
+  auto loop = *core::EventLoop::start("hostile");
+  auto fabric = *fabric::tcp::TcpFabric::create(*loop, {{"127.0.0.1", 0}});
+  const device::LocalIdentity self = hostile_identity(*fabric);
+  const core::UniqueFd socket = *core::connect_tcp(target, soon());
+  EndObserver observer;
+  auto introduction =
+      device::introduce_connecting(socket.get(), self, target.to_string(), soon(), &observer);
+  FARWRITE_REQUIRE_OK(introduction.status());
+  const auto frame = device::encode_frame(static_cast<FrameType>(999), {});
+  FARWRITE_REQUIRE_OK(core::send_all(socket.get(), {frame.data(), frame.size()}, soon(), "test"));
+  IgnoringSink sink;
+  FARWRITE_REQUIRE(eventually([&] {
+    (void)introduction->link->poll(0, sink);
+    return observer.ended.load();
+  }));
+  say("cut off");
+  hear_the_end();
+  return 0;
+}
+const RoleRegistration kDeafRuleBreaker("deaf rule breaker", deaf_rule_breaker);
+
 class RuleBreaker : public FaultTest {
  protected:
   void TearDown() override {
@@ -116,6 +152,18 @@ TEST_F(RuleBreaker, LosesItsChannelAndDisturbsNobody) {
     ping_pong.expect_undisturbed();
     EXPECT_TRUE(channel.close().ok());
   }
+}
+
+TEST_F(RuleBreaker, ThatIgnoresTheRefusalIsCutOffAllTheSame) {
+  DeviceOptions options = quick_options();
+  options.fabrics = {FabricKind::kTcp};
+  Device device = open_device(options);
+  ChildProcess child("deaf rule breaker", {device.endpoint().to_string()});
+  Channel channel = device.accept(kPatience).value();
+  child.wait_for("cut off");
+  EXPECT_EQ(channel.notify(1).wait(kPatience).code(), StatusCode::kProtocolError);
+  EXPECT_TRUE(channel.close().ok());
+  EXPECT_TRUE(device.close(kPatience).ok());
 }
 
 TEST_F(RuleBreaker, GainsNothingByAbsurdRequests) {

@@ -47,6 +47,8 @@ def test_has_a_stable_identity_and_an_epoch(device: fw.Device) -> None:
         ({"listen": 7777}, "listen"),
         ({"listen": "127.0.0.1:0", "port": 1}, "port"),
         ({"port": 65536}, "port"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 256}, "name"),
         ({"fabrics": []}, "fabrics"),
         ({"fabrics": "shm"}, "fabrics"),
         ({"fabrics": ["pigeon"]}, "pigeon"),
@@ -68,6 +70,14 @@ def test_a_bad_option_is_named(options: dict[str, object], named: str) -> None:
     with pytest.raises(fw.InvalidArgument, match=named) as raised:
         fw.Device(**options)  # type: ignore[arg-type]
     assert isinstance(raised.value, ValueError)
+
+
+def test_the_messages_of_its_peers_contain_its_name() -> None:
+    with fw.Device(name="worker 1") as named, fw.Device() as other:
+        near, far = connected(named, other)
+        near.close()
+        with pytest.raises(fw.Unavailable, match=rf"worker 1 \({named.endpoint}\)"):
+            far.wait_notification(timeout=10)
 
 
 def test_a_fabric_that_is_not_built_is_an_error() -> None:

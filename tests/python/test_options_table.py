@@ -60,9 +60,8 @@ INTERNAL = {
     "FARWRITE_VERSION_LINE",
 }
 
-# Fields of DeviceOptions and VerbsOptions that a Python program cannot set: for the C++ tests, and
-# the name that the TensorFlow plug-in gives its device.
-NOT_IN_PYTHON = {"simulated_network", "name"}
+# Fields of DeviceOptions and VerbsOptions that a Python program cannot set: for the C++ tests.
+NOT_IN_PYTHON = {"simulated_network"}
 VERBS_NOT_IN_PYTHON = {"library", "assume_data_in_order"}
 
 
@@ -97,7 +96,7 @@ def test_every_field_of_device_options_is_in_the_table() -> None:
 def test_defaults_are_the_cores() -> None:
     core = _farwrite.DeviceOptions()
     special = {"port": None, "token": "(this user's cookie)", "metrics": None, "numa_node": None,
-               "verbs_device": None, "verbs_port": None, "verbs_gid_index": None,
+               "name": None, "verbs_device": None, "verbs_port": None, "verbs_gid_index": None,
                "verbs_relaxed_ordering": "(where it is safe)",
                "send_limit_per_peer": "(send_limit)",
                "receive_limit_per_peer": "(receive_limit)"}  # fmt: skip
@@ -108,7 +107,7 @@ def test_defaults_are_the_cores() -> None:
             assert list(default) == core.fabrics  # type: ignore[call-overload]
         else:
             assert getattr(core, name) == default, name
-    assert core.numa_node == -1
+    assert (core.name, core.numa_node) == ("", -1)
     assert (core.verbs_device, core.verbs_port, core.verbs_gid_index) == ("", 0, -1)
     assert core.verbs_relaxed_ordering is None
     assert core.send_limit_per_peer == core.send_limit
@@ -146,6 +145,7 @@ def test_a_variable_is_named_after_its_keyword() -> None:
 # For each option that has a variable: its text, and what the core then has.
 TEXTS: dict[str, tuple[str, object]] = {
     "listen": ("127.0.0.2:0", "127.0.0.2:0"),
+    "name": ("worker 1", "worker 1"),
     "fabrics": ("shm, simulated", ["shm", "simulated"]),
     "token": ("secret", None),
     "pollers": ("2", 2),
@@ -212,7 +212,7 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     default = getattr(_core(), option.name)
     assert default != read or option.name == "numa_node"
     keyword = option.default if option.default not in (None, "(send_limit)") else 1
-    if option.name == "verbs_device":
+    if option.kind is Kind.TEXT:
         keyword = "rxe0"
     if isinstance(keyword, str) and keyword.startswith("("):
         keyword = 2 << 20 if option.kind is Kind.SIZE else 1

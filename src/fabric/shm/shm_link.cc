@@ -294,15 +294,18 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
   }
   if (outcome == RingConsumer::Outcome::kCorrupt) lane.corrupt.store(true);
   progress.drained = lane.corrupt.load() || outcome == RingConsumer::Outcome::kEmpty;
+  progress.pending = progress.delivered == kPollBatch;
+  // Before another thread may find the lane drained: what is pushed here has ended by then.
+  if (outcome != RingConsumer::Outcome::kCorrupt && lane.has_backlog.load() &&
+      drain_backlog(lane)) {
+    progress.pending = true;
+  }
   lane.polling.clear(std::memory_order_release);
   if (outcome == RingConsumer::Outcome::kCorrupt) [[unlikely]] {
     poison(error(StatusCode::kProtocolError, "take a notification",
                  "the peer put a malformed record into the ring", "restart the peer"),
            /*dead=*/false);
-    return progress;
   }
-  progress.pending = progress.delivered == kPollBatch;
-  if (lane.has_backlog.load() && drain_backlog(lane)) progress.pending = true;
   return progress;
 }
 

@@ -118,8 +118,19 @@ void TcpLane::flush(const std::shared_ptr<FlushState>& flush) {
   (void)sender_.send(frame);
 }
 
-Link::Parting TcpLane::part(const Status& reason) {
-  const bool sent = sender_.end_behind_queue(reason);
+void TcpLane::end_sending() {
+  sender_.end(link_.closed_by_peer());
+  stream_->end_sending();
+}
+
+Link::Parting TcpLane::part(bool last) {
+  bool sent = false;
+  if (last) {
+    sent = sender_.end_behind_queue(link_.closed());
+  } else {
+    sender_.flush();
+    sent = !sender_.has_queue();
+  }
   if (over_.load()) return Link::Parting::kOver;
   return sent ? Link::Parting::kSent : Link::Parting::kSending;
 }
@@ -147,12 +158,18 @@ void TcpLane::look() {
   const LaneReceiver::Look look = receiver_.look(*this);
   more_.store(look.more);
   if (!look.ended && look.broken.ok()) return;
-  // The peer may wait for the end of this direction before it lets go of its socket.
-  if (look.ended) stream_->shutdown();
+  // The peer may wait for the end of this direction before it lets go of its socket. Answers to
+  // what it asked before its end go first.
+  if (look.ended) {
+    sender_.flush();
+    stream_->shutdown();
+  }
   over_.store(true);
   more_.store(false);
   Status reason = look.broken;
-  if (reason.ok()) {
+  if (reason.ok() && end_seen_ && look.error != EBADMSG) {
+    reason = link_.closed_by_peer();
+  } else if (reason.ok()) {
     reason =
         look.error == 0
             ? link_.error(StatusCode::kPeerDead, "use the channel",

@@ -49,10 +49,10 @@ class TcpLane final : private FrameHandler {
   Progress poll(EventSink& sink);
   Doorbell arm();
   void shutdown() const { stream_->shutdown(); }
-  // The peer has gone, and reads nothing more. What it had sent still comes.
-  void end_sending() const { stream_->end_sending(); }
-  // One step of Link::part(). Operations of later callers end with `reason`.
-  Link::Parting part(const Status& reason);
+  // The peer has closed the channel, and takes nothing more. What it had sent still comes.
+  void end_sending();
+  // One step of Link::part().
+  Link::Parting part(bool last);
   // Ends whatever waits for an answer. Not while the lane is polled.
   void end(const Status& reason);
 

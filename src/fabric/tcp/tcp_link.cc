@@ -50,6 +50,11 @@ Status TcpLink::closed() const {
                "keep it open until its operations end");
 }
 
+Status TcpLink::closed_by_peer() const {
+  return error(StatusCode::kUnavailable, "finish an operation", "the peer closed the channel",
+               "connect again");
+}
+
 Status TcpLink::error(StatusCode code, std::string_view operation, std::string_view cause,
                       std::string_view remedy) const {
   return Status::error(code, {operation, peer_name_, "tcp"}, cause, remedy);
@@ -184,10 +189,10 @@ void TcpLink::cut(bool in_good_order) {
   }
 }
 
-Link::Parting TcpLink::part() {
+Link::Parting TcpLink::part(bool last) {
   reported_.store(true);  // the ends of the lanes are expected
   Parting parting = Parting::kOver;
-  for (const auto& lane : lanes_) parting = std::min(parting, lane->part(closed()));
+  for (const auto& lane : lanes_) parting = std::min(parting, lane->part(last));
   return parting;
 }
 

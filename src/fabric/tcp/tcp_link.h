@@ -41,7 +41,7 @@ class TcpLink final : public Link {
   Progress poll(std::uint32_t lane, EventSink& sink) override;
   Doorbell arm(std::uint32_t lane) override;
   void cut(bool in_good_order) override;
-  Parting part() override;
+  Parting part(bool last) override;
   LinkCounters counters() const override;
 
  private:
@@ -63,8 +63,9 @@ class TcpLink final : public Link {
   void lane_ended(std::uint32_t lane, const Status& reason);
   // The peer broke the protocol.
   void lane_broken(const Status& reason);
-  // What ends the operations of a channel that this side closed.
+  // What ends the operations of a channel that this side closed, and of one that the peer closed.
   Status closed() const;
+  Status closed_by_peer() const;
   Status error(StatusCode code, std::string_view operation, std::string_view cause,
                std::string_view remedy) const;
 
