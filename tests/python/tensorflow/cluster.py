@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from warm_python import Forker, WarmPython
 
 from farwrite_bench.cluster.process import free_ports
 
@@ -38,6 +41,35 @@ class Host:
 HERE = Host()
 
 
+@functools.cache
+def forker() -> Forker:
+    """Lives as long as the process: conftest.py starts it before any test."""
+    return Forker({**os.environ, **QUIET})
+
+
+def started(
+    program: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stderr: Any,
+    host: Host = HERE,
+) -> subprocess.Popen[str]:
+    """Start one of programs/, with all three streams."""
+    variables = {**os.environ, **QUIET, **environment}
+    path = PROGRAMS / program
+    # What TensorFlow or Python may read when they are loaded needs a process that loads them.
+    if host == HERE and all(name.startswith("FARWRITE_") for name in environment):
+        return WarmPython(forker(), path, arguments, variables, stderr)
+    return subprocess.Popen(
+        [*host.command, sys.executable, str(path), *arguments],
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+    )
+
+
 class Task:
     """One server process."""
 
@@ -53,22 +85,8 @@ class Task:
     ) -> None:
         self.log = log
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [
-                    *host.command,
-                    sys.executable,
-                    str(PROGRAMS / "task.py"),
-                    protocol,
-                    json.dumps(cluster),
-                    job,
-                    str(index),
-                ],
-                env={**os.environ, **QUIET, **environment},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                text=True,
-            )
+            arguments = [protocol, json.dumps(cluster), job, str(index)]
+            self.process = started("task.py", arguments, environment, output, host)
 
     def wait_until_up(self) -> None:
         assert self.process.stdout is not None
@@ -156,21 +174,8 @@ class Cluster:
         self, program: str, *arguments: str, host: Host = HERE
     ) -> subprocess.Popen[str]:
         """Start programs/`program` as a client; it prints JSON as its last line."""
-        client = subprocess.Popen(
-            [
-                *host.command,
-                sys.executable,
-                str(PROGRAMS / program),
-                self.protocol,
-                json.dumps(self.addresses),
-                *arguments,
-            ],
-            env={**os.environ, **QUIET, **self.environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        arguments = (self.protocol, json.dumps(self.addresses), *arguments)
+        client = started(program, arguments, self.environment, subprocess.PIPE, host)
         self.clients.append(client)
         return client
 

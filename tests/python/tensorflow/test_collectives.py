@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import FARWRITE, PROGRAMS, QUIET, STOCK, free_ports
+from cluster import FARWRITE, QUIET, STOCK, free_ports, started
 from faults import balanced, eventually
 
 from farwrite.run.child import HOOK
@@ -33,18 +31,9 @@ class Workers:
         self.processes = []
         for index, protocol in enumerate(protocols):
             with self.logs[index].open("wb") as log:
+                arguments = [protocol, addresses, str(index)]
                 self.processes.append(
-                    subprocess.Popen(
-                        [
-                            *(sys.executable, str(PROGRAMS / "collectives.py")),
-                            *(protocol, addresses, str(index)),
-                        ],
-                        env={**os.environ, **QUIET, **environments[index]},
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=log,
-                        text=True,
-                    )
+                    started("collectives.py", arguments, environments[index], log)
                 )
 
     def send(self, order: str, *which: int) -> None:
