@@ -43,7 +43,7 @@ HERE = Host()
 
 @functools.cache
 def forker() -> Forker:
-    """Lives as long as the process: conftest.py starts it before any test."""
+    """Of this process, for all tests: conftest.py starts and ends it."""
     return Forker({**os.environ, **QUIET})
 
 

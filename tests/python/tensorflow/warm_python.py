@@ -28,12 +28,12 @@ def number(value: int) -> bytes:
 
 
 class Forker:
-    """The process that forks, as its parent sees it. It ends with its parent."""
+    """The process that forks, as its parent sees it. It ends with its parent, or by close()."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.socket, theirs = socket.socketpair()
         with theirs:
-            subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
                 env=environment,
                 pass_fds=[theirs.fileno()],
@@ -41,6 +41,10 @@ class Forker:
                 stdout=subprocess.DEVNULL,
             )
         assert self.socket.recv(1) == b"+", "the process that imports TensorFlow ended"
+
+    def close(self) -> None:
+        self.socket.close()
+        self.process.wait()
 
     def fork(self, request: Mapping[str, Any], streams: Sequence[int]) -> int:
         text = json.dumps(request).encode()
