@@ -57,10 +57,10 @@ struct FreedSlot {
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;
 };
+
 // Closes the channel on another thread, since its last user may be one of its callbacks, and frees
 // the handle once no callback uses it.
 void close_soon(fw_channel* channel);
-
 std::string encode_freed(const std::vector<FreedSlot>& freed);
 
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
