@@ -70,6 +70,8 @@ TEST_P(Storm, OfAllocationsThatGrowTheArenaWhileTheDeviceCloses) {
 }
 
 TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
+  // Outlives the devices: a close cancels operations, whose bytes may go on moving.
+  std::vector<std::byte> bytes(kBytes);
   Device near = open_device(options()), far = open_device(options());
   MemoryRegion shown = far.allocate(kBytes).value();
   ASSERT_TRUE(far.publish("export", shown).ok());
@@ -90,8 +92,7 @@ TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
         (void)channel->on_end([](bool, const Status&) {});
       });
     }
-    storm([&from] {
-      std::vector<std::byte> bytes(kBytes);
+    storm([&from, &bytes] {
       auto target = from.lookup("landing", std::chrono::milliseconds(50));
       auto source = from.lookup("export", std::chrono::milliseconds(50));
       if (!target.ok() || !source.ok()) return;
@@ -100,8 +101,7 @@ TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
       (void)from.flush().wait(kPatience);
       (void)written.wait(kPatience);
       (void)read.wait(kPatience);
-      // A close cancels them; their bytes may go on moving.
-      EXPECT_TRUE(eventually([&] { return written.settled() && read.settled(); }));
+      EXPECT_TRUE(eventually([&] { return written.done() && read.done(); }));
     });
     std::this_thread::sleep_for(kStorm);
     std::thread closer([&to] { EXPECT_TRUE(to.close(kPatience).ok()); });
@@ -114,6 +114,7 @@ TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
 }
 
 TEST_P(Storm, OfChannelsThatComeAndGoWhileTheirDevicesClose) {
+  const std::vector<std::byte> bytes(kBytes);  // outlives the devices, as above
   for (int round = 0; round < 2; ++round) {
     Device near = open_device(options()), far = open_device(options());
     storm([&far] {
@@ -125,15 +126,14 @@ TEST_P(Storm, OfChannelsThatComeAndGoWhileTheirDevicesClose) {
       (void)channel->wait_notification(std::chrono::milliseconds(5));
     });
     for (int i = 0; i < 2; ++i) {
-      storm([&near, &far, i] {
+      storm([&near, &far, &bytes, i] {
         auto channel = near.connect(far.endpoint(), std::chrono::milliseconds(500));
         if (!channel.ok()) return;
         auto target = channel->lookup("landing", std::chrono::milliseconds(100));
-        std::vector<std::byte> bytes(kBytes);
         if (target.ok()) {
           const Completion written = channel->write({bytes.data(), kBytes}, *target);
           (void)written.wait(kPatience);
-          EXPECT_TRUE(eventually([&] { return written.settled(); }));
+          EXPECT_TRUE(eventually([&] { return written.done(); }));
         }
         if (i == 0) (void)channel->close(kPatience);
       });
