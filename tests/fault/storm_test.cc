@@ -70,12 +70,14 @@ TEST_P(Storm, OfAllocationsThatGrowTheArenaWhileTheDeviceCloses) {
 }
 
 TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
-  // Outlives the devices: a close cancels operations, whose bytes may go on moving.
-  std::vector<std::byte> bytes(kBytes);
+  constexpr int kRounds = 3;
+  // Of each round. They outlive the devices: a close cancels operations, whose bytes may go on
+  // moving.
+  std::vector<std::vector<std::byte>> memory(kRounds, std::vector<std::byte>(kBytes));
   Device near = open_device(options()), far = open_device(options());
   MemoryRegion shown = far.allocate(kBytes).value();
   ASSERT_TRUE(far.publish("export", shown).ok());
-  for (int round = 0; round < 3; ++round) {
+  for (std::vector<std::byte>& bytes : memory) {
     Channel from = near.connect(far.endpoint(), kPatience).value();
     Channel to = far.accept(kPatience).value();
     ASSERT_TRUE(to.publish("landing", to.allocate(kBytes).value()).ok());
