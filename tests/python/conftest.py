@@ -77,6 +77,17 @@ def _of_another_worker(process: Path) -> bool:
     return started_by is not None and started_by[1].decode() != mine
 
 
+@pytest.fixture(scope="session", autouse=True)
+def process_that_forks() -> Iterator[None]:
+    """Of the plug-in's tests, where any are run: before the first test, because it stays."""
+    plugin = sys.modules.get("cluster")
+    if plugin is None:
+        yield
+        return
+    with contextlib.closing(plugin.forker()):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a file, a descriptor or a thread."""

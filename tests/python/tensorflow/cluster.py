@@ -43,7 +43,7 @@ HERE = Host()
 
 @functools.cache
 def forker() -> Forker:
-    """Of this process, for all tests: conftest.py starts and ends it."""
+    """Of this process, for all tests: ../conftest.py starts and ends it."""
     return Forker({**os.environ, **QUIET})
 
 
