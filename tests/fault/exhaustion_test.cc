@@ -164,31 +164,6 @@ TEST_F(Exhaustion, OfDescriptorsFailsOpeningADeviceWithARemedyOrNotAtAll) {
   EXPECT_TRUE(opened);
 }
 
-TEST_F(Exhaustion, OfRoomForChannelsThatWaitForAcceptRefusesTheNextUntilOneIsAccepted) {
-  constexpr rlim_t kDescriptors = 400;
-  constexpr std::size_t kMost =
-      kDescriptors / 2 / 10;  // half of them, ten for a channel of one lane
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit narrow{kDescriptors, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &narrow), 0);
-  Device server = open_device(), client = open_device();
-  std::vector<Channel> waiting;
-  Status refused;
-  while (refused.ok() && waiting.size() <= 2 * kMost) {
-    auto channel = client.connect(server.endpoint(), kPatience);
-    refused = channel.status();
-    if (channel.ok()) waiting.push_back(*std::move(channel));
-  }
-  expect_error(refused, StatusCode::kResourceExhausted, {"wait for accept()", "ulimit -n"});
-  // One more may slip in, while the handshake before it ends.
-  EXPECT_GE(waiting.size(), kMost);
-  EXPECT_LE(waiting.size(), kMost + 1);
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(server.accept(kPatience).ok());
-  EXPECT_TRUE(client.connect(server.endpoint(), kPatience).ok());
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-}
-
 // Connects with N descriptors to spare; then, with enough again, for good.
 int connect_starved(const Arguments& arguments) {
   const Endpoint target = Endpoint::parse(arguments.at(0)).value();
