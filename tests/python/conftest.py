@@ -79,7 +79,10 @@ def _of_another_worker(process: Path) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def process_that_forks() -> Iterator[None]:
-    """Of the plug-in's tests, where any are run: before the first test, because it stays."""
+    """Start the plug-in's forking process, if its tests were collected, before any test.
+
+    Each test checks that it leaves no process behind, and this one lives as long as the session.
+    """
     plugin = sys.modules.get("cluster")
     if plugin is None:
         yield

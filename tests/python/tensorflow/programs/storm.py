@@ -121,8 +121,8 @@ class Storm:
         """Cancels calls that run on both tasks.
 
         TensorFlow, stock as well, loses a cancellation that comes while it sends a call to a task
-        (CallOptions::StartCancel does nothing before SetCancelCallback). Then that task waits for
-        ever for the tensors of another, which has heard of it.
+        (CallOptions::StartCancel does nothing before SetCancelCallback). That task then waits for
+        tensors that a cancelled task never sends.
         """
         for _ in range(rounds):
             fed = next(self.feds)
