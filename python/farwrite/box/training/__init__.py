@@ -1,0 +1,21 @@
+"""Asynchronous training over the parameter box.
+
+>>> from farwrite.box.training import SEASGD
+
+`SEASGD` averages the weights of workers elastically. `HybridSEASGD` does so between groups, whose
+members train in step. `AsyncSGD` adds gradients to shared weights, with bounded staleness.
+`Termination` stops all workers together.
+
+They take lists of NumPy arrays. `farwrite.box.training.keras` and `farwrite.box.training.torch`
+adapt them to Keras and PyTorch, and are imported on their own.
+"""
+
+from __future__ import annotations
+
+from farwrite.box.training.async_sgd import AsyncSGD
+from farwrite.box.training.group import BoxGroup
+from farwrite.box.training.hybrid import HybridSEASGD
+from farwrite.box.training.seasgd import SEASGD
+from farwrite.box.training.termination import Termination
+
+__all__ = ["SEASGD", "AsyncSGD", "BoxGroup", "HybridSEASGD", "Termination"]

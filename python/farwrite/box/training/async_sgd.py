@@ -1,0 +1,156 @@
+"""AsyncSGD: workers that add their gradients to shared weights, with bounded staleness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from farwrite.arguments import seconds, whole_number
+from farwrite.box.training.counters import Counters, Counts
+from farwrite.box.training.layout import Array, Layout
+from farwrite.box.training.pending import Pending
+from farwrite.box.training.weights import open_weights
+from farwrite.closing import Closing
+from farwrite.errors import FailedPrecondition, InvalidArgument
+
+if TYPE_CHECKING:
+    from farwrite.box import Client
+
+# Added to the count of a worker that has left, so that nobody waits for it.
+LEFT = 2**62
+
+
+class AsyncSGD(Closing):
+    """Asynchronous SGD on shared weights, with a bound on how far a worker runs ahead.
+
+    A step adds -learning_rate * gradients to the shared weights at the box. The step then waits
+    until the slowest worker is at most `staleness` steps behind, and reads the weights. A worker
+    that has closed its object counts no longer; the others wait for a worker that died, until
+    their timeout.
+
+    The weights and the counts stay in the box after `close`: one name serves one training.
+
+    A context manager. Use each object in one thread.
+
+    Parameters
+    ----------
+    client : Client
+        The worker's connection to the box.
+    name : str
+        The segment of the weights; `name`/steps is that of the counts. The first worker creates
+        both.
+    arrays : sequence of ndarray
+        The worker's weights, as floats. Those of a later worker are set to the shared weights.
+    learning_rate : float
+        The factor of the gradients, above 0.
+    staleness : int
+        How many steps a worker may be ahead of the slowest one; 0: the workers go in step.
+    worker : int
+        This worker's number, from 0 to `workers` - 1.
+    workers : int
+        How many workers take part.
+    timeout : float or None
+        Seconds that each wait for the box or for slower workers may take; None waits for ever.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value is out of range, or a segment belongs to another model or number of workers.
+    FailedPrecondition
+        If this worker's number has finished already.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        arrays: Sequence[Array],
+        learning_rate: float,
+        staleness: int = 1,
+        *,
+        worker: int = 0,
+        workers: int = 1,
+        timeout: float | None = 30.0,
+    ) -> None:
+        if not (0 < learning_rate < math.inf):
+            raise InvalidArgument(
+                f"AsyncSGD: learning_rate {learning_rate} is out of range; give a number above 0"
+            )
+        self._rate = float(learning_rate)
+        self._staleness = whole_number("AsyncSGD", "staleness", staleness, 0, 2**31)
+        self._timeout = seconds("AsyncSGD", timeout)
+        self._layout = Layout("AsyncSGD", arrays)
+        self._layout.check("AsyncSGD", arrays, writable=True)
+        self._flat = client.array((self._layout.size,), np.float32)
+        self._pending = Pending()
+        self._closed = False
+        self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers)
+        self._worker = self._counters.worker(worker)
+        self._steps = int(self._counters.read(self._timeout)[self._worker])
+        if self._steps >= LEFT:
+            self._counters.detach()
+            raise FailedPrecondition(
+                f"AsyncSGD: worker {worker} of '{name}' has finished; choose another name for"
+                " another training"
+            )
+        self._segment = open_weights("AsyncSGD", client, name, self._layout, arrays, self._timeout)
+
+    @property
+    def steps(self) -> int:
+        """The steps of this worker, also those before it was started again."""
+        return self._steps
+
+    def step(self, gradients: Sequence[Array], arrays: Sequence[Array]) -> None:
+        """Add the gradients to the shared weights, wait for slow workers, and read the weights.
+
+        Parameters
+        ----------
+        gradients : sequence of ndarray
+            In the shapes and the order of the weights.
+        arrays : sequence of ndarray
+            Set to the shared weights.
+
+        Raises
+        ------
+        InvalidArgument
+            If the arrays differ in number, shape or kind from those of the constructor.
+        DeadlineExceeded
+            If the slowest worker is still more than `staleness` steps behind after the timeout. The
+            step is counted.
+        Error
+            If the box cannot be reached.
+        """
+        if self._closed:
+            raise FailedPrecondition("AsyncSGD.step: the object is closed; open another one")
+        self._layout.check("AsyncSGD.step", gradients)
+        self._layout.check("AsyncSGD.step", arrays, writable=True)
+        self._pending.finish(self._timeout)
+        self._layout.gather(gradients, self._flat)
+        self._pending.begin(self._segment.post.accumulate(self._flat, -self._rate))
+        # The box applies a client's changes in their order: who sees the count sees the weights.
+        counted = self._counters.add(self._worker, 1)
+        self._pending.finish(self._timeout)
+        counted.wait(self._timeout)
+        self._steps += 1
+        self._counters.wait_until(
+            self._near, "the slowest worker did not come near enough", self._timeout
+        )
+        self._segment.read(self._flat, consistent="chunk", timeout=self._timeout)
+        self._layout.scatter(self._flat, arrays)
+
+    def close(self, timeout: float | None = 30.0) -> None:
+        """Leave the training: nobody waits for this worker any more. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._counters.add(self._worker, LEFT).wait(timeout)
+        finally:
+            self._counters.detach()
+            self._segment.detach()
+
+    def _near(self, counts: Counts) -> bool:
+        return self._steps - int(counts.min()) <= self._staleness

@@ -1,0 +1,114 @@
+"""HybridSEASGD: groups that train in step, and meet the other groups by elastic averaging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from farwrite.arguments import whole_number
+from farwrite.box.training.layout import Array
+from farwrite.box.training.seasgd import SEASGD
+from farwrite.closing import Closing
+from farwrite.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from farwrite.box import Client
+
+Collective = Callable[[Sequence[Array]], object]
+
+
+class HybridSEASGD(Closing):
+    """Elastic averaging between groups, and averaging in each step inside a group.
+
+    A step averages the members' weights. The group's root then exchanges with the shared weights,
+    as `SEASGD` does, and broadcasts the result in its group. Members that start with equal weights
+    and take plain SGD steps thereby train as one worker with the sum of their batches.
+
+    A context manager. Use each object in one thread.
+
+    Parameters
+    ----------
+    client : Client or None
+        The root's connection to the box; unused in the other members.
+    name : str
+        The segment of the shared weights, the same for all groups.
+    arrays : sequence of ndarray
+        The member's weights, as floats. They are set to the root's.
+    all_reduce : callable
+        Sets the arrays of a list to their averages over the group, in every member: for example
+        `BoxGroup.all_reduce`.
+    broadcast : callable
+        Sets the arrays of a list to the root's, in every member: for example
+        `BoxGroup.broadcast`.
+    root : bool
+        Whether this member is its group's root.
+    moving_rate : float
+        As in `SEASGD`.
+    period : int
+        Exchange with the other groups in each `period`-th step.
+    timeout : float or None
+        As in `SEASGD`.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value is out of range, or the root has no client.
+
+    References
+    ----------
+    ShmCaffe: hybrid SGD.
+    """
+
+    def __init__(
+        self,
+        client: Client | None,
+        name: str,
+        arrays: Sequence[Array],
+        *,
+        all_reduce: Collective,
+        broadcast: Collective,
+        root: bool,
+        moving_rate: float = 0.2,
+        period: int = 1,
+        timeout: float | None = 30.0,
+    ) -> None:
+        self._all_reduce = all_reduce
+        self._broadcast = broadcast
+        self._period = whole_number("HybridSEASGD", "period", period, 1, 2**31)
+        self._steps = 0
+        self._seasgd: SEASGD | None = None
+        if root:
+            if client is None:
+                raise InvalidArgument("HybridSEASGD: the root has no client; connect it to the box")
+            self._seasgd = SEASGD(client, name, arrays, moving_rate, timeout=timeout)
+        self._broadcast(arrays)
+
+    def step(self, arrays: Sequence[Array]) -> None:
+        """Average in the group, and exchange with the other groups when it is time.
+
+        Call it in every member, after the member's own update. `arrays` are changed in place.
+
+        Raises
+        ------
+        InvalidArgument
+            If `arrays` differ in number, shape or kind from those of the constructor.
+        Error
+            As `SEASGD.step` in the root, and what the callables raise.
+        """
+        self._all_reduce(arrays)
+        self._steps += 1
+        if self._steps % self._period:
+            return
+        if self._seasgd is not None:
+            self._seasgd.step(arrays)
+        self._broadcast(arrays)
+
+    def flush(self) -> None:
+        """Wait until the box has applied the root's last exchange, as `SEASGD.flush`."""
+        if self._seasgd is not None:
+            self._seasgd.flush()
+
+    def close(self, timeout: float | None = 30.0) -> None:
+        """Close the root's `SEASGD`. In the other members there is nothing to close."""
+        if self._seasgd is not None:
+            self._seasgd.close(timeout)

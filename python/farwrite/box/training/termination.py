@@ -1,0 +1,104 @@
+"""Termination: workers that stop together, by shared counts of their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from farwrite.arguments import seconds, whole_number
+from farwrite.box.training.counters import Counters, Counts
+from farwrite.closing import Closing
+from farwrite.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from farwrite.box import Client
+
+MASTER = 0  # the worker that the rule "master" follows
+
+_RULES: dict[str, Callable[[Counts, int], bool]] = {
+    "master": lambda counts, target: bool(counts[MASTER] >= target),
+    "first": lambda counts, target: bool(counts.max() >= target),
+    "average": lambda counts, target: int(counts.sum()) >= target * counts.size,
+}
+
+
+class Termination(Closing):
+    """Tells each worker when to stop, although workers are not equally fast.
+
+    The counts stay in the box after `close`: one name serves one training. A worker that starts
+    after the others have stopped stops in its first iteration.
+
+    A context manager. Use each object in one thread.
+
+    Parameters
+    ----------
+    client : Client
+        The worker's connection to the box.
+    name : str
+        The segment of the counts.
+    workers : int
+        How many workers take part.
+    target : int
+        The number of iterations.
+    rule : str
+        Stop when worker 0 has done `target` iterations ("master"), when any worker has ("first"),
+        or when the workers have done as many on average ("average").
+    timeout : float or None
+        Seconds that each call may wait for the box; None waits for ever.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value is out of range, or the segment was created for another number of workers.
+
+    References
+    ----------
+    ShmCaffe: termination alignment.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        workers: int,
+        target: int,
+        rule: str = "master",
+        *,
+        timeout: float | None = 30.0,
+    ) -> None:
+        if rule not in _RULES:
+            raise InvalidArgument(
+                f"Termination: rule {rule!r} is unknown; use 'master', 'first' or 'average'"
+            )
+        self._rule = _RULES[rule]
+        self._target = whole_number("Termination", "target", target, 1, 2**40)
+        self._timeout = seconds("Termination", timeout)
+        self._counters = Counters("Termination", client, name, workers)
+
+    def advance(self, worker: int) -> bool:
+        """Count one iteration of `worker`, and return whether to stop.
+
+        Once a call has returned True, every later call of every worker returns True.
+
+        Raises
+        ------
+        InvalidArgument
+            If `worker` is not from 0 to the number of workers - 1.
+        Error
+            If the box cannot be reached.
+        """
+        self._counters.add(self._counters.worker(worker), 1).wait(self._timeout)
+        return self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rule says stop, without counting an iteration."""
+        return self._rule(self._counters.read(self._timeout), self._target)
+
+    def counts(self) -> Counts:
+        """Return the iterations of each worker, as an array of int64."""
+        return self._counters.read(self._timeout)
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """Detach from the counts."""
+        self._counters.detach()

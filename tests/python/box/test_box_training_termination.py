@@ -1,0 +1,75 @@
+"""Termination: the three rules, and workers that stop together."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import farwrite as fw
+from boxes import open_box
+from farwrite.box.training import Termination
+
+
+@pytest.mark.parametrize(
+    ("rule", "order", "stops_after"),
+    [
+        ("master", [1, 1, 1, 2, 0, 0, 1, 0], 8),
+        ("first", [0, 1, 2, 1, 0, 1, 2], 6),
+        ("average", [1, 1, 1, 1, 1, 1, 2, 2, 0], 9),
+    ],
+)
+def test_a_rule_stops_after_the_right_iteration(
+    rule: str, order: list[int], stops_after: int
+) -> None:
+    """Three workers, a target of three; `order` says whose iteration ends when."""
+    with open_box() as connect, Termination(connect(), "t", 3, 3, rule) as termination:
+        answers = [termination.advance(worker) for worker in order]
+        assert answers == [number >= stops_after for number in range(1, len(order) + 1)]
+        assert termination.counts().tolist() == [order.count(worker) for worker in range(3)]
+        assert all(termination.advance(worker) for worker in range(3))
+
+
+@pytest.mark.parametrize("rule", ["master", "first", "average"])
+def test_workers_of_unequal_speed_stop_together(rule: str) -> None:
+    with open_box() as connect:
+
+        def work(worker: int) -> int:
+            with Termination(connect(), "t", 3, 20, rule) as termination:
+                iterations = 1
+                while not termination.advance(worker):
+                    iterations += 1
+                return iterations
+
+        with ThreadPoolExecutor(3) as pool:
+            iterations = list(pool.map(work, range(3)))
+        with Termination(connect(), "t", 3, 20, rule) as termination:
+            assert termination.stopped
+            assert termination.counts().tolist() == iterations
+    if rule == "master":
+        assert iterations[0] >= 20
+    elif rule == "first":
+        assert max(iterations) >= 20
+    else:
+        assert sum(iterations) >= 60
+
+
+def test_a_worker_that_starts_late_stops_at_once() -> None:
+    with open_box() as connect:
+        with Termination(connect(), "t", 2, 1) as termination:
+            assert termination.advance(0)
+        with Termination(connect(), "t", 2, 1) as termination:
+            assert termination.advance(1)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with open_box() as connect:
+        with pytest.raises(fw.InvalidArgument, match="'master', 'first' or 'average'"):
+            Termination(connect(), "t", 2, 1, "last")
+        with pytest.raises(fw.InvalidArgument, match="target 0 is out of range"):
+            Termination(connect(), "t", 2, 0)
+        with Termination(connect(), "t", 2, 1) as termination:
+            with pytest.raises(fw.InvalidArgument, match="worker 2 is out of range"):
+                termination.advance(2)
+        with pytest.raises(fw.InvalidArgument):
+            Termination(connect(), "t", 3, 1)
