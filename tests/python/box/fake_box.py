@@ -99,11 +99,16 @@ class FakeSegment:
         pass
 
 
+class FakeArray:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
 class FakeClient:
     def __init__(self, box: FakeBox) -> None:
         self.box = box
 
-    def create(self, name: str, shape: Any, dtype: Any, exclusive: bool = False) -> FakeSegment:
+    def create(self, name: str, shape: Any, dtype: Any, exclusive: bool = True) -> FakeSegment:
         with self.box.lock:
             if exclusive and name in self.box.memories:
                 raise fw.AlreadyExists(f"create '{name}': the name is taken")
@@ -119,7 +124,7 @@ class FakeClient:
             return FakeSegment(self, self.box.memories[name])
 
     def array(self, shape: Any, dtype: Any) -> Any:
-        return np.zeros(shape, dtype)
+        return FakeArray(np.zeros(shape, dtype))
 
 
 class FakeBox:

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from boxes import open_box
 
 import farwrite as fw
-from boxes import open_box
 from farwrite.box.training import AsyncSGD
 
 

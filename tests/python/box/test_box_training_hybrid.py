@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from boxes import open_box
 
 import farwrite as fw
-from boxes import open_box
 from farwrite.box.training import BoxGroup, HybridSEASGD
 
 SIZE = 3

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from boxes import open_box
 
 import farwrite as fw
-from boxes import open_box
 from farwrite.box.training import SEASGD
 from farwrite.box.training.pending import Pending
 
@@ -123,7 +123,8 @@ def test_a_creator_that_died_before_its_first_write_is_named() -> None:
 
 
 def test_another_model_of_that_name_is_refused() -> None:
-    with open_box() as connect, SEASGD(connect(), "w", numbers(0)):
+    with open_box() as connect:
+        SEASGD(connect(), "w", numbers(0)).close()
         with pytest.raises(fw.InvalidArgument, match="instead of 7 float32"):
             SEASGD(connect(), "w", [np.zeros(7)])
 
@@ -280,9 +281,11 @@ def read_only() -> list[np.ndarray]:
 def test_arrays_unlike_those_of_the_constructor_are_refused(
     arrays: Callable[[], list[np.ndarray]], message: str
 ) -> None:
-    with open_box() as connect, SEASGD(connect(), "w", numbers(0)) as sgd:
+    with open_box() as connect:
+        sgd = SEASGD(connect(), "w", numbers(0))
         with pytest.raises(fw.InvalidArgument, match=message):
             sgd.step(arrays())
+        sgd.close()
 
 
 @pytest.mark.parametrize("options", [{"moving_rate": 0}, {"moving_rate": 1.5}, {"period": 0}])

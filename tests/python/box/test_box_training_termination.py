@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from boxes import open_box
 
 import farwrite as fw
-from boxes import open_box
 from farwrite.box.training import Termination
 
 
@@ -68,8 +68,9 @@ def test_what_makes_no_sense_is_refused() -> None:
             Termination(connect(), "t", 2, 1, "last")
         with pytest.raises(fw.InvalidArgument, match="target 0 is out of range"):
             Termination(connect(), "t", 2, 0)
-        with Termination(connect(), "t", 2, 1) as termination:
-            with pytest.raises(fw.InvalidArgument, match="worker 2 is out of range"):
-                termination.advance(2)
+        termination = Termination(connect(), "t", 2, 1)
+        with pytest.raises(fw.InvalidArgument, match="worker 2 is out of range"):
+            termination.advance(2)
+        termination.close()
         with pytest.raises(fw.InvalidArgument):
             Termination(connect(), "t", 3, 1)

@@ -10,8 +10,8 @@ import numpy as np
 
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.counters import Counters, Counts
-from farwrite.box.training.layout import Array, Layout
 from farwrite.box.training.pending import Pending
+from farwrite.box.training.shapes import Array, Flat, Shapes
 from farwrite.box.training.weights import open_weights
 from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
@@ -82,9 +82,9 @@ class AsyncSGD(Closing):
         self._rate = float(learning_rate)
         self._staleness = whole_number("AsyncSGD", "staleness", staleness, 0, 2**31)
         self._timeout = seconds("AsyncSGD", timeout)
-        self._layout = Layout("AsyncSGD", arrays)
-        self._layout.check("AsyncSGD", arrays, writable=True)
-        self._flat = client.array((self._layout.size,), np.float32)
+        self._shapes = Shapes("AsyncSGD", arrays)
+        self._shapes.check("AsyncSGD", arrays, writable=True)
+        self._flat: Flat = client.array((self._shapes.size,), np.float32).array
         self._pending = Pending()
         self._closed = False
         self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers)
@@ -96,7 +96,7 @@ class AsyncSGD(Closing):
                 f"AsyncSGD: worker {worker} of '{name}' has finished; choose another name for"
                 " another training"
             )
-        self._segment = open_weights("AsyncSGD", client, name, self._layout, arrays, self._timeout)
+        self._segment = open_weights("AsyncSGD", client, name, self._shapes, arrays, self._timeout)
 
     @property
     def steps(self) -> int:
@@ -125,10 +125,10 @@ class AsyncSGD(Closing):
         """
         if self._closed:
             raise FailedPrecondition("AsyncSGD.step: the object is closed; open another one")
-        self._layout.check("AsyncSGD.step", gradients)
-        self._layout.check("AsyncSGD.step", arrays, writable=True)
+        self._shapes.check("AsyncSGD.step", gradients)
+        self._shapes.check("AsyncSGD.step", arrays, writable=True)
         self._pending.finish(self._timeout)
-        self._layout.gather(gradients, self._flat)
+        self._shapes.gather(gradients, self._flat)
         self._pending.begin(self._segment.post.accumulate(self._flat, -self._rate))
         # The box applies a client's changes in their order: who sees the count sees the weights.
         counted = self._counters.add(self._worker, 1)
@@ -139,7 +139,7 @@ class AsyncSGD(Closing):
             self._near, "the slowest worker did not come near enough", self._timeout
         )
         self._segment.read(self._flat, consistent="chunk", timeout=self._timeout)
-        self._layout.scatter(self._flat, arrays)
+        self._shapes.scatter(self._flat, arrays)
 
     def close(self, timeout: float | None = 30.0) -> None:
         """Leave the training: nobody waits for this worker any more. A second call does nothing."""

@@ -38,7 +38,7 @@ class Counters:
     def __init__(self, operation: str, client: Client, name: str, workers: int) -> None:
         self.workers = whole_number(operation, "workers", workers, 1, MOST_WORKERS)
         self._operation = operation
-        self._segment = client.create(name, (self.workers,), np.int64)
+        self._segment = client.create(name, (self.workers,), np.int64, exclusive=False)
 
     def worker(self, worker: int) -> int:
         """Check that `worker` has a count, and return it."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.counters import MOST_WORKERS
-from farwrite.box.training.layout import Array, Layout
 from farwrite.box.training.pending import Pending
+from farwrite.box.training.shapes import Array, Flat, Shapes
 from farwrite.closing import Closing
 from farwrite.errors import DeadlineExceeded, FailedPrecondition
 
@@ -65,11 +65,13 @@ class BoxGroup(Closing):
         self._size = whole_number("BoxGroup", "size", size, 1, MOST_WORKERS)
         self._rank = whole_number("BoxGroup", "rank", rank, 0, self._size - 1)
         self._timeout = seconds("BoxGroup", timeout)
-        self._layout = Layout("BoxGroup", arrays)
-        shape = (self._layout.size,)
-        self._flat = client.array(shape, np.float32)
-        self._sums = [client.create(f"{name}/{turn}", shape, np.float32) for turn in _TURNS]
-        self._root = client.create(f"{name}/root", shape, np.float32)
+        self._shapes = Shapes("BoxGroup", arrays)
+        shape = (self._shapes.size,)
+        self._flat: Flat = client.array(shape, np.float32).array
+        *self._sums, self._root = [
+            client.create(f"{name}/{part}", shape, np.float32, exclusive=False)
+            for part in (*_TURNS, "root")
+        ]
         self._rounds = 0
         self._broadcasts = 0
         self._pending = Pending()  # reads self._flat
@@ -83,7 +85,7 @@ class BoxGroup(Closing):
 
     @property
     def rank(self) -> int:
-        """This member's number."""
+        """The number of this member."""
         return self._rank
 
     @property
@@ -105,7 +107,7 @@ class BoxGroup(Closing):
         Error
             If the box cannot be reached.
         """
-        self._layout.check("BoxGroup.all_reduce", arrays, writable=True)
+        self._shapes.check("BoxGroup.all_reduce", arrays, writable=True)
         use, turn = divmod(self._rounds, len(_TURNS))
         self._rounds += 1
         sums = self._sums[turn]
@@ -117,7 +119,7 @@ class BoxGroup(Closing):
         self._wait("all_reduce", sums, cleared + self._size)
         self._clear_the_other(turn)
         sums.read(self._flat, timeout=self._timeout)
-        self._layout.scatter(self._flat, arrays)
+        self._shapes.scatter(self._flat, arrays)
 
     def broadcast(self, arrays: Sequence[Array]) -> None:
         """Set the arrays of every member to those of the root.
@@ -133,7 +135,7 @@ class BoxGroup(Closing):
         Error
             If the box cannot be reached.
         """
-        self._layout.check("BoxGroup.broadcast", arrays, writable=True)
+        self._shapes.check("BoxGroup.broadcast", arrays, writable=True)
         self._broadcasts += 1
         if self._rank == 0:
             self._gather(arrays)
@@ -142,7 +144,7 @@ class BoxGroup(Closing):
             return
         self._wait("broadcast", self._root, self._broadcasts)
         self._root.read(self._flat, timeout=self._timeout)
-        self._layout.scatter(self._flat, arrays)
+        self._shapes.scatter(self._flat, arrays)
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the segments."""
@@ -151,7 +153,7 @@ class BoxGroup(Closing):
 
     def _gather(self, arrays: Sequence[Array]) -> None:
         self._pending.finish(self._timeout)
-        self._layout.gather(arrays, self._flat)
+        self._shapes.gather(arrays, self._flat)
 
     def _clear_the_other(self, turn: int) -> None:
         if self._rank == 0 and self._rounds > 1:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from farwrite.arguments import whole_number
-from farwrite.box.training.layout import Array
 from farwrite.box.training.seasgd import SEASGD
+from farwrite.box.training.shapes import Array
 from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from farwrite.box.training.layout import Array
 from farwrite.box.training.seasgd import SEASGD
+from farwrite.box.training.shapes import Array
 from farwrite.box.training.termination import Termination
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from farwrite.arguments import seconds, whole_number
-from farwrite.box.training.layout import Array, Layout
 from farwrite.box.training.pending import Pending
+from farwrite.box.training.shapes import Array, Flat, Shapes
 from farwrite.box.training.weights import open_weights
 from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
@@ -77,14 +77,15 @@ class SEASGD(Closing):
         self._rate = np.float32(moving_rate)
         self._period = whole_number("SEASGD", "period", period, 1, 2**31)
         self._timeout = seconds("SEASGD", timeout)
-        self._layout = Layout("SEASGD", arrays)
-        self._layout.check("SEASGD", arrays, writable=True)
+        self._shapes = Shapes("SEASGD", arrays)
+        self._shapes.check("SEASGD", arrays, writable=True)
         self._steps = 0
         self._closed = False
         self._pending = Pending()
-        self._shared = client.array((self._layout.size,), np.float32)
-        self._delta = client.array((self._layout.size,), np.float32)
-        self._segment = open_weights("SEASGD", client, name, self._layout, arrays, self._timeout)
+        size = self._shapes.size
+        self._shared: Flat = client.array((size,), np.float32).array
+        self._delta: Flat = client.array((size,), np.float32).array
+        self._segment = open_weights("SEASGD", client, name, self._shapes, arrays, self._timeout)
 
     def step(self, arrays: Sequence[Array]) -> None:
         """Exchange with the shared weights. Call it after the worker's own update.
@@ -108,9 +109,9 @@ class SEASGD(Closing):
             return
         self.flush()
         self._segment.read(self._shared, consistent="chunk", timeout=self._timeout)
-        deltas = self._layout.views(self._delta)
+        deltas = self._shapes.views(self._delta)
         for mine, shared, delta in zip(
-            arrays, self._layout.views(self._shared), deltas, strict=True
+            arrays, self._shapes.views(self._shared), deltas, strict=True
         ):
             np.subtract(mine, shared, out=delta, casting="same_kind")
             np.multiply(delta, self._rate, out=delta)
@@ -131,7 +132,7 @@ class SEASGD(Closing):
         self._check("SEASGD.read", arrays)
         self.flush()
         _, version = self._segment.read_with_version(self._shared, timeout=self._timeout)
-        self._layout.scatter(self._shared, arrays)
+        self._shapes.scatter(self._shared, arrays)
         return version
 
     def flush(self) -> None:
@@ -163,4 +164,4 @@ class SEASGD(Closing):
     def _check(self, operation: str, arrays: Sequence[Array]) -> None:
         if self._closed:
             raise FailedPrecondition(f"{operation}: the object is closed; open another one")
-        self._layout.check(operation, arrays, writable=True)
+        self._shapes.check(operation, arrays, writable=True)

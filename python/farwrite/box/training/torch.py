@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from farwrite.box.training.layout import Array
 from farwrite.box.training.seasgd import SEASGD
+from farwrite.box.training.shapes import Array
 from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
 

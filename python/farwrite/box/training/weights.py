@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from farwrite.box.training.layout import Array, Layout
+from farwrite.box.training.shapes import Array, Shapes
 from farwrite.errors import AlreadyExists, DeadlineExceeded, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def open_weights(
     operation: str,
     client: Client,
     name: str,
-    layout: Layout,
+    shapes: Shapes,
     arrays: Sequence[Array],
     timeout: float | None,
 ) -> Segment:
@@ -34,14 +34,14 @@ def open_weights(
     InvalidArgument
         If the segment has another size or type.
     """
-    flat = np.empty(layout.size, np.float32)
+    flat = np.empty(shapes.size, np.float32)
     while True:
         try:
-            segment = client.create(name, (layout.size,), np.float32, exclusive=True)
+            segment = client.create(name, (shapes.size,), np.float32, exclusive=True)
         except AlreadyExists:
             pass
         else:
-            layout.gather(arrays, flat)
+            shapes.gather(arrays, flat)
             segment.post.write(flat).wait(timeout)
             return segment
         try:
@@ -49,12 +49,12 @@ def open_weights(
             break
         except NotFound:  # freed since: the next turn creates it
             continue
-    if segment.shape != (layout.size,) or segment.dtype != np.float32:
+    if segment.shape != (shapes.size,) or segment.dtype != np.float32:
         shape, dtype = segment.shape, segment.dtype
         segment.detach()
         raise InvalidArgument(
             f"{operation}: the segment '{name}' holds {dtype} of shape {shape} instead of"
-            f" {layout.size} float32; give the same model to every worker, or choose another name"
+            f" {shapes.size} float32; give the same model to every worker, or choose another name"
         )
     try:
         segment.read(flat, consistent="chunk", min_version=1, timeout=timeout)
@@ -64,5 +64,5 @@ def open_weights(
             f"{operation}: the worker that created the segment '{name}' did not write the first"
             f" weights within {timeout} s; free the segment and start the workers again"
         ) from None
-    layout.scatter(flat, arrays)
+    shapes.scatter(flat, arrays)
     return segment

@@ -1,4 +1,4 @@
-"""Layout: how a list of arrays lies in one flat float32 segment."""
+"""Shapes: how a list of arrays lies in one flat float32 segment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = NDArray[Any]
 Flat = NDArray[np.float32]
 
 
-class Layout:
+class Shapes:
     """The shapes of a list of arrays, and where each one starts in the flat segment.
 
     Parameters
@@ -22,7 +22,7 @@ class Layout:
     operation : str
         What error sentences name.
     arrays : sequence of ndarray
-        Arrays of floats. The layout keeps their shapes and not the arrays.
+        Arrays of floats. Only their shapes are kept.
 
     Raises
     ------
