@@ -22,6 +22,7 @@ NB_MODULE(_farwrite, module) {
   bind_tensor(module);
   bind_info(module);
   bind_observability(module);
+  bind_dlpack(module);
   bind_box_segment(module);
   bind_box_client(module);
   bind_box_server(module);
