@@ -56,7 +56,7 @@ from farwrite.stats import (
 from farwrite.tensor import TensorReceiver, TensorSender
 
 if TYPE_CHECKING:
-    from farwrite import box
+    from farwrite import box as box
 
 __version__ = version()
 

@@ -20,7 +20,6 @@ from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import InvalidArgument
 from farwrite.lifetime import close_at_exit
-from farwrite.metrics import serve_given
 from farwrite.stats import Peer
 
 
@@ -60,13 +59,13 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     1
     0.5
     """
-    options, given = parse_keywords("connect", device)
+    if "metrics" in device:
+        raise InvalidArgument("connect: a client of a box serves no metrics; its server does")
+    options, _ = parse_keywords("connect", device)
     native = _farwrite.BoxClient.connect(
         options, text("connect", "endpoint", endpoint), seconds("connect", timeout)
     )
     close_at_exit(native)
-    if "metrics" in given:
-        raise InvalidArgument("connect: a box's client serves no metrics; its server does")
     return Client(native)
 
 
@@ -161,17 +160,11 @@ class Client(Closing):
         The other parameters and the errors are those of `create`.
         """
         count = whole_number("create_bytes", "nbytes", nbytes, 0, 2**63 - 1)
-        return Segment(
-            self._create(
-                name,
-                _farwrite.BoxElement.BYTES,
-                (count,),
-                description,
-                exclusive=exclusive,
-                buffers=buffers,
-                temporary=temporary,
-            )  # fmt: skip
-        )
+        native = self._create(
+            name, _farwrite.BoxElement.BYTES, (count,), description,
+            exclusive=exclusive, buffers=buffers, temporary=temporary,
+        )  # fmt: skip
+        return Segment(native)
 
     def _create(
         self,

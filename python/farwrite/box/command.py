@@ -96,8 +96,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
         raise InvalidArgument("box serve: --restore and --snapshot-every need --snapshot DIR")
     _use_token_file(arguments.token_file)
     given = {} if arguments.metrics is None else {"metrics": arguments.metrics}
-    with _signals_end() as ended:
-        with serve(
+    with (
+        _signals_end() as ended,
+        serve(
             listen=arguments.listen,
             memory=arguments.memory,
             pool=min(arguments.pool, arguments.memory),
@@ -106,11 +107,12 @@ def run_serve(arguments: argparse.Namespace) -> int:
             snapshot_every=arguments.snapshot_every,
             restore=arguments.restore,
             **given,
-        ) as server:
-            print(server.endpoint, flush=True)
-            ended.wait()
-            if arguments.snapshot:
-                server.snapshot()
+        ) as server,
+    ):
+        print(server.endpoint, flush=True)
+        ended.wait()
+        if arguments.snapshot:
+            server.snapshot()
     return 0
 
 
