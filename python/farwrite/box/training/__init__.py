@@ -6,7 +6,7 @@
 members train in step. `AsyncSGD` adds gradients to shared weights, with bounded staleness.
 `Termination` stops all workers together.
 
-They take lists of NumPy arrays. `farwrite.box.training.keras` and `farwrite.box.training.torch`
+They take lists of NumPy arrays. `read_weights` reads the shared weights elsewhere. `farwrite.box.training.keras` and `farwrite.box.training.torch`
 adapt them to Keras and PyTorch, and are imported on their own.
 """
 
@@ -17,5 +17,6 @@ from farwrite.box.training.group import BoxGroup
 from farwrite.box.training.hybrid import HybridSEASGD
 from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.termination import Termination
+from farwrite.box.training.weights import read_weights
 
-__all__ = ["SEASGD", "AsyncSGD", "BoxGroup", "HybridSEASGD", "Termination"]
+__all__ = ["SEASGD", "AsyncSGD", "BoxGroup", "HybridSEASGD", "Termination", "read_weights"]

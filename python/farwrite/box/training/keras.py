@@ -13,17 +13,32 @@ import numpy as np
 from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array
 from farwrite.box.training.termination import Termination
+from farwrite.box.training.weights import read_weights
 
 if TYPE_CHECKING:
     from farwrite.box import Client
 
+# Keras 3. Models of tf_keras accept its callbacks.
 keras: Any = importlib.import_module("keras")
+
+
+def read_model(client: Client, name: str, model: Any, timeout: float | None = 30.0) -> int:
+    """Set a model's trainable weights to the shared ones, and return their version.
+
+    The parameters and the errors are those of `farwrite.box.training.read_weights`.
+    """
+    values = _values_of(model)
+    version = read_weights(client, name, values, timeout)
+    _assign(model, values)
+    return version
 
 
 class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Exchanges a model's trainable weights with the box after each batch, as `SEASGD` does.
 
-    `fit` starts from the shared weights: those of the worker that trains first.
+    `fit` starts from the shared weights: those of the worker that trains first. It ends with the
+    worker's own; see `read_model` for the shared ones. The weights that are not trained, for
+    example statistics of batch normalization, stay the worker's own.
 
     Parameters
     ----------
@@ -69,25 +84,21 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_begin(self, logs: Any = None) -> None:
         """Attach the shared weights and take them over."""
         self.close()  # a fit that failed did not end
-        values = self._values()
+        values = _values_of(self.model)
         self._seasgd = SEASGD(self._client, self._name, values, **self._options)
-        self._assign(values)
+        _assign(self.model, values)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Exchange with the shared weights; stop `fit` when the termination says so."""
         assert self._seasgd is not None
-        values = self._values()
+        values = _values_of(self.model)
         self._seasgd.step(values)
-        self._assign(values)
+        _assign(self.model, values)
         if self._termination is not None and self._termination.advance(self._worker):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Set the model to the shared weights, and detach."""
-        assert self._seasgd is not None
-        values = self._values()
-        self._seasgd.read(values)
-        self._assign(values)
+        """Wait until the last exchange is applied, and detach."""
         self.close()
 
     def close(self) -> None:
@@ -95,13 +106,6 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
         seasgd, self._seasgd = self._seasgd, None
         if seasgd is not None:
             seasgd.close()
-
-    def _values(self) -> list[Array]:
-        return [np.array(weight) for weight in self.model.trainable_variables]
-
-    def _assign(self, values: list[Array]) -> None:
-        for weight, value in zip(self.model.trainable_variables, values, strict=True):
-            weight.assign(value)
 
     # tf_keras asks each callback for these; Keras 3 does not.
 
@@ -113,3 +117,12 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _implements_predict_batch_hooks(self) -> bool:
         return False
+
+
+def _values_of(model: Any) -> list[Array]:
+    return [np.array(weight) for weight in model.trainable_variables]
+
+
+def _assign(model: Any, values: list[Array]) -> None:
+    for weight, value in zip(model.trainable_variables, values, strict=True):
+        weight.assign(value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array
+from farwrite.box.training.weights import read_weights
 from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
 
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from farwrite.box import Client
 
 torch: Any = importlib.import_module("torch")
+
+
+def read_module(client: Client, name: str, module: Any, timeout: float | None = 30.0) -> int:
+    """Set a module's parameters to the shared weights, and return their version.
+
+    The parameters and the errors are those of `farwrite.box.training.read_weights`.
+    """
+    parameters = [one for one in module.parameters() if one.requires_grad]
+    values = _values_of(parameters)
+    version = read_weights(client, name, values, timeout)
+    _assign(parameters, values)
+    return version
 
 
 class ModuleSEASGD(Closing):
@@ -75,9 +88,9 @@ class ModuleSEASGD(Closing):
                 f" {len(self._parameters)} of them are the module's; give the module that the"
                 " optimizer trains"
             )
-        values = self._values()
+        values = _values_of(self._parameters)
         self._seasgd = SEASGD(client, name, values, moving_rate, period=period, timeout=timeout)
-        self._assign(values)
+        _assign(self._parameters, values)
 
     def step(self) -> None:
         """Exchange with the shared weights. Call it after ``optimizer.step()``.
@@ -87,27 +100,30 @@ class ModuleSEASGD(Closing):
         Error
             As `SEASGD.step`.
         """
-        values = self._values()
+        values = _values_of(self._parameters)
         self._seasgd.step(values)
-        self._assign(values)
+        _assign(self._parameters, values)
 
     def read(self) -> int:
         """Set the parameters to one version of the shared weights, and return that version."""
-        values = self._values()
+        values = _values_of(self._parameters)
         version = self._seasgd.read(values)
-        self._assign(values)
+        _assign(self._parameters, values)
         return version
 
     def close(self, timeout: float | None = 30.0) -> None:
         """Wait up to `timeout` seconds for the last exchange, and detach."""
         self._seasgd.close(timeout)
 
-    def _values(self) -> list[Array]:
-        return [one.detach().to("cpu", torch.float32).numpy() for one in self._parameters]
 
-    def _assign(self, values: list[Array]) -> None:
-        with torch.no_grad():
-            for parameter, value in zip(self._parameters, values, strict=True):
-                given = torch.from_numpy(value)
-                if given.data_ptr() != parameter.data_ptr():
-                    parameter.copy_(given)
+def _values_of(parameters: list[Any]) -> list[Array]:
+    # Of float32 parameters on the CPU these are views, so that a step changes them in place.
+    return [one.detach().to("cpu", torch.float32).numpy() for one in parameters]
+
+
+def _assign(parameters: list[Any], values: list[Array]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            given = torch.from_numpy(value)
+            if given.data_ptr() != parameter.data_ptr():
+                parameter.copy_(given)
