@@ -14,7 +14,7 @@ def segment(box: fw.box.Client) -> fw.box.Segment:
 
 
 def test_dtype_and_shape_have_to_match(segment: fw.box.Segment) -> None:
-    with pytest.raises(fw.InvalidArgument, match="'w' has dtype float32 .* dtype float64"):
+    with pytest.raises(fw.InvalidArgument, match=r"'w' has dtype float32 .* dtype float64"):
         segment.write(np.zeros((2, 3)))
     with pytest.raises(fw.InvalidArgument, match=r"shape \(2, 3\) .* shape \(3, 2\)"):
         segment.accumulate(np.zeros((3, 2), "float32"))
@@ -160,7 +160,7 @@ def test_another_token_is_refused() -> None:
 
 
 def test_a_box_that_is_not_there_is_named() -> None:
-    with pytest.raises((fw.Unavailable, fw.DeadlineExceeded), match="127.0.0.1:1"):
+    with pytest.raises((fw.Unavailable, fw.DeadlineExceeded), match=r"127\.0\.0\.1:1"):
         fw.box.connect("127.0.0.1:1", timeout=0.2)
 
 

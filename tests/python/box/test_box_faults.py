@@ -135,16 +135,18 @@ class Served:
 
 def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> None:
     values = np.arange(1 << 16, dtype="float32")
-    with fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path) as server:
-        with server.connect() as box:
-            segment = box.create("w", 1 << 16, "float32")
-            policy = server.publisher("policy", like={"b": values})
-            segment.write(values)
-            policy.publish({"b": values + 1})
-            key = segment.key
-            server.snapshot()
-            segment.fill(7)  # lost
-            assert server.stats().snapshots == 1
+    with (
+        fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path) as server,
+        server.connect() as box,
+    ):
+        segment = box.create("w", 1 << 16, "float32")
+        policy = server.publisher("policy", like={"b": values})
+        segment.write(values)
+        policy.publish({"b": values + 1})
+        key = segment.key
+        server.snapshot()
+        segment.fill(7)  # lost
+        assert server.stats().snapshots == 1
     with (
         fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path, restore=True) as server,
         server.connect() as box,

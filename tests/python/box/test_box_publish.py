@@ -176,7 +176,7 @@ def test_a_model_that_differs_is_refused_by_the_name_of_its_tensor(
 ) -> None:
     wrong_dtype = filled(1)
     wrong_dtype["dense"]["w"] = np.zeros((3, 5), "float64")
-    with pytest.raises(fw.InvalidArgument, match="'dense/w' has shape .* dtype float64"):
+    with pytest.raises(fw.InvalidArgument, match=r"'dense/w' has shape .* dtype float64"):
         policy.publish(wrong_dtype)
     wrong_shape = filled(1)
     wrong_shape["layers"][0] = np.zeros(3, "uint8")
