@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from fake_box import FakeBox, FakeClient
+import farwrite as fw
 
 
 @contextlib.contextmanager
-def open_box() -> Iterator[Callable[[], Any]]:
+def open_box() -> Iterator[Callable[[], fw.box.Client]]:
     """Serve a box in this process; calls of the result connect clients to it."""
-    box = FakeBox()
-    yield lambda: FakeClient(box)
+    clients, lock = contextlib.ExitStack(), threading.Lock()
+    with fw.box.serve() as server, clients:
+
+        def connect() -> fw.box.Client:
+            client = server.connect()
+            with lock:
+                return clients.enter_context(client)
+
+        yield connect

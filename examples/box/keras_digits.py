@@ -1,0 +1,84 @@
+"""Trains a Keras model of handwritten digits with four workers over the parameter box.
+
+    python examples/box/keras_digits.py
+
+Each worker has a quarter of the images and a model of its own. The box keeps the workers together:
+after each batch, a worker moves towards the shared weights, and the shared weights move towards
+the worker. The program prints how many of the test images the shared weights recognize.
+"""
+
+import multiprocessing
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+from sklearn.datasets import load_digits
+
+import farwrite as fw
+from farwrite.box.training import Termination
+from farwrite.box.training.keras import SEASGDCallback, read_model
+
+WORKERS = 4
+ITERATIONS = 500  # of each worker, on average
+TRAINING = 1500  # images; the others are for the test
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """Return all images and their labels, always in the same random order."""
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(labels))
+    return (images[order] / 16).astype(np.float32), labels[order]
+
+
+def make_model() -> keras.Model:
+    model = keras.Sequential(
+        [keras.Input((64,)), keras.layers.Dense(64, "relu"), keras.layers.Dense(10)]
+    )
+    model.compile(
+        keras.optimizers.SGD(0.2),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def worker(number: int, endpoint: str) -> None:
+    keras.utils.set_random_seed(number)
+    images, labels = digits()
+    mine = slice(number, TRAINING, WORKERS)
+    with (
+        fw.box.connect(endpoint) as box,
+        Termination(box, "iterations", WORKERS, ITERATIONS, "average") as termination,
+    ):
+        callback = SEASGDCallback(box, "digits", termination=termination, worker=number)
+        model = make_model()
+        # The termination ends it.
+        model.fit(images[mine], labels[mine], epochs=10_000, verbose=0, callbacks=[callback])
+
+
+def main() -> None:
+    spawn = multiprocessing.get_context("spawn")
+    with fw.box.serve() as server, server.connect() as box:
+        workers = [
+            spawn.Process(target=worker, args=(number, server.endpoint), daemon=True)
+            for number in range(WORKERS)
+        ]
+        for process in workers:
+            process.start()
+        for process in workers:
+            process.join()
+        if any(process.exitcode for process in workers):
+            raise SystemExit("a worker failed")
+
+        model = make_model()
+        version = read_model(box, "digits", model)
+    images, labels = digits()
+    _, right = model.evaluate(images[TRAINING:], labels[TRAINING:], verbose=0)
+    print(f"{WORKERS} workers exchanged {version - 1} times")
+    print(f"test accuracy: {right:.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""A trainer publishes its weights, and four readers always have the newest ones.
+
+    python examples/box/readers.py
+
+The trainer fits a linear classifier of handwritten digits. After each epoch it publishes a version
+of its weights. Each reader scores the versions it gets on the test images. A version is pinned
+while a reader uses it, without a copy. A reader that is slower than the trainer skips versions.
+"""
+
+import multiprocessing
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+import farwrite as fw
+
+READERS = 4
+EPOCHS = 60
+TRAINING = 1500  # images; the others are for the test
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """Return all images and their labels, always in the same random order."""
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(labels))
+    return (images[order] / 16).astype(np.float32), labels[order]
+
+
+def reader(number: int, endpoint: str) -> None:
+    """Score each version that is newer than the one before, until the last epoch's."""
+    images, labels = (part[TRAINING:] for part in digits())
+    with fw.box.connect(endpoint) as box, box.subscribe("policy", timeout=30) as policy:
+        count = version = epoch = 0
+        while epoch < EPOCHS:
+            with policy.latest(newer_than=version, timeout=30) as model:
+                answers = (images @ model["weights"] + model["bias"]).argmax(axis=1)
+                version, epoch = model.version, int(model["epoch"])
+            right = (answers == labels).mean()
+            count += 1
+        print(f"reader {number}: scored {count} versions; the last recognizes {right:.1%}")
+
+
+def train(policy: fw.box.Publisher, model: dict[str, np.ndarray]) -> None:
+    """Fit the classifier by gradient descent, and publish it after each epoch."""
+    images, labels = (part[:TRAINING] for part in digits())
+    wanted = np.eye(10, dtype=np.float32)[labels]
+    for epoch in range(1, EPOCHS + 1):
+        for start in range(0, TRAINING, 50):
+            batch = images[start : start + 50]
+            logits = batch @ model["weights"] + model["bias"]
+            chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+            chances /= chances.sum(axis=1, keepdims=True)
+            errors = (chances - wanted[start : start + 50]) / len(batch)
+            model["weights"] -= 0.5 * batch.T @ errors
+            model["bias"] -= 0.5 * errors.sum(axis=0)
+        model["epoch"][...] = epoch
+        policy.publish(model)
+
+
+def main() -> None:
+    spawn = multiprocessing.get_context("spawn")
+    model = {
+        "weights": np.zeros((64, 10), np.float32),
+        "bias": np.zeros(10, np.float32),
+        "epoch": np.zeros((), np.int64),
+    }
+    with fw.box.serve() as server, server.publisher("policy", like=model) as policy:
+        readers = [
+            spawn.Process(target=reader, args=(number, server.endpoint), daemon=True)
+            for number in range(READERS)
+        ]
+        for process in readers:
+            process.start()
+        train(policy, model)
+        for process in readers:
+            process.join()
+        if any(process.exitcode for process in readers):
+            raise SystemExit("a reader failed")
+    print(f"the trainer published {EPOCHS} versions")
+
+
+if __name__ == "__main__":
+    main()
