@@ -10,7 +10,6 @@ while a reader uses it, without a copy. A reader that is slower than the trainer
 import multiprocessing
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import farwrite as fw
 
@@ -20,32 +19,35 @@ TRAINING = 1500  # images; the others are for the test
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
-    """Return all images and their labels, always in the same random order."""
+    """Return all images and their labels, in a random order."""
+    from sklearn.datasets import load_digits  # takes a second, which the readers save
+
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
     return (images[order] / 16).astype(np.float32), labels[order]
 
 
-def reader(number: int, endpoint: str) -> None:
+def reader(number: int, endpoint: str, images: np.ndarray, labels: np.ndarray) -> None:
     """Score each version that is newer than the one before, until the last epoch's."""
-    images, labels = (part[TRAINING:] for part in digits())
-    with fw.box.connect(endpoint) as box, box.subscribe("policy", timeout=30) as policy:
-        count = version = epoch = 0
+    with fw.box.connect(endpoint) as box, box.subscribe("policy") as policy:
+        box.event("readers").signal()
+        scored = version = epoch = 0
+        right = 0.0
         while epoch < EPOCHS:
-            with policy.latest(newer_than=version, timeout=30) as model:
+            with policy.latest(newer_than=version, timeout=120) as model:
                 answers = (images @ model["weights"] + model["bias"]).argmax(axis=1)
                 version, epoch = model.version, int(model["epoch"])
             right = (answers == labels).mean()
-            count += 1
-        print(f"reader {number}: scored {count} versions; the last recognizes {right:.1%}")
+            scored += 1
+    print(f"reader {number}: scored {scored} versions; the last recognizes {right:.1%}")
 
 
-def train(policy: fw.box.Publisher, model: dict[str, np.ndarray]) -> None:
+def train(policy: fw.box.Publisher, images: np.ndarray, labels: np.ndarray) -> None:
     """Fit the classifier by gradient descent, and publish it after each epoch."""
-    images, labels = (part[:TRAINING] for part in digits())
+    model = new_model()
     wanted = np.eye(10, dtype=np.float32)[labels]
     for epoch in range(1, EPOCHS + 1):
-        for start in range(0, TRAINING, 50):
+        for start in range(0, len(images), 50):
             batch = images[start : start + 50]
             logits = batch @ model["weights"] + model["bias"]
             chances = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -57,21 +59,30 @@ def train(policy: fw.box.Publisher, model: dict[str, np.ndarray]) -> None:
         policy.publish(model)
 
 
-def main() -> None:
-    spawn = multiprocessing.get_context("spawn")
-    model = {
+def new_model() -> dict[str, np.ndarray]:
+    return {
         "weights": np.zeros((64, 10), np.float32),
         "bias": np.zeros(10, np.float32),
         "epoch": np.zeros((), np.int64),
     }
-    with fw.box.serve() as server, server.publisher("policy", like=model) as policy:
-        readers = [
-            spawn.Process(target=reader, args=(number, server.endpoint), daemon=True)
-            for number in range(READERS)
-        ]
-        for process in readers:
-            process.start()
-        train(policy, model)
+
+
+def main() -> None:
+    images, labels = digits()
+    spawn = multiprocessing.get_context("spawn")
+    with (
+        fw.box.serve() as server,
+        server.connect() as box,
+        # Each reader may hold another version; one is the newest, and one is being filled.
+        server.publisher("policy", like=new_model(), buffers=READERS + 2) as policy,
+    ):
+        readers = []
+        for number in range(READERS):
+            given = (number, server.endpoint, images[TRAINING:], labels[TRAINING:])
+            readers.append(spawn.Process(target=reader, args=given, daemon=True))
+            readers[-1].start()
+        box.event("readers").wait(READERS, timeout=120)
+        train(policy, images[:TRAINING], labels[:TRAINING])
         for process in readers:
             process.join()
         if any(process.exitcode for process in readers):
