@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -218,7 +218,7 @@ def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:
             " the CPU first, for example with x.cpu()"
         )
     data, text, shape = _farwrite.view_dlpack(operation, payload)
-    return Elements(data, text, tuple(shape))
+    return Elements(cast("npt.NDArray[np.uint8]", data), text, shape)
 
 
 def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
