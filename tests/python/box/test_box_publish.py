@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -266,3 +268,22 @@ def test_many_readers_see_whole_versions_only(
         for value in range(2, 101):
             policy.publish(filled(value))
         assert (first.line(), second.line()) == ("whole", "whole")
+
+
+def test_a_closed_version_is_given_back_without_the_garbage_collector(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    policy = box_server.publisher("policy", like=MODEL, buffers=3)
+    gc.disable()
+    try:
+        with box.subscribe("policy") as subscriber:
+            for value in range(1, 10):
+                policy.publish(filled(value))
+                with subscriber.latest(timeout=30) as model:
+                    assert_is(model, value)
+                give_up = time.monotonic() + 30
+                while box_server.stats().leases != 0:
+                    assert time.monotonic() < give_up, "the version is held"
+                    time.sleep(0.001)
+    finally:
+        gc.enable()
