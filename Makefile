@@ -59,6 +59,14 @@ $(VENV)/.tensorflow: $(VENV)/.tools
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group tensorflow
 	@touch $@
 
+# For the tests of the box's PyTorch adapter. The constraint admits CPU wheels alone, so that pip
+# never downloads CUDA's packages. Without such a wheel the tests are skipped.
+$(VENV)/.torch: $(VENV)/.tools tools/torch_cpu.txt
+	$(call say,install: PyTorch into $(VENV))
+	@if $(VENV)/bin/python -m pip install -q --disable-pip-version-check --group torch \
+		--constraint tools/torch_cpu.txt; then touch $@; \
+	else echo "install: pip finds no CPU wheel of PyTorch, so no tests of its adapter" >&2; fi
+
 # What builds the site; its own stamp, because only `make docs` needs it.
 $(VENV)/.docs: $(VENV)/.tools
 	$(call say,install: Sphinx into $(VENV))
@@ -83,7 +91,7 @@ plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the u
 	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
 	@mkdir -p $(@D) && touch $@
 
-test: install plugin ## Run every test: C++ in the release preset, then Python
+test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results

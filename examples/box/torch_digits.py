@@ -32,9 +32,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_module() -> torch.nn.Module:
-    return torch.nn.Sequential(
-        torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)
-    )
+    return torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
 
 
 def worker(number: int, endpoint: str, images: np.ndarray, labels: np.ndarray) -> None:

@@ -6,8 +6,9 @@
 members train in step. `AsyncSGD` adds gradients to shared weights, with bounded staleness.
 `Termination` stops all workers together.
 
-They take lists of NumPy arrays. `read_weights` reads the shared weights elsewhere. `farwrite.box.training.keras` and `farwrite.box.training.torch`
-adapt them to Keras and PyTorch, and are imported on their own.
+They take lists of NumPy arrays. `read_weights` reads the shared weights in other programs.
+`farwrite.box.training.keras` and `farwrite.box.training.torch` adapt `SEASGD` to Keras and PyTorch.
+A program imports them by these names.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ keras: Any = importlib.import_module("keras")
 def read_model(client: Client, name: str, model: Any, timeout: float | None = 30.0) -> int:
     """Set a model's trainable weights to the shared ones, and return their version.
 
-    The parameters and the errors are those of `farwrite.box.training.read_weights`.
+    The arguments and the errors are those of `farwrite.box.training.read_weights`.
     """
     values = _values_of(model)
     version = read_weights(client, name, values, timeout)

@@ -23,7 +23,9 @@ torch: Any = importlib.import_module("torch")
 def read_module(client: Client, name: str, module: Any, timeout: float | None = 30.0) -> int:
     """Set a module's parameters to the shared weights, and return their version.
 
-    The parameters and the errors are those of `farwrite.box.training.read_weights`.
+    Parameters without `requires_grad` stay as they are: the workers' optimizers update the others.
+
+    The arguments and the errors are those of `farwrite.box.training.read_weights`.
     """
     parameters = [one for one in module.parameters() if one.requires_grad]
     values = _values_of(parameters)

@@ -1,0 +1,52 @@
+"""Trains with the box's Keras callback: box_callback.py ENDPOINT keras|tf_keras.
+
+The model is w * x + b with w = b = 0, which `fit` sets to the shared weights. The loss is the
+answer itself and x = 1, so that each step takes the learning rate from w and b.
+"""
+
+import importlib
+import json
+import sys
+
+import numpy as np
+
+import farwrite as fw
+from farwrite.box.training import Termination
+from farwrite.box.training.keras import SEASGDCallback, read_model
+
+endpoint, package = sys.argv[1:]
+keras = importlib.import_module(package)
+
+
+def make_model():
+    one = keras.layers.Dense(1, kernel_initializer="zeros")
+    model = keras.Sequential([keras.layers.Input((1,)), one, keras.layers.Dropout(0.0)])
+    model.compile(keras.optimizers.SGD(1.0), lambda wanted, answer: answer)
+    return model
+
+
+def weights(model):
+    return [float(np.array(weight).item()) for weight in model.trainable_variables]
+
+
+inputs = np.ones((4, 1), np.float32)
+with fw.box.connect(endpoint) as box, Termination(box, f"{package} steps", 1, 3) as termination:
+    model = make_model()
+    model.fit(
+        inputs, inputs, batch_size=4, verbose=0, callbacks=[SEASGDCallback(box, package, 0.5)]
+    )
+    after_one_step = weights(model)
+    callback = SEASGDCallback(box, package, 0.5, termination=termination)
+    history = model.fit(inputs, inputs, batch_size=4, epochs=50, verbose=0, callbacks=[callback])
+    shared = make_model()
+    version = read_model(box, package, shared)
+print(
+    json.dumps(
+        {
+            "after_one_step": after_one_step,
+            "epochs": len(history.epoch),
+            "shared": weights(shared),
+            "version": version,
+        }
+    )
+)

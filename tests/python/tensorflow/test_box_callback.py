@@ -1,0 +1,41 @@
+"""The box's Keras callback, in Keras 3 and in tf_keras."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cluster import finish, started
+
+import farwrite as fw
+from farwrite.box.training import SEASGD
+
+sys.path.append(str(Path(__file__).parents[1] / "box"))
+from box_examples import accuracy, run_example
+
+
+@pytest.mark.parametrize("package", ["keras", "tf_keras"])
+def test_the_callback_follows_the_formula_and_the_termination(package: str) -> None:
+    with fw.box.serve() as server, server.connect() as box:
+        SEASGD(box, package, [np.full((1, 1), 16.0), np.full(1, 16.0)]).close()
+        program = started("box_callback.py", [server.endpoint, package], {}, subprocess.PIPE)
+        answer = finish(program)
+
+        mine = shared = 16.0
+        for step in range(1 + 3):
+            mine = (shared if step == 1 else mine) - 1  # the second fit starts from the shared
+            delta = 0.5 * (mine - shared)
+            mine, shared = mine - delta, shared + delta
+            if step == 0:
+                assert answer["after_one_step"] == pytest.approx([mine, mine])
+        assert answer["shared"] == pytest.approx([shared, shared])
+        assert answer["epochs"] == 3
+        assert answer["version"] == 1 + 1 + 3
+
+
+@pytest.mark.timeout(300)
+def test_the_keras_example_trains_the_digits() -> None:
+    assert accuracy(run_example("keras_digits.py")) >= 95
