@@ -161,6 +161,23 @@ def test_subscribe_waits_for_the_publisher(box_server: fw.box.Server, box: fw.bo
     later.join()
 
 
+def test_a_module_of_pytorch_is_published(box: fw.box.Client) -> None:
+    torch = pytest.importorskip("torch")
+    layers = [torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3)]
+    module = torch.nn.Sequential(*layers).to(torch.bfloat16)
+    state = module.state_dict()
+    with box.publisher("policy", like=state) as publisher:
+        publisher.publish(state)
+    with box.subscribe("policy").latest() as model:
+        tensors = model.torch()
+        assert {name: tensor.dtype for name, tensor in tensors.items()} == {
+            name: tensor.dtype for name, tensor in state.items()
+        }
+        other = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+        other.to(torch.bfloat16).load_state_dict(tensors)
+    assert all(torch.equal(other.state_dict()[name], state[name]) for name in state)
+
+
 def test_a_list_is_a_model(box: fw.box.Client) -> None:
     weights = [np.arange(4.0), np.ones((2, 2), "float32")]
     with box.publisher("weights", like=weights) as publisher:
