@@ -1,7 +1,7 @@
-"""Imports farwrite.tensorflow for its docstrings, without TensorFlow and without the plug-in.
+"""Imports modules for their docstrings, without TensorFlow, Keras, PyTorch and the plug-in.
 
-The import compiles the plug-in and loads it into TensorFlow, which takes minutes. The docstrings
-need neither, so stand-ins take their places while it is imported.
+The import of farwrite.tensorflow compiles the plug-in and loads it into TensorFlow, which takes
+minutes. The docstrings need nothing of that, so stand-ins take their places during the imports.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,14 +18,24 @@ from sphinx.application import Sphinx
 
 
 def setup(_app: Sphinx) -> dict[str, Any]:
-    """Import the module, which stays in sys.modules for autodoc."""
+    """Import the modules, which stay in sys.modules for autodoc."""
     library = mock.MagicMock()
     library.farwrite_tf_describe_json.return_value = b"{}"
-    sys.modules["tensorflow"] = mock.MagicMock()
+    sys.modules.update(_STAND_INS)
     with (
         mock.patch("farwrite.plugin.build.ensure_built", return_value=Path("plugin.so")),
         mock.patch.object(ctypes, "CDLL", return_value=library),
     ):
-        importlib.import_module("farwrite.tensorflow")
-    del sys.modules["tensorflow"]
+        for module in _MODULES:
+            importlib.import_module(module)
+    for name in _STAND_INS:
+        del sys.modules[name]
     return {"parallel_read_safe": True}
+
+
+_MODULES = ("farwrite.box.training.keras", "farwrite.box.training.torch", "farwrite.tensorflow")
+_STAND_INS: dict[str, Any] = {
+    "keras": SimpleNamespace(callbacks=SimpleNamespace(Callback=object)),
+    "tensorflow": mock.MagicMock(),
+    "torch": mock.MagicMock(),
+}

@@ -22,12 +22,23 @@ def _public_names(module: Path) -> set[str]:
     raise AssertionError(f"{module} has no __all__")
 
 
-@pytest.mark.parametrize("module", ["farwrite", "farwrite.box", "farwrite.tensorflow"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "farwrite",
+        "farwrite.box",
+        "farwrite.box.training",
+        "farwrite.box.training.keras",
+        "farwrite.box.training.torch",
+        "farwrite.tensorflow",
+    ],
+)
 def test_the_python_page_shows_every_public_name_once(module: str) -> None:
     page = (REFERENCE / "python.md").read_text(encoding="utf-8")
     shown = re.findall(rf"^\.\. auto\w+:: {re.escape(module)}\.(\w+)$", page, re.MULTILINE)
     package = Path(fw.__file__).parent / "/".join(["", *module.split(".")[1:]]).strip("/")
-    assert sorted(shown) == sorted(_public_names(package / "__init__.py"))
+    source = package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
+    assert sorted(shown) == sorted(_public_names(source))
 
 
 def test_the_cpp_page_shows_every_public_header_once() -> None:

@@ -18,6 +18,8 @@ from farwrite.box.training.weights import read_weights
 if TYPE_CHECKING:
     from farwrite.box import Client
 
+__all__ = ["SEASGDCallback", "read_model"]
+
 # Keras 3. Models of tf_keras accept its callbacks.
 keras: Any = importlib.import_module("keras")
 

@@ -17,6 +17,8 @@ from farwrite.errors import InvalidArgument
 if TYPE_CHECKING:
     from farwrite.box import Client
 
+__all__ = ["ModuleSEASGD", "read_module"]
+
 torch: Any = importlib.import_module("torch")
 
 
