@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -120,6 +124,30 @@ def test_a_creator_that_died_before_its_first_write_is_named() -> None:
         connect().create("w", (18,), np.float32)
         with pytest.raises(fw.DeadlineExceeded, match=r"'w' did not write.* free the segment"):
             SEASGD(connect(), "w", numbers(0), timeout=0.1)
+
+
+def test_a_step_returns_before_the_box_has_added_its_delta() -> None:
+    command = [sys.executable, "-m", "farwrite", "box", "serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            mine = numbers(0)
+            with (
+                fw.box.connect(server.stdout.readline().strip()) as client,
+                SEASGD(client, "w", mine) as sgd,
+            ):
+                segment = client.attach("w")
+                sgd.step(mine)
+                sgd.flush()
+                server.send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, server.pid, os.WSTOPPED)
+                sgd.step(mine)
+                assert segment.version == 2
+                server.send_signal(signal.SIGCONT)
+                sgd.flush()
+                assert segment.version == 3
+        finally:
+            server.kill()
 
 
 def test_another_model_of_that_name_is_refused() -> None:

@@ -88,15 +88,20 @@ class AsyncSGD(Closing):
         self._pending = Pending()
         self._closed = False
         self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers)
-        self._worker = self._counters.worker(worker)
-        self._steps = int(self._counters.read(self._timeout)[self._worker])
-        if self._steps >= LEFT:
-            self._counters.detach()
-            raise FailedPrecondition(
-                f"AsyncSGD: worker {worker} of '{name}' has finished; choose another name for"
-                " another training"
+        try:
+            self._worker = self._counters.worker(worker)
+            self._steps = int(self._counters.read(self._timeout)[self._worker])
+            if self._steps >= LEFT:
+                raise FailedPrecondition(
+                    f"AsyncSGD: worker {worker} of '{name}' has finished; choose another name for"
+                    " another training"
+                )
+            self._segment = open_weights(
+                "AsyncSGD", client, name, self._shapes, arrays, self._timeout
             )
-        self._segment = open_weights("AsyncSGD", client, name, self._shapes, arrays, self._timeout)
+        except BaseException:
+            self._counters.detach()
+            raise
 
     @property
     def steps(self) -> int:

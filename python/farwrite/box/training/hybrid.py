@@ -81,7 +81,11 @@ class HybridSEASGD(Closing):
             if client is None:
                 raise InvalidArgument("HybridSEASGD: the root has no client; connect it to the box")
             self._seasgd = SEASGD(client, name, arrays, moving_rate, timeout=timeout)
-        self._broadcast(arrays)
+        try:
+            self._broadcast(arrays)
+        except BaseException:
+            self.close(0)
+            raise
 
     def step(self, arrays: Sequence[Array]) -> None:
         """Average in the group, and exchange with the other groups when it is time.
