@@ -1,7 +1,8 @@
 """Schema: how a model's tensors lie in one segment.
 
 A model is a dict, a list or a tuple of arrays, of any depth. Its tensors lie one after the other in
-C order: small ones at a multiple of 64 bytes, those of 64 KiB and more at a page. The description of the segment has the schema as JSON::
+C order: small ones at a multiple of 64 bytes, those of 64 KiB and more at a page. The description
+of the segment has the schema as JSON::
 
     {"model": 1, "bytes": 4160, "tree": {"dict": {"w": ["<f4", [32, 32], 0], "b": ...}}}
 
