@@ -38,7 +38,7 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
   if (!bytes.ok()) return bytes.status();
   Request request = {.verb = Verb::kCreate, .spec = spec, .creation = creation};
   const ByteView description(spec.description.data(), spec.description.size());
-  if (description.size <= kInlineBytes) {
+  if (description.size <= inline_bytes(state_->channel().max_message_bytes())) {
     request.bytes.assign(description.data, description.data + description.size);
     return segment_of(attached(state_, state_->call(std::move(request))));
   }

@@ -18,8 +18,15 @@
 
 namespace farwrite::box {
 
-// Changes of at most this many bytes travel inside their request.
+// The most bytes of a change, or of an answer's body, that travel inside the message.
 inline constexpr std::uint64_t kInlineBytes = 4096;
+// The same on a channel whose messages have at most `max_message_bytes`.
+constexpr std::uint64_t inline_bytes(std::uint64_t max_message_bytes) {
+  constexpr std::uint64_t kOtherFields = 1536;  // the longest descriptor, and the rest
+  const std::uint64_t left =
+      max_message_bytes > kOtherFields ? max_message_bytes - kOtherFields : 0;
+  return left < kInlineBytes ? left : kInlineBytes;
+}
 // A list of segments is no longer than this.
 inline constexpr std::uint32_t kMaxListed = 1 << 20;
 

@@ -108,7 +108,7 @@ Update Segment::post(const Change& change) const {
                                     " bytes for a range of " + std::to_string(change.length),
                                 "give as many bytes as the range has"));
   }
-  if (change.memory.size <= kInlineBytes) {
+  if (change.memory.size <= inline_bytes(client->channel().max_message_bytes())) {
     request.bytes.assign(change.memory.data, change.memory.data + change.memory.size);
     client->post(std::move(request), answered);
     return update;

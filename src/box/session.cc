@@ -431,7 +431,7 @@ void Session::refuse(std::uint64_t request, Status status) {
 }
 
 void Session::reply_with(Reply reply, std::vector<std::byte> body) {
-  if (body.size() <= kInlineBytes) {
+  if (body.size() <= inline_bytes(channel_.max_message_bytes())) {
     reply.body = std::move(body);
     return this->reply(std::move(reply));
   }

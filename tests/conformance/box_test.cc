@@ -270,7 +270,8 @@ TEST_P(Box, WaitsEndAtTheirVersionAtTheirTimeoutOrWhenTheSegmentIsFreed) {
   later.join();
   ASSERT_OK(reached);
   EXPECT_EQ(3U, reached.value());
-  EXPECT_TRUE(eventually([&] { return called == 2U; }));
+  EXPECT_TRUE(eventually([&] { return called != 0U; }));
+  EXPECT_TRUE(called == 2U || called == 3U) << called;
 
   std::thread frees([&] { EXPECT_OK(segment.free()); });
   EXPECT_CODE(kNotFound, watched->wait(100, kHang).status());
