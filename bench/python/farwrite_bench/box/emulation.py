@@ -1,0 +1,268 @@
+"""The emulation of asynchronous training: all transports take turns, network by network."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farwrite.errors import Internal
+from farwrite.units import format_size
+from farwrite_bench.box.emulator import DELTA
+from farwrite_bench.box.group import Member, ask, box_tasks, mpi_ranks, serving
+from farwrite_bench.box.networks import Network
+from farwrite_bench.box.openmpi import OpenMpi
+from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Start
+from farwrite_bench.box.plan import (
+    BOX_SHM,
+    BOX_TCP,
+    BOXES,
+    EMULATION,
+    MPI,
+    MPI_SHARED,
+    WARM_UP_STEPS,
+    BoxPlan,
+)
+from farwrite_bench.box.rows import Row, row
+from farwrite_bench.cluster.process import Task
+
+Progress = Callable[[float, str], None]
+
+START_SECONDS = 0.05
+"""From the order to start until all start."""
+BOUND_MS = 1.0
+"""Below this the exposed time is mostly that of waking up, so a ratio has a bound and no value."""
+TARGETS = {"inception_v1": 3.0, "resnet50": 3.0, "vgg16": 1.5}
+"""The least ratio at `TARGET_WORKERS` workers between mpi and box-shm."""
+TARGET_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to exchange parameters. A transport with several counts by its fastest."""
+
+    key: str
+    transport: str
+    per_worker: float
+    """Copies of the parameters that each worker costs, in memory."""
+    fixed: float
+    """Copies of the parameters that the server has whatever the workers are."""
+
+    def memory(self, workers: int, size: int) -> int:
+        """Return the bytes that a turn takes."""
+        return int((self.per_worker * workers + self.fixed) * size)
+
+
+WAYS = (
+    Way(BOX_SHM, BOX_SHM, 2, 3),
+    Way(BOX_TCP, BOX_TCP, 3, 3),
+    Way("preposted", MPI, 3, 1),
+    Way("one-sided", MPI, 2, 1),
+    Way(MPI_SHARED, MPI_SHARED, 2, 1),
+)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The exposed milliseconds of one turn: the mean over its steps and workers."""
+
+    milliseconds: float
+    verified: bool
+
+
+def run(
+    plan: BoxPlan, openmpi: OpenMpi | None, why_not: str, progress: Progress, logs: Path
+) -> list[Row]:
+    """Measure all networks with all numbers of workers.
+
+    Without `openmpi` its rows are marked skipped, with `why_not`.
+    """
+    rows: list[Row] = []
+    for number, workers in enumerate(plan.workers):
+        with contextlib.ExitStack() as stack:
+            groups = _groups(plan, openmpi, workers, stack, logs)
+            for place, network in enumerate(plan.networks):
+                share = (number + place / len(plan.networks)) / len(plan.workers)
+                rows += _network(plan, groups, why_not, network, workers, share, progress)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The processes of one number of workers."""
+
+    ranks: Sequence[Member]
+    """Of MPI, the server first; empty without MPI."""
+    tasks: Sequence[Member]
+    """The workers over the box."""
+    logs: Path
+
+
+def _groups(
+    plan: BoxPlan,
+    openmpi: OpenMpi | None,
+    workers: int,
+    stack: contextlib.ExitStack,
+    logs: Path,
+) -> _Groups:
+    ranks: Sequence[Member] = ()
+    tasks: Sequence[Task] = ()
+    if openmpi is not None and {MPI, MPI_SHARED} & {*plan.transports}:
+        ranks = stack.enter_context(mpi_ranks(openmpi, workers + 1, logs / f"mpi-{workers}.log"))
+    if {*BOXES} & {*plan.transports}:
+        tasks = stack.enter_context(box_tasks(workers, logs))
+    return _Groups(ranks, tasks, logs)
+
+
+def _network(
+    plan: BoxPlan,
+    groups: _Groups,
+    why_not: str,
+    network: Network,
+    workers: int,
+    share: float,
+    progress: Progress,
+) -> list[Row]:
+    size = plan.network_bytes(network)
+    turns: dict[str, list[Turn]] = {}
+    skipped: dict[str, str] = {}
+    for way in WAYS:
+        needed = way.memory(workers, size)
+        if way.transport not in plan.transports:
+            continue
+        if way.transport in (MPI, MPI_SHARED) and not groups.ranks:
+            skipped[way.key] = why_not
+        elif needed > plan.available:
+            skipped[way.key] = (
+                f"needs {format_size(needed)} of memory, and {format_size(plan.available)} are"
+                " available"
+            )
+        else:
+            turns[way.key] = []
+    for number in range(plan.rounds):
+        ways = [way for way in WAYS if way.key in turns and _is_worth(way, turns, number)]
+        for way in ways if number % 2 == 0 else reversed(ways):
+            progress(share, f"{network.name}, {workers} workers, {way.key}")
+            turns[way.key].append(_turn(plan, groups, way, network, workers))
+    return list(_rows(plan, network, workers, turns, skipped))
+
+
+def _is_worth(way: Way, turns: dict[str, list[Turn]], number: int) -> bool:
+    """Whether to measure a way again: of those of one transport only the fastest is."""
+    rivals = [each.key for each in WAYS if each.transport == way.transport and each.key in turns]
+    return number == 0 or way.key == min(rivals, key=lambda key: _median(turns[key]))
+
+
+def _turn(plan: BoxPlan, groups: _Groups, way: Way, network: Network, workers: int) -> Turn:
+    size = plan.network_bytes(network)
+    steps = plan.steps + WARM_UP_STEPS
+    compute = plan.compute_seconds(network)
+    with _opened(groups, way, size, workers) as (runners, checker):
+        order = Start(time.perf_counter() + START_SECONDS, steps, compute)
+        ran = [answer for answer in ask(runners, order) if isinstance(answer, Ran)]
+        checked = ask([checker], Check())[0]
+    if len(ran) != len(runners) or not isinstance(checked, Checked):
+        raise Internal(f"bench box: unexpected answers in a turn over {way.key}; report this")
+    exposed = [second for each in ran for second in each.seconds[WARM_UP_STEPS:]]
+    expected = workers * steps * DELTA
+    return Turn(statistics.fmean(exposed) * 1e3, checked.low == checked.high == expected)
+
+
+@contextlib.contextmanager
+def _opened(
+    groups: _Groups, way: Way, size: int, workers: int
+) -> Iterator[tuple[Sequence[Member], Member]]:
+    """Open a turn; yields who runs it, and who can look through the shared weights."""
+    if way.transport in BOXES:
+        with serving("box", way.memory(workers, size), 0, groups.logs) as endpoint:
+            ask(groups.tasks, Open(way.key, size, endpoint))
+            yield groups.tasks, groups.tasks[0]
+            ask(groups.tasks, Close())
+        return
+    ask(groups.ranks, Open(way.key, size))
+    yield groups.ranks, groups.ranks[0]
+    ask(groups.ranks, Close())
+
+
+def _rows(
+    plan: BoxPlan,
+    network: Network,
+    workers: int,
+    turns: dict[str, list[Turn]],
+    skipped: dict[str, str],
+) -> Iterator[Row]:
+    best = {
+        transport: min(keys, key=lambda key: _median(turns[key]))
+        for transport in plan.transports
+        if (keys := [way.key for way in WAYS if way.transport == transport and way.key in turns])
+    }
+    common: dict[str, Any] = {
+        "model": network.key,
+        "workers": workers,
+        "bytes": plan.network_bytes(network),
+        "compute_ms": plan.compute_seconds(network) * 1e3,
+    }
+    for transport in plan.transports:
+        if transport not in best:
+            reasons = {skipped[way.key] for way in WAYS if way.transport == transport}
+            yield row(EMULATION, transport, **common, skipped="; ".join(sorted(reasons)))
+            continue
+        measured = turns[best[transport]]
+        yield row(
+            EMULATION,
+            transport,
+            **common,
+            comm_ms=round(_median(measured), 3),
+            spread_ms=_spread(measured),
+            variant=best[transport],
+            variants={
+                way.key: round(_median(turns[way.key]), 3)
+                for way in WAYS
+                if way.transport == transport and way.key in turns
+            },
+            verified=all(turn.verified for way in turns for turn in turns[way]),
+            **(_ratio(plan, measured, turns[best[MPI]], network, workers, transport)
+               if transport in BOXES and MPI in best else {}),
+        )
+
+
+def _ratio(
+    plan: BoxPlan,
+    ours: list[Turn],
+    theirs: list[Turn],
+    network: Network,
+    workers: int,
+    transport: str,
+) -> dict[str, Any]:
+    """Return how many times less time is exposed than with MPI, round by round."""
+    ratios = [
+        mpi.milliseconds / max(box.milliseconds, BOUND_MS)
+        for box, mpi in zip(ours, theirs, strict=True)
+    ]
+    ratio = statistics.median(ratios)
+    target = None
+    if transport == BOX_SHM and workers == TARGET_WORKERS and not plan.quick:
+        target = TARGETS.get(network.key)
+    return {
+        "ratio": round(ratio, 3),
+        "ratio_spread": [round(min(ratios), 3), round(max(ratios), 3)],
+        "ratio_is_bound": _median(ours) < BOUND_MS,
+        "target": None if target is None else f">={target:g}",
+        "target_met": None if target is None else ratio >= target,
+    }
+
+
+def _median(turns: list[Turn]) -> float:
+    """Return the median of the turns; a way without one is slower than any other."""
+    return statistics.median(turn.milliseconds for turn in turns) if turns else float("inf")
+
+
+def _spread(turns: list[Turn]) -> list[float]:
+    return [
+        round(min(turn.milliseconds for turn in turns), 3),
+        round(max(turn.milliseconds for turn in turns), 3),
+    ]
