@@ -7,6 +7,8 @@ SHELL := /bin/bash -o pipefail
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
+# The Python tests wait for other processes more than half of their time.
+TEST_JOBS ?= $(shell expr 2 \* $(JOBS))
 VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -85,7 +87,7 @@ test: install plugin ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results
-	@$(VENV)/bin/pytest -q -n $(JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
+	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
 
 test-asan: $(VENV)/.tools ## Run the C++ tests under ASan and UBSan

@@ -1,0 +1,140 @@
+#include "box/buffer_set.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace farwrite::box {
+namespace {
+
+// A segment without bytes has a buffer as well, so that nothing needs to know.
+std::uint64_t at_least_one(std::uint64_t bytes) { return std::max<std::uint64_t>(bytes, 1); }
+
+// Streaming stores are not ordered behind ordinary ones: a full fence keeps "it changes" ahead of
+// the bytes that do.
+void fence_before_bytes() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+}  // namespace
+
+Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uint32_t most,
+                                    std::uint64_t version) {
+  BufferSet set(std::move(device), bytes, most);
+  Result<MemoryRegion> state = set.device_.allocate(SegmentLayout::size(bytes));
+  if (!state.ok()) return state.status();
+  set.state_ = *std::move(state);
+  std::memset(set.state_.data(), 0, set.state_.size());
+  Result<MemoryRegion> first = set.device_.allocate(at_least_one(bytes));
+  if (!first.ok()) return first.status();
+  std::memset(first->data(), 0, first->size());
+  set.slots_[0] = {.region = *std::move(first), .number = set.next_number_++};
+  set.slots_used_ = 1;
+  std::byte* const memory = set.state_.data();
+  store_word(memory, SegmentLayout::buffer_at(0), set.slots_[0].number);
+  for (std::uint64_t chunk = 0; chunk < set.chunks(); ++chunk) {
+    store_word(memory, set.chunk_at(0, chunk), SegmentLayout::stamp(version));
+  }
+  store_word(memory, SegmentLayout::stamp_at(0), SegmentLayout::stamp(version));
+  store_word(memory, SegmentLayout::kVersionAt, version);
+  return set;
+}
+
+Result<RegionDescriptor> BufferSet::descriptor(std::uint64_t buffer) const {
+  for (const Slot& slot : slots_) {
+    if (buffer != 0 && slot.number == buffer) return slot.region.descriptor();
+  }
+  return Status::error(StatusCode::kNotFound, {.operation = "open a buffer"},
+                       "the segment has no buffer " + std::to_string(buffer), "read again");
+}
+
+std::uint64_t BufferSet::pins() const {
+  std::uint64_t pins = 0;
+  for (const Slot& slot : slots_) pins += slot.pins;
+  return pins;
+}
+
+bool BufferSet::is_spare(std::uint32_t slot) const {
+  const Slot& candidate = slots_[slot];
+  return candidate.number != 0 && slot != current_ && candidate.pins == 0 && !candidate.filling;
+}
+
+std::optional<std::uint32_t> BufferSet::grow() {
+  if (slots_used_ == most_) return std::nullopt;
+  Result<MemoryRegion> region = device_.allocate(at_least_one(bytes_));
+  if (!region.ok()) return std::nullopt;
+  const std::uint32_t slot = slots_used_++;
+  slots_[slot] = {.region = *std::move(region), .number = next_number_++};
+  store_word(state_.data(), SegmentLayout::buffer_at(slot), slots_[slot].number);
+  return slot;
+}
+
+std::optional<std::uint32_t> BufferSet::take_spare(bool leave_one) {
+  std::vector<std::uint32_t> spare;
+  for (std::uint32_t slot = 0; slot < slots_used_; ++slot) {
+    if (is_spare(slot)) spare.push_back(slot);
+  }
+  while (spare.size() < (leave_one ? 2U : 1U)) {
+    const std::optional<std::uint32_t> more = grow();
+    if (!more.has_value()) return std::nullopt;
+    spare.push_back(*more);
+  }
+  const std::uint32_t taken = spare.front();
+  slots_[taken].filling = true;
+  begin(taken);
+  for (std::uint64_t chunk = 0; chunk < chunks(); ++chunk) begin_chunk(taken, chunk);
+  return taken;
+}
+
+Status BufferSet::pin_current() {
+  Slot& slot = slots_[current_];
+  if (slot.pins == 0) {
+    bool has_spare = false;
+    for (std::uint32_t other = 0; other < slots_used_; ++other) has_spare |= is_spare(other);
+    if (!has_spare && !grow().has_value()) {
+      const bool all_used = slots_used_ == most_;
+      return Status::error(
+          StatusCode::kResourceExhausted, {.operation = "lease a segment"},
+          all_used ? "its " + std::to_string(most_) +
+                         " buffers are in use: other versions are leased, or being written"
+                   : "the server has no memory for the version that comes next",
+          all_used ? "release older versions, or create the segment with more buffers"
+                   : "serve with more memory");
+    }
+  }
+  ++slot.pins;
+  return Status();
+}
+
+void BufferSet::begin(std::uint32_t slot) {
+  std::byte* const memory = state_.data();
+  const std::uint64_t at = SegmentLayout::stamp_at(slot);
+  store_word(memory, at, load_word(memory, at) | 1);
+  fence_before_bytes();
+}
+
+void BufferSet::begin_chunk(std::uint32_t slot, std::uint64_t chunk) {
+  std::byte* const memory = state_.data();
+  const std::uint64_t at = chunk_at(slot, chunk);
+  store_word(memory, at, load_word(memory, at) | 1);
+  fence_before_bytes();
+}
+
+void BufferSet::end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh) {
+  std::byte* const memory = state_.data();
+  const std::uint64_t before = SegmentLayout::version(load_word(memory, chunk_at(current_, chunk)));
+  store_word(memory, chunk_at(slot, chunk), SegmentLayout::stamp(before + (fresh ? 1 : 0)));
+}
+
+std::uint64_t BufferSet::finish(std::uint32_t slot) {
+  std::byte* const memory = state_.data();
+  const std::uint64_t next = version() + 1;
+  store_word(memory, SegmentLayout::stamp_at(slot), SegmentLayout::stamp(next));
+  slots_[slot].filling = false;
+  current_ = slot;
+  store_word(memory, SegmentLayout::kCurrentAt, slot);
+  store_word(memory, SegmentLayout::kVersionAt, next);
+  return next;
+}
+
+}  // namespace farwrite::box

@@ -1,0 +1,91 @@
+// BufferSet: the buffers of one hosted segment, which of them is current, and the stamps that its
+// readers check.
+//
+// A buffer is spare, current, pinned by leases, or filling. Only the thread that changes the
+// segment writes bytes and stamps: HostedSegment serializes those calls. Thread-compatible.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "box/segment_layout.h"
+#include "farwrite/bytes.h"
+#include "farwrite/device.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+class BufferSet {
+ public:
+  // One buffer of zeros, at `version`; each chunk has seen as many changes.
+  static Result<BufferSet> create(Device device, std::uint64_t bytes, std::uint32_t most,
+                                  std::uint64_t version);
+
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t chunks() const { return SegmentLayout::chunks(bytes_); }
+  std::uint64_t version() const { return load_word(state_.data(), SegmentLayout::kVersionAt); }
+  // What clients open to see the stamps.
+  RegionDescriptor state() const { return state_.descriptor(); }
+  // Of the buffer of that number. kNotFound if there is none.
+  Result<RegionDescriptor> descriptor(std::uint64_t buffer) const;
+  // Of all buffers.
+  std::uint64_t allocated() const { return bytes_ * slots_used_; }
+
+  std::uint32_t current() const { return current_; }
+  std::uint64_t number(std::uint32_t slot) const { return slots_[slot].number; }
+  std::byte* data(std::uint32_t slot) const { return slots_[slot].region.data(); }
+  std::uint64_t pins() const;
+  bool pinned(std::uint32_t slot) const { return slots_[slot].pins > 0; }
+
+  // A spare buffer to fill, or nothing: every buffer is in use, or the server's memory is. With
+  // `leave_one` another one has to stay spare. Its stamps say from then on that it changes.
+  std::optional<std::uint32_t> take_spare(bool leave_one = false);
+  void put_back(std::uint32_t slot) { slots_[slot].filling = false; }
+
+  // Pins the current buffer, with a spare kept for the next change. kResourceExhausted if none can
+  // be kept.
+  Status pin_current();
+  void unpin(std::uint32_t slot) { --slots_[slot].pins; }
+
+  // Around a change of chunks of `slot`. end_chunk() counts one change more than the current buffer
+  // had when `fresh` is true, and as many otherwise (a chunk that was only copied).
+  void begin(std::uint32_t slot);
+  void begin_chunk(std::uint32_t slot, std::uint64_t chunk);
+  void end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh);
+  // Makes `slot` current, at the next version, which it returns.
+  std::uint64_t finish(std::uint32_t slot);
+
+  // Readers see from then on that the segment is gone.
+  void free() { store_word(state_.data(), SegmentLayout::kCurrentAt, SegmentLayout::kFreed); }
+
+ private:
+  struct Slot {
+    MemoryRegion region = {};
+    std::uint64_t number = 0;  // 0: no buffer yet
+    std::uint32_t pins = 0;
+    bool filling = false;
+  };
+
+  BufferSet(Device device, std::uint64_t bytes, std::uint32_t most)
+      : device_(std::move(device)), bytes_(bytes), most_(most) {}
+  bool is_spare(std::uint32_t slot) const;
+  // Allocates a buffer in an empty slot.
+  std::optional<std::uint32_t> grow();
+  std::uint64_t chunk_at(std::uint32_t slot, std::uint64_t chunk) const {
+    return SegmentLayout::chunk_at(bytes_, slot, chunk);
+  }
+
+  Device device_;
+  std::uint64_t bytes_;
+  std::uint32_t most_;
+  MemoryRegion state_;
+  std::array<Slot, kMaxBuffers> slots_;
+  std::uint32_t slots_used_ = 0;
+  std::uint32_t current_ = 0;
+  std::uint64_t next_number_ = 1;
+};
+
+}  // namespace farwrite::box

@@ -1,0 +1,92 @@
+#include <utility>
+
+#include "box/client_state.h"
+#include "box/segment_state.h"
+#include "farwrite/box.h"
+
+namespace farwrite::box {
+namespace {
+
+Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState>& client,
+                                               const Result<ClientState::Answer>& answer) {
+  if (!answer.ok()) return answer.status();
+  Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
+  if (!infos.ok()) return infos.status();
+  if (infos->size() != 1) {
+    return Status::error(StatusCode::kProtocolError, {.operation = "attach a segment"},
+                         "the answer describes " + std::to_string(infos->size()) + " segments",
+                         "run the same release on both sides");
+  }
+  return SegmentState::open(client, std::move(infos.value().front()), answer.value().reply.region);
+}
+
+Result<Segment> segment_of(Result<std::shared_ptr<SegmentState>> state) {
+  if (!state.ok()) return state.status();
+  return Segment(*std::move(state));
+}
+
+}  // namespace
+
+Result<Client> Client::connect(const Endpoint& server, const ClientOptions& options) {
+  Result<std::shared_ptr<ClientState>> state = ClientState::connect(server, options);
+  if (!state.ok()) return state.status();
+  return Client(*std::move(state));
+}
+
+Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const {
+  const Result<std::uint64_t> bytes = checked_bytes(spec);
+  if (!bytes.ok()) return bytes.status();
+  Request request = {.verb = Verb::kCreate, .spec = spec, .creation = creation};
+  const ByteView description(spec.description.data(), spec.description.size());
+  if (description.size <= kInlineBytes) {
+    request.bytes.assign(description.data, description.data + description.size);
+    return segment_of(attached(state_, state_->call(std::move(request))));
+  }
+  const Result<ClientState::Lendable> lendable = state_->lendable(description);
+  if (!lendable.ok()) return lendable.status();
+  return segment_of(attached(state_, state_->call(std::move(request), lendable.value())));
+}
+
+Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {
+  const bool waits = timeout > std::chrono::nanoseconds(0);
+  const Result<ClientState::Answer> answer = state_->call(
+      {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
+      waits ? timeout : state_->timeout());
+  if (waits && !answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
+    return Status::error(StatusCode::kDeadlineExceeded,
+                         {.operation = "attach a segment", .peer = server().endpoint.to_string()},
+                         "nobody has created '" + std::string(name) + "' in time",
+                         "create it, or allow more time");
+  }
+  return segment_of(attached(state_, answer));
+}
+
+Result<Segment> Client::attach(std::uint64_t key) const {
+  return segment_of(attached(state_, state_->call({.verb = Verb::kAttachKey, .key = key})));
+}
+
+Result<std::vector<SegmentInfo>> Client::list() const {
+  const Result<ClientState::Answer> answer = state_->call({.verb = Verb::kList});
+  if (!answer.ok()) return answer.status();
+  return state_->infos(answer.value());
+}
+
+Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {
+  return state_->device().allocate(bytes);
+}
+
+const PeerInfo& Client::server() const { return state_->channel().peer(); }
+
+ClientStats Client::stats() const {
+  const ClientState::Counters& counters = state_->counters();
+  return {.reads = counters.reads.load(std::memory_order_relaxed),
+          .read_retries = counters.read_retries.load(std::memory_order_relaxed),
+          .leased_reads = counters.leased_reads.load(std::memory_order_relaxed),
+          .changes = counters.changes.load(std::memory_order_relaxed),
+          .staged_bytes = counters.staged_bytes.load(std::memory_order_relaxed),
+          .leases = counters.leases.load(std::memory_order_relaxed)};
+}
+
+Status Client::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+
+}  // namespace farwrite::box

@@ -1,0 +1,250 @@
+#include "box/client_state.h"
+
+#include <condition_variable>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "box/segment_state.h"
+#include "box/settled.h"
+#include "core/log.h"
+#include "farwrite/copy.h"
+
+namespace farwrite::box {
+
+Result<std::shared_ptr<ClientState>> ClientState::connect(const Endpoint& server,
+                                                          const ClientOptions& options) {
+  Result<Device> device = Device::open(options.device);
+  if (!device.ok()) return device.status();
+  Result<Channel> channel = device->connect(server, options.timeout);
+  if (!channel.ok()) return channel.status();
+  // Not make_shared: the constructor is private.
+  std::shared_ptr<ClientState> state(
+      new ClientState(*std::move(device), *std::move(channel), options.timeout));
+  // Weak: a callback must not be what keeps the channel open.
+  const std::weak_ptr<ClientState> weak = state;
+  FARWRITE_RETURN_IF_ERROR(state->channel_.on_notification([weak](Notification notification) {
+    if (const auto self = weak.lock()) self->take(std::move(notification));
+  }));
+  FARWRITE_RETURN_IF_ERROR(state->channel_.on_end([weak](bool, const Status& reason) {
+    if (const auto self = weak.lock()) self->end(reason);
+  }));
+  return state;
+}
+
+ClientState::~ClientState() {
+  if (fork_guard_.in_forked_child()) return;
+  const Status status = close(std::chrono::seconds(1));
+  if (!status.ok()) core::log(core::LogLevel::kInfo, "box client: " + status.message());
+}
+
+std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
+  std::unique_lock lock(mutex_);
+  if (!ended_.ok()) {
+    const Status reason = ended_;
+    lock.unlock();
+    on_answer(reason);
+    return 0;
+  }
+  pending_.emplace(next_id_, std::move(on_answer));
+  return next_id_++;
+}
+
+void ClientState::fail(std::uint64_t id, const Status& reason) {
+  OnAnswer on_answer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pending_.find(id);
+    if (found == pending_.end()) return;
+    on_answer = std::move(found->second);
+    pending_.erase(found);
+  }
+  on_answer(reason);
+}
+
+bool ClientState::forget(std::uint64_t id) {
+  OnAnswer dropped;  // what it holds is destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return false;
+  dropped = std::move(found->second);
+  pending_.erase(found);
+  return true;
+}
+
+std::uint64_t ClientState::post(Request request, OnAnswer on_answer) {
+  request.id = add_pending(std::move(on_answer));
+  if (request.id == 0) return 0;
+  const std::vector<std::byte> message = request.encode();
+  channel_.send({message.data(), message.size()})
+      .on_done([weak = weak_from_this(), id = request.id](const Status& status) {
+        if (status.ok()) return;
+        if (const auto self = weak.lock()) self->fail(id, status);
+      });
+  return request.id;
+}
+
+std::uint64_t ClientState::post(Request request, ByteView memory, std::function<void()> returned,
+                                OnAnswer on_answer) {
+  request.id = add_pending(std::move(on_answer));
+  if (request.id == 0) return 0;
+  const std::vector<std::byte> message = request.encode();
+  channel_.lend({message.data(), message.size()}, memory, std::move(returned))
+      .on_done([weak = weak_from_this(), id = request.id](const Status& status) {
+        if (status.ok()) return;
+        if (const auto self = weak.lock()) self->fail(id, status);
+      });
+  return request.id;
+}
+
+void ClientState::tell(Request request) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.ok()) return;
+    request.id = next_id_++;
+  }
+  const std::vector<std::byte> message = request.encode();
+  // If the connection has ended, the server has forgotten what this would end.
+  static_cast<void>(channel_.send({message.data(), message.size()}));
+}
+
+Result<ClientState::Answer> ClientState::call(Request request, std::chrono::nanoseconds timeout) {
+  const Verb verb = request.verb;
+  return await(verb, timeout,
+               [&](OnAnswer on_answer) { return post(std::move(request), std::move(on_answer)); });
+}
+
+Result<ClientState::Answer> ClientState::call(Request request, const Lendable& lendable) {
+  const Verb verb = request.verb;
+  return await(verb, timeout_, [&](OnAnswer on_answer) {
+    return post(
+        std::move(request), lendable.memory, [owner = lendable.owner] {}, std::move(on_answer));
+  });
+}
+
+Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanoseconds timeout,
+                                               const std::function<std::uint64_t(OnAnswer)>& post) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Result<Answer>> answer;
+  };
+  const auto shared = std::make_shared<Shared>();
+  const std::uint64_t id = post([shared](Result<Answer> answer) {
+    const std::lock_guard lock(shared->mutex);
+    shared->answer.emplace(std::move(answer));
+    shared->changed.notify_one();
+  });
+  std::unique_lock lock(shared->mutex);
+  const auto come = [&] { return shared->answer.has_value(); };
+  if (timeout == kForever) {
+    shared->changed.wait(lock, come);
+  } else if (!shared->changed.wait_for(lock, timeout, come)) {
+    lock.unlock();
+    if (forget(id)) {
+      if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
+        tell({.verb = Verb::kCancel, .number = id});
+      }
+      return Status::error(StatusCode::kDeadlineExceeded,
+                           {.operation = "ask the box", .peer = channel_.peer_name()},
+                           "it has not answered in time", "allow more time");
+    }
+    // The answer came at the last moment.
+    lock.lock();
+    shared->changed.wait(lock, come);
+  }
+  Result<Answer> answer = std::move(*shared->answer);
+  if (answer.ok() && !answer->reply.status.ok()) return answer->reply.status;
+  return answer;
+}
+
+void ClientState::take(Notification notification) {
+  Result<Reply> reply = Reply::decode({notification.message.data(), notification.message.size()});
+  if (!reply.ok()) return end(reply.status());
+  if (reply->id == 0) {
+    std::vector<std::shared_ptr<SegmentState>> segments;
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(segments_, [](const auto& segment) { return segment.expired(); });
+      for (const auto& weak : segments_) {
+        if (auto segment = weak.lock()) segments.push_back(std::move(segment));
+      }
+    }
+    for (const auto& segment : segments) {
+      if (segment->info().key == reply->key) segment->forget_buffers();
+    }
+    return;
+  }
+  OnAnswer on_answer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pending_.find(reply->id);
+    if (found == pending_.end()) {
+      if (reply->number == 0) return;
+      // A lease that came too late.
+    } else {
+      on_answer = std::move(found->second);
+      pending_.erase(found);
+    }
+  }
+  if (on_answer == nullptr) return tell({.verb = Verb::kRelease, .number = reply->number});
+  on_answer(Answer{.reply = *std::move(reply), .lent = std::move(notification.lent)});
+}
+
+void ClientState::end(const Status& reason) {
+  std::map<std::uint64_t, OnAnswer> pending;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.ok()) return;
+    ended_ = reason.ok() ? Status::error(StatusCode::kUnavailable,
+                                         {.operation = "use the box", .peer = channel_.peer_name()},
+                                         "the server has closed the connection", "connect again")
+                         : reason;
+    pending.swap(pending_);
+  }
+  for (auto& [id, on_answer] : pending) on_answer(ended_);
+}
+
+Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
+  if (!answer.lent.valid()) {
+    return decode_infos({answer.reply.body.data(), answer.reply.body.size()});
+  }
+  std::vector<std::byte> body(answer.lent.size());
+  FARWRITE_RETURN_IF_ERROR(
+      wait_until_settled(channel_.read({body.data(), body.size()}, answer.lent)));
+  return decode_infos({body.data(), body.size()});
+}
+
+Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
+  if (device_.contains(memory.data) && device_.contains(memory.data + memory.size - 1)) {
+    return Lendable{.memory = memory, .owner = nullptr};
+  }
+  std::byte* const staged = device_.allocate_raw(memory.size);
+  if (staged == nullptr) {
+    return Status::error(StatusCode::kResourceExhausted, {.operation = "change a segment"},
+                         "no memory is left to copy " + std::to_string(memory.size) + " bytes into",
+                         "wait for earlier changes, raise send_limit, or take the bytes from "
+                         "memory that the client allocated");
+  }
+  std::shared_ptr<void> owner(staged, [device = device_](void* memory) mutable {
+    device.free_raw(static_cast<std::byte*>(memory));
+  });
+  copy_bytes(staged, memory.data, memory.size);
+  counters_.staged_bytes.fetch_add(memory.size, std::memory_order_relaxed);
+  return Lendable{.memory = {staged, memory.size}, .owner = std::move(owner)};
+}
+
+void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(segments_, [](const auto& known) { return known.expired(); });
+  segments_.push_back(segment);
+}
+
+Status ClientState::close(std::chrono::nanoseconds timeout) {
+  end(Status::error(StatusCode::kCancelled, {.operation = "use the box"},
+                    "this side has closed the connection", "connect again"));
+  FARWRITE_RETURN_IF_ERROR(channel_.close(timeout));
+  return device_.close(timeout);
+}
+
+}  // namespace farwrite::box

@@ -1,0 +1,109 @@
+// ClientState: what a Client's handles share: the device, the channel to the server, and the
+// requests that wait for their answers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "box/messages.h"
+#include "core/fork_guard.h"
+#include "farwrite/box.h"
+#include "farwrite/channel.h"
+#include "farwrite/device.h"
+
+namespace farwrite::box {
+
+class SegmentState;
+
+// Thread-safe.
+class ClientState : public std::enable_shared_from_this<ClientState> {
+ public:
+  // An answer, with what it lends.
+  struct Answer {
+    Reply reply;
+    RemoteRegion lent;
+  };
+  // On a poller's thread, or in the call that posts: it must not block.
+  using OnAnswer = std::function<void(Result<Answer>)>;
+
+  static Result<std::shared_ptr<ClientState>> connect(const Endpoint& server,
+                                                      const ClientOptions& options);
+  ~ClientState();
+  ClientState(const ClientState&) = delete;
+  ClientState& operator=(const ClientState&) = delete;
+
+  Channel& channel() { return channel_; }
+  Device& device() { return device_; }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+
+  // Sends a request and returns its number; 0 if it failed, and then `on_answer` was called.
+  std::uint64_t post(Request request, OnAnswer on_answer);
+  // With a lease on `memory`, which `returned` ends (Channel::lend()). If the request fails it is
+  // never called.
+  std::uint64_t post(Request request, ByteView memory, std::function<void()> returned,
+                     OnAnswer on_answer);
+  // Copies `memory` into memory that the server can read, unless it is that already. The result's
+  // owner frees it.
+  struct Lendable {
+    ByteView memory;
+    std::shared_ptr<void> owner;  // null: the caller's own
+  };
+  Result<Lendable> lendable(ByteView memory);
+
+  // Sends and waits. An error of the server is an error of the call.
+  Result<Answer> call(Request request, std::chrono::nanoseconds timeout);
+  // With memory that is lent until the answer.
+  Result<Answer> call(Request request, const Lendable& lendable);
+  Result<Answer> call(Request request) { return call(std::move(request), timeout_); }
+  // Sends what has no answer.
+  void tell(Request request);
+  // The answer is not wanted any more: false if it has come.
+  bool forget(std::uint64_t id);
+
+  // The SegmentInfos of an answer.
+  Result<std::vector<SegmentInfo>> infos(const Answer& answer);
+
+  // Segments hear when theirs was freed.
+  void add_segment(const std::shared_ptr<SegmentState>& segment);
+
+  struct Counters {
+    std::atomic<std::uint64_t> reads = 0;
+    std::atomic<std::uint64_t> read_retries = 0;
+    std::atomic<std::uint64_t> leased_reads = 0;
+    std::atomic<std::uint64_t> changes = 0;
+    std::atomic<std::uint64_t> staged_bytes = 0;
+    std::atomic<std::uint64_t> leases = 0;
+  };
+  Counters& counters() { return counters_; }
+  Status close(std::chrono::nanoseconds timeout);
+
+ private:
+  ClientState(Device device, Channel channel, std::chrono::nanoseconds timeout)
+      : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
+  void take(Notification notification);
+  void end(const Status& reason);
+  std::uint64_t add_pending(OnAnswer on_answer);
+  Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
+                       const std::function<std::uint64_t(OnAnswer)>& post);
+  void fail(std::uint64_t id, const Status& reason);
+
+  const core::ForkGuard fork_guard_;
+  Device device_;
+  Channel channel_;
+  const std::chrono::nanoseconds timeout_;
+  Counters counters_;
+
+  std::mutex mutex_;
+  std::map<std::uint64_t, OnAnswer> pending_;
+  std::uint64_t next_id_ = 1;
+  Status ended_;
+  std::vector<std::weak_ptr<SegmentState>> segments_;
+};
+
+}  // namespace farwrite::box

@@ -1,0 +1,428 @@
+#include "box/hosted_segment.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "box/arithmetic.h"
+#include "farwrite/copy.h"
+
+namespace farwrite::box {
+namespace {
+
+constexpr std::string_view kChange = "change a segment";
+
+// The chunks of [offset, offset + length), each with the part of the range that is its.
+struct Piece {
+  std::uint64_t chunk = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+Piece piece_of(std::uint64_t chunk, std::uint64_t offset, std::uint64_t length) {
+  return {.chunk = chunk,
+          .begin = std::max(offset, chunk * kChunkBytes),
+          .end = std::min(offset + length, (chunk + 1) * kChunkBytes)};
+}
+
+// Locks the change mutexes of all segments of one change; a segment may come several times.
+class ChangeLock {
+ public:
+  explicit ChangeLock(std::vector<std::mutex*> mutexes) : mutexes_(std::move(mutexes)) {
+    std::erase(mutexes_, nullptr);
+    std::sort(mutexes_.begin(), mutexes_.end());
+    mutexes_.erase(std::unique(mutexes_.begin(), mutexes_.end()), mutexes_.end());
+    for (std::mutex* mutex : mutexes_) mutex->lock();
+  }
+  ~ChangeLock() {
+    for (auto mutex = mutexes_.rbegin(); mutex != mutexes_.rend(); ++mutex) (*mutex)->unlock();
+  }
+  ChangeLock(const ChangeLock&) = delete;
+  ChangeLock& operator=(const ChangeLock&) = delete;
+
+ private:
+  std::vector<std::mutex*> mutexes_;
+};
+
+bool overlap(std::uint64_t a, std::uint64_t b, std::uint64_t length) {
+  return a != b && a < b + length && b < a + length;
+}
+
+}  // namespace
+
+Pin& Pin::operator=(Pin&& other) noexcept {
+  release();
+  segment_ = std::move(other.segment_);
+  slot_ = other.slot_;
+  version_ = other.version_;
+  return *this;
+}
+
+ByteView Pin::bytes() const {
+  const std::lock_guard lock(segment_->mutex_);
+  return {segment_->buffers_.data(slot_), segment_->bytes_};
+}
+
+void Pin::release() {
+  if (segment_ != nullptr) std::exchange(segment_, nullptr)->unpin(slot_);
+}
+
+Result<std::shared_ptr<HostedSegment>> HostedSegment::create(const Device& device, SegmentSpec spec,
+                                                             std::uint64_t key,
+                                                             std::uint64_t version) {
+  const Result<std::uint64_t> bytes = checked_bytes(spec);
+  if (!bytes.ok()) return bytes.status();
+  Result<BufferSet> buffers = BufferSet::create(device, bytes.value(), spec.buffers, version);
+  if (!buffers.ok()) return buffers.status();
+  return std::shared_ptr<HostedSegment>(
+      new HostedSegment(std::move(spec), key, *std::move(buffers)));
+}
+
+Result<RegionDescriptor> HostedSegment::buffer(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  if (freed_) return gone();
+  return buffers_.descriptor(number);
+}
+
+std::uint64_t HostedSegment::buffer_number(std::uint32_t slot) const {
+  const std::lock_guard lock(mutex_);
+  return buffers_.number(slot);
+}
+
+std::uint64_t HostedSegment::allocated() const {
+  const std::lock_guard lock(mutex_);
+  return buffers_.allocated();
+}
+
+std::uint64_t HostedSegment::leases() const {
+  const std::lock_guard lock(mutex_);
+  return buffers_.pins();
+}
+
+Status HostedSegment::gone() const {
+  return Status::error(StatusCode::kNotFound, {.operation = kChange},
+                       "the segment '" + spec_.name + "' was freed",
+                       "attach or create a segment of that name again");
+}
+
+Status HostedSegment::check_range(std::uint64_t offset, std::uint64_t length,
+                                  std::string_view what) const {
+  const std::uint64_t item = bytes_of(spec_.type);
+  if (offset % item != 0 || length % item != 0) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = kChange},
+                         std::string(what) + " at " + std::to_string(offset) + " + " +
+                             std::to_string(length) + " bytes splits an element of " +
+                             std::to_string(item) + " bytes",
+                         "use multiples of the element size");
+  }
+  if (offset > bytes_ || length > bytes_ - offset) {
+    return Status::error(StatusCode::kOutOfRange, {.operation = kChange},
+                         std::string(what) + " at " + std::to_string(offset) + " + " +
+                             std::to_string(length) + " bytes ends past the " +
+                             std::to_string(bytes_) + " bytes of '" + spec_.name + "'",
+                         "change a range inside the segment");
+  }
+  return Status();
+}
+
+Status HostedSegment::check(ChangeFields& change) const {
+  if (change.operation == Operation::kSignal) change.length = 0;
+  if (change.length == Change::kWhole) {
+    change.length = bytes_ - std::min(bytes_, change.offset);
+  }
+  FARWRITE_RETURN_IF_ERROR(check_range(change.offset, change.length, "the destination"));
+  switch (change.operation) {
+    case Operation::kWrite:
+    case Operation::kSwap:
+    case Operation::kSignal:
+      return Status();
+    case Operation::kAccumulate:
+    case Operation::kAxpy:
+    case Operation::kScale:
+    case Operation::kFill:
+      break;
+  }
+  if (spec_.type == ElementType::kBytes) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = kChange},
+                         "'" + spec_.name + "' holds bytes, which have no arithmetic",
+                         "create the segment with a number type, or write it");
+  }
+  return check_factor(spec_.type, change.factor);
+}
+
+std::optional<std::uint32_t> HostedSegment::draft() {
+  const std::lock_guard lock(mutex_);
+  if (freed_) return std::nullopt;
+  // While the current buffer is pinned, the other changes need a spare one as well.
+  return buffers_.take_spare(buffers_.pinned(buffers_.current()));
+}
+
+void HostedSegment::drop(std::uint32_t slot) {
+  const std::lock_guard lock(mutex_);
+  buffers_.put_back(slot);
+}
+
+MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
+  const std::lock_guard lock(mutex_);
+  return {buffers_.data(slot), bytes_};
+}
+
+Result<Pin> HostedSegment::pin() {
+  const std::lock_guard change(change_mutex_);
+  const std::lock_guard lock(mutex_);
+  if (freed_) return gone();
+  FARWRITE_RETURN_IF_ERROR(buffers_.pin_current());
+  return Pin(shared_from_this(), buffers_.current(), buffers_.version());
+}
+
+void HostedSegment::unpin(std::uint32_t slot) {
+  const std::lock_guard lock(mutex_);
+  buffers_.unpin(slot);
+}
+
+Result<HostedSegment::Target> HostedSegment::target(bool prefer_other) {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t current = buffers_.current();
+  const bool pinned = buffers_.pinned(current);
+  if (pinned || prefer_other) {
+    if (const std::optional<std::uint32_t> other = buffers_.take_spare()) {
+      return Target{.slot = *other, .base = current};
+    }
+  }
+  if (pinned) {
+    return Status::error(
+        StatusCode::kResourceExhausted, {.operation = kChange},
+        "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
+        "release leases, or create the segment with more buffers");
+  }
+  return Target{.slot = current, .base = current};
+}
+
+void HostedSegment::change_bytes(const ChangeFields& change, const Sources& sources,
+                                 const Target& target, ParallelLoop& loop) {
+  std::byte* const data = buffers_.data(target.slot);
+  const std::byte* const base = buffers_.data(target.base);
+  const std::byte* const x = sources.x != nullptr
+                                 ? sources.x->buffers_.data(sources.x->buffers_.current())
+                                 : sources.memory.data;
+  const std::byte* const y =
+      sources.y != nullptr ? sources.y->buffers_.data(sources.y->buffers_.current()) : nullptr;
+  const std::uint64_t item = bytes_of(spec_.type);
+  // In another buffer, what the range leaves out is copied.
+  const std::uint64_t first =
+      target.fresh() || change.length == 0 ? 0 : change.offset / kChunkBytes;
+  const std::uint64_t last = target.fresh() ? buffers_.chunks()
+                             : change.length == 0
+                                 ? 0
+                                 : (change.offset + change.length + kChunkBytes - 1) / kChunkBytes;
+  loop.run(last - first, [&](std::uint64_t part) {
+    const Piece whole = piece_of(first + part, 0, bytes_);
+    const Piece piece = piece_of(first + part, change.offset, change.length);
+    const bool changed = piece.begin < piece.end;
+    const std::uint64_t size = changed ? piece.end - piece.begin : 0;
+    const std::size_t elements = size / item;
+    std::byte* const to = data + piece.begin;
+    buffers_.begin_chunk(target.slot, whole.chunk);
+    const bool covered = changed && size == whole.end - whole.begin;
+    const bool reads_old =
+        change.operation == Operation::kAccumulate || change.operation == Operation::kScale;
+    const bool adds_to_other =
+        covered && target.fresh() && change.operation == Operation::kAccumulate;
+    if (target.fresh() && !adds_to_other && (!covered || reads_old)) {
+      copy_bytes(data + whole.begin, base + whole.begin, whole.end - whole.begin);
+    }
+    const std::byte* const from_x =
+        x == nullptr
+            ? nullptr
+            : x + (sources.x != nullptr ? change.x_offset : 0) + (piece.begin - change.offset);
+    if (changed) {
+      switch (change.operation) {
+        case Operation::kWrite:
+          copy_bytes(to, from_x, size);
+          break;
+        case Operation::kAccumulate:
+          if (adds_to_other) {
+            axpy(spec_.type, to, from_x, base + piece.begin, change.factor, elements);
+          } else {
+            accumulate(spec_.type, to, from_x, change.factor, elements);
+          }
+          break;
+        case Operation::kAxpy:
+          axpy(spec_.type, to, from_x, y + change.y_offset + (piece.begin - change.offset),
+               change.factor, elements);
+          break;
+        case Operation::kScale:
+          scale(spec_.type, to, change.factor, elements);
+          break;
+        case Operation::kFill:
+          fill(spec_.type, to, change.factor, elements);
+          break;
+        case Operation::kSwap:
+        case Operation::kSignal:
+          break;
+      }
+    }
+    buffers_.end_chunk(target.slot, whole.chunk, changed);
+  });
+}
+
+Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
+                           ParallelLoop& loop) {
+  Result<Target> mine = target(false);
+  if (!mine.ok()) return mine.status();
+  Result<Target> its = other.target(false);
+  if (!its.ok()) {
+    if (mine->fresh()) drop(mine->slot);
+    return its.status();
+  }
+  // Each side gets the other's old bytes. A pinned side is written in another buffer.
+  struct Side {
+    HostedSegment* segment;
+    Target target;
+    std::uint64_t offset;
+  };
+  const Side sides[2] = {{this, mine.value(), change.offset},
+                         {&other, its.value(), change.x_offset}};
+  for (const Side& side : sides) {
+    BufferSet& buffers = side.segment->buffers_;
+    buffers.begin(side.target.slot);
+    if (side.target.fresh()) {
+      copy_bytes(buffers.data(side.target.slot), buffers.data(side.target.base),
+                 side.segment->bytes_);
+    }
+    for (std::uint64_t chunk = 0; chunk < buffers.chunks(); ++chunk) {
+      buffers.begin_chunk(side.target.slot, chunk);
+    }
+  }
+  std::byte* const a = buffers_.data(mine->slot) + change.offset;
+  std::byte* const b = other.buffers_.data(its->slot) + change.x_offset;
+  loop.run(SegmentLayout::chunks(change.length), [&](std::uint64_t part) {
+    const Piece piece = piece_of(part, 0, change.length);
+    swap_bytes(a + piece.begin, b + piece.begin, piece.end - piece.begin);
+  });
+  for (const Side& side : sides) {
+    BufferSet& buffers = side.segment->buffers_;
+    for (std::uint64_t chunk = 0; chunk < buffers.chunks(); ++chunk) {
+      const Piece piece = piece_of(chunk, side.offset, change.length);
+      buffers.end_chunk(side.target.slot, chunk, piece.begin < piece.end);
+    }
+    const std::lock_guard lock(side.segment->mutex_);
+    const std::uint64_t version = buffers.finish(side.target.slot);
+    if (side.segment == this) outcome.version = version;
+  }
+  outcome.switched = outcome.copied = mine->fresh();
+  return Status();
+}
+
+Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
+                                                    const Sources& sources, ParallelLoop& loop) {
+  ChangeFields change = asked;
+  Outcome outcome;
+  const auto give_up = [&](Status status) {
+    if (sources.draft.has_value()) drop(*sources.draft);
+    return status;
+  };
+  if (Status status = check(change); !status.ok()) return give_up(std::move(status));
+  for (const auto& [source, offset] :
+       {std::pair(sources.x.get(), change.x_offset), std::pair(sources.y.get(), change.y_offset)}) {
+    if (source == nullptr) continue;
+    Status status = source->check_range(offset, change.length, "the source");
+    if (status.ok() && source->spec_.type != spec_.type) {
+      status = Status::error(StatusCode::kInvalidArgument, {.operation = kChange},
+                             "'" + source->spec_.name + "' holds " +
+                                 std::string(to_string(source->spec_.type)) + " and '" +
+                                 spec_.name + "' " + std::string(to_string(spec_.type)),
+                             "use segments of one type");
+    }
+    if (status.ok() && source == this && overlap(offset, change.offset, change.length)) {
+      status = Status::error(StatusCode::kInvalidArgument, {.operation = kChange},
+                             "the source overlaps the destination", "use ranges that do not");
+    }
+    if (!status.ok()) return give_up(std::move(status));
+  }
+  {
+    const ChangeLock exclusive({&change_mutex_, sources.x ? &sources.x->change_mutex_ : nullptr,
+                                sources.y ? &sources.y->change_mutex_ : nullptr});
+    for (const HostedSegment* segment : {this, sources.x.get(), sources.y.get()}) {
+      if (segment != nullptr && segment->freed()) return give_up(segment->gone());
+    }
+    if (change.operation == Operation::kSwap && sources.x.get() != this) {
+      FARWRITE_RETURN_IF_ERROR(swap(change, *sources.x, outcome, loop));
+    } else if (sources.draft.has_value()) {
+      for (std::uint64_t chunk = 0; chunk < buffers_.chunks(); ++chunk) {
+        buffers_.end_chunk(*sources.draft, chunk, true);
+      }
+      outcome.switched = true;
+      const std::lock_guard lock(mutex_);
+      outcome.version = buffers_.finish(*sources.draft);
+    } else {
+      const bool whole = change.length == bytes_;
+      const bool overwrites =
+          change.operation == Operation::kWrite || change.operation == Operation::kFill;
+      Result<Target> found = target(whole && overwrites && bytes_ > 0);
+      if (!found.ok()) return found.status();
+      if (!found->fresh()) buffers_.begin(found->slot);
+      change_bytes(change, sources, found.value(), loop);
+      outcome.switched = found->fresh();
+      outcome.copied = found->fresh() && !(whole && overwrites);
+      const std::lock_guard lock(mutex_);
+      outcome.version = buffers_.finish(found->slot);
+    }
+  }
+  outcome.length = change.length;
+  call_waiters(outcome.version);
+  if (change.operation == Operation::kSwap) sources.x->call_waiters(sources.x->version());
+  return outcome;
+}
+
+std::uint64_t HostedSegment::wait(std::uint64_t version, Waiter waiter) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t reached = buffers_.version();
+  if (freed_ || reached >= version) {
+    const bool was_freed = freed_;
+    lock.unlock();
+    waiter(was_freed ? Result<std::uint64_t>(gone()) : Result<std::uint64_t>(reached));
+    return 0;
+  }
+  waiting_.push_back({.id = next_waiting_, .version = version, .waiter = std::move(waiter)});
+  return next_waiting_++;
+}
+
+void HostedSegment::stop_waiting(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.id == id; });
+}
+
+void HostedSegment::call_waiters(std::uint64_t version) {
+  std::vector<Waiting> reached;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto left = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
+      return waiting.version > version;
+    });
+    std::move(left, waiting_.end(), std::back_inserter(reached));
+    waiting_.erase(left, waiting_.end());
+  }
+  for (const Waiting& waiting : reached) waiting.waiter(version);
+}
+
+bool HostedSegment::free() {
+  std::vector<Waiting> waiting;
+  {
+    const std::lock_guard change(change_mutex_);
+    const std::lock_guard lock(mutex_);
+    if (freed_) return false;
+    freed_ = true;
+    buffers_.free();
+    waiting.swap(waiting_);
+  }
+  for (const Waiting& one : waiting) one.waiter(gone());
+  return true;
+}
+
+bool HostedSegment::freed() const {
+  const std::lock_guard lock(mutex_);
+  return freed_;
+}
+
+}  // namespace farwrite::box

@@ -1,0 +1,149 @@
+// HostedSegment: one segment at the server, and everything that is done to it.
+//
+// Changes are exclusive: one at a time, in the order in which their threads come. A change is
+// applied wholly or not at all, because its sources are complete before it begins.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "box/buffer_set.h"
+#include "box/messages.h"
+#include "box/parallel_loop.h"
+#include "farwrite/box.h"
+#include "farwrite/bytes.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+class HostedSegment;
+
+// A pinned buffer. It is unpinned with the object. Movable.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(std::shared_ptr<HostedSegment> segment, std::uint32_t slot, std::uint64_t version)
+      : segment_(std::move(segment)), slot_(slot), version_(version) {}
+  ~Pin() { release(); }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+  Pin(Pin&& other) noexcept
+      : segment_(std::move(other.segment_)), slot_(other.slot_), version_(other.version_) {}
+  Pin& operator=(Pin&& other) noexcept;
+
+  std::uint32_t slot() const { return slot_; }
+  std::uint64_t version() const { return version_; }
+  const std::shared_ptr<HostedSegment>& segment() const { return segment_; }
+  ByteView bytes() const;
+
+ private:
+  void release();
+
+  std::shared_ptr<HostedSegment> segment_;
+  std::uint32_t slot_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+// Thread-safe.
+class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
+ public:
+  using Waiter = std::function<void(const Result<std::uint64_t>& version)>;
+
+  // `spec` has passed checked_bytes(). kResourceExhausted without memory for it.
+  static Result<std::shared_ptr<HostedSegment>> create(const Device& device, SegmentSpec spec,
+                                                       std::uint64_t key, std::uint64_t version);
+
+  const SegmentSpec& spec() const { return spec_; }
+  std::uint64_t key() const { return key_; }
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t version() const { return buffers_.version(); }
+  RegionDescriptor state() const { return buffers_.state(); }
+  Result<RegionDescriptor> buffer(std::uint64_t number) const;
+  std::uint64_t buffer_number(std::uint32_t slot) const;
+  std::uint64_t allocated() const;
+
+  // What a change reads: memory that holds still (a client's, or a copy), or other segments.
+  struct Sources {
+    ByteView memory = {};                     // x, unless `x` is set
+    std::shared_ptr<HostedSegment> x = {};    // x as a segment
+    std::shared_ptr<HostedSegment> y = {};    // of kAxpy
+    std::optional<std::uint32_t> draft = {};  // kWrite: x is in this buffer already
+  };
+  // How a change was made, for the server's counters.
+  struct Outcome {
+    std::uint64_t version = 0;
+    std::uint64_t length = 0;
+    bool switched = false;  // into another buffer
+    bool copied = false;    // the current buffer first, because it was pinned
+  };
+  // Checks and applies. kInvalidArgument, kOutOfRange, kNotFound (freed), kResourceExhausted (the
+  // current buffer is pinned and there is no other).
+  Result<Outcome> apply(const ChangeFields& change, const Sources& sources, ParallelLoop& loop);
+  // The checks of apply() alone, which need no sources. Fills in change.length.
+  Status check(ChangeFields& change) const;
+
+  // A buffer for a write of the whole segment, filled by the caller; nothing if none can be had.
+  // Ended by apply() or drop().
+  std::optional<std::uint32_t> draft();
+  void drop(std::uint32_t slot);
+  MutableByteView draft_bytes(std::uint32_t slot) const;
+
+  // How many pins exist.
+  std::uint64_t leases() const;
+  // Pins the current buffer. kResourceExhausted, kNotFound.
+  Result<Pin> pin();
+
+  // Calls `waiter` once: when the version is reached, or with kNotFound when the segment is freed.
+  // In this thread if that is now. Returns what stop_waiting() takes; 0 if it was called.
+  std::uint64_t wait(std::uint64_t version, Waiter waiter);
+  void stop_waiting(std::uint64_t id);
+
+  // Readers and waiters see that it is gone; later calls fail. False if it was gone already.
+  bool free();
+  bool freed() const;
+
+ private:
+  friend class Pin;
+  struct Waiting {
+    std::uint64_t id;
+    std::uint64_t version;
+    Waiter waiter;
+  };
+  // A buffer in which a change is made.
+  struct Target {
+    std::uint32_t slot = 0;
+    std::uint32_t base = 0;  // the current one; equal to `slot` for a change in place
+    bool fresh() const { return slot != base; }
+  };
+
+  HostedSegment(SegmentSpec spec, std::uint64_t key, BufferSet buffers)
+      : spec_(std::move(spec)), key_(key), bytes_(buffers.bytes()), buffers_(std::move(buffers)) {}
+
+  Status gone() const;
+  Status check_range(std::uint64_t offset, std::uint64_t length, std::string_view what) const;
+  Result<Target> target(bool prefer_other);
+  void change_bytes(const ChangeFields& change, const Sources& sources, const Target& target,
+                    ParallelLoop& loop);
+  Status swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
+              ParallelLoop& loop);
+  void unpin(std::uint32_t slot);
+  void call_waiters(std::uint64_t version);
+
+  const SegmentSpec spec_;
+  const std::uint64_t key_;
+  const std::uint64_t bytes_;
+
+  // Taken before mutex_; of several segments in the order of their addresses.
+  std::mutex change_mutex_;
+  mutable std::mutex mutex_;  // guards what follows; never held while bytes are moved
+  BufferSet buffers_;
+  bool freed_ = false;
+  std::vector<Waiting> waiting_;
+  std::uint64_t next_waiting_ = 1;
+};
+
+}  // namespace farwrite::box

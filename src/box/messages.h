@@ -1,0 +1,95 @@
+// Messages: what a client of a box asks, and what the server answers. docs/reference/protocol.md,
+// "Box messages", has the bytes. Nothing here is trusted: every count and length is checked before
+// anything is made of it.
+//
+// A request's answer carries its number. Requests of one client are answered in any order, and its
+// changes are applied in the order of sending.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/wire.h"
+#include "farwrite/box.h"
+#include "farwrite/bytes.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+// Changes of at most this many bytes travel inside their request.
+inline constexpr std::uint64_t kInlineBytes = 4096;
+// A list of segments is no longer than this.
+inline constexpr std::uint32_t kMaxListed = 1 << 20;
+
+enum class Verb : std::uint8_t {
+  kCreate = 1,       // spec, creation; the description lent, or in `bytes`
+  kAttachName = 2,   // name, number: wait for it (1) or not (0)
+  kAttachKey = 3,    // key
+  kDetach = 4,       // key; no answer
+  kFree = 5,         // key
+  kList = 6,         //
+  kChange = 7,       // key, change; x lent, in `bytes`, or a segment
+  kWaitVersion = 8,  // key, number: the version
+  kCancel = 9,       // number: the request that shall wait no longer; no answer
+  kLease = 10,       // key
+  kRelease = 11,     // number: the lease; no answer
+  kOpenBuffer = 12,  // key, number: the buffer
+};
+
+// The part of a Change that travels: its memory does not.
+struct ChangeFields {
+  Operation operation = Operation::kSignal;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  double factor = 1.0;
+  std::uint64_t x_key = 0;  // 0: x is lent or in the request
+  std::uint64_t x_offset = 0;
+  std::uint64_t y_key = 0;
+  std::uint64_t y_offset = 0;
+};
+
+struct Request {
+  Verb verb = Verb::kList;
+  std::uint64_t id = 0;  // never 0
+  std::uint64_t key = 0;
+  std::uint64_t number = 0;
+  std::string name = {};
+  SegmentSpec spec = {};  // without its description
+  Creation creation = Creation::kExclusive;
+  ChangeFields change = {};
+  std::vector<std::byte> bytes = {};
+
+  std::vector<std::byte> encode() const;
+  static Result<Request> decode(ByteView message);
+};
+
+// id 0: no answer, but the news that the segment of `key` was freed.
+struct Reply {
+  std::uint64_t id = 0;
+  Status status = {};
+  std::uint64_t key = 0;
+  std::uint64_t version = 0;
+  std::uint64_t number = 0;  // of a lease
+  std::uint64_t buffer = 0;  // of a lease
+  // Of the segment's state (attach) or of a buffer (lease, open).
+  RegionDescriptor region = {};
+  // Encoded SegmentInfos (attach, list), unless they were lent.
+  std::vector<std::byte> body = {};
+
+  std::vector<std::byte> encode() const;
+  static Result<Reply> decode(ByteView message);
+};
+
+// One or several SegmentInfos, with their descriptions.
+std::vector<std::byte> encode_infos(const std::vector<SegmentInfo>& infos);
+Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes);
+
+// A spec in a message or a file, and the product of its dims in bytes.
+void write_spec(core::WireWriter& writer, const SegmentSpec& spec);
+SegmentSpec read_spec(core::WireReader& reader);
+// kInvalidArgument for a name, rank, size or number of buffers that no segment can have.
+Result<std::uint64_t> checked_bytes(const SegmentSpec& spec);
+
+}  // namespace farwrite::box

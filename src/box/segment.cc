@@ -1,0 +1,203 @@
+#include <string>
+#include <utility>
+
+#include "box/client_state.h"
+#include "box/segment_reader.h"
+#include "box/segment_state.h"
+#include "box/settled.h"
+#include "core/completion_state.h"
+#include "farwrite/box.h"
+#include "farwrite/copy.h"
+
+namespace farwrite::box {
+namespace {
+
+// Ends a lease with its last copy.
+class HeldLease {
+ public:
+  HeldLease(std::shared_ptr<SegmentState> segment, std::uint64_t lease)
+      : segment_(std::move(segment)), lease_(lease) {}
+  ~HeldLease() { segment_->client()->tell({.verb = Verb::kRelease, .number = lease_}); }
+  HeldLease(const HeldLease&) = delete;
+  HeldLease& operator=(const HeldLease&) = delete;
+
+  // Keeps the bytes mapped, where they are mapped.
+  SegmentState::Buffer buffer;
+
+ private:
+  std::shared_ptr<SegmentState> segment_;
+  std::uint64_t lease_;
+};
+
+bool takes_memory(Operation operation) {
+  return operation == Operation::kWrite || operation == Operation::kAccumulate ||
+         operation == Operation::kAxpy;
+}
+
+}  // namespace
+
+const SegmentInfo& Segment::info() const { return state_->info(); }
+
+Result<std::uint64_t> Segment::version() const { return state_->version(); }
+
+Result<std::vector<std::uint64_t>> Segment::chunk_versions() const {
+  const Result<std::uint64_t> open = version();
+  if (!open.ok()) return open.status();
+  const Result<SegmentState::Place> place = state_->place();
+  if (!place.ok()) return place.status();
+  const std::uint64_t bytes = state_->info().bytes;
+  std::vector<std::uint64_t> stamps(SegmentLayout::chunks(bytes));
+  if (stamps.empty()) return stamps;
+  FARWRITE_RETURN_IF_ERROR(state_->load(SegmentLayout::chunk_at(bytes, place.value().slot, 0),
+                                        stamps.data(), stamps.size()));
+  for (std::uint64_t& stamp : stamps) stamp = SegmentLayout::version(stamp);
+  return stamps;
+}
+
+Result<ReadResult> Segment::read(MutableByteView out, std::uint64_t offset,
+                                 const ReadOptions& options) const {
+  FARWRITE_RETURN_IF_ERROR(state_->check_open());
+  const std::uint64_t bytes = state_->info().bytes;
+  if (offset > bytes || out.size > bytes - offset) {
+    return Status::error(StatusCode::kOutOfRange, state_->context("read a segment"),
+                         std::to_string(offset) + " + " + std::to_string(out.size) +
+                             " bytes ends past the " + std::to_string(bytes) + " bytes of '" +
+                             state_->info().spec.name + "'",
+                         "read a range inside the segment");
+  }
+  if (options.min_version > 0) {
+    const Result<std::uint64_t> reached = wait(options.min_version, options.timeout);
+    if (!reached.ok()) return reached.status();
+  }
+  return SegmentReader(*state_).read(out, offset, options.consistency);
+}
+
+Update Segment::post(const Change& change) const {
+  const auto version = std::make_shared<std::uint64_t>(0);
+  const auto failed = [&](Status status) {
+    return Update{.done = Completion(std::move(status)), .version = version};
+  };
+  if (Status status = state_->check_open(); !status.ok()) return failed(std::move(status));
+  Request request = {.verb = Verb::kChange,
+                     .key = state_->info().key,
+                     .change = {.operation = change.operation,
+                                .offset = change.offset,
+                                .length = change.length,
+                                .factor = change.factor,
+                                .x_key = change.x_key,
+                                .x_offset = change.x_offset,
+                                .y_key = change.y_key,
+                                .y_offset = change.y_offset}};
+  const std::shared_ptr<ClientState>& client = state_->client();
+  const auto state = std::make_shared<core::CompletionState>();
+  const auto answered = [state, version](Result<ClientState::Answer> answer) {
+    Status status = answer.ok() ? answer->reply.status : answer.status();
+    if (status.ok()) *version = answer->reply.version;
+    state->finish(std::move(status));
+  };
+  client->counters().changes.fetch_add(1, std::memory_order_relaxed);
+  const Update update = {.done = Completion(state), .version = version};
+  if (change.x_key != 0 || !takes_memory(change.operation)) {
+    client->post(std::move(request), answered);
+    return update;
+  }
+  if (change.length == Change::kWhole) request.change.length = change.memory.size;
+  if (request.change.length != change.memory.size) {
+    return failed(Status::error(StatusCode::kInvalidArgument, state_->context("change a segment"),
+                                "the memory has " + std::to_string(change.memory.size) +
+                                    " bytes for a range of " + std::to_string(change.length),
+                                "give as many bytes as the range has"));
+  }
+  if (change.memory.size <= kInlineBytes) {
+    request.bytes.assign(change.memory.data, change.memory.data + change.memory.size);
+    client->post(std::move(request), answered);
+    return update;
+  }
+  Result<ClientState::Lendable> lendable = client->lendable(change.memory);
+  if (!lendable.ok()) return failed(lendable.status());
+  // The caller's own memory may change again when the server has answered; a copy is freed when the
+  // server has let go of it.
+  client->post(std::move(request), lendable->memory, [owner = lendable->owner] {}, answered);
+  return update;
+}
+
+Result<std::uint64_t> Segment::wait(std::uint64_t version, std::chrono::nanoseconds timeout) const {
+  const Result<std::uint64_t> now = this->version();
+  if (!now.ok() || now.value() >= version) return now;
+  const Result<ClientState::Answer> answer = state_->client()->call(
+      {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version}, timeout);
+  if (!answer.ok()) {
+    if (answer.status().code() != StatusCode::kDeadlineExceeded) return answer.status();
+    return Status::error(
+        StatusCode::kDeadlineExceeded, state_->context("wait for a version"),
+        "'" + state_->info().spec.name + "' has not reached version " + std::to_string(version),
+        "allow more time");
+  }
+  return answer.value().reply.version;
+}
+
+void Segment::on_version(std::uint64_t version,
+                         std::function<void(const Result<std::uint64_t>&)> callback) const {
+  if (Status status = state_->check_open(); !status.ok()) return callback(std::move(status));
+  state_->client()->post(
+      {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version},
+      [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
+        if (!answer.ok()) return callback(answer.status());
+        const Reply& reply = answer.value().reply;
+        if (!reply.status.ok()) return callback(reply.status);
+        callback(reply.version);
+      });
+}
+
+Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
+  FARWRITE_RETURN_IF_ERROR(state_->check_open());
+  const std::shared_ptr<ClientState>& client = state_->client();
+  const Result<ClientState::Answer> answer =
+      client->call({.verb = Verb::kLease, .key = state_->info().key}, timeout);
+  if (!answer.ok()) return answer.status();
+  const Reply& reply = answer.value().reply;
+  const auto held = std::make_shared<HeldLease>(state_, reply.number);
+  const Result<SegmentState::Buffer> buffer = state_->buffer(reply.buffer, reply.region);
+  if (!buffer.ok()) return buffer.status();
+  const std::uint64_t bytes = state_->info().bytes;
+  client->counters().leases.fetch_add(1, std::memory_order_relaxed);
+  if (buffer.value().alias.data() != nullptr) {
+    held->buffer = buffer.value();
+    return LeasedSegment(held, {held->buffer.alias.data(), static_cast<std::size_t>(bytes)},
+                         reply.version);
+  }
+  // Between hosts the bytes are read once, and the server's are free again.
+  Result<MemoryRegion> memory = client->device().allocate(bytes);
+  if (!memory.ok()) return memory.status();
+  const auto copy = std::make_shared<MemoryRegion>(*std::move(memory));
+  const MutableByteView destination(copy->data(), static_cast<std::size_t>(bytes));
+  if (bytes > 0) {
+    FARWRITE_RETURN_IF_ERROR(
+        wait_until_settled(client->channel().read(destination, buffer.value().region)));
+  }
+  return LeasedSegment(copy, destination, reply.version);
+}
+
+Result<LeasedSegment> Segment::view() const {
+  FARWRITE_RETURN_IF_ERROR(state_->check_open());
+  if (state_->mapped() == nullptr) {
+    return Status::error(StatusCode::kUnsupported, state_->context("view a segment"),
+                         "the fabric cannot map the server's memory", "read or lease it");
+  }
+  const Result<SegmentState::Place> place = state_->place();
+  if (!place.ok()) return place.status();
+  const Result<SegmentState::Buffer> current = state_->buffer(place.value().number);
+  if (!current.ok()) return current.status();
+  const auto held = std::make_shared<const SegmentState::Buffer>(current.value());
+  return LeasedSegment(held, {held->alias.data(), static_cast<std::size_t>(state_->info().bytes)},
+                       SegmentLayout::version(place.value().stamp));
+}
+
+Status Segment::detach() { return state_->detach(); }
+
+Status Segment::free() {
+  FARWRITE_RETURN_IF_ERROR(state_->check_open());
+  return state_->client()->call({.verb = Verb::kFree, .key = state_->info().key}).status();
+}
+
+}  // namespace farwrite::box

@@ -1,0 +1,153 @@
+#include "box/segment_state.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "box/settled.h"
+
+namespace farwrite::box {
+
+Result<std::shared_ptr<SegmentState>> SegmentState::open(std::shared_ptr<ClientState> client,
+                                                         SegmentInfo info,
+                                                         const RegionDescriptor& state) {
+  const std::uint64_t size = SegmentLayout::size(info.bytes);
+  // Not make_shared: the constructor is private.
+  std::shared_ptr<SegmentState> segment(new SegmentState(std::move(client), std::move(info)));
+  Result<Buffer> opened = segment->open_region(state, size);
+  if (!opened.ok()) return opened.status();
+  segment->state_ = *std::move(opened);
+  segment->client_->add_segment(segment);
+  return segment;
+}
+
+SegmentState::~SegmentState() {
+  // Nobody is left to read why it failed; the connection's end detaches as well.
+  static_cast<void>(detach());
+}
+
+Status SegmentState::detach() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(detached_, true)) return Status();
+    buffers_.clear();
+  }
+  client_->tell({.verb = Verb::kDetach, .key = info_.key});
+  return Status();
+}
+
+void SegmentState::forget_buffers() {
+  std::map<std::uint64_t, Buffer> dropped;
+  const std::lock_guard lock(mutex_);
+  freed_ = true;
+  dropped.swap(buffers_);
+}
+
+Result<SegmentState::Buffer> SegmentState::open_region(const RegionDescriptor& descriptor,
+                                                       std::uint64_t length) const {
+  Result<RemoteRegion> region = client_->channel().open(descriptor, client_->timeout());
+  if (!region.ok()) return region.status();
+  if (region->size() < length) {
+    return Status::error(StatusCode::kProtocolError, context("open a segment"),
+                         "the server gave " + std::to_string(region->size()) +
+                             " bytes for a segment of " + std::to_string(length),
+                         "run the same release on both sides");
+  }
+  Buffer buffer;
+  if (client_->channel().maps_peer_memory()) {
+    Result<Alias> alias = client_->channel().alias(region.value(), 0, region->size());
+    if (!alias.ok()) return alias.status();
+    buffer.alias = *std::move(alias);
+  }
+  buffer.region = *std::move(region);
+  return buffer;
+}
+
+Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
+  }
+  const Result<ClientState::Answer> answer =
+      client_->call({.verb = Verb::kOpenBuffer, .key = info_.key, .number = number});
+  if (!answer.ok()) return answer.status();
+  return buffer(number, answer.value().reply.region);
+}
+
+Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
+                                                  const RegionDescriptor& descriptor) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
+  }
+  const Result<Buffer> opened = open_region(descriptor, info_.bytes);
+  if (!opened.ok()) return opened.status();
+  const std::lock_guard lock(mutex_);
+  // Kept, it would keep the server from using the memory again.
+  if (!freed_ && !detached_) buffers_[number] = opened.value();
+  return opened;
+}
+
+Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count) const {
+  if (const std::byte* const memory = mapped()) {
+    for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
+    return Status();
+  }
+  return wait_until_settled(client_->channel().read({words, count * 8}, state_.region, at));
+}
+
+Result<SegmentState::Place> SegmentState::place() const {
+  std::uint64_t words[SegmentLayout::kHeadBytes / 8];
+  if (mapped() != nullptr) {
+    FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kCurrentAt, words, 1));
+    const std::uint64_t slot = words[0];
+    if (slot == SegmentLayout::kFreed) return gone();
+    if (slot >= kMaxBuffers) return malformed();
+    FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(slot), words, 2));
+    return Place{.slot = slot, .stamp = words[0], .number = words[1]};
+  }
+  FARWRITE_RETURN_IF_ERROR(load(0, words, SegmentLayout::kHeadBytes / 8));
+  const std::uint64_t slot = words[SegmentLayout::kCurrentAt / 8];
+  if (slot == SegmentLayout::kFreed) return gone();
+  if (slot >= kMaxBuffers) return malformed();
+  return Place{.slot = slot,
+               .stamp = words[SegmentLayout::stamp_at(slot) / 8],
+               .number = words[SegmentLayout::buffer_at(slot) / 8]};
+}
+
+Result<std::uint64_t> SegmentState::version() const {
+  FARWRITE_RETURN_IF_ERROR(check_open());
+  std::uint64_t words[2] = {};
+  static_assert(SegmentLayout::kVersionAt == 0 && SegmentLayout::kCurrentAt == 8);
+  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kVersionAt, words, 2));
+  if (words[1] == SegmentLayout::kFreed) return gone();
+  return words[0];
+}
+
+ErrorContext SegmentState::context(std::string_view operation) const {
+  return {.operation = operation, .peer = client_->channel().peer_name()};
+}
+
+Status SegmentState::gone() const {
+  return Status::error(StatusCode::kNotFound, context("use a segment"),
+                       "the segment '" + info_.spec.name + "' was freed",
+                       "attach or create a segment of that name again");
+}
+
+Status SegmentState::malformed() const {
+  return Status::error(StatusCode::kProtocolError, context("use a segment"),
+                       "the state of '" + info_.spec.name + "' names a buffer that cannot be",
+                       "run the same release on both sides");
+}
+
+Status SegmentState::check_open() const {
+  const std::lock_guard lock(mutex_);
+  if (detached_) {
+    return Status::error(StatusCode::kFailedPrecondition, context("use a segment"),
+                         "'" + info_.spec.name + "' is detached", "attach it again");
+  }
+  if (freed_) return gone();
+  return Status();
+}
+
+}  // namespace farwrite::box

@@ -1,0 +1,79 @@
+// SegmentState: what the handles of one attached segment share: the segment's state at the server,
+// and the buffers that this client has opened.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "box/client_state.h"
+#include "box/segment_layout.h"
+#include "farwrite/box.h"
+
+namespace farwrite::box {
+
+// Thread-safe.
+class SegmentState : public std::enable_shared_from_this<SegmentState> {
+ public:
+  // Takes over an attachment that the server has made.
+  static Result<std::shared_ptr<SegmentState>> open(std::shared_ptr<ClientState> client,
+                                                    SegmentInfo info,
+                                                    const RegionDescriptor& state);
+  ~SegmentState();
+  SegmentState(const SegmentState&) = delete;
+  SegmentState& operator=(const SegmentState&) = delete;
+
+  const SegmentInfo& info() const { return info_; }
+  const std::shared_ptr<ClientState>& client() const { return client_; }
+  Status detach();
+  // The server has freed the segment: its memory is not to be kept from being used again.
+  void forget_buffers();
+
+  // A buffer of the segment, mapped where the fabric maps memory.
+  struct Buffer {
+    RemoteRegion region;
+    Alias alias;
+  };
+  // Opened at its first use. kNotFound if it does not exist any more.
+  Result<Buffer> buffer(std::uint64_t number);
+  // The same, of a descriptor that is known.
+  Result<Buffer> buffer(std::uint64_t number, const RegionDescriptor& descriptor);
+
+  // Reads words of the segment's state. One-sided.
+  Status load(std::uint64_t at, std::uint64_t* words, std::size_t count) const;
+  // The mapped state, or null.
+  const std::byte* mapped() const { return state_.alias.data(); }
+  const RemoteRegion& region() const { return state_.region; }
+
+  // Where the bytes are now.
+  struct Place {
+    std::uint64_t slot = 0;
+    std::uint64_t stamp = 0;
+    std::uint64_t number = 0;  // of the buffer
+  };
+  Result<Place> place() const;
+  Result<std::uint64_t> version() const;
+  Status gone() const;
+  Status malformed() const;
+  // kFailedPrecondition after detach(), kNotFound once freed.
+  Status check_open() const;
+  ErrorContext context(std::string_view operation) const;
+
+ private:
+  SegmentState(std::shared_ptr<ClientState> client, SegmentInfo info)
+      : client_(std::move(client)), info_(std::move(info)) {}
+  Result<Buffer> open_region(const RegionDescriptor& descriptor, std::uint64_t length) const;
+
+  const std::shared_ptr<ClientState> client_;
+  const SegmentInfo info_;
+  Buffer state_;
+
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Buffer> buffers_;
+  bool detached_ = false;
+  bool freed_ = false;
+};
+
+}  // namespace farwrite::box

@@ -1,0 +1,162 @@
+#include "box/segment_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace farwrite::box {
+namespace {
+
+std::string text(const SegmentSpec& spec) {
+  std::string shape = std::string(to_string(spec.type)) + " (";
+  for (std::size_t i = 0; i < spec.dims.size(); ++i) {
+    shape += (i == 0 ? "" : ", ") + std::to_string(spec.dims[i]);
+  }
+  return shape + ")";
+}
+
+}  // namespace
+
+Result<SegmentTable::Segment> SegmentTable::add(const SegmentSpec& spec, std::uint64_t key,
+                                                std::uint64_t version) {
+  Result<Segment> made = HostedSegment::create(device_, spec, key, version);
+  if (!made.ok()) return made.status();
+  std::vector<Awaiting> found;
+  {
+    const std::lock_guard lock(mutex_);
+    by_key_[key] = {.segment = made.value()};
+    by_name_[spec.name] = key;
+    const auto left =
+        std::partition(awaiting_.begin(), awaiting_.end(),
+                       [&](const Awaiting& awaiting) { return awaiting.name != spec.name; });
+    std::move(left, awaiting_.end(), std::back_inserter(found));
+    awaiting_.erase(left, awaiting_.end());
+  }
+  for (const Awaiting& awaiting : found) awaiting.found(made.value());
+  return made;
+}
+
+Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Creation creation) {
+  const Result<std::uint64_t> bytes = checked_bytes(spec);
+  if (!bytes.ok()) return bytes.status();
+  const std::lock_guard making(making_);
+  if (const Result<Segment> there = find(spec.name); there.ok()) {
+    const SegmentSpec& other = there.value()->spec();
+    if (creation == Creation::kExclusive) {
+      return Status::error(StatusCode::kAlreadyExists, {.operation = "create a segment"},
+                           "'" + spec.name + "' exists",
+                           "attach it, open or create it, or choose another name");
+    }
+    if (other.type != spec.type || other.dims != spec.dims) {
+      return Status::error(
+          StatusCode::kInvalidArgument, {.operation = "create a segment"},
+          "'" + spec.name + "' exists as " + text(other) + ", not as " + text(spec),
+          "attach it as it is, or choose another name");
+    }
+    return there;
+  }
+  std::uint64_t key = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    while (key == 0 || by_key_.count(key) > 0) {
+      key = (std::uint64_t{random_()} << 32) | random_();
+    }
+  }
+  return add(spec, key, 0);
+}
+
+Result<SegmentTable::Segment> SegmentTable::restore(const SegmentSpec& spec, std::uint64_t key,
+                                                    std::uint64_t version) {
+  const std::lock_guard making(making_);
+  return add(spec, key, version);
+}
+
+Result<SegmentTable::Segment> SegmentTable::find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    return by_key_.at(found->second).segment;
+  }
+  return Status::error(StatusCode::kNotFound, {.operation = "attach a segment"},
+                       "the box has no segment '" + std::string(name) + "'",
+                       "create it first, or attach it with a timeout");
+}
+
+Result<SegmentTable::Segment> SegmentTable::find(std::uint64_t key) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second.segment;
+  return Status::error(StatusCode::kNotFound, {.operation = "find a segment"},
+                       "the box has no segment of key " + std::to_string(key) +
+                           ": it was freed, or the key belongs to another box",
+                       "attach the segment by its name");
+}
+
+std::vector<SegmentTable::Segment> SegmentTable::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Segment> segments;
+  segments.reserve(by_key_.size());
+  for (const auto& [name, key] : by_name_) segments.push_back(by_key_.at(key).segment);
+  return segments;
+}
+
+SegmentInfo SegmentTable::describe(const HostedSegment& segment) const {
+  SegmentInfo info = {.spec = segment.spec(),
+                      .key = segment.key(),
+                      .bytes = segment.bytes(),
+                      .version = segment.version()};
+  const std::lock_guard lock(mutex_);
+  if (const auto found = by_key_.find(segment.key()); found != by_key_.end()) {
+    info.attached = found->second.attached;
+  }
+  return info;
+}
+
+std::uint64_t SegmentTable::await(const std::string& name,
+                                  std::function<void(const Segment&)> found) {
+  Segment there;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto key = by_name_.find(name);
+    if (key == by_name_.end()) {
+      awaiting_.push_back({.id = next_awaiting_, .name = name, .found = std::move(found)});
+      return next_awaiting_++;
+    }
+    there = by_key_.at(key->second).segment;
+  }
+  found(there);
+  return 0;
+}
+
+void SegmentTable::stop_awaiting(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(awaiting_, [&](const Awaiting& awaiting) { return awaiting.id == id; });
+}
+
+void SegmentTable::attach(const HostedSegment& segment) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = by_key_.find(segment.key()); found != by_key_.end()) {
+    ++found->second.attached;
+  }
+}
+
+void SegmentTable::detach(const Segment& segment) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_key_.find(segment->key());
+    if (found == by_key_.end() || --found->second.attached > 0) return;
+    if (!segment->spec().temporary) return;
+  }
+  // Nobody is left who could be told that another client was faster.
+  static_cast<void>(free(segment));
+}
+
+Status SegmentTable::free(const Segment& segment) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_key_.erase(segment->key()) > 0) by_name_.erase(segment->spec().name);
+  }
+  if (segment->free()) return Status();
+  return Status::error(StatusCode::kNotFound, {.operation = "free a segment"},
+                       "'" + segment->spec().name + "' was freed already", "free it once");
+}
+
+}  // namespace farwrite::box

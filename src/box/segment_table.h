@@ -1,0 +1,74 @@
+// SegmentTable: the segments of a server, by name and by key, and who has them attached.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "box/hosted_segment.h"
+#include "farwrite/box.h"
+#include "farwrite/device.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+// Thread-safe.
+class SegmentTable {
+ public:
+  using Segment = std::shared_ptr<HostedSegment>;
+
+  explicit SegmentTable(Device device) : device_(std::move(device)) {}
+
+  // A new segment, or with kOpenOrCreate the one of that name, type and shape. kAlreadyExists,
+  // kInvalidArgument, kResourceExhausted.
+  Result<Segment> create(const SegmentSpec& spec, Creation creation);
+  // One out of a snapshot, with its key and version.
+  Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version);
+
+  // kNotFound.
+  Result<Segment> find(std::string_view name) const;
+  Result<Segment> find(std::uint64_t key) const;
+  std::vector<Segment> all() const;
+  SegmentInfo describe(const HostedSegment& segment) const;
+
+  // Calls `found` once, when a segment of that name exists; in this thread if it does. Returns what
+  // stop_awaiting() takes; 0 if it was called.
+  std::uint64_t await(const std::string& name, std::function<void(const Segment&)> found);
+  void stop_awaiting(std::uint64_t id);
+
+  void attach(const HostedSegment& segment);
+  // Frees a temporary segment that nobody has attached any more.
+  void detach(const Segment& segment);
+  // kNotFound if it was freed already.
+  Status free(const Segment& segment);
+
+ private:
+  struct Entry {
+    Segment segment = {};
+    std::uint32_t attached = 0;
+  };
+  struct Awaiting {
+    std::uint64_t id;
+    std::string name;
+    std::function<void(const Segment&)> found;
+  };
+
+  Result<Segment> add(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version);
+
+  Device device_;
+  // Held while a segment is made, so that a name is made once; taken before mutex_.
+  std::mutex making_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Entry> by_key_;
+  std::map<std::string, std::uint64_t, std::less<>> by_name_;
+  std::vector<Awaiting> awaiting_;
+  std::uint64_t next_awaiting_ = 1;
+  std::random_device random_;
+};
+
+}  // namespace farwrite::box

@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <utility>
+
+#include "box/server_state.h"
+#include "farwrite/box.h"
+
+namespace farwrite::box {
+
+Result<Server> Server::serve(const ServerOptions& options) {
+  Result<std::shared_ptr<ServerState>> state = ServerState::serve(options);
+  if (!state.ok()) return state.status();
+  return Server(*std::move(state));
+}
+
+Endpoint Server::endpoint() const { return state_->device().endpoint(); }
+
+Result<Draft> Server::draft(std::uint64_t key) {
+  const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(key);
+  if (!segment.ok()) return segment.status();
+  const std::optional<std::uint32_t> buffer = segment.value()->draft();
+  if (!buffer.has_value()) {
+    return Status::error(StatusCode::kResourceExhausted, {.operation = "draft a segment"},
+                         "'" + segment.value()->spec().name +
+                             "' has no free buffer: all are leased or being filled, or the "
+                             "server's memory is full",
+                         "release leases, or create it with more buffers");
+  }
+  return Draft{.key = key, .buffer = *buffer, .bytes = segment.value()->draft_bytes(*buffer)};
+}
+
+Result<std::uint64_t> Server::commit(const Draft& draft) {
+  const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
+  if (!segment.ok()) return segment.status();
+  const ChangeFields change = {.operation = Operation::kWrite, .length = Change::kWhole};
+  Result<HostedSegment::Outcome> outcome =
+      segment.value()->apply(change, {.draft = draft.buffer}, state_->loop());
+  if (!outcome.ok()) return outcome.status();
+  state_->count(outcome.value());
+  return outcome->version;
+}
+
+void Server::drop(const Draft& draft) {
+  // Nothing to give back to a segment that is gone.
+  if (const auto segment = state_->table().find(draft.key); segment.ok()) {
+    segment.value()->drop(draft.buffer);
+  }
+}
+
+Status Server::snapshot() { return state_->snapshot(); }
+ServerStats Server::stats() const { return state_->stats(); }
+std::string Server::metrics_text() const { return state_->metrics_text(); }
+Status Server::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+
+}  // namespace farwrite::box

@@ -1,0 +1,192 @@
+#include "box/server_state.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/log.h"
+
+namespace farwrite::box {
+namespace {
+
+constexpr std::uint64_t kMemoryStep = kMinMemoryLimit;
+// How often threads of clients that have left are joined, while nobody comes.
+constexpr std::chrono::nanoseconds kTidyEvery = std::chrono::seconds(1);
+
+DeviceOptions device_options(const ServerOptions& options) {
+  DeviceOptions device = options.device;
+  if (device.name.empty()) device.name = "box";
+  const std::uint64_t limit = (options.memory + kMemoryStep - 1) / kMemoryStep * kMemoryStep;
+  device.send_limit = std::max(limit, kMemoryStep);
+  device.send_limit_per_peer = device.send_limit;
+  return device;
+}
+
+unsigned threads_of(const ServerOptions& options) {
+  return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ServerState>> ServerState::serve(const ServerOptions& options) {
+  if (options.pool > options.memory) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "serve a box"},
+                         "the pool of " + std::to_string(options.pool) +
+                             " bytes is more than the memory of " + std::to_string(options.memory),
+                         "use a smaller pool, or more memory");
+  }
+  Result<Device> device = Device::open(device_options(options));
+  if (!device.ok()) return device.status();
+  // Not make_shared: the constructor is private.
+  std::shared_ptr<ServerState> state(new ServerState(options, *std::move(device)));
+  FARWRITE_RETURN_IF_ERROR(state->start());
+  return state;
+}
+
+ServerState::ServerState(ServerOptions options, Device device)
+    : options_(std::move(options)),
+      device_(std::move(device)),
+      table_(device_),
+      workspace_(std::make_shared<Workspace>(device_)),
+      loop_(threads_of(options_)) {}
+
+Status ServerState::start() {
+  if (options_.pool > 0) {
+    // What is given back stays in the device's segments, registered.
+    std::byte* const pool = device_.allocate_raw(options_.pool);
+    if (pool == nullptr) {
+      return Status::error(
+          StatusCode::kResourceExhausted, {.operation = "serve a box"},
+          "the machine has no " + std::to_string(options_.pool) + " bytes for the pool",
+          "use a smaller pool");
+    }
+    device_.free_raw(pool);
+  }
+  acceptor_ = std::thread([this] { accept_clients(); });
+  return Status();
+}
+
+ServerState::~ServerState() {
+  if (fork_guard_.in_forked_child()) {
+    // Threads of the parent.
+    if (acceptor_.joinable()) acceptor_.detach();
+    for (Connection& connection : connections_) {
+      if (connection.thread.joinable()) connection.thread.detach();
+    }
+    return;
+  }
+  const Status status = close(std::chrono::seconds(1));
+  if (!status.ok()) core::log(core::LogLevel::kWarning, "box: " + status.message());
+}
+
+void ServerState::accept_clients() {
+  while (true) {
+    Result<Channel> channel = device_.accept(kTidyEvery);
+    join_ended();
+    if (!channel.ok()) {
+      if (channel.status().code() == StatusCode::kDeadlineExceeded) continue;
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    const auto session = std::make_shared<Session>(*this, *std::move(channel));
+    connections_.push_back(
+        {.session = session, .thread = std::thread([session] { session->run(); })});
+  }
+}
+
+void ServerState::join_ended() {
+  std::list<Connection> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto connection = connections_.begin(); connection != connections_.end();) {
+      const auto next = std::next(connection);
+      if (connection->session->ended()) ended.splice(ended.end(), connections_, connection);
+      connection = next;
+    }
+  }
+  for (Connection& connection : ended) connection.thread.join();
+}
+
+void ServerState::count(const HostedSegment::Outcome& outcome) {
+  changes_.fetch_add(1, std::memory_order_relaxed);
+  bytes_changed_.fetch_add(outcome.length, std::memory_order_relaxed);
+  if (outcome.switched) switches_.fetch_add(1, std::memory_order_relaxed);
+  if (outcome.copied) copies_for_leases_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Status ServerState::snapshot() {
+  return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
+                       "the server has no directory for snapshots", "serve with one");
+}
+
+ServerStats ServerState::stats() const {
+  ServerStats stats;
+  {
+    const std::lock_guard lock(mutex_);
+    stats.clients = static_cast<std::uint64_t>(
+        std::count_if(connections_.begin(), connections_.end(),
+                      [](const Connection& connection) { return !connection.session->ended(); }));
+  }
+  for (const SegmentTable::Segment& segment : table_.all()) {
+    ++stats.segments;
+    stats.segment_bytes += segment->allocated();
+    stats.leases += segment->leases();
+  }
+  stats.changes = changes_.load(std::memory_order_relaxed);
+  stats.bytes_changed = bytes_changed_.load(std::memory_order_relaxed);
+  stats.refused = refused_.load(std::memory_order_relaxed);
+  stats.switches = switches_.load(std::memory_order_relaxed);
+  stats.copies_for_leases = copies_for_leases_.load(std::memory_order_relaxed);
+  stats.leases_granted = leases_granted_.load(std::memory_order_relaxed);
+  stats.snapshots = snapshots_.load(std::memory_order_relaxed);
+  stats.snapshot_failures = snapshot_failures_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+std::string ServerState::metrics_text() const {
+  const ServerStats stats = this->stats();
+  std::string text = device_.metrics_text();
+  const auto add = [&](std::string_view name, std::string_view type, std::string_view help,
+                       std::uint64_t value) {
+    text += "# HELP farwrite_box_" + std::string(name) + ' ' + std::string(help) +
+            "\n# TYPE farwrite_box_" + std::string(name) + ' ' + std::string(type) +
+            "\nfarwrite_box_" + std::string(name) + ' ' + std::to_string(value) + '\n';
+  };
+  add("clients", "gauge", "Connected clients.", stats.clients);
+  add("segments", "gauge", "Segments.", stats.segments);
+  add("segment_bytes", "gauge", "Bytes of all buffers of all segments.", stats.segment_bytes);
+  add("leases", "gauge", "Leases that clients hold.", stats.leases);
+  add("changes_total", "counter", "Applied changes.", stats.changes);
+  add("changed_bytes_total", "counter", "Bytes that applied changes covered.", stats.bytes_changed);
+  add("refusals_total", "counter", "Requests that ended with an error.", stats.refused);
+  add("switches_total", "counter", "Changes that filled another buffer and made it current.",
+      stats.switches);
+  add("lease_copies_total", "counter", "Buffers copied because a lease pinned the current one.",
+      stats.copies_for_leases);
+  add("leases_total", "counter", "Leases granted.", stats.leases_granted);
+  add("snapshots_total", "counter", "Snapshots written.", stats.snapshots);
+  add("snapshot_failures_total", "counter", "Snapshots that failed.", stats.snapshot_failures);
+  return text;
+}
+
+Status ServerState::close(std::chrono::nanoseconds timeout) {
+  const std::lock_guard closing(closing_);
+  std::list<Connection> connections;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  // The sessions' waits end with it. What they apply just now they finish.
+  Status status = device_.close(timeout);
+  if (acceptor_.joinable()) acceptor_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    connections.swap(connections_);
+  }
+  for (Connection& connection : connections) connection.thread.join();
+  if (status.code() == StatusCode::kDeadlineExceeded) status = device_.close(timeout);
+  return status;
+}
+
+}  // namespace farwrite::box

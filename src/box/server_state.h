@@ -1,0 +1,80 @@
+// ServerState: what a Server's handles share: the device, the segments, and a session for each
+// client.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "box/parallel_loop.h"
+#include "box/segment_table.h"
+#include "box/session.h"
+#include "box/workspace.h"
+#include "core/fork_guard.h"
+#include "farwrite/box.h"
+#include "farwrite/device.h"
+
+namespace farwrite::box {
+
+// Thread-safe.
+class ServerState {
+ public:
+  static Result<std::shared_ptr<ServerState>> serve(const ServerOptions& options);
+  ~ServerState();
+  ServerState(const ServerState&) = delete;
+  ServerState& operator=(const ServerState&) = delete;
+
+  const Device& device() const { return device_; }
+  SegmentTable& table() { return table_; }
+  Workspace& workspace() { return *workspace_; }
+  ParallelLoop& loop() { return loop_; }
+
+  void count(const HostedSegment::Outcome& outcome);
+  void count_refusal() { refused_.fetch_add(1, std::memory_order_relaxed); }
+  void count_lease() { leases_granted_.fetch_add(1, std::memory_order_relaxed); }
+
+  Status snapshot();
+  ServerStats stats() const;
+  std::string metrics_text() const;
+  Status close(std::chrono::nanoseconds timeout);
+
+ private:
+  struct Connection {
+    std::shared_ptr<Session> session;
+    std::thread thread;
+  };
+
+  ServerState(ServerOptions options, Device device);
+  Status start();
+  void accept_clients();
+  void join_ended();
+
+  const core::ForkGuard fork_guard_;
+  const ServerOptions options_;
+  Device device_;
+  SegmentTable table_;
+  std::shared_ptr<Workspace> workspace_;
+  ParallelLoop loop_;
+  std::thread acceptor_;
+  std::mutex closing_;  // one close() at a time
+
+  mutable std::mutex mutex_;
+  std::list<Connection> connections_;
+  bool closed_ = false;
+
+  std::atomic<std::uint64_t> changes_ = 0;
+  std::atomic<std::uint64_t> bytes_changed_ = 0;
+  std::atomic<std::uint64_t> refused_ = 0;
+  std::atomic<std::uint64_t> switches_ = 0;
+  std::atomic<std::uint64_t> copies_for_leases_ = 0;
+  std::atomic<std::uint64_t> leases_granted_ = 0;
+  std::atomic<std::uint64_t> snapshots_ = 0;
+  std::atomic<std::uint64_t> snapshot_failures_ = 0;
+};
+
+}  // namespace farwrite::box

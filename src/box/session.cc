@@ -1,0 +1,463 @@
+#include "box/session.h"
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "box/server_state.h"
+#include "box/settled.h"
+#include "core/log.h"
+
+namespace farwrite::box {
+namespace {
+
+// How long a change waits for memory that other changes hold.
+constexpr std::chrono::nanoseconds kMemoryTimeout = std::chrono::seconds(30);
+
+}  // namespace
+
+void Session::run() {
+  while (true) {
+    std::optional<Arrival> arrival = std::exchange(ahead_, std::nullopt);
+    if (!arrival.has_value()) {
+      Result<Notification> notification = channel_.wait_notification();
+      if (!notification.ok()) break;
+      Result<Arrival> read = read_arrival(*std::move(notification));
+      if (!read.ok()) {
+        log_end(read.status());
+        break;
+      }
+      arrival = *std::move(read);
+    }
+    start(*arrival, true);
+    take_ahead();
+    handle(*arrival);
+  }
+  leave();
+  ended_.store(true, std::memory_order_release);
+}
+
+void Session::log_end(const Status& reason) const {
+  core::log(core::LogLevel::kWarning,
+            "box: the connection to " + channel_.peer_name() + " ends: " + reason.message());
+}
+
+Result<Session::Arrival> Session::read_arrival(Notification notification) {
+  Result<Request> request =
+      Request::decode({notification.message.data(), notification.message.size()});
+  if (!request.ok()) return request.status();
+  Arrival arrival;
+  arrival.request = *std::move(request);
+  arrival.lent = std::move(notification.lent);
+  return arrival;
+}
+
+void Session::start(Arrival& arrival, bool patient) {
+  if (arrival.request.verb != Verb::kChange) return;
+  ChangeFields& change = arrival.request.change;
+  if (arrival.segment == nullptr && arrival.status.ok()) {
+    const Result<std::shared_ptr<HostedSegment>> segment =
+        server_.table().find(arrival.request.key);
+    arrival.status = segment.ok() ? segment.value()->check(change) : segment.status();
+    if (!arrival.status.ok()) return;
+    arrival.segment = segment.value();
+    const bool lends = arrival.lent.valid();
+    const std::uint64_t given = lends ? arrival.lent.size() : arrival.request.bytes.size();
+    const bool takes_memory = change.x_key == 0 && (change.operation == Operation::kWrite ||
+                                                    change.operation == Operation::kAccumulate ||
+                                                    change.operation == Operation::kAxpy);
+    if (takes_memory && given != change.length) {
+      arrival.status =
+          Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
+                        "the request brings " + std::to_string(given) + " bytes for a range of " +
+                            std::to_string(change.length),
+                        "run the same release on both sides");
+      return;
+    }
+  }
+  const bool has_to_read = arrival.lent.valid() && !channel_.maps_peer_memory();
+  if (!arrival.status.ok() || !has_to_read || arrival.read.has_value()) return;
+  // Between hosts the bytes arrive wholly before the segment changes. A write of the whole segment
+  // arrives where it stays.
+  MutableByteView destination;
+  if (change.operation == Operation::kWrite && change.length == arrival.segment->bytes()) {
+    arrival.draft = arrival.segment->draft();
+  }
+  if (arrival.draft.has_value()) {
+    destination = arrival.segment->draft_bytes(*arrival.draft);
+  } else if (patient) {
+    Result<Workspace::Piece> piece = server_.workspace().take(change.length, kMemoryTimeout);
+    if (!piece.ok()) {
+      arrival.status = piece.status();
+      return;
+    }
+    arrival.piece.emplace(*std::move(piece));
+  } else if (std::optional<Workspace::Piece> piece = server_.workspace().try_take(change.length)) {
+    arrival.piece.emplace(*std::move(piece));
+  } else {
+    return;
+  }
+  if (arrival.piece.has_value()) destination = arrival.piece->bytes();
+  arrival.read =
+      channel_.read({destination.data, static_cast<std::size_t>(change.length)}, arrival.lent);
+}
+
+void Session::take_ahead() {
+  Result<std::optional<Notification>> notification = channel_.try_notification();
+  // An end shows again at the next wait.
+  if (!notification.ok() || !notification.value().has_value()) return;
+  Result<Arrival> arrival = read_arrival(*std::move(notification.value()));
+  if (!arrival.ok()) {
+    log_end(arrival.status());
+    // The thread goes on to its next wait, which ends with it.
+    static_cast<void>(channel_.close());
+    return;
+  }
+  ahead_ = *std::move(arrival);
+  start(*ahead_, false);
+}
+
+void Session::give_up(Arrival& arrival) {
+  if (arrival.read.has_value()) static_cast<void>(wait_until_settled(*arrival.read));
+  if (arrival.draft.has_value()) arrival.segment->drop(*arrival.draft);
+  arrival.draft.reset();
+}
+
+void Session::handle(Arrival& arrival) {
+  const Request& request = arrival.request;
+  switch (request.verb) {
+    case Verb::kCreate:
+      create(arrival);
+      return;
+    case Verb::kAttachName:
+      wait_name(request);
+      return;
+    case Verb::kAttachKey: {
+      const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
+      if (!segment.ok()) return refuse(request.id, segment.status());
+      attach(request.id, segment.value());
+      return;
+    }
+    case Verb::kDetach:
+      detach(request.key);
+      return;
+    case Verb::kFree: {
+      const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
+      if (!segment.ok()) return refuse(request.id, segment.status());
+      if (Status status = server_.table().free(segment.value()); !status.ok()) {
+        return refuse(request.id, std::move(status));
+      }
+      reply({.id = request.id, .key = request.key});
+      return;
+    }
+    case Verb::kList:
+      list(request.id);
+      return;
+    case Verb::kChange:
+      change(arrival);
+      return;
+    case Verb::kWaitVersion:
+      wait_version(request);
+      return;
+    case Verb::kCancel:
+      cancel(request.number);
+      return;
+    case Verb::kLease:
+      lease(request);
+      return;
+    case Verb::kRelease:
+      leases_.erase(request.number);
+      return;
+    case Verb::kOpenBuffer:
+      open_buffer(request);
+      return;
+  }
+}
+
+void Session::create(const Arrival& arrival) {
+  SegmentSpec spec = arrival.request.spec;
+  if (arrival.lent.valid()) {
+    const Result<std::vector<std::byte>> text = copy_lent(arrival.lent, kMaxDescription);
+    if (!text.ok()) return refuse(arrival.request.id, text.status());
+    spec.description.assign(reinterpret_cast<const char*>(text.value().data()),
+                            text.value().size());
+  } else {
+    spec.description.assign(reinterpret_cast<const char*>(arrival.request.bytes.data()),
+                            arrival.request.bytes.size());
+  }
+  const Result<std::shared_ptr<HostedSegment>> made =
+      server_.table().create(spec, arrival.request.creation);
+  if (!made.ok()) return refuse(arrival.request.id, made.status());
+  attach(arrival.request.id, made.value());
+}
+
+void Session::attach(std::uint64_t request, const std::shared_ptr<HostedSegment>& segment) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_) return;
+    Attachment& attachment = attachments_[segment->key()];
+    attachment.segment = segment;
+    first = attachment.times++ == 0;
+    server_.table().attach(*segment);
+  }
+  reply_with({.id = request,
+              .key = segment->key(),
+              .version = segment->version(),
+              .region = segment->state()},
+             encode_infos({server_.table().describe(*segment)}));
+  if (!first) return;
+  const std::uint64_t news =
+      segment->wait(~std::uint64_t{0},
+                    [weak = weak_from_this(), key = segment->key()](const Result<std::uint64_t>&) {
+                      if (const auto session = weak.lock()) session->reply({.id = 0, .key = key});
+                    });
+  const std::lock_guard lock(mutex_);
+  const auto attachment = attachments_.find(segment->key());
+  if (attachment != attachments_.end()) {
+    attachment->second.news = news;
+  } else {
+    segment->stop_waiting(news);
+  }
+}
+
+void Session::detach(std::uint64_t key) {
+  std::shared_ptr<HostedSegment> segment;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = attachments_.find(key);
+    if (found == attachments_.end()) return;
+    segment = found->second.segment;
+    if (--found->second.times == 0) {
+      segment->stop_waiting(found->second.news);
+      attachments_.erase(found);
+    }
+  }
+  server_.table().detach(segment);
+}
+
+void Session::change(Arrival& arrival) {
+  const Request& request = arrival.request;
+  if (!arrival.status.ok()) return refuse(request.id, std::move(arrival.status));
+  HostedSegment::Sources sources;
+  for (const auto& [key, source] :
+       {std::pair(request.change.x_key, &sources.x), std::pair(request.change.y_key, &sources.y)}) {
+    if (key == 0) continue;
+    const Result<std::shared_ptr<HostedSegment>> found = server_.table().find(key);
+    if (!found.ok()) {
+      give_up(arrival);
+      return refuse(request.id, found.status());
+    }
+    *source = found.value();
+  }
+  const Operation operation = request.change.operation;
+  if ((operation == Operation::kSwap && sources.x == nullptr) ||
+      (operation == Operation::kAxpy && sources.y == nullptr)) {
+    give_up(arrival);
+    return refuse(
+        request.id,
+        Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
+                      "the operation needs another segment as its source", "give its key"));
+  }
+  Alias alias;
+  sources.memory = {request.bytes.data(), request.bytes.size()};
+  if (arrival.read.has_value()) {
+    if (Status status = wait_until_settled(*arrival.read); !status.ok()) {
+      arrival.read.reset();
+      give_up(arrival);
+      return refuse(request.id, std::move(status));
+    }
+    if (arrival.piece.has_value()) sources.memory = arrival.piece->bytes();
+    sources.draft = std::exchange(arrival.draft, std::nullopt);
+  } else if (arrival.lent.valid()) {
+    Result<Alias> mapped = channel_.alias(arrival.lent, 0, arrival.lent.size());
+    if (!mapped.ok()) return refuse(request.id, mapped.status());
+    alias = *std::move(mapped);
+    sources.memory = {alias.data(), alias.size()};
+  }
+  Result<HostedSegment::Outcome> outcome =
+      arrival.segment->apply(request.change, sources, server_.loop());
+  // The client may use its memory again as soon as it reads the answer.
+  alias = Alias();
+  arrival.lent = RemoteRegion();
+  arrival.piece.reset();
+  if (!outcome.ok()) return refuse(request.id, outcome.status());
+  server_.count(outcome.value());
+  reply({.id = request.id, .key = request.key, .version = outcome->version});
+}
+
+void Session::wait_version(const Request& request) {
+  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
+  if (!segment.ok()) return refuse(request.id, segment.status());
+  {
+    const std::lock_guard lock(mutex_);
+    waits_[request.id] = {.segment = segment.value()};
+  }
+  const std::uint64_t id = segment.value()->wait(
+      request.number,
+      [weak = weak_from_this(), number = request.id](const Result<std::uint64_t>& version) {
+        if (const auto session = weak.lock()) session->answer_wait(number, version);
+      });
+  const std::lock_guard lock(mutex_);
+  if (const auto wait = waits_.find(request.id); wait != waits_.end()) wait->second.id = id;
+}
+
+void Session::answer_wait(std::uint64_t request, const Result<std::uint64_t>& version) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (waits_.erase(request) == 0) return;
+  }
+  if (!version.ok()) return refuse(request, version.status());
+  reply({.id = request, .version = version.value()});
+}
+
+void Session::wait_name(const Request& request) {
+  if (request.number == 0) {
+    const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.name);
+    if (!segment.ok()) return refuse(request.id, segment.status());
+    return attach(request.id, segment.value());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    waits_[request.id] = {};
+  }
+  const std::uint64_t id =
+      server_.table().await(request.name, [weak = weak_from_this(), number = request.id](
+                                              const std::shared_ptr<HostedSegment>& segment) {
+        const auto session = weak.lock();
+        if (session == nullptr) return;
+        {
+          const std::lock_guard lock(session->mutex_);
+          if (session->waits_.erase(number) == 0) return;
+        }
+        session->attach(number, segment);
+      });
+  const std::lock_guard lock(mutex_);
+  if (const auto wait = waits_.find(request.id); wait != waits_.end()) wait->second.id = id;
+}
+
+void Session::cancel(std::uint64_t request) {
+  Wait wait;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = waits_.find(request);
+    if (found == waits_.end()) return;
+    wait = std::move(found->second);
+    waits_.erase(found);
+  }
+  if (wait.segment != nullptr) {
+    wait.segment->stop_waiting(wait.id);
+  } else {
+    server_.table().stop_awaiting(wait.id);
+  }
+}
+
+void Session::lease(const Request& request) {
+  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
+  if (!segment.ok()) return refuse(request.id, segment.status());
+  Result<Pin> pin = segment.value()->pin();
+  if (!pin.ok()) return refuse(request.id, pin.status());
+  const std::uint64_t buffer = segment.value()->buffer_number(pin->slot());
+  const Result<RegionDescriptor> region = segment.value()->buffer(buffer);
+  if (!region.ok()) return refuse(request.id, region.status());
+  const std::uint64_t lease = next_lease_++;
+  const std::uint64_t version = pin->version();
+  leases_.emplace(lease, *std::move(pin));
+  server_.count_lease();
+  reply({.id = request.id,
+         .key = request.key,
+         .version = version,
+         .number = lease,
+         .buffer = buffer,
+         .region = region.value()});
+}
+
+void Session::open_buffer(const Request& request) {
+  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
+  if (!segment.ok()) return refuse(request.id, segment.status());
+  const Result<RegionDescriptor> region = segment.value()->buffer(request.number);
+  if (!region.ok()) return refuse(request.id, region.status());
+  reply({.id = request.id, .key = request.key, .buffer = request.number, .region = region.value()});
+}
+
+void Session::list(std::uint64_t request) {
+  std::vector<SegmentInfo> infos;
+  for (const std::shared_ptr<HostedSegment>& segment : server_.table().all()) {
+    infos.push_back(server_.table().describe(*segment));
+    infos.back().spec.description.clear();
+  }
+  reply_with({.id = request}, encode_infos(infos));
+}
+
+void Session::leave() {
+  if (ahead_.has_value()) give_up(*ahead_);
+  ahead_.reset();
+  std::map<std::uint64_t, Wait> waits;
+  std::map<std::uint64_t, Attachment> attachments;
+  {
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+    waits.swap(waits_);
+    attachments.swap(attachments_);
+  }
+  for (const auto& [request, wait] : waits) {
+    if (wait.segment != nullptr) {
+      wait.segment->stop_waiting(wait.id);
+    } else {
+      server_.table().stop_awaiting(wait.id);
+    }
+  }
+  leases_.clear();
+  for (const auto& [key, attachment] : attachments) {
+    attachment.segment->stop_waiting(attachment.news);
+    for (std::uint32_t i = 0; i < attachment.times; ++i) {
+      server_.table().detach(attachment.segment);
+    }
+  }
+  // The channel has ended, or is given up: nothing is to be settled with this client.
+  static_cast<void>(channel_.close(std::chrono::nanoseconds(0)));
+}
+
+void Session::reply(Reply reply) {
+  // An answer that cannot be sent is to a client that has left: the next wait ends the session.
+  const std::vector<std::byte> message = reply.encode();
+  static_cast<void>(channel_.send({message.data(), message.size()}));
+}
+
+void Session::refuse(std::uint64_t request, Status status) {
+  server_.count_refusal();
+  reply({.id = request, .status = std::move(status)});
+}
+
+void Session::reply_with(Reply reply, std::vector<std::byte> body) {
+  if (body.size() <= kInlineBytes) {
+    reply.body = std::move(body);
+    return this->reply(std::move(reply));
+  }
+  std::optional<Workspace::Piece> piece = server_.workspace().try_take(body.size());
+  if (!piece.has_value()) {
+    return refuse(reply.id, Status::error(StatusCode::kResourceExhausted, {.operation = "answer"},
+                                          "the server has no memory left for the answer",
+                                          "serve with more memory, or free segments"));
+  }
+  std::memcpy(piece->bytes().data, body.data(), body.size());
+  const auto held = std::make_shared<Workspace::Piece>(*std::move(piece));
+  const std::vector<std::byte> message = reply.encode();
+  const ByteView memory = held->bytes();
+  static_cast<void>(channel_.lend({message.data(), message.size()}, memory, [held] {}));
+}
+
+Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std::uint64_t most) {
+  if (lent.size() > most) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "create a segment"},
+                         "the description has " + std::to_string(lent.size()) + " bytes",
+                         "use at most " + std::to_string(most));
+  }
+  std::vector<std::byte> bytes(lent.size());
+  const Status status = wait_until_settled(channel_.read({bytes.data(), bytes.size()}, lent));
+  if (!status.ok()) return status;
+  return bytes;
+}
+
+}  // namespace farwrite::box

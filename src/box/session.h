@@ -1,0 +1,98 @@
+// Session: one client at the server, with a thread of its own. A client that stops, is slow or
+// sends nonsense holds up nobody else.
+//
+// The thread takes the client's requests in order. While it applies one change, the bytes of the
+// next are already on their way (between hosts).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "box/hosted_segment.h"
+#include "box/messages.h"
+#include "box/workspace.h"
+#include "farwrite/channel.h"
+
+namespace farwrite::box {
+
+class ServerState;
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(ServerState& server, Channel channel) : server_(server), channel_(std::move(channel)) {}
+
+  // The thread's work; returns when the client has left or the server closes.
+  void run();
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+ private:
+  // A request and, of a change, its bytes.
+  struct Arrival {
+    Request request;
+    RemoteRegion lent;
+    std::shared_ptr<HostedSegment> segment;  // of kChange
+    Status status;                           // why a change cannot be made
+    // Where the bytes are read to, if they have to be.
+    std::optional<Workspace::Piece> piece;
+    std::optional<std::uint32_t> draft;
+    std::optional<Completion> read;
+  };
+  static Result<Arrival> read_arrival(Notification notification);
+  // Checks a change and starts to read its bytes. `patient` waits for memory.
+  void start(Arrival& arrival, bool patient);
+  void take_ahead();
+  void give_up(Arrival& arrival);
+
+  void log_end(const Status& reason) const;
+
+  void handle(Arrival& arrival);
+  void create(const Arrival& arrival);
+  void attach(std::uint64_t request, const std::shared_ptr<HostedSegment>& segment);
+  void answer_wait(std::uint64_t request, const Result<std::uint64_t>& version);
+  void change(Arrival& arrival);
+  void wait_version(const Request& request);
+  void wait_name(const Request& request);
+  void cancel(std::uint64_t request);
+  void lease(const Request& request);
+  void open_buffer(const Request& request);
+  void detach(std::uint64_t key);
+  void list(std::uint64_t request);
+  void leave();
+
+  void reply(Reply reply);
+  void refuse(std::uint64_t request, Status status);
+  // With the body lent if it is too long for a message.
+  void reply_with(Reply reply, std::vector<std::byte> body);
+  Result<std::vector<std::byte>> copy_lent(const RemoteRegion& lent, std::uint64_t most);
+
+  ServerState& server_;
+  Channel channel_;
+  std::atomic<bool> ended_ = false;
+
+  // Of the thread alone.
+  std::optional<Arrival> ahead_;
+  std::map<std::uint64_t, Pin> leases_;
+  std::uint64_t next_lease_ = 1;
+
+  struct Wait {
+    std::shared_ptr<HostedSegment> segment = {};  // null: it waits for a name
+    std::uint64_t id = 0;
+  };
+  struct Attachment {
+    std::shared_ptr<HostedSegment> segment;
+    std::uint32_t times = 0;
+    std::uint64_t news = 0;  // the waiter that tells the client when the segment is freed
+  };
+  // Other threads answer waits, and attach the segment that a name was waiting for.
+  std::mutex mutex_;
+  std::map<std::uint64_t, Wait> waits_;  // by request
+  std::map<std::uint64_t, Attachment> attachments_;
+  bool left_ = false;
+};
+
+}  // namespace farwrite::box

@@ -1,0 +1,13 @@
+// wait_until_settled(): the end of an operation whose memory is to be used again.
+#pragma once
+
+#include "farwrite/completion.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+// Waits until no more bytes move for the operation, and returns its outcome. A completion that is
+// only done may still have a transfer under way into its destination.
+Status wait_until_settled(const Completion& completion);
+
+}  // namespace farwrite::box

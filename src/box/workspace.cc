@@ -1,0 +1,33 @@
+#include "box/workspace.h"
+
+#include <string>
+
+namespace farwrite::box {
+
+std::optional<Workspace::Piece> Workspace::try_take(std::uint64_t bytes) {
+  std::byte* const data = device_.allocate_raw(bytes);
+  if (data == nullptr) return std::nullopt;
+  return std::optional<Piece>(std::in_place, shared_from_this(), MutableByteView(data, bytes));
+}
+
+Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanoseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (std::optional<Piece> piece = try_take(bytes)) return *std::move(piece);
+    if (given_back_.wait_until(lock, deadline) == std::cv_status::timeout) {
+      return Status::error(StatusCode::kResourceExhausted, {.operation = "change a segment"},
+                           "the server has no " + std::to_string(bytes) +
+                               " bytes of memory left to receive the change in",
+                           "serve with more memory, or send smaller changes");
+    }
+  }
+}
+
+void Workspace::give_back(std::byte* data) {
+  device_.free_raw(data);
+  const std::lock_guard lock(mutex_);
+  given_back_.notify_all();
+}
+
+}  // namespace farwrite::box

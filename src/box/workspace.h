@@ -1,0 +1,59 @@
+// Workspace: the server's memory for changes on their way, where the fabric cannot map a client's.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "farwrite/bytes.h"
+#include "farwrite/device.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+// Thread-safe. It outlives its pieces by their shared_ptr.
+class Workspace : public std::enable_shared_from_this<Workspace> {
+ public:
+  // Memory that goes back with the object. Movable.
+  class Piece {
+   public:
+    Piece(std::shared_ptr<Workspace> owner, MutableByteView bytes)
+        : owner_(std::move(owner)), bytes_(bytes) {}
+    ~Piece() {
+      if (owner_ != nullptr) owner_->give_back(bytes_.data);
+    }
+    Piece(const Piece&) = delete;
+    Piece& operator=(const Piece&) = delete;
+    Piece(Piece&& other) noexcept : owner_(std::move(other.owner_)), bytes_(other.bytes_) {}
+    Piece& operator=(Piece&& other) noexcept {
+      std::swap(owner_, other.owner_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+
+    MutableByteView bytes() const { return bytes_; }
+
+   private:
+    std::shared_ptr<Workspace> owner_;
+    MutableByteView bytes_;
+  };
+
+  explicit Workspace(Device device) : device_(std::move(device)) {}
+
+  std::optional<Piece> try_take(std::uint64_t bytes);
+  // Waits for others to give back. kResourceExhausted after `timeout`.
+  Result<Piece> take(std::uint64_t bytes, std::chrono::nanoseconds timeout);
+
+ private:
+  void give_back(std::byte* data);
+
+  Device device_;
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+};
+
+}  // namespace farwrite::box
