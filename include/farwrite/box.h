@@ -51,6 +51,12 @@ FARWRITE_API Result<ElementType> parse_element_type(std::string_view name);
 /// The size of one element, in bytes.
 FARWRITE_API std::uint64_t bytes_of(ElementType type);
 
+/// destination += factor * source, for `elements` elements of the two arrays in this process, which
+/// may not overlap. The arithmetic of Operation::kAccumulate, in this thread. Of kBytes nothing is
+/// added.
+FARWRITE_API void add_scaled(ElementType type, void* destination, const void* source, double factor,
+                             std::uint64_t elements);
+
 /// The most buffers of one segment.
 inline constexpr std::uint32_t kMaxBuffers = 16;
 /// The longest SegmentSpec::description, in bytes.

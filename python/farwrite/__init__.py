@@ -4,10 +4,13 @@
 
 A process opens a `Device`, allocates a `RegisteredArray` and publishes the array under a name. A
 peer connects over a `Channel` and looks the name up. The peer gets a `RemoteArray`, which it
-writes, reads or aliases.
+writes, reads or aliases. ``fw.box`` is the parameter box: segments that many processes share.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
@@ -51,6 +54,9 @@ from farwrite.stats import (
     TensorStats,
 )
 from farwrite.tensor import TensorReceiver, TensorSender
+
+if TYPE_CHECKING:
+    from farwrite import box as box
 
 __version__ = version()
 
@@ -98,3 +104,10 @@ __all__ = [
     "log_level",
     "set_log_level",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `farwrite.box` when it is first used."""
+    if name == "box":
+        return importlib.import_module("farwrite.box")
+    raise AttributeError(f"module 'farwrite' has no attribute '{name}'")

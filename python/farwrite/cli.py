@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from farwrite import cli_config, cli_info, cli_options
+from farwrite.box import command as box
 from farwrite.commands import add_commands
 from farwrite.errors import Error
 from farwrite.info import version
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (cli_info, cli_config, cli_options, plugin, run)
+COMMANDS = (cli_info, cli_config, cli_options, plugin, run, box)
 
 
 def parser() -> argparse.ArgumentParser:

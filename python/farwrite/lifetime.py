@@ -1,4 +1,4 @@
-"""Closes every open device before the interpreter finalizes.
+"""Closes every open device before the interpreter finalizes, and every box's server and client.
 
 The pollers are threads that Python did not create. At exit, Farwrite closes every device, which
 stops the device's pollers. Farwrite then keeps any remaining poller from calling into Python.
@@ -10,15 +10,24 @@ import atexit
 import contextlib
 import os
 import weakref
+from typing import Protocol
 
 from farwrite import _farwrite
 from farwrite.errors import Error
 
-_open: weakref.WeakSet[_farwrite.Device] = weakref.WeakSet()
+
+class Closable(Protocol):
+    """What has a device: a device, a box's server or client."""
+
+    def close(self, timeout: float | None) -> None:
+        """Close it; `timeout` in seconds."""
+
+
+_open: weakref.WeakSet[Closable] = weakref.WeakSet()
 _owner = os.getpid()
 
 
-def close_at_exit(device: _farwrite.Device) -> None:
+def close_at_exit(device: Closable) -> None:
     """Close `device` when the interpreter exits, if the object still exists."""
     _open.add(device)
 
@@ -31,5 +40,5 @@ def _end() -> None:
     for device in list(_open):
         # A silent peer keeps its memory quarantined; the end of the process settles that.
         with contextlib.suppress(Error):
-            device.close(timeout=0.2)
+            device.close(0.2)
     _farwrite.close_gate()

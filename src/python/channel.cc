@@ -13,6 +13,7 @@
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/peer.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -116,19 +117,6 @@ void publish(Link& channel, const std::string& name, const Local& region,
   raise_if_error(without_gil([&] { return channel->publish(name, *region, description); }));
 }
 
-nb::typed<nb::dict, nb::str, nb::object> peer(const Link& channel) {
-  const PeerInfo& info = channel->peer();
-  nb::dict peer;
-  peer["endpoint"] = info.endpoint.to_string();
-  peer["uuid"] = nb::bytes(info.uuid.data(), info.uuid.size());
-  peer["epoch"] = info.epoch;
-  peer["fabric"] = std::string(to_string(info.fabric));
-  peer["fabric_reason"] = info.fabric_reason;
-  peer["lanes"] = info.lanes;
-  peer["encrypted"] = info.encrypted;
-  return nb::typed<nb::dict, nb::str, nb::object>(std::move(peer));
-}
-
 nb::typed<nb::dict, nb::str, int> stats(const Link& channel) {
   const ChannelStats counts = channel->stats();
   nb::dict stats;
@@ -195,7 +183,7 @@ void bind_channel(nb::module_& module) {
       .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())
       .def("open", &open, nb::arg("descriptor"), nb::arg("timeout").none())
-      .def("peer", &peer)
+      .def("peer", [](const Link& channel) { return to_dict(channel->peer()); })
       .def("peer_state",
            [](const Link& channel) { return std::string(to_string(channel->peer_state())); })
       .def("stats", &stats)

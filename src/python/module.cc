@@ -22,6 +22,10 @@ NB_MODULE(_farwrite, module) {
   bind_tensor(module);
   bind_info(module);
   bind_observability(module);
+  bind_dlpack(module);
+  bind_box_segment(module);
+  bind_box_client(module);
+  bind_box_server(module);
   module.def("close_gate", &close_gate,
              "Stop Farwrite's threads from entering Python. For atexit.");
 }

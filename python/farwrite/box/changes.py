@@ -1,0 +1,360 @@
+"""Changes: what a client can ask the server to do with a segment."""
+
+from __future__ import annotations
+
+import abc
+import math
+import operator
+from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, SupportsIndex, TypeVar
+
+from farwrite import _farwrite
+from farwrite.box.element import Elements, Layout, elements_of, type_name
+from farwrite.box.update import Update
+from farwrite.errors import InvalidArgument, OutOfRange
+
+if TYPE_CHECKING:
+    from farwrite.box.segment import Segment
+
+Outcome = TypeVar("Outcome")
+_Operation = _farwrite.BoxOperation
+
+
+class Changes(abc.ABC, Generic[Outcome]):
+    """The changes of a segment. The server applies those of one client in the order of the calls.
+
+    Each change is applied wholly or not at all, and counts as one version. Changes of one segment
+    are applied one after the other, also those of different clients.
+
+    The methods of `Segment` wait and return the new version. The methods of `Segment.post` do not
+    wait: they return an `Update`. Until it is done, the source must not change.
+
+    An index counts elements of the segment in C order. A range without `count` reaches to the end
+    of the segment.
+    """
+
+    @abc.abstractmethod
+    def _segment(self) -> Segment: ...
+
+    @abc.abstractmethod
+    def _outcome(self, update: Update) -> Outcome: ...
+
+    def write(self, source: object, *, start: SupportsIndex | None = None) -> Outcome:
+        """Replace elements. A write of the whole segment costs the server no second copy.
+
+        Parameters
+        ----------
+        source : array, buffer or DLPack exporter
+            Of the segment's dtype, C-contiguous, on the CPU. Without `start`, of its shape.
+        start : int, optional
+            Index of the first element to replace. `source` may then have fewer elements.
+
+        Raises
+        ------
+        InvalidArgument
+            If dtype or shape do not match.
+        OutOfRange
+            If the elements exceed the segment.
+        """
+        return self._from_memory("write", _Operation.WRITE, source, 1.0, start)
+
+    def accumulate(
+        self,
+        delta: object,
+        scale: SupportsFloat = 1.0,
+        *,
+        start: SupportsIndex | None = None,
+        delta_start: SupportsIndex = 0,
+        count: SupportsIndex | None = None,
+    ) -> Outcome:
+        """Add ``scale * delta``. The server does the arithmetic.
+
+        Parameters
+        ----------
+        delta : Segment, array, buffer or DLPack exporter
+            As `write`. A segment of the same server and dtype is added where it is.
+        scale : float
+            A whole number for a segment of integers.
+        start : int, optional
+            Index of the first element to change.
+        delta_start, count : int, optional
+            Of a `delta` that is a segment: its first element, and how many are added.
+
+        Raises
+        ------
+        InvalidArgument, OutOfRange
+            As `write`, or if the dtype has no arithmetic.
+        """
+        factor = _factor("accumulate", "scale", scale, self._segment())
+        if _is_segment(delta):
+            return self._from_segment(
+                "accumulate", _Operation.ACCUMULATE, delta, factor, start, delta_start, count
+            )
+        return self._from_memory("accumulate", _Operation.ACCUMULATE, delta, factor, start)
+
+    def axpy(
+        self,
+        a: SupportsFloat,
+        x: object,
+        y: Segment,
+        *,
+        start: SupportsIndex | None = None,
+        x_start: SupportsIndex = 0,
+        y_start: SupportsIndex = 0,
+        count: SupportsIndex | None = None,
+    ) -> Outcome:
+        """Set elements to ``a * x + y``.
+
+        Parameters
+        ----------
+        a : float
+            A whole number for a segment of integers.
+        x : Segment, array, buffer or DLPack exporter
+            As `accumulate`.
+        y : Segment
+            Of the same server and dtype.
+        start, x_start, y_start, count : int, optional
+            First elements of this segment, of `x` if it is a segment, and of `y`; and how many.
+        """
+        target = self._segment()
+        other = _checked_segment("axpy", "y", y, target)
+        factor = _factor("axpy", "a", a, target)
+        y_offset = _index("axpy", "y_start", y_start) * target.itemsize
+        fields: dict[str, Any] = {"y_key": other.key, "y_offset": y_offset}
+        if _is_segment(x):
+            return self._from_segment(
+                "axpy", _Operation.AXPY, x, factor, start, x_start, count, **fields
+            )
+        return self._from_memory("axpy", _Operation.AXPY, x, factor, start, **fields)
+
+    def scale(
+        self,
+        factor: SupportsFloat,
+        *,
+        start: SupportsIndex = 0,
+        count: SupportsIndex | None = None,
+    ) -> Outcome:
+        """Multiply elements by `factor`, a whole number for a segment of integers."""
+        number = _factor("scale", "factor", factor, self._segment())
+        return self._alone("scale", _Operation.SCALE, number, start, count)
+
+    def fill(
+        self,
+        value: SupportsFloat,
+        *,
+        start: SupportsIndex = 0,
+        count: SupportsIndex | None = None,
+    ) -> Outcome:
+        """Set elements to `value`, a whole number for a segment of integers."""
+        number = _factor("fill", "value", value, self._segment())
+        return self._alone("fill", _Operation.FILL, number, start, count)
+
+    def copy_from(
+        self,
+        source: Segment,
+        *,
+        start: SupportsIndex | None = None,
+        source_start: SupportsIndex = 0,
+        count: SupportsIndex | None = None,
+    ) -> Outcome:
+        """Copy elements of another segment of the same server and dtype."""
+        return self._from_segment(
+            "copy_from", _Operation.WRITE, source, 1.0, start, source_start, count
+        )
+
+    def swap(
+        self,
+        other: Segment,
+        *,
+        start: SupportsIndex | None = None,
+        other_start: SupportsIndex = 0,
+        count: SupportsIndex | None = None,
+    ) -> Outcome:
+        """Exchange elements with another segment of the same server and dtype.
+
+        The change counts as a version of both segments.
+        """
+        return self._from_segment("swap", _Operation.SWAP, other, 1.0, start, other_start, count)
+
+    def signal(self) -> Outcome:
+        """Count one version more, and change no element."""
+        return self._post(_Operation.SIGNAL, 0, None, 1.0)
+
+    # --- From the caller's words to the core's.
+
+    def _from_memory(
+        self,
+        operation: str,
+        code: _farwrite.BoxOperation,
+        source: object,
+        factor: float,
+        start: SupportsIndex | None,
+        **fields: Any,
+    ) -> Outcome:
+        target = self._segment()
+        elements = elements_of(operation, source)
+        offset = target.offset_of(operation, elements, start)
+        return self._post(
+            code, offset, elements.data.nbytes, factor, memory=elements.data, **fields
+        )
+
+    def _from_segment(
+        self,
+        operation: str,
+        code: _farwrite.BoxOperation,
+        source: object,
+        factor: float,
+        start: SupportsIndex | None,
+        source_start: SupportsIndex,
+        count: SupportsIndex | None,
+        **fields: Any,
+    ) -> Outcome:
+        target = self._segment()
+        other = _checked_segment(operation, "the source", source, target)
+        if start is None and count is None and other.size != target.size:
+            raise InvalidArgument(
+                f"{operation}: '{target.name}' has {target.size} elements and '{other.name}' has"
+                f" {other.size}; give start, count and the source's start to use a part"
+            )
+        first = _index(operation, "the source's start", source_start)
+        begin, length = target.range_of(operation, 0 if start is None else start, count)
+        if first + length // target.itemsize > other.size:
+            raise OutOfRange(
+                f"{operation}: {length // target.itemsize} elements from {first} on exceed"
+                f" '{other.name}', which has {other.size}; give a smaller count"
+            )
+        return self._post(
+            code, begin, length, factor, x_key=other.key, x_offset=first * target.itemsize, **fields
+        )
+
+    def _alone(
+        self,
+        operation: str,
+        code: _farwrite.BoxOperation,
+        factor: float,
+        start: SupportsIndex,
+        count: SupportsIndex | None,
+    ) -> Outcome:
+        offset, length = self._segment().range_of(operation, start, count)
+        return self._post(code, offset, length, factor)
+
+    def _post(
+        self,
+        code: _farwrite.BoxOperation,
+        offset: int,
+        length: int | None,
+        factor: float,
+        *,
+        memory: Any = None,
+        x_key: int = 0,
+        x_offset: int = 0,
+        y_key: int = 0,
+        y_offset: int = 0,
+    ) -> Outcome:
+        native = self._segment().native.post(
+            code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset
+        )
+        return self._outcome(Update(native, memory))
+
+
+def offset_of(
+    operation: str, name: str, layout: Layout, elements: Elements, start: SupportsIndex | None
+) -> int:
+    """Check that an array fits into a segment at element `start`; return its offset in bytes.
+
+    Raises
+    ------
+    InvalidArgument, OutOfRange
+        If it does not.
+    """
+    if elements.text != layout.text:
+        raise InvalidArgument(
+            f"{operation}: '{name}' has dtype {layout.name} and the array has dtype"
+            f" {type_name(elements.text)}; convert it, for example with x.astype(segment.dtype)"
+        )
+    if start is None:
+        if elements.shape not in (layout.shape, (layout.size,)):
+            raise InvalidArgument(
+                f"{operation}: '{name}' has shape {layout.shape} and the array has shape"
+                f" {elements.shape}; give an array of that shape, or start= for a part"
+            )
+        return 0
+    first = _index(operation, "start", start)
+    inner = elements.shape[1:]
+    if inner and (len(elements.shape) > len(layout.shape) or layout.shape[-len(inner) :] != inner):
+        raise InvalidArgument(
+            f"{operation}: '{name}' has shape {layout.shape} and the array has shape"
+            f" {elements.shape}; give whole rows, or x.reshape(-1) for consecutive elements"
+        )
+    if first + elements.size > layout.size:
+        raise OutOfRange(
+            f"{operation}: {elements.size} elements from {first} on exceed '{name}', which has"
+            f" shape {layout.shape} and {layout.size} elements; change start or give fewer"
+        )
+    return first * layout.itemsize
+
+
+def range_of(
+    operation: str, name: str, layout: Layout, start: SupportsIndex, count: SupportsIndex | None
+) -> tuple[int, int]:
+    """Check a range of elements; return its offset and its length in bytes."""
+    first = _index(operation, "start", start)
+    length = max(layout.size - first, 0) if count is None else _index(operation, "count", count)
+    if first + length > layout.size:
+        raise OutOfRange(
+            f"{operation}: {length} elements from {first} on exceed '{name}', which has shape"
+            f" {layout.shape} and {layout.size} elements; change start or count"
+        )
+    return first * layout.itemsize, length * layout.itemsize
+
+
+def _index(operation: str, what: str, value: SupportsIndex) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(
+            f"{operation}: {what} {value!r} is not a whole number; count elements with an int"
+        ) from None
+    if number < 0:
+        raise OutOfRange(f"{operation}: {what} {number} is negative; count from the first element")
+    return number
+
+
+def _factor(operation: str, what: str, value: SupportsFloat, target: Segment) -> float:
+    if target.layout.element is _farwrite.BoxElement.BYTES:
+        raise InvalidArgument(
+            f"{operation}: '{target.name}' has dtype {target.layout.name}, which the server has no"
+            " arithmetic for; use float64, float32, float16, bfloat16, int64 or int32"
+        )
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{operation}: {what} {value!r} is not a number; give a float") from (
+            None
+        )
+    if target.layout.text in ("<i4", "<i8") and not (math.isfinite(number) and number.is_integer()):
+        raise InvalidArgument(
+            f"{operation}: {what} {number} is not a whole number, and '{target.name}' has dtype"
+            f" {target.layout.name}; give a whole number, or create the segment as float64"
+        )
+    return number
+
+
+def _is_segment(value: object) -> bool:
+    from farwrite.box.segment import Segment
+
+    return isinstance(value, Segment)
+
+
+def _checked_segment(operation: str, what: str, value: object, target: Segment) -> Segment:
+    from farwrite.box.segment import Segment
+
+    if not isinstance(value, Segment):
+        raise InvalidArgument(
+            f"{operation}: {what} is {type(value).__name__}; give a Segment of the same server"
+        )
+    if value.layout.text != target.layout.text:
+        raise InvalidArgument(
+            f"{operation}: '{target.name}' has dtype {target.layout.name} and '{value.name}' has"
+            f" dtype {value.layout.name}; use segments of one dtype"
+        )
+    return value

@@ -1,0 +1,336 @@
+"""Client: a connection to a box."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.arguments import seconds, text, whole_number
+from farwrite.array import RegisteredArray
+from farwrite.box.device_keywords import parse_keywords
+from farwrite.box.element import layout_like, layout_of, parse_layout, type_name
+from farwrite.box.event import Event
+from farwrite.box.publisher import Publisher, WriteTarget
+from farwrite.box.segment import Segment, SegmentInfo
+from farwrite.box.stats import ClientStats
+from farwrite.box.subscriber import Subscriber
+from farwrite.closing import Closing
+from farwrite.description import Shape
+from farwrite.errors import InvalidArgument
+from farwrite.lifetime import close_at_exit
+from farwrite.stats import Peer
+
+
+def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Client:
+    """Connect to a box. While no server listens there, `connect` tries again. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    endpoint : str
+        The server's `Server.endpoint`, ``host:port``.
+    timeout : float or None
+        Seconds for the connection, and for calls that wait for the server and have no timeout of
+        their own. None waits for ever.
+    **device
+        The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``send_limit``, ...
+
+    Returns
+    -------
+    Client
+        A context manager. The end of the ``with`` block closes it.
+
+    Raises
+    ------
+    Unavailable, DeadlineExceeded
+        If no server answers; the message gives the cause.
+    Unauthenticated
+        If the tokens differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import farwrite as fw
+    >>> with fw.box.serve() as server, fw.box.connect(server.endpoint) as box:
+    ...     weights = box.create("weights", (1024,), "float32")
+    ...     weights.accumulate(np.ones(1024, "float32"), scale=0.5)
+    ...     float(weights.read()[0])
+    1
+    0.5
+    """
+    if "metrics" in device:
+        raise InvalidArgument("connect: a client of a box serves no metrics; its server does")
+    options, _ = parse_keywords("connect", device)
+    native = _farwrite.BoxClient.connect(
+        options, text("connect", "endpoint", endpoint), seconds("connect", timeout)
+    )
+    close_at_exit(native)
+    return Client(native)
+
+
+class Client(Closing):
+    """A connection to a box. `connect` and `Server.connect` create it.
+
+    Any thread may call any method at any time. A context manager: the end of the ``with`` block
+    closes the connection.
+
+    The constructor is internal: use `connect`.
+    """
+
+    def __init__(self, native: _farwrite.BoxClient) -> None:
+        self._native = native
+
+    # --- Segments.
+
+    def create(
+        self,
+        name: str,
+        shape: Shape | None = None,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        like: object = None,
+        exclusive: bool = True,
+        buffers: SupportsIndex = 4,
+        temporary: bool = False,
+    ) -> Segment:
+        """Create a segment of zeros, and attach it.
+
+        Parameters
+        ----------
+        name : str
+            At most 255 bytes of UTF-8.
+        shape : int or tuple of int
+            Lengths of the dimensions.
+        dtype : dtype
+            The server has arithmetic for float64, float32 (the default), float16, "bfloat16",
+            int64 and int32. Other types can be read and written.
+        like : array, optional
+            Take shape and dtype from this array instead. Its elements are not written.
+        exclusive : bool
+            Whether it is an error if the name is taken. If not, a segment of that name, shape and
+            dtype is attached.
+        buffers : int
+            The most buffers, 2 to 16. One is kept for the next change, so ``buffers - 1`` versions
+            can be leased at a time. The server takes a buffer when it is needed.
+        temporary : bool
+            Free the segment when the last client that attached it has left, or died.
+
+        Raises
+        ------
+        AlreadyExists
+            If the name is taken, and `exclusive`.
+        InvalidArgument
+            If a segment of that name has another shape or dtype.
+        ResourceExhausted
+            If the server's `memory` is used up.
+        """
+        if like is not None and (shape is not None or dtype is not None):
+            raise InvalidArgument("create: like gives shape and dtype; leave these two out")
+        if like is None and shape is None:
+            raise InvalidArgument("create: give shape, or an array as like")
+        if like is not None:
+            layout = layout_like("create", like)
+        else:
+            layout = layout_of(() if shape is None else shape, dtype or "float32")
+        native = self._create(
+            name, layout.element, layout.dims(), layout.description(),
+            exclusive=exclusive, buffers=buffers, temporary=temporary,
+        )  # fmt: skip
+        segment = Segment(native)
+        if not segment.layout.same_as(layout):
+            raise InvalidArgument(
+                f"create: the box has a segment '{name}' of shape {segment.shape} and dtype"
+                f" {segment.layout.name}; use another name, or that shape and dtype"
+            )
+        return segment
+
+    def create_bytes(
+        self,
+        name: str,
+        nbytes: SupportsIndex,
+        description: str = "",
+        *,
+        exclusive: bool = True,
+        buffers: SupportsIndex = 4,
+        temporary: bool = False,
+    ) -> Segment:
+        """Create a segment of plain bytes, with a description of at most 1 MiB.
+
+        The other parameters and the errors are those of `create`.
+        """
+        count = whole_number("create_bytes", "nbytes", nbytes, 0, 2**63 - 1)
+        native = self._create(
+            name, _farwrite.BoxElement.BYTES, (count,), description,
+            exclusive=exclusive, buffers=buffers, temporary=temporary,
+        )  # fmt: skip
+        return Segment(native)
+
+    def _create(
+        self,
+        name: str,
+        element: _farwrite.BoxElement,
+        dims: tuple[int, ...],
+        description: str,
+        *,
+        exclusive: bool,
+        buffers: SupportsIndex,
+        temporary: bool,
+    ) -> _farwrite.BoxSegment:
+        most = _farwrite.BOX_MAX_BUFFERS
+        return self._native.create(
+            text("create", "name", name),
+            element,
+            list(dims),
+            text("create", "description", description),
+            whole_number("create", "buffers", buffers, 2, most),
+            bool(temporary),
+            bool(exclusive),
+        )
+
+    def attach(self, segment: str | SupportsIndex, timeout: float | None = 0.0) -> Segment:
+        """Attach a segment by its name or its key.
+
+        Parameters
+        ----------
+        segment : str or int
+            The name, or `Segment.key`.
+        timeout : float or None
+            With a name: seconds to wait until a client creates it; None waits for ever.
+
+        Raises
+        ------
+        NotFound, DeadlineExceeded
+            If there is no such segment, or it was freed.
+        """
+        limit = seconds("attach", timeout)
+        if isinstance(segment, str):
+            return Segment(self._native.attach_name(text("attach", "name", segment), limit))
+        key = whole_number("attach", "the key", segment, 0, 2**64 - 1)
+        return Segment(self._native.attach_key(key))
+
+    def event(self, name: str, *, temporary: bool = False) -> Event:
+        """Attach the event of that name, or create it.
+
+        Raises
+        ------
+        InvalidArgument
+            If a segment of that name is not an event.
+        """
+        segment = self.create_bytes(name, 0, exclusive=False, buffers=2, temporary=temporary)
+        return Event(segment)
+
+    def list(self) -> list[SegmentInfo]:
+        """Return the segments of the box, events among them."""
+        return [_info(fields) for fields in self._native.list()]
+
+    def array(self, shape: Shape, dtype: npt.DTypeLike = "float32") -> RegisteredArray:
+        """Allocate memory that the server reads where it is.
+
+        A change from such an array needs no copy in this process: ``segment.write(box.array(...))``
+        or ``segment.accumulate(gradients)``. Other arrays are copied into such memory first.
+
+        Returns
+        -------
+        RegisteredArray
+            With undefined contents. Its ``array`` is the NumPy view; changes take either.
+
+        Raises
+        ------
+        ResourceExhausted
+            If the `send_limit` given to `connect` is reached.
+        """
+        return RegisteredArray.allocate(self._native.allocate, shape, dtype)
+
+    # --- Models.
+
+    def publisher(
+        self,
+        name: str,
+        like: Any,
+        *,
+        takeover: bool = False,
+        buffers: SupportsIndex = 4,
+    ) -> Publisher:
+        """Publish versions of a model under `name`. See `Publisher` for what it guarantees.
+
+        Parameters
+        ----------
+        name : str
+            At most 245 bytes of UTF-8.
+        like : dict, list or tuple of arrays
+            A model with the names, shapes and dtypes of all that will be published.
+        takeover : bool
+            Go on with the versions of an earlier publisher that has ended.
+        buffers : int
+            ``buffers - 1`` versions can be leased by readers at a time; see `create`.
+
+        Raises
+        ------
+        AlreadyExists
+            If a living publisher has the name, or an earlier one had it and `takeover` is False.
+        InvalidArgument
+            If the earlier model has other names, shapes or dtypes.
+        """
+        return Publisher(self, name, like, WriteTarget, takeover=takeover, buffers=buffers)
+
+    def subscribe(self, name: str, timeout: float | None = 0.0) -> Subscriber:
+        """Read the versions of a model.
+
+        Parameters
+        ----------
+        name : str
+            The publisher's name.
+        timeout : float or None
+            Seconds to wait until a publisher starts; None waits for ever.
+
+        Raises
+        ------
+        NotFound, DeadlineExceeded
+            If nobody published under that name in time.
+        InvalidArgument
+            If the segment of that name holds no model.
+        """
+        return Subscriber(self.attach(name, timeout))
+
+    # --- The connection.
+
+    @property
+    def server(self) -> Peer:
+        """The server, and the fabric that reaches it."""
+        return Peer(**self._native.server())  # type: ignore[arg-type]
+
+    def stats(self) -> ClientStats:
+        """Return the counters of this client."""
+        return ClientStats(**self._native.stats())
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """End the connection. Closing twice is allowed.
+
+        Changes on their way end with `Cancelled`, applied or not. Leases stay valid.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds to wait for the server to settle; None waits for ever.
+        """
+        self._native.close(seconds("close", timeout))
+
+    def __repr__(self) -> str:
+        return f"<Client of the box at {self.server.endpoint}>"
+
+
+def _info(fields: Any) -> SegmentInfo:
+    layout = parse_layout(fields["element"], fields["dims"], b"", fields["name"])
+    plain = fields["element"] is _farwrite.BoxElement.BYTES
+    return SegmentInfo(
+        name=fields["name"],
+        key=fields["key"],
+        dtype="bytes" if plain else type_name(layout.text),
+        shape=layout.shape,
+        nbytes=fields["nbytes"],
+        version=fields["version"],
+        buffers=fields["buffers"],
+        temporary=fields["temporary"],
+        attached=fields["attached"],
+    )

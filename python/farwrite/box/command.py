@@ -1,0 +1,176 @@
+"""``farwrite box``: serve a parameter box, and list its segments."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from farwrite.box.client import connect
+from farwrite.box.segment import SegmentInfo
+from farwrite.box.server import serve
+from farwrite.errors import InvalidArgument
+from farwrite.units import format_size, parse_seconds, parse_size
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand ``box``."""
+    parser = subparsers.add_parser(
+        "box",
+        help="serve a parameter box, or list its segments",
+        description="A box holds named segments of memory that many processes share. Its server"
+        " adds up what they send.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_serve(commands)
+    _add_list(commands)
+
+
+def _add_serve(commands: Subparsers) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="serve a box until SIGINT or SIGTERM",
+        description="Serve a box. The first line printed is the address at which clients connect."
+        " SIGINT and SIGTERM end the server, after a last snapshot if --snapshot is given.",
+    )
+    serve.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:0",
+        help="address for clients; port 0 picks a free one (default: %(default)s)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--memory", type=_parsed(parse_size), metavar="SIZE", default=parse_size("1G"),
+        help="limit for segments and for changes on their way (default: 1G)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--pool", type=_parsed(parse_size), metavar="SIZE", default=parse_size("64M"),
+        help="memory taken at the start (default: 64M)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--threads", type=int, metavar="N", default=0,
+        help="threads for one large change (default: as many as processors)",
+    )  # fmt: skip
+    _add_token_file(serve)
+    serve.add_argument(
+        "--metrics", metavar="PORT|HOST:PORT", help="serve Prometheus metrics at this address"
+    )
+    serve.add_argument("--snapshot", metavar="DIR", help="write snapshots into this folder")
+    serve.add_argument(
+        "--snapshot-every", type=_parsed(parse_seconds), metavar="TIME",
+        help="time from one snapshot to the next, for example 60s (default: only at the end)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--restore", action="store_true", help="start with the newest whole snapshot of --snapshot"
+    )
+    serve.set_defaults(run=run_serve)
+
+
+def _add_list(commands: Subparsers) -> None:
+    listing = commands.add_parser(
+        "list",
+        help="print the segments of a box",
+        description="Connect to a box and print its segments as a table.",
+    )
+    listing.add_argument("endpoint", metavar="HOST:PORT", help="address of the server")
+    _add_token_file(listing)
+    listing.set_defaults(run=run_list)
+
+
+def _add_token_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--token-file", metavar="FILE",
+        help="file with the token that server and clients share (default: FARWRITE_TOKEN_FILE)",
+    )  # fmt: skip
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Serve until a signal comes."""
+    if (arguments.restore or arguments.snapshot_every) and not arguments.snapshot:
+        raise InvalidArgument("box serve: --restore and --snapshot-every need --snapshot DIR")
+    _use_token_file(arguments.token_file)
+    given = {} if arguments.metrics is None else {"metrics": arguments.metrics}
+    with (
+        _signals_end() as ended,
+        serve(
+            listen=arguments.listen,
+            memory=arguments.memory,
+            pool=min(arguments.pool, arguments.memory),
+            threads=arguments.threads,
+            snapshot=arguments.snapshot,
+            snapshot_every=arguments.snapshot_every,
+            restore=arguments.restore,
+            **given,
+        ) as server,
+    ):
+        print(server.endpoint, flush=True)
+        ended.wait()
+        if arguments.snapshot:
+            server.snapshot()
+    return 0
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    _use_token_file(arguments.token_file)
+    with connect(arguments.endpoint, timeout=5.0) as client:
+        print("\n".join(table(client.list())))
+    return 0
+
+
+def table(segments: Iterable[SegmentInfo]) -> Iterable[str]:
+    """Yield the lines of the table."""
+    rows = [("name", "key", "dtype", "shape", "size", "version", "clients")]
+    rows += [
+        (
+            segment.name,
+            str(segment.key),
+            "event" if segment.nbytes == 0 else segment.dtype,
+            "x".join(map(str, segment.shape)) or "1",
+            format_size(segment.nbytes),
+            str(segment.version),
+            str(segment.attached),
+        )
+        for segment in segments
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _use_token_file(path: str | None) -> None:
+    # The core reads the file, and checks that no other user can.
+    if path is not None:
+        os.environ["FARWRITE_TOKEN_FILE"] = os.path.abspath(path)
+
+
+@contextlib.contextmanager
+def _signals_end() -> Iterator[threading.Event]:
+    """Within the block, SIGINT and SIGTERM set the event instead of ending the process."""
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read

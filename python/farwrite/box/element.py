@@ -1,0 +1,241 @@
+"""The element types of segments, and arrays seen as bytes of such elements."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.description import Shape, checked_dtype, checked_shape, dtype_from_text, dtype_to_text
+from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
+from farwrite.payload import CPU, SupportsDLPack, as_array
+
+BFLOAT16 = "bfloat16"
+VERSION = 1
+"""Of the description of an array whose elements the server has no arithmetic for."""
+
+# What the server can add, by the text of farwrite.description.
+_ARITHMETIC = {
+    "<f8": _farwrite.BoxElement.FLOAT64,
+    "<f4": _farwrite.BoxElement.FLOAT32,
+    "<f2": _farwrite.BoxElement.FLOAT16,
+    BFLOAT16: _farwrite.BoxElement.BFLOAT16,
+    "<i4": _farwrite.BoxElement.INT32,
+    "<i8": _farwrite.BoxElement.INT64,
+}
+_TEXTS = {element: text for text, element in _ARITHMETIC.items()}
+_NAMES = {text: text if text == BFLOAT16 else np.dtype(text).name for text in _ARITHMETIC}
+
+
+class Elements(NamedTuple):
+    """A caller's array, without a copy."""
+
+    data: npt.NDArray[np.uint8]
+    """Its bytes, in one dimension. They keep the array alive."""
+    text: str
+    """The element type, as farwrite.description writes it."""
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+class Layout(NamedTuple):
+    """The shape and the element type of a segment or of a tensor in a model."""
+
+    text: str
+    """The element type, as farwrite.description writes it."""
+    shape: tuple[int, ...]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return 2 if self.text == BFLOAT16 else dtype_from_text(self.text).itemsize
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def name(self) -> str:
+        """The element type for people: "float32"."""
+        return _NAMES.get(self.text, self.text)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type as NumPy has it.
+
+        Raises
+        ------
+        Unsupported
+            If the type is bfloat16, and the package ml_dtypes is not installed.
+        """
+        try:
+            return dtype_from_text(self.text)
+        except ProtocolError as error:
+            if self.text != BFLOAT16:
+                raise
+            raise Unsupported(
+                "NumPy has no bfloat16 without the package ml_dtypes; install it (pip install"
+                " ml_dtypes), or give a destination that has the type: read(out=tensor)"
+            ) from error
+
+    @property
+    def element(self) -> _farwrite.BoxElement:
+        """The type as the server knows it: BYTES for those without arithmetic."""
+        return _ARITHMETIC.get(self.text, _farwrite.BoxElement.BYTES)
+
+    def dims(self) -> tuple[int, ...]:
+        """Return the shape as the server knows it: bytes have one dimension more."""
+        if self.element is _farwrite.BoxElement.BYTES and self.itemsize != 1:
+            return (*self.shape, self.itemsize)
+        return self.shape
+
+    def description(self) -> str:
+        """Return what the server keeps for the clients, if its element type does not say all."""
+        if self.element is not _farwrite.BoxElement.BYTES:
+            return ""
+        return json.dumps({"array": VERSION, "dtype": self.text, "shape": self.shape})
+
+    def over(self, data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """View `data`, at least as many bytes, as an array of this shape and type."""
+        return np.ndarray(self.shape, self.dtype, buffer=data)  # type: ignore[arg-type,unused-ignore]
+
+    def same_as(self, other: Elements | Layout) -> bool:
+        """Whether both have one shape and element type."""
+        return self.text == other.text and self.shape == other.shape
+
+
+def layout_of(shape: Shape, dtype: object) -> Layout:
+    """Turn a caller's shape and dtype into a Layout.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Lengths of the dimensions.
+    dtype : dtype
+        NumPy's, or "bfloat16", or PyTorch's.
+
+    Raises
+    ------
+    InvalidArgument
+        If either is not valid.
+    """
+    return Layout(_dtype_text(dtype), checked_shape(shape))
+
+
+def layout_like(operation: str, like: object) -> Layout:
+    """Return the Layout of an array."""
+    elements = elements_of(operation, like)
+    return Layout(elements.text, elements.shape)
+
+
+def parse_layout(
+    element: _farwrite.BoxElement, dims: list[int], description: bytes, name: str
+) -> Layout:
+    """Return the Layout of a segment, from what its creator told the server.
+
+    Raises
+    ------
+    ProtocolError
+        If the description is that of an array, and not valid.
+    """
+    if element is not _farwrite.BoxElement.BYTES:
+        return Layout(_TEXTS[element], tuple(dims))
+    plain = Layout("|u1", tuple(dims))
+    if not description.startswith(b'{"array":'):
+        return plain
+    try:
+        fields = json.loads(description)
+        layout = Layout(str(fields["dtype"]), checked_shape(tuple(fields["shape"])))
+        if fields["array"] != VERSION or layout.nbytes != plain.nbytes:
+            raise ValueError("it does not fit the segment's bytes")
+    except (Error, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ProtocolError(
+            f"attach '{name}': its description is not that of an array: {error}"
+        ) from None
+    return layout
+
+
+def elements_of(operation: str, payload: object) -> Elements:
+    """View a caller's array as bytes, without a copy.
+
+    Parameters
+    ----------
+    operation : str
+        For error messages: "write".
+    payload : array, buffer or DLPack exporter
+        C-contiguous and on the CPU. By DLPack also bfloat16.
+
+    Raises
+    ------
+    InvalidArgument
+        As `farwrite.payload.as_array`.
+    """
+    if not isinstance(payload, np.ndarray) and isinstance(payload, SupportsDLPack):
+        return _by_dlpack(operation, payload)
+    array = as_array(operation, payload)
+    if array.nbytes == 0:
+        return Elements(np.empty(0, np.uint8), _text_of(operation, array), array.shape)
+    return Elements(array.reshape(-1).view(np.uint8), _text_of(operation, array), array.shape)
+
+
+def destination_of(operation: str, payload: object) -> Elements:
+    """View a caller's array as `elements_of` does, and check that it is writable."""
+    elements = elements_of(operation, payload)
+    if not elements.data.flags.writeable and elements.size:
+        raise InvalidArgument(
+            f"{operation}: the destination is read-only; give a writable array, for example"
+            " np.empty(segment.shape, segment.dtype)"
+        )
+    return elements
+
+
+def type_name(text: str) -> str:
+    """Return the element type for people: "float32" for "<f4"."""
+    return _NAMES.get(text, text)
+
+
+def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:
+    device = int(payload.__dlpack_device__()[0])
+    if device != CPU:
+        raise InvalidArgument(
+            f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"
+            " the CPU first, for example with x.cpu()"
+        )
+    data, text, shape = _farwrite.view_dlpack(operation, payload)
+    return Elements(data, text, tuple(shape))
+
+
+def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
+    text = _COMMON.get(array.dtype)
+    if text is not None:
+        return text
+    try:
+        return dtype_to_text(array.dtype)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{operation}: {error}") from None
+
+
+def _dtype_text(dtype: object) -> str:
+    if isinstance(dtype, str) and dtype == BFLOAT16:
+        return BFLOAT16
+    if type(dtype).__module__ == "torch":
+        name = str(dtype).removeprefix("torch.")
+        return _dtype_text(name)
+    return dtype_to_text(checked_dtype(dtype))  # type: ignore[arg-type]
+
+
+_COMMON = {np.dtype(text): text for text in _ARITHMETIC if text != BFLOAT16}

@@ -1,0 +1,80 @@
+"""Event: a named counter of a box that processes signal and wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import SupportsIndex
+
+from farwrite.box.segment import Segment
+from farwrite.box.updates import Updates, Watch
+
+
+class Event:
+    """A named counter. `Client.event` creates it, or attaches the one of that name.
+
+    An event is a segment without bytes. `signal` counts one up, and `wait` waits for a count. So a
+    process that waits late misses nothing.
+
+    The constructor is internal: use `Client.event`.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+
+    @property
+    def name(self) -> str:
+        """The name of the event."""
+        return self._segment.name
+
+    @property
+    def count(self) -> int:
+        """Number of signals so far."""
+        return self._segment.version
+
+    def signal(self) -> int:
+        """Count one up, and return the new count."""
+        return self._segment.signal()
+
+    def wait(self, count: SupportsIndex | None = None, timeout: float | None = None) -> int:
+        """Wait until there were at least `count` signals. Ctrl-C interrupts the wait.
+
+        Parameters
+        ----------
+        count : int, optional
+            By default one more than there are at the call.
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Returns
+        -------
+        int
+            The present count.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the timeout passed.
+        """
+        return self._segment.wait(self.count + 1 if count is None else count, timeout)
+
+    async def wait_async(
+        self, count: SupportsIndex | None = None, timeout: float | None = None
+    ) -> int:
+        """Wait as `wait` does, without blocking the event loop."""
+        wanted = self.count + 1 if count is None else count
+        return await self._segment.wait_async(wanted, timeout)
+
+    def counts(self, since: SupportsIndex | None = None) -> Updates:
+        """Iterate over new counts, with ``for`` or ``async for``; see `Segment.updates`."""
+        return self._segment.updates(since)
+
+    def on_signal(self, callback: Callable[[int], object]) -> Watch:
+        """Call ``callback(count)`` after new signals; see `Segment.on_update`."""
+        return self._segment.on_update(callback)
+
+    def free(self) -> None:
+        """Free the event for every client."""
+        self._segment.free()
+
+    def __repr__(self) -> str:
+        return f"<Event '{self.name}'>"

@@ -1,0 +1,63 @@
+"""Lease: one version of a segment, pinned."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite.box.element import Layout
+from farwrite.errors import FailedPrecondition
+
+
+class Lease:
+    """One version of a segment, pinned. `Segment.lease` creates it.
+
+    A context manager. The memory is the server's own on one host. It stays pinned until the lease
+    has ended and every view of `array` is deleted.
+
+    The constructor is internal: use `Segment.lease`.
+    """
+
+    def __init__(self, data: npt.NDArray[np.uint8], version: int, layout: Layout) -> None:
+        self._data: npt.NDArray[np.uint8] | None = data
+        self._version = version
+        self._layout = layout
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """The pinned elements: read-only, of the segment's shape and dtype."""
+        return self._layout.over(self.data)
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The pinned bytes: read-only, in one dimension."""
+        if self._data is None:
+            raise FailedPrecondition("the lease has ended; take another one with Segment.lease()")
+        return self._data
+
+    @property
+    def version(self) -> int:
+        """The version of the elements."""
+        return self._version
+
+    def close(self) -> None:
+        """End the lease. Closing twice is allowed."""
+        self._data = None
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._data is not None else ", ended"
+        return f"<Lease of version {self._version}{state}>"

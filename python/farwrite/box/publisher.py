@@ -1,0 +1,201 @@
+"""Publisher: hands the versions of a model to many readers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite.arguments import text
+from farwrite.box.schema import Schema
+from farwrite.box.segment import Segment
+from farwrite.box.update import Update
+from farwrite.closing import Closing
+from farwrite.errors import AlreadyExists, Error, FailedPrecondition, InvalidArgument
+
+if TYPE_CHECKING:
+    from farwrite import _farwrite
+    from farwrite.box.client import Client
+
+MARK = ".publisher"
+"""The event ``NAME.publisher`` exists as long as the publisher of NAME lives."""
+
+Pack = Callable[[npt.NDArray[np.uint8]], None]
+
+
+class Target(Protocol):
+    """Where the next version of a segment is prepared."""
+
+    def fill(self, pack: Pack) -> int:
+        """Let `pack` fill the bytes, make them the current version, and return that version."""
+
+
+class WriteTarget:
+    """Registered memory of a client, from which the server reads the new version."""
+
+    def __init__(self, client: Client, segment: Segment) -> None:
+        self._segment = segment
+        self._memory = client.array((segment.nbytes,), "uint8").array
+        self._last: Update | None = None
+
+    def fill(self, pack: Pack) -> int:
+        """Fill the memory, and let the server read it."""
+        if self._last is not None:
+            self._last.wait()  # an interrupted call may have left it under way
+        pack(self._memory)
+        self._last = self._segment.post.write(self._memory)
+        version = self._last.wait()
+        self._last = None
+        return version
+
+
+class DraftTarget:
+    """Memory of a server in this process, which becomes the new version without a copy."""
+
+    def __init__(self, server: _farwrite.BoxServer, segment: Segment) -> None:
+        self._server = server
+        self._segment = segment
+
+    def fill(self, pack: Pack) -> int:
+        """Fill a buffer that nobody reads, and make it current."""
+        draft = self._server.draft(self._segment.key)
+        try:
+            pack(self._server.view(draft))
+        except BaseException:
+            self._server.drop(draft)
+            raise
+        return self._server.commit(draft)
+
+
+class Publisher(Closing):
+    """Hands the versions of a model to many readers.
+
+    `Client.publisher` and `Server.publisher` create it. A version becomes visible as a whole:
+    readers see the old one or the new one. A publisher that dies while it publishes has published
+    nothing. A reader that holds a version never blocks the publisher: each version goes to a buffer
+    that nobody reads. When as many versions are held as there are buffers but one, further readers
+    get `ResourceExhausted` for other versions, and the publisher goes on.
+
+    One publisher at a time has a name. The name is free again when the publisher closes or dies;
+    its last version stays in the box. The next publisher goes on with ``takeover=True``.
+
+    The constructor is internal.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        like: Any,
+        target: Callable[[Client, Segment], Target],
+        *,
+        takeover: bool,
+        buffers: SupportsIndex,
+    ) -> None:
+        self._schema = Schema.of("publisher", like)
+        self._name = text("publisher", "name", name)
+        self._lock = threading.Lock()
+        try:
+            self._mark = client.create_bytes(name + MARK, 0, buffers=2, temporary=True)
+        except AlreadyExists:
+            raise AlreadyExists(
+                f"publisher: a living publisher has the name '{name}'; close it first, or publish"
+                " under another name"
+            ) from None
+        try:
+            self._segment = self._open(client, takeover, buffers)
+            self._target = target(client, self._segment)
+        except BaseException:
+            self._mark.detach()
+            raise
+        self._closed = False
+
+    def _open(self, client: Client, takeover: bool, buffers: SupportsIndex) -> Segment:
+        description = self._schema.to_json()
+        nbytes = max(self._schema.nbytes, 1)
+        try:
+            return client.create_bytes(self._name, nbytes, description, buffers=buffers)
+        except AlreadyExists:
+            if not takeover:
+                raise AlreadyExists(
+                    f"publisher: the box has '{self._name}' from an earlier publisher; give"
+                    " takeover=True to go on with its versions, or another name"
+                ) from None
+        segment = client.attach(self._name)
+        earlier = Schema.parse("publisher", self._name, segment.description, segment.nbytes)
+        if not earlier.same_as(self._schema):
+            raise InvalidArgument(
+                f"publisher: the earlier model '{self._name}' has other names, shapes or dtypes;"
+                " publish under another name, or free the segment first"
+            )
+        return segment
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._name
+
+    @property
+    def version(self) -> int:
+        """The newest version; 0 before the first `publish`."""
+        return self._segment.version
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one version."""
+        return self._schema.nbytes
+
+    def publish(self, model: Any) -> int:
+        """Make `model` the newest version. When the call returns, every reader can get it.
+
+        Threads may call it at the same time: their models become versions one after the other.
+
+        Parameters
+        ----------
+        model : dict, list or tuple of arrays
+            As `like` of the publisher: the same names, shapes and dtypes. It is copied in the call.
+
+        Returns
+        -------
+        int
+            The version, one more than the one before.
+
+        Raises
+        ------
+        InvalidArgument
+            If a name, shape or dtype differs; the message names the tensor.
+        ResourceExhausted
+            If the server has no memory for the buffer.
+        NotFound
+            If a client freed the segment.
+        """
+        if self._closed:
+            raise FailedPrecondition(
+                f"publish: the publisher of '{self._name}' is closed; open another one"
+            )
+        with self._lock:
+            return self._target.fill(lambda data: self._schema.pack("publish", model, data))
+
+    def free(self) -> None:
+        """Close, and remove the model from the box. Versions that readers hold stay valid."""
+        self.close()
+        self._segment.free()
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """Give the name back. The last version stays in the box. Closing twice is allowed.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Not used: closing a publisher does not wait.
+        """
+        self._closed = True
+        with contextlib.suppress(Error):  # the connection has ended, and the mark with it
+            self._mark.detach()
+
+    def __repr__(self) -> str:
+        return f"<Publisher of '{self._name}'>"

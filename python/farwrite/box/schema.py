@@ -1,0 +1,249 @@
+"""Schema: how a model's tensors lie in one segment.
+
+A model is a dict, a list or a tuple of arrays, of any depth. Its tensors lie one after the other in
+C order, each at a multiple of 64 bytes. The description of the segment has the schema as JSON::
+
+    {"model": 1, "bytes": 4160, "tree": {"dict": {"w": ["<f4", [32, 32], 0], "b": ...}}}
+
+``model`` is the version of this format. A tensor is its element type as in farwrite.description,
+its shape and its offset in bytes. ``{"list": [...]}`` is a list or a tuple.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.box.element import Elements, Layout, elements_of, type_name
+from farwrite.description import checked_shape
+from farwrite.errors import Error, InvalidArgument, ResourceExhausted
+
+VERSION = 1
+ALIGNMENT = 64
+"""Of each tensor in the segment, in bytes."""
+_DEPTH = 32
+"""The most levels of a model."""
+
+Tree = Any
+"""A dict or list of trees, or a leaf: an array of the caller, or a `Slot` of a schema."""
+
+
+class Slot:
+    """Where a tensor lies in the segment."""
+
+    __slots__ = ("layout", "offset")
+
+    def __init__(self, layout: Layout, offset: int) -> None:
+        self.layout = layout
+        self.offset = offset
+
+    def view(self, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """Return the tensor's bytes in the bytes of the segment."""
+        return data[self.offset : self.offset + self.layout.nbytes]
+
+
+class Schema:
+    """The tensors of a model, and where they lie. Internal."""
+
+    def __init__(self, tree: Tree, nbytes: int) -> None:
+        self.tree = tree
+        self.nbytes = nbytes
+
+    @classmethod
+    def of(cls, operation: str, model: Tree) -> Schema:
+        """Make the schema of a caller's model.
+
+        Raises
+        ------
+        InvalidArgument
+            If the model is not a dict or list of arrays.
+        """
+        if not isinstance(model, (Mapping, list, tuple)):
+            raise InvalidArgument(
+                f"{operation}: the model is {type(model).__name__}; give a dict or a list of arrays"
+            )
+        end = 0
+
+        def place(path: str, leaf: object) -> Slot:
+            nonlocal end
+            elements = _leaf(operation, path, leaf)
+            start = -(-end // ALIGNMENT) * ALIGNMENT
+            slot = Slot(Layout(elements.text, elements.shape), start)
+            end = start + slot.layout.nbytes
+            return slot
+
+        tree = _mapped(operation, model, place)
+        return cls(tree, end)
+
+    def to_json(self) -> str:
+        """Write the description of the segment.
+
+        Raises
+        ------
+        ResourceExhausted
+            If it is longer than the server accepts.
+        """
+
+        def write(tree: Tree) -> object:
+            if isinstance(tree, Slot):
+                return [tree.layout.text, tree.layout.shape, tree.offset]
+            if isinstance(tree, dict):
+                return {"dict": {key: write(child) for key, child in tree.items()}}
+            return {"list": [write(child) for child in tree]}
+
+        text = json.dumps(
+            {"model": VERSION, "bytes": self.nbytes, "tree": write(self.tree)},
+            separators=(",", ":"),
+        )
+        if len(text.encode()) > _farwrite.BOX_MAX_DESCRIPTION:
+            raise ResourceExhausted(
+                f"publish: the schema of {self.count()} tensors has {len(text)} bytes, and a"
+                f" segment's description at most {_farwrite.BOX_MAX_DESCRIPTION}; publish the model"
+                " in parts, or under shorter names"
+            )
+        return text
+
+    @classmethod
+    def parse(cls, operation: str, name: str, description: bytes, nbytes: int) -> Schema:
+        """Parse the description of a segment, as untrusted input.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is not that of a model, or does not fit the segment.
+        """
+
+        def read(tree: Any, depth: int) -> Tree:
+            if depth > _DEPTH:
+                raise ValueError(f"it has more than {_DEPTH} levels")
+            if isinstance(tree, list):
+                text, shape, offset = tree
+                layout = Layout(str(text), checked_shape(tuple(shape)))
+                if type(offset) is not int or offset < 0 or offset + layout.nbytes > nbytes:
+                    raise ValueError(f"a tensor at {offset} exceeds the segment's {nbytes} bytes")
+                return Slot(layout, offset)
+            if "dict" in tree:
+                return {str(key): read(child, depth + 1) for key, child in tree["dict"].items()}
+            return [read(child, depth + 1) for child in tree["list"]]
+
+        try:
+            fields = json.loads(description)
+            if fields["model"] != VERSION:
+                raise ValueError(f"version {fields['model']!r} is not {VERSION}")
+            return cls(read(fields["tree"], 0), int(fields["bytes"]))
+        except (Error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InvalidArgument(
+                f"{operation}: the segment '{name}' holds no model ({type(error).__name__}:"
+                f" {error}); publish one under another name, or attach the segment"
+            ) from None
+
+    def count(self) -> int:
+        """Return the number of tensors."""
+        return sum(1 for _ in _leaves("", self.tree))
+
+    def pack(self, operation: str, model: Tree, data: npt.NDArray[np.uint8]) -> None:
+        """Copy the tensors of `model` into `data`, the bytes of a segment.
+
+        Raises
+        ------
+        InvalidArgument
+            If a name, shape or dtype of `model` differs from the schema; nothing is copied then.
+        """
+        matched = self.match(operation, model)
+        for slot, elements in matched:
+            if elements.data.nbytes:
+                _farwrite.copy(slot.view(data), elements.data)
+
+    def match(self, operation: str, model: Tree) -> list[tuple[Slot, Elements]]:
+        """Pair the tensors of `model` with the schema's.
+
+        Raises
+        ------
+        InvalidArgument
+            If a name, shape or dtype of `model` differs from the schema.
+        """
+        given = dict(_leaves("", model))
+        matched = []
+        for path, slot in _leaves("", self.tree):
+            if path not in given:
+                raise InvalidArgument(
+                    f"{operation}: the model lacks '{path}', which the first one had; publish a"
+                    " model of the same names"
+                )
+            elements = _leaf(operation, path, given.pop(path))
+            if not slot.layout.same_as(elements):
+                raise InvalidArgument(
+                    f"{operation}: '{path}' has shape {elements.shape} and dtype"
+                    f" {type_name(elements.text)}, and the first model had {slot.layout.shape} and"
+                    f" {slot.layout.name}; convert it, or publish under another name"
+                )
+            matched.append((slot, elements))
+        if given:
+            raise InvalidArgument(
+                f"{operation}: the model has '{next(iter(given))}', which the first one lacked;"
+                " publish a model of the same names"
+            )
+        return matched
+
+    def unpack(self, data: npt.NDArray[np.uint8]) -> Tree:
+        """View the tensors in `data`, the bytes of a segment."""
+
+        def view(tree: Tree) -> Tree:
+            if isinstance(tree, Slot):
+                return tree.layout.over(tree.view(data))
+            if isinstance(tree, dict):
+                return {key: view(child) for key, child in tree.items()}
+            return [view(child) for child in tree]
+
+        return view(self.tree)
+
+    def same_as(self, other: Schema) -> bool:
+        """Whether both have the same tensors at the same places."""
+        return self.to_json() == other.to_json()
+
+
+def _leaf(operation: str, path: str, leaf: object) -> Elements:
+    if isinstance(leaf, (bool, int, float, complex, np.generic)):
+        leaf = np.asarray(leaf)
+    try:
+        return elements_of(operation, leaf)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error} (this is '{path}' of the model)") from None
+
+
+def _mapped(operation: str, tree: Tree, place: Callable[[str, object], Slot]) -> Tree:
+    def walk(path: str, node: Tree, depth: int) -> Tree:
+        if depth > _DEPTH:
+            raise InvalidArgument(f"{operation}: the model has more than {_DEPTH} levels")
+        if isinstance(node, Mapping):
+            for key in node:
+                if not isinstance(key, str):
+                    raise InvalidArgument(
+                        f"{operation}: {key!r} in '{path}' is not text; name tensors with str"
+                    )
+            return {key: walk(_join(path, key), child, depth + 1) for key, child in node.items()}
+        if isinstance(node, (list, tuple)):
+            return [walk(_join(path, i), child, depth + 1) for i, child in enumerate(node)]
+        return place(path, node)
+
+    return walk("", tree, 0)
+
+
+def _leaves(path: str, tree: Tree) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping):
+        for key, child in tree.items():
+            yield from _leaves(_join(path, key), child)
+    elif isinstance(tree, (list, tuple)):
+        for index, child in enumerate(tree):
+            yield from _leaves(_join(path, index), child)
+    else:
+        yield path, tree
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}/{key}" if path else str(key)

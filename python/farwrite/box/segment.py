@@ -1,0 +1,395 @@
+"""Segment: named memory of a box, as a client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.arguments import seconds, whole_number
+from farwrite.box.cached import Cached
+from farwrite.box.changes import Changes, offset_of, range_of
+from farwrite.box.element import Elements, Layout, destination_of, parse_layout
+from farwrite.box.lease import Lease
+from farwrite.box.update import Update
+from farwrite.box.updates import Updates, Watch, wait_async
+from farwrite.errors import InvalidArgument
+
+Consistency = Literal["segment", "chunk"]
+_MOST = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """A segment, as `Client.list` describes it."""
+
+    name: str
+    key: int
+    """Identifies the segment for ever, also in another process."""
+    dtype: str
+    """Element type of the segment; "bytes" for types without arithmetic, and for models."""
+    shape: tuple[int, ...]
+    nbytes: int
+    """Bytes of one buffer."""
+    version: int
+    """Number of changes applied so far."""
+    buffers: int
+    """The most buffers that the server takes for it."""
+    temporary: bool
+    """Whether the segment is freed when the last client that attached it has left."""
+    attached: int
+    """Number of clients that have it attached."""
+
+
+class Segment(Changes[int]):
+    """Named memory of a box. `Client.create` and `Client.attach` create it.
+
+    Any thread may call any method at any time. Each change waits until the server has applied it
+    and returns the new version: see `Changes`. `post` has the same methods without the wait.
+
+    The attachment ends with `detach`, or with this object. Calls after `free` of any client raise
+    `NotFound`.
+
+    The constructor is internal: use the methods of `Client`.
+    """
+
+    def __init__(self, native: _farwrite.BoxSegment) -> None:
+        self._native = native
+        info: Any = native.info()
+        self._name: str = info["name"]
+        self._key: int = info["key"]
+        self._description: bytes = info["description"]
+        self._layout = parse_layout(info["element"], info["dims"], self._description, self._name)
+        self._itemsize = self._layout.itemsize
+
+    # --- What it is.
+
+    @property
+    def name(self) -> str:
+        """The name of the segment."""
+        return self._name
+
+    @property
+    def key(self) -> int:
+        """A number that identifies the segment for ever; any process can attach by it."""
+        return self._key
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self._layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type.
+
+        Raises
+        ------
+        Unsupported
+            If the type is bfloat16, and the package ml_dtypes is not installed.
+        """
+        return self._layout.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._layout.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.nbytes
+
+    @property
+    def description(self) -> bytes:
+        """The text that the creator gave the segment, for example the schema of a model."""
+        return self._description
+
+    @property
+    def version(self) -> int:
+        """Number of changes that the server has applied."""
+        return self._native.version()
+
+    @property
+    def chunk_versions(self) -> list[int]:
+        """Number of changes that each chunk of 1 MiB has seen."""
+        return self._native.chunk_versions()
+
+    @property
+    def layout(self) -> Layout:
+        """Shape and element type. Internal."""
+        return self._layout
+
+    @property
+    def native(self) -> _farwrite.BoxSegment:
+        """The core's handle. Internal."""
+        return self._native
+
+    # --- Reading.
+
+    def read(
+        self,
+        out: Any = None,
+        *,
+        start: SupportsIndex | None = None,
+        count: SupportsIndex | None = None,
+        consistent: Consistency = "segment",
+        min_version: SupportsIndex = 0,
+        timeout: float | None = None,
+    ) -> Any:
+        """Read elements into local memory. Ctrl-C interrupts the wait.
+
+        Parameters
+        ----------
+        out : array, optional
+            The destination: of this dtype, writable, C-contiguous, on the CPU. Without `start`, of
+            this shape. By default a new array.
+        start, count : int, optional
+            Index of the first element in C order, and how many. Without `out`, the new array then
+            has one dimension.
+        consistent : {"segment", "chunk"}
+            What others' changes may do meanwhile. "segment" reads one version of all elements.
+            "chunk" reads one version of each chunk of 1 MiB, and starves under no load.
+        min_version : int
+            Wait until the segment has at least this version.
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Returns
+        -------
+        out, or the new array
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the timeout passed. The contents of `out` are then undefined.
+        InvalidArgument, OutOfRange
+            If `out` or the range do not fit.
+        NotFound
+            If the segment was freed.
+        """
+        return self.read_with_version(
+            out, start=start, count=count, consistent=consistent, min_version=min_version,
+            timeout=timeout,
+        )[0]  # fmt: skip
+
+    def read_with_version(
+        self,
+        out: Any = None,
+        *,
+        start: SupportsIndex | None = None,
+        count: SupportsIndex | None = None,
+        consistent: Consistency = "segment",
+        min_version: SupportsIndex = 0,
+        timeout: float | None = None,
+    ) -> tuple[Any, int]:
+        """Read as `read` does. Return the array, and the version of the elements in it.
+
+        With ``consistent="chunk"`` it is the lowest version that a chunk can have.
+        """
+        if consistent not in ("segment", "chunk"):
+            raise InvalidArgument(
+                f"read: consistent {consistent!r} is not known; give 'segment' or 'chunk'"
+            )
+        limit = seconds("read", timeout)
+        least = whole_number("read", "min_version", min_version, 0, _MOST)
+        if out is None:
+            offset, length = self.range_of("read", 0 if start is None else start, count)
+            whole = start is None and count is None
+            shape = self._layout.shape if whole else (length // self._itemsize,)
+            out = np.empty(shape, self._layout.dtype)
+            data = destination_of("read", out).data
+        else:
+            if count is not None:
+                raise InvalidArgument("read: out and count both say how many; give one of them")
+            elements = destination_of("read", out)
+            offset, data = self.offset_of("read", elements, start), elements.data
+        version, _, _ = self._native.read(data, offset, consistent == "chunk", least, limit)
+        return out, version
+
+    def lease(self, timeout: float | None = None) -> Lease:
+        """Pin the newest version. On one host nothing is copied; between hosts it is read once.
+
+        The pinned elements do not change. Others' changes go to another buffer meanwhile. With
+        `buffers` of `Client.create`, ``buffers - 1`` different versions can be pinned at a time.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds to wait for the server; None waits for ever.
+
+        Returns
+        -------
+        Lease
+            A context manager. The end of the ``with`` block ends the lease.
+
+        Raises
+        ------
+        ResourceExhausted
+            If as many other versions are pinned, or the server has no memory for another buffer.
+
+        Examples
+        --------
+        >>> with segment.lease() as lease:  # doctest: +SKIP
+        ...     print(lease.version, lease.array.mean())
+        """
+        data, version = self._native.lease(seconds("lease", timeout))
+        return Lease(data, version, self._layout)
+
+    def view(self) -> npt.NDArray[Any]:
+        """Return a read-only view of the server's memory, without a copy.
+
+        The view is live: it may change while a program reads it, also in the middle of a change.
+        After a write of the whole segment it may show the buffer of an earlier version.  Use
+        `lease` for contents that stay.
+
+        Raises
+        ------
+        Unsupported
+            If the fabric cannot map the server's memory.
+        """
+        data, _ = self._native.view()
+        return self._layout.over(data)
+
+    def cached(self, *, consistent: Consistency = "segment") -> Cached:
+        """Read a local copy that can tell whether it is stale."""
+        return Cached(self, consistent)
+
+    # --- News.
+
+    def wait(self, version: SupportsIndex, timeout: float | None = None) -> int:
+        """Wait until the segment has at least `version`. Ctrl-C interrupts the wait.
+
+        Parameters
+        ----------
+        version : int
+            ``segment.version + 1`` waits for the next change.
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Returns
+        -------
+        int
+            The present version.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the timeout passed.
+        NotFound
+            If the segment was freed.
+        """
+        return self._native.wait(_version("wait", version), seconds("wait", timeout))
+
+    async def wait_async(self, version: SupportsIndex, timeout: float | None = None) -> int:
+        """Wait as `wait` does, without blocking the event loop."""
+        return await wait_async(
+            self._native, _version("wait_async", version), seconds("wait_async", timeout)
+        )
+
+    async def read_async(self, out: Any = None, **options: Any) -> Any:
+        """Read as `read` does, in a thread, without blocking the event loop."""
+        return await asyncio.to_thread(self.read, out, **options)
+
+    def updates(self, since: SupportsIndex | None = None) -> Updates:
+        """Iterate over new versions, with ``for`` or ``async for``.
+
+        Each item is the present version. Versions that came in between are not repeated. The
+        iteration ends when the segment is freed, or the client or this attachment closes.
+
+        Parameters
+        ----------
+        since : int, optional
+            The version that the caller has. By default the present one.
+        """
+        first = self.version if since is None else _version("updates", since)
+        return Updates(self._native, first)
+
+    def on_update(self, callback: Callable[[int], object]) -> Watch:
+        """Call ``callback(version)`` after new changes, until the `Watch` is closed.
+
+        Farwrite calls it in its own threads, one call at a time. `callback` must not block.
+        Versions that came in between are not repeated. Exceptions from `callback` go to
+        ``sys.unraisablehook``.
+        """
+        if not callable(callback):
+            raise InvalidArgument(
+                f"on_update: {type(callback).__name__} cannot be called; give a function that takes"
+                " a version"
+            )
+        return Watch(self._native, self.version, callback)
+
+    # --- Changes, and the end.
+
+    @property
+    def post(self) -> Posted:
+        """The changes without the wait: ``segment.post.accumulate(delta)`` gives an `Update`."""
+        return Posted(self)
+
+    def detach(self) -> None:
+        """End this attachment. Leases stay valid. Detaching twice is allowed."""
+        self._native.detach()
+
+    def free(self) -> None:
+        """Free the segment for every client. Their later calls raise `NotFound`.
+
+        Raises
+        ------
+        NotFound
+            If the segment was freed before.
+        """
+        self._native.free()
+
+    def offset_of(self, operation: str, elements: Elements, start: SupportsIndex | None) -> int:
+        """Check that an array fits at element `start`; return the offset in bytes. Internal."""
+        return offset_of(operation, self._name, self._layout, elements, start)
+
+    def range_of(
+        self, operation: str, start: SupportsIndex, count: SupportsIndex | None
+    ) -> tuple[int, int]:
+        """Check a range of elements; return its offset and length in bytes. Internal."""
+        return range_of(operation, self._name, self._layout, start, count)
+
+    def _segment(self) -> Segment:
+        return self
+
+    def _outcome(self, update: Update) -> int:
+        return update.wait()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a segment without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<Segment '{self._name}' {self._layout.name} {self.shape}>"
+
+
+class Posted(Changes[Update]):
+    """The changes of a segment without the wait. `Segment.post` creates it."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._target = segment
+
+    def _segment(self) -> Segment:
+        return self._target
+
+    def _outcome(self, update: Update) -> Update:
+        return update
+
+    def __repr__(self) -> str:
+        return f"<changes of {self._target!r}, posted>"
+
+
+def _version(operation: str, version: SupportsIndex) -> int:
+    return whole_number(operation, "version", version, 0, _MOST)

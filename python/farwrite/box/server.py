@@ -1,0 +1,225 @@
+"""Server: the process that holds the segments of a box."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, SupportsIndex
+
+from farwrite import _farwrite
+from farwrite.arguments import seconds, whole_number
+from farwrite.box.client import Client, connect
+from farwrite.box.device_keywords import parse_keywords
+from farwrite.box.publisher import DraftTarget, Publisher
+from farwrite.box.segment import Segment
+from farwrite.box.stats import ServerStats
+from farwrite.closing import Closing
+from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite.lifetime import close_at_exit
+from farwrite.metrics import serve as serve_metrics
+from farwrite.metrics import serve_given, stop_serving
+from farwrite.units import parse_size
+
+Size = SupportsIndex | str
+
+
+def serve(
+    *,
+    listen: str | None = None,
+    memory: Size = "1G",
+    pool: Size = "64M",
+    threads: SupportsIndex = 0,
+    snapshot: str | os.PathLike[str] | None = None,
+    snapshot_every: float | None = None,
+    restore: bool = False,
+    **device: Any,
+) -> Server:
+    """Serve a box in this process.
+
+    Parameters
+    ----------
+    listen : str
+        Address at which clients connect, ``host:port``. The default picks a free port of the
+        loopback. Another address needs a `token`.
+    memory : int or str
+        The most memory for segments and for changes on their way, in bytes or as "8G".
+    pool : int or str
+        Memory that is taken and registered before the first client comes. More is taken on demand.
+    threads : int
+        Threads that share the arithmetic of one large change; 0 takes as many as processors.
+    snapshot : str or path
+        Folder in which snapshots are written. By default none are.
+    snapshot_every : float
+        Seconds from one snapshot to the next. By default only `Server.snapshot` writes them.
+    restore : bool
+        Start with the newest whole snapshot in `snapshot`. Its segments keep their keys.
+    **device
+        The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``metrics``, ...
+
+    Returns
+    -------
+    Server
+        A context manager. The end of the ``with`` block closes it.
+
+    Raises
+    ------
+    AlreadyExists
+        If the port is in use.
+    Unauthenticated
+        If `listen` is not on the loopback and there is no `token`.
+    NotFound
+        With `restore`, if no snapshot in the folder is whole.
+    InvalidArgument
+        If a value is not valid; the message names it.
+    """
+    if listen is not None:
+        device["listen"] = listen
+    options, given = parse_keywords("serve", device)
+    folder = "" if snapshot is None else os.fspath(snapshot)
+    if not folder and (restore or snapshot_every):
+        raise InvalidArgument("serve: restore and snapshot_every need snapshot, the folder")
+    native = _farwrite.BoxServer.serve(
+        options,
+        _bytes("memory", memory),
+        _bytes("pool", pool),
+        whole_number("serve", "threads", threads, 0, 1024),
+        folder,
+        seconds("serve", snapshot_every) or 0.0,
+        bool(restore),
+    )
+    close_at_exit(native)
+    server = Server(native, {name: option.value for name, option in given.items()})
+    if "metrics" in given:
+        try:
+            serve_given(native, given["metrics"])
+        except BaseException:
+            native.close(0)
+            raise
+    return server
+
+
+class Server(Closing):
+    """The process that holds the segments of a box. `serve` creates it.
+
+    Any thread may call any method at any time. A context manager: the end of the ``with`` block
+    closes the server.
+
+    The constructor is internal: use `serve`.
+    """
+
+    def __init__(self, native: _farwrite.BoxServer, device: dict[str, Any]) -> None:
+        self._native = native
+        # A client of this process reaches the server as others do.
+        self._device = {name: device[name] for name in _SHARED if name in device}
+        self._lock = threading.Lock()
+        self._own: Client | None = None
+        self._closed = False
+
+    @property
+    def endpoint(self) -> str:
+        """The address at which clients connect, ``host:port``, with the actual port."""
+        return self._native.endpoint()
+
+    def connect(self, *, timeout: float | None = 30.0, **device: Any) -> Client:
+        """Connect a client of this process. The parameters are those of `farwrite.box.connect`.
+
+        The client has the server's token, fabrics and encryption, unless they are given.
+        """
+        return connect(self.endpoint, timeout=timeout, **{**self._device, **device})
+
+    def publisher(
+        self,
+        name: str,
+        like: Any,
+        *,
+        takeover: bool = False,
+        buffers: SupportsIndex = 4,
+    ) -> Publisher:
+        """Publish versions of a model from the server's process, with one copy for each version.
+
+        Subscribers connect to `endpoint`. The parameters and the errors are those of
+        `Client.publisher`.
+        """
+
+        def target(_: Client, segment: Segment) -> DraftTarget:
+            return DraftTarget(self._native, segment)
+
+        return Publisher(self._client(), name, like, target, takeover=takeover, buffers=buffers)
+
+    def _client(self) -> Client:
+        with self._lock:
+            if self._closed:
+                raise FailedPrecondition("publisher: the server is closed; serve another one")
+            if self._own is None:
+                self._own = self.connect()
+            return self._own
+
+    def snapshot(self) -> None:
+        """Write a snapshot now. Each segment is in it with one version.
+
+        When the call returns, the snapshot is whole and on the disk. Ctrl-C interrupts the wait;
+        the snapshot is then written on.
+
+        Raises
+        ------
+        FailedPrecondition
+            If the server has no folder for snapshots.
+        ResourceExhausted, Unavailable
+            If the disk is full or fails. The snapshot before stays.
+        """
+        self._native.snapshot()
+
+    def stats(self) -> ServerStats:
+        """Return the counters of the server."""
+        return ServerStats(**self._native.stats())
+
+    def metrics(self) -> str:
+        """Return the counters of the server and its device in the Prometheus text format."""
+        return self._native.metrics()
+
+    def serve_metrics(self, address: str = "127.0.0.1:0") -> str:
+        """Answer ``GET /metrics`` over HTTP until the server closes, and return the URL.
+
+        The parameter and the errors are those of `farwrite.Device.serve_metrics`.
+        """
+        url = serve_metrics(self._native, address)
+        if self._closed:  # asked afterwards, because another thread may be closing it
+            stop_serving(self._native)
+            raise FailedPrecondition(
+                f"serve metrics at {address}: the server is closed; serve another one"
+            )
+        return url
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """End every connection and free the memory. Closing twice is allowed.
+
+        Segments are gone, except for what the last snapshot holds.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds to wait for clients to settle; None waits for ever.
+        """
+        limit = seconds("close", timeout)
+        with self._lock:
+            self._closed = True
+            own, self._own = self._own, None
+        stop_serving(self._native)
+        if own is not None:
+            own.close(limit)
+        self._native.close(limit)
+
+    def __repr__(self) -> str:
+        return f"<Server of a box at {self.endpoint}>"
+
+
+_SHARED = ("token", "fabrics", "encrypt")
+
+
+def _bytes(name: str, size: Size) -> int:
+    if isinstance(size, str):
+        try:
+            size = parse_size(size)
+        except ValueError as error:
+            raise InvalidArgument(f"serve: {name}: {error}") from None
+    return whole_number("serve", name, size, 0, 2**63 - 1)

@@ -1,0 +1,244 @@
+"""Subscriber: reads the versions of a model that a `Publisher` publishes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from farwrite.arguments import seconds, whole_number
+from farwrite.box.lease import Lease
+from farwrite.box.schema import Schema
+from farwrite.box.segment import Segment
+from farwrite.box.updates import Watch
+from farwrite.closing import Closing
+from farwrite.errors import Cancelled, FailedPrecondition, NotFound
+
+
+class Model:
+    """One version of a model, pinned. `Subscriber.latest` creates it.
+
+    A context manager. ``model["w"]`` is a tensor, or a dict or list of tensors, as it was
+    published; tuples come as lists. Tensors are read-only NumPy arrays. On one host they are views
+    of the server's memory.
+
+    The version stays pinned until the model is closed and every tensor of it is deleted. Copy what
+    you keep: see `copy`.
+
+    The constructor is internal: use `Subscriber.latest`.
+    """
+
+    def __init__(self, lease: Lease, schema: Schema) -> None:
+        self._lease = lease
+        self._schema = schema
+        self._tree: Any = None
+
+    @property
+    def version(self) -> int:
+        """The version; the first one that was published is 1."""
+        return self._lease.version
+
+    @property
+    def tree(self) -> Any:
+        """The whole model: a dict or list of read-only arrays."""
+        if self._tree is None:
+            self._tree = self._schema.unpack(self._lease.data)
+        return self._tree
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.tree[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tree)
+
+    def __len__(self) -> int:
+        return len(self._schema.tree)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.tree
+
+    def keys(self) -> Any:
+        """Return the names of a model that is a dict."""
+        return self.tree.keys()
+
+    def values(self) -> Any:
+        """Return the tensors of a model that is a dict."""
+        return self.tree.values()
+
+    def items(self) -> Any:
+        """Return the names and tensors of a model that is a dict."""
+        return self.tree.items()
+
+    def copy(self) -> Any:
+        """Return the model as writable arrays of this process, which outlive the version."""
+
+        def copied(tree: Any) -> Any:
+            if isinstance(tree, dict):
+                return {key: copied(child) for key, child in tree.items()}
+            if isinstance(tree, list):
+                return [copied(child) for child in tree]
+            return np.array(tree)
+
+        return copied(self.tree)
+
+    def close(self) -> None:
+        """Give the version back. Closing twice is allowed."""
+        self._tree = None
+        self._lease.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Model at version {self.version}, {self._schema.count()} tensors>"
+
+
+class Subscriber(Closing):
+    """Reads the versions of a model. `Client.subscribe` creates it.
+
+    Any thread may call any method at any time. A context manager: the end of the ``with`` block
+    closes the subscriber; models stay valid.
+
+    The constructor is internal: use `Client.subscribe`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import farwrite as fw
+    >>> with fw.box.serve() as server, fw.box.connect(server.endpoint) as box:
+    ...     state = {"w": np.ones((2, 2), "float32"), "b": np.zeros(2, "float32")}
+    ...     policy = server.publisher("policy", like=state)
+    ...     policy.publish(state)
+    ...     with box.subscribe("policy").latest() as model:
+    ...         print(model.version, model["w"].sum())
+    1
+    1 4.0
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._schema = Schema.parse("subscribe", segment.name, segment.description, segment.nbytes)
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._segment.name
+
+    @property
+    def version(self) -> int:
+        """The newest version; 0 before the first one."""
+        return self._segment.version
+
+    def latest(self, *, newer_than: SupportsIndex = 0, timeout: float | None = None) -> Model:
+        """Pin the newest version. Ctrl-C interrupts the wait.
+
+        On one host nothing is copied. Between hosts the version is read once.
+
+        Parameters
+        ----------
+        newer_than : int
+            Wait for a version above this one. By default any version will do.
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Returns
+        -------
+        Model
+            A context manager. The end of the ``with`` block gives the version back.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If no such version came in time.
+        ResourceExhausted
+            If readers hold as many other versions as the publisher's `buffers` allow.
+        NotFound
+            If the publisher freed the model.
+        """
+        limit = seconds("latest", timeout)
+        self.wait(newer_than, limit)
+        return Model(self._segment.lease(limit), self._schema)
+
+    def wait(self, newer_than: SupportsIndex = 0, timeout: float | None = None) -> int:
+        """Wait for a version above `newer_than`, and return the newest. Ctrl-C interrupts it.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the timeout passed.
+        """
+        return self._segment.wait(_above(newer_than), timeout)
+
+    async def wait_async(self, newer_than: SupportsIndex = 0, timeout: float | None = None) -> int:
+        """Wait as `wait` does, without blocking the event loop."""
+        return await self._segment.wait_async(_above(newer_than), timeout)
+
+    async def latest_async(
+        self, *, newer_than: SupportsIndex = 0, timeout: float | None = None
+    ) -> Model:
+        """Pin the newest version as `latest` does, without blocking the event loop."""
+        await self.wait_async(newer_than, timeout)
+        return Model(await asyncio.to_thread(self._segment.lease, timeout), self._schema)
+
+    def on_version(self, callback: Callable[[int], object]) -> Watch:
+        """Call ``callback(version)`` after new versions; see `Segment.on_update`."""
+        return self._segment.on_update(callback)
+
+    def __iter__(self) -> Iterator[Model]:
+        """Yield the newest version, and each time a newer one. A slow reader skips versions.
+
+        A model is closed when the next one is asked for. The iteration ends when the publisher
+        frees the model, or this subscriber or its client closes.
+        """
+        version = 0
+        while True:
+            try:
+                model = self.latest(newer_than=version)
+            except _ENDED:
+                return
+            version = model.version
+            with model:
+                yield model
+
+    async def __aiter__(self) -> AsyncIterator[Model]:
+        """Iterate as ``for`` does, without blocking the event loop."""
+        version = 0
+        while True:
+            try:
+                model = await self.latest_async(newer_than=version)
+            except _ENDED:
+                return
+            version = model.version
+            with model:
+                yield model
+
+    def close(self, timeout: float | None = 1.0) -> None:
+        """End the subscription. Models stay valid. Closing twice is allowed.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Not used: closing a subscriber does not wait.
+        """
+        self._segment.detach()
+
+    def __repr__(self) -> str:
+        return f"<Subscriber of '{self.name}'>"
+
+
+def _above(newer_than: SupportsIndex) -> int:
+    return whole_number("wait", "newer_than", newer_than, 0, 2**64 - 2) + 1
+
+
+_ENDED = (NotFound, Cancelled, FailedPrecondition)

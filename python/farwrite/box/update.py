@@ -1,0 +1,58 @@
+"""Update: a change of a segment that is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from farwrite import _farwrite
+from farwrite.completion import Completion
+
+
+class Update:
+    """A change on its way to the server. The methods of `Segment.post` create it.
+
+    Wait for it, poll it or await it. Dropping it does not cancel the change.
+
+    The constructor is internal: use `Segment.post`.
+    """
+
+    __slots__ = ("_completion", "_native")
+
+    def __init__(self, native: _farwrite.BoxUpdate, keep: object = None) -> None:
+        self._native = native
+        self._completion = Completion(native.completion(), keep)
+
+    def done(self) -> bool:
+        """Whether the change was applied or has failed. From then on, its source may change."""
+        return self._completion.done()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until the change is applied. Ctrl-C interrupts the wait.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds; None waits for ever.
+
+        Returns
+        -------
+        int
+            The segment's version after the change.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the timeout passed. The change goes on; call `wait` again to wait further.
+        Error
+            If the server refused the change, or died. A refused change has changed nothing.
+        """
+        self._completion.wait(timeout)
+        return self._native.version()
+
+    def __await__(self) -> Generator[Any, None, int]:
+        yield from self._completion.__await__()
+        return self._native.version()
+
+    def __repr__(self) -> str:
+        return f"<Update {'done' if self.done() else 'under way'}>"

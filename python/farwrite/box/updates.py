@@ -1,0 +1,137 @@
+"""New versions of a segment: waited for, iterated over, or delivered to a callback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+
+from farwrite import _farwrite
+from farwrite.errors import Cancelled, FailedPrecondition, NotFound, StatusCode, from_status
+
+_ENDED = (NotFound, Cancelled, FailedPrecondition)
+"""Freed, or closed on this side: the stream of versions ends."""
+
+
+async def wait_async(
+    native: _farwrite.BoxSegment, version: int, timeout: float | None = None
+) -> int:
+    """Wait until the segment has at least `version`, without blocking the event loop."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[int] = loop.create_future()
+
+    def deliver(now: int, code: int, message: str) -> None:
+        if outcome.done():
+            return  # the awaiting task was cancelled
+        if code == 0:
+            outcome.set_result(now)
+        else:
+            outcome.set_exception(from_status(code, message))
+
+    def on_version(now: int, code: int, message: str) -> None:
+        # In a poller's thread. The loop may have been closed meanwhile: nobody awaits then.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(deliver, now, code, message)
+
+    native.on_version(version, on_version)
+    try:
+        return await asyncio.wait_for(outcome, timeout)
+    except asyncio.TimeoutError:
+        raise from_status(
+            StatusCode.DEADLINE_EXCEEDED,
+            f"wait_async: version {version} did not come within {timeout} s; wait longer",
+        ) from None
+
+
+class Updates:
+    """The new versions of a segment as a stream. `Segment.updates` creates it."""
+
+    def __init__(self, native: _farwrite.BoxSegment, version: int) -> None:
+        self._native = native
+        self._version = version
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            try:
+                self._version = self._native.wait(self._version + 1, None)
+            except _ENDED:
+                return
+            yield self._version
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        while True:
+            try:
+                self._version = await wait_async(self._native, self._version + 1)
+            except _ENDED:
+                return
+            yield self._version
+
+
+class Watch:
+    """Calls a function after new changes. `Segment.on_update` creates it.
+
+    A context manager. The calls also end when the segment is freed or the client closes.
+    """
+
+    def __init__(
+        self, native: _farwrite.BoxSegment, version: int, callback: Callable[[int], object]
+    ) -> None:
+        self._native = native
+        self._callback: Callable[[int], object] | None = callback
+        self._lock = threading.Lock()
+        self._arrived: deque[tuple[int, int]] = deque()
+        self._delivering = False
+        native.on_version(version + 1, self._arrive)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no further call will be made."""
+        return self._callback is None
+
+    def close(self) -> None:
+        """Make no further call. A call that runs in another thread may still be under way."""
+        self._callback = None
+
+    def _arrive(self, version: int, code: int, _: str) -> None:
+        # on_version() may call back before it returns: the loop below takes that one up, so that
+        # calls neither nest nor overlap.
+        with self._lock:
+            self._arrived.append((version, code))
+            if self._delivering:
+                return
+            self._delivering = True
+        self._deliver()
+
+    def _deliver(self) -> None:
+        failed: BaseException | None = None
+        while True:
+            with self._lock:
+                if not self._arrived:
+                    self._delivering = False
+                    break
+                version, code = self._arrived.popleft()
+            callback = self._callback
+            if code != 0 or callback is None:
+                self._callback = None
+                continue
+            try:
+                callback(version)
+            except BaseException as error:
+                failed = error  # the calls go on; the binding reports it
+            self._native.on_version(version + 1, self._arrive)
+        if failed is not None:
+            raise failed
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

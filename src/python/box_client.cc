@@ -1,0 +1,134 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "farwrite/box.h"
+#include "farwrite/copy.h"
+#include "python/box_segment.h"
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/peer.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+using Client = Held<box::Client>;
+using Segment = Held<box::Segment>;
+
+Client* connect(const DeviceOptions& device, const std::string& server,
+                std::optional<double> timeout) {
+  box::ClientOptions options;
+  options.device = device;
+  options.timeout = to_timeout(timeout);
+  const Endpoint endpoint = value_or_raise(Endpoint::parse(server));
+  return new Client(value_or_raise(
+      wait_beside([endpoint, options] { return box::Client::connect(endpoint, options); })));
+}
+
+Segment* create(Client& client, std::string name, box::ElementType element,
+                std::vector<std::uint64_t> dims, std::string description, std::uint32_t buffers,
+                bool temporary, bool exclusive) {
+  box::SegmentSpec spec;
+  spec.name = std::move(name);
+  spec.type = element;
+  spec.dims = std::move(dims);
+  spec.description = std::move(description);
+  spec.buffers = buffers;
+  spec.temporary = temporary;
+  const auto creation = exclusive ? box::Creation::kExclusive : box::Creation::kOpenOrCreate;
+  return new Segment(value_or_raise(
+      wait_beside([client = *client, spec, creation] { return client.create(spec, creation); })));
+}
+
+Segment* attach_name(Client& client, const std::string& name, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  return new Segment(value_or_raise(
+      wait_beside([client = *client, name, limit] { return client.attach(name, limit); })));
+}
+
+Segment* attach_key(Client& client, std::uint64_t key) {
+  return new Segment(
+      value_or_raise(wait_beside([client = *client, key] { return client.attach(key); })));
+}
+
+nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>> list(Client& client) {
+  nb::list segments;
+  for (const box::SegmentInfo& info :
+       value_or_raise(wait_beside([client = *client] { return client.list(); }))) {
+    segments.append(to_dict(info));
+  }
+  return nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>>(std::move(segments));
+}
+
+Held<MemoryRegion>* allocate(Client& client, std::uint64_t bytes) {
+  return new Held<MemoryRegion>(
+      value_or_raise(without_gil([&] { return client->allocate(bytes); })));
+}
+
+nb::typed<nb::dict, nb::str, int> stats(const Client& client) {
+  const box::ClientStats counts = client->stats();
+  nb::dict stats;
+  stats["reads"] = counts.reads;
+  stats["read_retries"] = counts.read_retries;
+  stats["leased_reads"] = counts.leased_reads;
+  stats["changes"] = counts.changes;
+  stats["staged_bytes"] = counts.staged_bytes;
+  stats["leases"] = counts.leases;
+  return nb::typed<nb::dict, nb::str, int>(std::move(stats));
+}
+
+void close(Client& client, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  raise_if_error(without_gil([&] { return client->close(limit); }));
+}
+
+// Both as long as the shorter one.
+void copy(nb::handle destination, nb::handle source) {
+  const Buffer to = Buffer::writable(destination);
+  const Buffer from = Buffer::readable(source);
+  const std::size_t bytes = std::min(to.size(), from.size());
+  without_gil([&] { copy_bytes(to.mutable_bytes().data, from.bytes().data, bytes); });
+}
+
+void add_scaled(box::ElementType element, nb::handle destination, nb::handle source,
+                double factor) {
+  const Buffer to = Buffer::writable(destination);
+  const Buffer from = Buffer::readable(source);
+  const std::uint64_t elements = std::min(to.size(), from.size()) / box::bytes_of(element);
+  without_gil([&] {
+    box::add_scaled(element, to.mutable_bytes().data, from.bytes().data, factor, elements);
+  });
+}
+
+}  // namespace
+
+void bind_box_client(nb::module_& module) {
+  nb::class_<Client>(module, "BoxClient", nb::is_weak_referenceable())
+      .def_static("connect", &connect, nb::arg("options"), nb::arg("server"),
+                  nb::arg("timeout").none())
+      .def("create", &create, nb::arg("name"), nb::arg("element"), nb::arg("dims"),
+           nb::arg("description"), nb::arg("buffers"), nb::arg("temporary"), nb::arg("exclusive"))
+      .def("attach_name", &attach_name, nb::arg("name"), nb::arg("timeout").none())
+      .def("attach_key", &attach_key, nb::arg("key"))
+      .def("list", &list)
+      .def("allocate", &allocate, nb::arg("bytes"))
+      .def("server", [](const Client& client) { return to_dict(client->server()); })
+      .def("stats", &stats)
+      .def("close", &close, nb::arg("timeout").none());
+  module.def("copy", &copy, nb::arg("destination"), nb::arg("source"));
+  module.def("add_scaled", &add_scaled, nb::arg("element"), nb::arg("destination"),
+             nb::arg("source"), nb::arg("factor"));
+}
+
+}  // namespace farwrite::python

@@ -1,0 +1,187 @@
+#include "python/box_segment.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/callback.h"
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+
+namespace nb = nanobind;
+
+nb::typed<nb::dict, nb::str, nb::object> to_dict(const box::SegmentInfo& info) {
+  nb::dict segment;
+  segment["name"] = info.spec.name;
+  segment["key"] = info.key;
+  segment["element"] = info.spec.type;
+  segment["dims"] = info.spec.dims;
+  segment["nbytes"] = info.bytes;
+  segment["version"] = info.version;
+  segment["buffers"] = info.spec.buffers;
+  segment["temporary"] = info.spec.temporary;
+  segment["attached"] = info.attached;
+  segment["description"] = nb::bytes(info.spec.description.data(), info.spec.description.size());
+  return nb::typed<nb::dict, nb::str, nb::object>(std::move(segment));
+}
+
+namespace {
+
+using Segment = Held<box::Segment>;
+// The bytes that a lease pins, and their version.
+using LeaseTuple = nb::typed<nb::tuple, ReadOnlyBytesArray, std::uint64_t>;
+// The version, the retries, and whether the server pinned a buffer for the read.
+using ReadTuple = nb::typed<nb::tuple, std::uint64_t, std::uint32_t, bool>;
+
+// Longer than a call with `bytes` takes on a slow network, so that few calls are repeated.
+std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
+  constexpr std::uint64_t kBytesPerMicrosecond = 500;
+  return kSignalInterval + std::chrono::microseconds(bytes / kBytesPerMicrosecond);
+}
+
+ReadTuple read(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
+               std::uint64_t min_version, std::optional<double> timeout) {
+  const Buffer buffer = Buffer::writable(out);
+  const box::Segment segment = *self;  // the Python object may go away meanwhile
+  const box::ReadResult result = value_or_raise(wait_in_growing_slices(
+      to_timeout(timeout), first_slice(buffer.size()), [&](std::chrono::nanoseconds slice) {
+        box::ReadOptions options;
+        options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
+        options.min_version = min_version;
+        options.timeout = slice;
+        return segment.read(buffer.mutable_bytes(), offset, options);
+      }));
+  return nb::make_tuple(result.version, result.retries, result.leased);
+}
+
+box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
+                 std::optional<std::uint64_t> length, double factor,
+                 std::optional<nb::object> memory, std::uint64_t x_key, std::uint64_t x_offset,
+                 std::uint64_t y_key, std::uint64_t y_offset) {
+  box::Change change;
+  change.operation = operation;
+  change.offset = offset;
+  change.length = length.value_or(box::Change::kWhole);
+  change.factor = factor;
+  change.x_key = x_key;
+  change.x_offset = x_offset;
+  change.y_key = y_key;
+  change.y_offset = y_offset;
+  if (!memory.has_value()) return without_gil([&] { return self->post(change); });
+  const Buffer buffer = Buffer::readable(*memory);
+  change.memory = buffer.bytes();
+  return without_gil([&] { return self->post(change); });
+}
+
+std::uint64_t wait(Segment& self, std::uint64_t version, std::optional<double> timeout) {
+  const box::Segment segment = *self;
+  return value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
+    return segment.wait(version, slice);
+  }));
+}
+
+// Calls function(version, code, message) once.
+void on_version(Segment& self, std::uint64_t version, nb::callable function) {
+  auto callback = [function = Callback(std::move(function))](const Result<std::uint64_t>& now) {
+    function([&] {
+      return nb::make_tuple(now.ok() ? now.value() : 0, static_cast<int>(now.status().code()),
+                            sentence_of(now.status()));
+    });
+  };
+  without_gil([&] { self->on_version(version, std::move(callback)); });
+}
+
+LeaseTuple to_tuple(box::LeasedSegment leased) {
+  const auto* const data = reinterpret_cast<const std::uint8_t*>(leased.bytes().data);
+  const std::size_t size = leased.bytes().size;
+  const std::uint64_t version = leased.version();
+  return nb::make_tuple(view_bytes<ReadOnlyBytesArray>(data, size, std::move(leased)), version);
+}
+
+LeaseTuple lease(Segment& self, std::optional<double> timeout) {
+  const box::Segment segment = *self;
+  return to_tuple(value_or_raise(wait_in_growing_slices(
+      to_timeout(timeout), first_slice(segment.info().bytes),
+      [&](std::chrono::nanoseconds slice) { return segment.lease(slice); })));
+}
+
+LeaseTuple view(Segment& self) {
+  return to_tuple(value_or_raise(without_gil([&] { return self->view(); })));
+}
+
+void bind_update(nb::module_& module) {
+  nb::class_<box::Update>(module, "BoxUpdate")
+      .def("completion", [](const box::Update& update) { return update.done; })
+      .def(
+          "version", [](const box::Update& update) { return *update.version; },
+          "Valid once the completion is ok.");
+}
+
+void bind_enumerations(nb::module_& module) {
+  nb::enum_<box::ElementType>(module, "BoxElement")
+      .value("BYTES", box::ElementType::kBytes)
+      .value("FLOAT64", box::ElementType::kFloat64)
+      .value("FLOAT32", box::ElementType::kFloat32)
+      .value("FLOAT16", box::ElementType::kFloat16)
+      .value("BFLOAT16", box::ElementType::kBFloat16)
+      .value("INT32", box::ElementType::kInt32)
+      .value("INT64", box::ElementType::kInt64);
+  nb::enum_<box::Operation>(module, "BoxOperation")
+      .value("WRITE", box::Operation::kWrite)
+      .value("ACCUMULATE", box::Operation::kAccumulate)
+      .value("AXPY", box::Operation::kAxpy)
+      .value("SCALE", box::Operation::kScale)
+      .value("FILL", box::Operation::kFill)
+      .value("SWAP", box::Operation::kSwap)
+      .value("SIGNAL", box::Operation::kSignal);
+  module.attr("BOX_MAX_BUFFERS") = box::kMaxBuffers;
+  module.attr("BOX_MAX_DESCRIPTION") = box::kMaxDescription;
+  module.attr("BOX_MAX_RANK") = box::kMaxRank;
+  module.attr("BOX_CHUNK_BYTES") = box::kChunkBytes;
+}
+
+}  // namespace
+
+void bind_box_segment(nb::module_& module) {
+  bind_enumerations(module);
+  bind_update(module);
+  nb::class_<Segment>(module, "BoxSegment", nb::is_weak_referenceable())
+      .def("info", [](const Segment& segment) { return to_dict(segment->info()); })
+      .def("version",
+           [](const Segment& segment) {
+             return value_or_raise(without_gil([&] { return segment->version(); }));
+           })
+      .def("chunk_versions",
+           [](const Segment& segment) {
+             return value_or_raise(without_gil([&] { return segment->chunk_versions(); }));
+           })
+      .def("read", &read, nb::arg("out"), nb::arg("offset"), nb::arg("per_chunk"),
+           nb::arg("min_version"), nb::arg("timeout").none())
+      .def("post", &post, nb::arg("operation"), nb::arg("offset"), nb::arg("length").none(),
+           nb::arg("factor"), nb::arg("memory").none(), nb::arg("x_key"), nb::arg("x_offset"),
+           nb::arg("y_key"), nb::arg("y_offset"))
+      .def("wait", &wait, nb::arg("version"), nb::arg("timeout").none())
+      .def("on_version", &on_version, nb::arg("version"), nb::arg("function"),
+           nb::sig("def on_version(self, version: int, function: "
+                   "collections.abc.Callable[[int, int, str], object]) -> None"))
+      .def("lease", &lease, nb::arg("timeout").none())
+      .def("view", &view)
+      .def("detach",
+           [](Segment& segment) { raise_if_error(without_gil([&] { return segment->detach(); })); })
+      .def("free",
+           [](Segment& segment) { raise_if_error(without_gil([&] { return segment->free(); })); });
+}
+
+}  // namespace farwrite::python

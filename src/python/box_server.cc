@@ -1,0 +1,102 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "farwrite/box.h"
+#include "python/errors.h"
+#include "python/held.h"
+#include "python/module.h"
+#include "python/waiting.h"
+
+namespace farwrite::python {
+namespace {
+
+namespace nb = nanobind;
+using Server = Held<box::Server>;
+
+Server* serve(const DeviceOptions& device, std::uint64_t memory, std::uint64_t pool,
+              std::uint32_t threads, std::string snapshot_directory, double snapshot_every,
+              bool restore) {
+  box::ServerOptions options;
+  options.device = device;
+  options.memory = memory;
+  options.pool = pool;
+  options.threads = threads;
+  options.snapshot_directory = std::move(snapshot_directory);
+  options.snapshot_every = to_timeout(snapshot_every, "snapshot_every");
+  options.restore = restore;
+  return new Server(value_or_raise(wait_beside([options] { return box::Server::serve(options); })));
+}
+
+box::Draft draft(Server& server, std::uint64_t key) {
+  return value_or_raise(without_gil([&] { return server->draft(key); }));
+}
+
+std::uint64_t commit(Server& server, const box::Draft& draft) {
+  return value_or_raise(without_gil([&] { return server->commit(draft); }));
+}
+
+// Keeps the server alive, and no longer stands for the draft after commit() or drop().
+BytesArray view(Server& server, const box::Draft& draft) {
+  return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(draft.bytes.data), draft.bytes.size,
+                                *server);
+}
+
+nb::typed<nb::dict, nb::str, int> stats(const Server& server) {
+  const box::ServerStats counts = without_gil([&] { return server->stats(); });
+  nb::dict stats;
+  stats["clients"] = counts.clients;
+  stats["segments"] = counts.segments;
+  stats["segment_bytes"] = counts.segment_bytes;
+  stats["changes"] = counts.changes;
+  stats["bytes_changed"] = counts.bytes_changed;
+  stats["refused"] = counts.refused;
+  stats["switches"] = counts.switches;
+  stats["copies_for_leases"] = counts.copies_for_leases;
+  stats["leases"] = counts.leases;
+  stats["leases_granted"] = counts.leases_granted;
+  stats["snapshots"] = counts.snapshots;
+  stats["snapshot_failures"] = counts.snapshot_failures;
+  return nb::typed<nb::dict, nb::str, int>(std::move(stats));
+}
+
+void close(Server& server, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
+  raise_if_error(without_gil([&] { return server->close(limit); }));
+}
+
+}  // namespace
+
+void bind_box_server(nb::module_& module) {
+  nb::class_<box::Draft>(module, "BoxDraft");
+  nb::class_<Server>(module, "BoxServer", nb::is_weak_referenceable())
+      .def_static("serve", &serve, nb::arg("options"), nb::arg("memory"), nb::arg("pool"),
+                  nb::arg("threads"), nb::arg("snapshot_directory"), nb::arg("snapshot_every"),
+                  nb::arg("restore"))
+      .def("endpoint", [](const Server& server) { return server->endpoint().to_string(); })
+      .def("draft", &draft, nb::arg("key"))
+      .def("view", &view, nb::arg("draft"), "The draft's bytes, until commit() or drop().")
+      .def("commit", &commit, nb::arg("draft"))
+      .def(
+          "drop",
+          [](Server& server, const box::Draft& draft) {
+            without_gil([&] { server->drop(draft); });
+          },
+          nb::arg("draft"))
+      .def(
+          "snapshot",
+          [](Server& server) {
+            raise_if_error(wait_beside([server = *server]() mutable { return server.snapshot(); }));
+          })
+      .def("stats", &stats)
+      .def("metrics",
+           [](const Server& server) { return without_gil([&] { return server->metrics_text(); }); })
+      .def("close", &close, nb::arg("timeout").none());
+}
+
+}  // namespace farwrite::python
