@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "box_latency.h"
 #include "box_limits.h"
 #include "farwrite/copy.h"
 #include "memory_bench.h"
@@ -239,6 +240,16 @@ void bind_box(nb::module_& m) {
         }));
       },
       "socket"_a, "destination"_a, "Fills a uint8 array from a blocking socket.");
+  m.def(
+      "time_box_reads",
+      [](const std::string& endpoint, const std::string& fabric, std::uint64_t bytes,
+         std::uint64_t reads) {
+        BoxReads plan{.endpoint = endpoint, .bytes = bytes, .reads = reads};
+        plan.fabric = value_or_raise(parse_fabric(fabric));
+        return value_or_raise(without_gil([&] { return time_box_reads(plan); }));
+      },
+      "endpoint"_a, "fabric"_a, "bytes"_a, "reads"_a,
+      "Microseconds of each one-sided read of a small segment of a box.");
 }
 
 }  // namespace

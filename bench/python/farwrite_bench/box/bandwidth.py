@@ -41,8 +41,7 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     rows: list[Row] = []
     transports = [each for each in plan.transports if each in RAW]
     for place, number in enumerate(plan.processes):
-        free = replace(plan, available=plan.available - number * INTERPRETER_BYTES)
-        size = free.segment_bytes(SHARE_PER_PROCESS * number + 1)
+        size = segment_bytes(plan, number)
         passes = 1 if plan.quick else max(ROUND_BYTES // (number * size), 1)
         with box_tasks(number, logs) as tasks:
             for transport in transports:
@@ -53,6 +52,12 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
                         rates[way].append(_turn(tasks, way, size, passes, logs))
                 rows.append(_row(transport, number, size, passes, rates))
     return rows
+
+
+def segment_bytes(plan: BoxPlan, number: int) -> int:
+    """Return the size of a segment that the memory allows for `number` processes."""
+    free = replace(plan, available=plan.available - number * INTERPRETER_BYTES)
+    return free.segment_bytes(SHARE_PER_PROCESS * number + 1)
 
 
 def _turn(tasks: Sequence[Task], way: str, size: int, passes: int, logs: Path) -> float:
@@ -91,9 +96,7 @@ def _place(way: str, size: int, number: int, logs: Path) -> Iterator[str]:
             os.close(shared)
 
 
-def _row(
-    transport: str, number: int, size: int, passes: int, rates: dict[str, list[float]]
-) -> Row:
+def _row(transport: str, number: int, size: int, passes: int, rates: dict[str, list[float]]) -> Row:
     ours, limit = rates[transport], rates[RAW[transport]]
     ratios = [mine / raw for mine, raw in zip(ours, limit, strict=True)]
     ratio = statistics.median(ratios)

@@ -225,8 +225,11 @@ def _rows(
                 if way.transport == transport and way.key in turns
             },
             verified=all(turn.verified for way in turns for turn in turns[way]),
-            **(_ratio(plan, measured, turns[best[MPI]], network, workers, transport)
-               if transport in BOXES and MPI in best else {}),
+            **(
+                _ratio(plan, measured, turns[best[MPI]], network, workers, transport)
+                if transport in BOXES and MPI in best
+                else {}
+            ),
         )
 
 

@@ -164,7 +164,9 @@ def box_tasks(count: int, logs: Path) -> Iterator[list[Task]]:
     with contextlib.ExitStack() as stack:
         tasks = [
             stack.enter_context(
-                Task(f"process {number}", "farwrite_bench.box.task", {}, logs / f"task-{number}.log")
+                Task(
+                    f"process {number}", "farwrite_bench.box.task", {}, logs / f"task-{number}.log"
+                )
             )
             for number in range(count)
         ]
@@ -174,10 +176,17 @@ def box_tasks(count: int, logs: Path) -> Iterator[list[Task]]:
 
 
 @contextlib.contextmanager
-def serving(service: str, size: int, clients: int, logs: Path) -> Iterator[str]:
-    """Start a server process; yields where its clients connect."""
-    with Task(service, "farwrite_bench.box.server", {}, logs / f"{service}.log") as task:
+def server_task(logs: Path) -> Iterator[Task]:
+    """Start a process of `farwrite_bench.box.server`."""
+    with Task("server", "farwrite_bench.box.server", {}, logs / "server.log") as task:
         task.receive()
+        yield task
+
+
+@contextlib.contextmanager
+def serving(service: str, size: int, clients: int, logs: Path) -> Iterator[str]:
+    """Start a server process with one service; yields where its clients connect."""
+    with server_task(logs) as task:
         endpoint = task.ask(Open(service, size, number=clients))
         if not isinstance(endpoint, str):
             raise Internal(f"bench box: the server answered {endpoint!r}; report this")

@@ -1,4 +1,4 @@
-"""The box's server process: ``python -m farwrite_bench.box.server``, one box after the other."""
+"""The serving process: ``python -m farwrite_bench.box.server``, one service after the other."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from farwrite import box
-from farwrite_bench.box.orders import Close, Open, Ready
+from farwrite.errors import Internal
+from farwrite_bench.box.orders import Close, Open, Ready, Start
+from farwrite_bench.box.publishers import PUBLISHERS, Publisher
 from farwrite_bench.box.stream import serve_raw
 from farwrite_bench.cluster import child
 
-Served = tuple[str, Callable[[], object]]
-"""Where the clients connect, and what ends the service."""
+Served = tuple[Publisher | None, str, Callable[[], object]]
+"""What publishes, if that is the service; where the clients connect; and what ends the service."""
 
 
 def _box(order: Open) -> Served:
     server = box.serve(memory=order.bytes)
-    return server.endpoint, server.close
+    return None, server.endpoint, server.close
 
 
 def _raw(order: Open) -> Served:
@@ -33,22 +35,33 @@ def _raw(order: Open) -> Served:
             thread.join()
         listener.close()
 
-    return f"127.0.0.1:{listener.getsockname()[1]}", close
+    return None, f"127.0.0.1:{listener.getsockname()[1]}", close
 
 
-SERVICES = {"box": _box, "raw-tcp": _raw}
+SERVICES: dict[str, Callable[[Open], Served]] = {
+    "box": _box,
+    "raw-tcp": _raw,
+    **{f"publish {kind}": make for kind, make in PUBLISHERS.items()},
+}
 
 
 def _main(control: Connection) -> None:
-    close: Callable[[], object] = lambda: None  # noqa: E731
+    served: Served | None = None
     control.send(Ready())
     while True:
         order = control.recv()
         if isinstance(order, Open):
-            endpoint, close = SERVICES[order.way](order)
-            control.send(endpoint)
+            served = SERVICES[order.way](order)
+            control.send(served[1])
+            continue
+        if served is None:
+            raise Internal(f"bench box: {order} before an Open; report this")
+        publisher, _, close = served
+        if isinstance(order, Start) and publisher is not None:
+            control.send(publisher.run(order))
         elif isinstance(order, Close):
             close()
+            served = publisher = None
             control.send(Ready())
 
 

@@ -11,6 +11,7 @@ from farwrite.errors import Internal
 from farwrite_bench.box.add import ELEMENT, BoxAdd, RawAdd
 from farwrite_bench.box.box_exchange import Worker
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Ready, Start
+from farwrite_bench.box.publishers import box_reader, file_reader, shared_reader
 from farwrite_bench.box.stream import READ, WRITE, box_stream, shm_stream, tcp_stream
 from farwrite_bench.cluster import child
 
@@ -41,6 +42,12 @@ TURNS: dict[str, Callable[[Open], Turn]] = {
         for dtype in ELEMENT
     },
     "raw add": RawAdd,
+    **{
+        f"box-{kind} subscribe": functools.partial(box_reader, fabric=kind)
+        for kind in ("shm", "tcp")
+    },
+    "file subscribe": file_reader,
+    "shared-memory subscribe": shared_reader,
     **{f"raw-shm {what}": functools.partial(shm_stream, what=what) for what in (READ, WRITE)},
     **{f"raw-tcp {what}": functools.partial(tcp_stream, what=what) for what in (READ, WRITE)},
 }

@@ -1,0 +1,204 @@
+"""Ways to hand a model to many readers of one host: over a box, a file, or shared memory.
+
+A publisher and its readers count versions from 1 on. Every element of version n is n, so a reader
+that sees an old or a torn version is found out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing import resource_tracker, shared_memory
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import box
+from farwrite.errors import DeadlineExceeded, FailedPrecondition
+from farwrite_bench._native import copy
+from farwrite_bench.box.emulator import sleep_until
+from farwrite_bench.box.orders import Checked, Open, Ran, Start
+
+Floats = npt.NDArray[np.float32]
+
+NAP_SECONDS = 200e-6
+"""Between two looks of a reader whose way has no events."""
+WAIT_SECONDS = 60.0
+COUNTER_BYTES = 4096
+"""In front of the bytes in shared memory: the version, on a page of its own."""
+BUFFERS = 3
+NAME = "model"
+
+
+def has_torch() -> bool:
+    """Whether PyTorch is installed."""
+    return importlib.util.find_spec("torch") is not None
+
+
+class Publisher:
+    """Publishes the next version at each start; `publish` gets the number and the bytes."""
+
+    def __init__(self, order: Open, publish: Callable[[int, Floats], object]) -> None:
+        self._model = np.full(order.bytes // 4, 0, np.float32)
+        self._other = np.full(order.bytes // 4, 0, np.float32)
+        self._publish = publish
+        self._version = 0
+
+    def run(self, order: Start) -> Ran:
+        """Publish one version; its figure is the time of one streaming copy of as many bytes."""
+        self._version += 1
+        self._model.fill(self._version)
+        start = time.perf_counter()
+        copy(self._other.view(np.uint8), self._model.view(np.uint8))
+        streamed = time.perf_counter() - start
+        sleep_until(order.moment)
+        began = time.perf_counter()
+        self._publish(self._version, self._model)
+        return Ran(began, time.perf_counter(), [streamed])
+
+
+class Reader:
+    """Waits for the next version at each start; `look` waits and returns first and last element."""
+
+    def __init__(self, look: Callable[[int], tuple[float, float]], close: Callable[[], object]):
+        self._look, self._close = look, close
+        self._version = 0
+
+    def run(self, order: Start) -> Ran:
+        """Wait until the next version is visible."""
+        self._version += 1
+        began = time.perf_counter()
+        seen = self._look(self._version)
+        ended = time.perf_counter()
+        if seen != (self._version, self._version):
+            raise FailedPrecondition(
+                f"bench box: a reader saw {seen} instead of version {self._version}; report this"
+            )
+        return Ran(began, ended)
+
+    def check(self) -> Checked:
+        """Nothing to look through: each step is checked."""
+        return Checked(0.0, 0.0)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._close()
+
+
+Published = tuple[Publisher, str, Callable[[], object]]
+"""The publisher, where its readers find it, and what ends it."""
+
+
+def box_publisher(order: Open) -> Published:
+    """Publish from the process that serves, which fills the new version itself."""
+    server = box.serve(memory=(BUFFERS + 1) * order.bytes, fabrics=["shm", "tcp"])
+    model = np.zeros(order.bytes // 4, np.float32)
+    handed = server.publisher(NAME, like={"w": model}, buffers=BUFFERS)
+    publisher = Publisher(order, lambda _, array: handed.publish({"w": array}))
+    return publisher, server.endpoint, server.close
+
+
+def box_reader(order: Open, fabric: str) -> Reader:
+    """Lease the newest version."""
+    client = box.connect(order.place, fabrics=[fabric])
+    models = client.subscribe(NAME, timeout=WAIT_SECONDS)
+
+    def look(version: int) -> tuple[float, float]:
+        with models.latest(newer_than=version - 1, timeout=WAIT_SECONDS) as model:
+            return _ends(model["w"])
+
+    return Reader(look, client.close)
+
+
+def file_publisher(order: Open) -> Published:
+    """Write a file and rename it: by torch.save where PyTorch is installed, or else by np.save."""
+    folder = tempfile.TemporaryDirectory(prefix="farwrite-publish-")
+    torch: Any = importlib.import_module("torch") if has_torch() else None
+
+    def publish(version: int, array: Floats) -> None:
+        part = Path(folder.name) / "part"
+        with part.open("wb") as file:
+            if torch is None:
+                np.save(file, array)
+            else:
+                torch.save({"w": torch.from_numpy(array)}, file)
+        part.rename(Path(folder.name) / str(version))
+        with contextlib.suppress(FileNotFoundError):
+            (Path(folder.name) / str(version - 1)).unlink()
+
+    return Publisher(order, publish), folder.name, folder.cleanup
+
+
+def file_reader(order: Open) -> Reader:
+    """Load the file."""
+    torch: Any = importlib.import_module("torch") if has_torch() else None
+
+    def look(version: int) -> tuple[float, float]:
+        path = Path(order.place) / str(version)
+        _wait(path.exists)
+        return _ends(np.load(path) if torch is None else torch.load(path)["w"].numpy())
+
+    return Reader(look, lambda: None)
+
+
+def shared_publisher(order: Open) -> Published:
+    """Copy into multiprocessing.shared_memory, then count up. A slow reader sees torn bytes."""
+    memory = shared_memory.SharedMemory(create=True, size=COUNTER_BYTES + order.bytes)
+    counter = np.frombuffer(memory.buf, np.int64, 1)
+    shared = np.frombuffer(memory.buf, np.float32, order.bytes // 4, COUNTER_BYTES)
+    shared.fill(0)
+    held = [counter, shared]
+
+    def publish(version: int, array: Floats) -> None:
+        np.copyto(held[1], array)
+        held[0][0] = version
+
+    def close() -> None:
+        held.clear()
+        memory.close()
+        memory.unlink()
+
+    del counter, shared
+    return Publisher(order, publish), memory.name, close
+
+
+def shared_reader(order: Open) -> Reader:
+    """Look at the bytes where they lie."""
+    memory = shared_memory.SharedMemory(order.place)
+    # Before Python 3.13 the reader's process also wants to remove the memory at its end.
+    resource_tracker.unregister(f"/{memory.name}", "shared_memory")
+    held = [
+        np.frombuffer(memory.buf, np.int64, 1),
+        np.frombuffer(memory.buf, np.float32, order.bytes // 4, COUNTER_BYTES),
+    ]
+
+    def look(version: int) -> tuple[float, float]:
+        _wait(lambda: bool(held[0][0] >= version))
+        return _ends(held[1])
+
+    def close() -> None:
+        held.clear()
+        memory.close()
+
+    return Reader(look, close)
+
+
+PUBLISHERS = {"box": box_publisher, "file": file_publisher, "shared-memory": shared_publisher}
+
+
+def _ends(array: Any) -> tuple[float, float]:
+    return float(array[0]), float(array[-1])
+
+
+def _wait(ready: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + WAIT_SECONDS
+    while not ready():
+        if time.monotonic() > give_up:
+            raise DeadlineExceeded("bench box: a reader waited 60 s for a version; report this")
+        time.sleep(NAP_SECONDS)
