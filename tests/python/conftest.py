@@ -187,3 +187,17 @@ def make_link() -> Iterator[Callable[..., Link]]:
 def link(make_link: Callable[..., Link]) -> Link:
     """A peer process connected to a device of this one."""
     return make_link()
+
+
+@pytest.fixture(params=["shm", "tcp"])
+def box_server(request: pytest.FixtureRequest) -> Iterator[fw.box.Server]:
+    """A box that this process serves, over each fabric."""
+    with fw.box.serve(memory="64M", pool="4M", fabrics=[request.param]) as server:
+        yield server
+
+
+@pytest.fixture
+def box(box_server: fw.box.Server) -> Iterator[fw.box.Client]:
+    """A client of `box_server`."""
+    with box_server.connect(segment_bytes=4 << 20) as client:
+        yield client

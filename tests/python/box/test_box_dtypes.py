@@ -1,0 +1,112 @@
+"""The element types of segments, and arrays of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+
+ARITHMETIC = ["float64", "float32", "float16", "int64", "int32"]
+
+
+@pytest.mark.parametrize("dtype", ARITHMETIC)
+def test_the_server_adds(box: fw.box.Client, dtype: str) -> None:
+    segment = box.create("w", 1000, dtype)
+    values = np.arange(1000).astype(dtype)
+    segment.write(values)
+    segment.accumulate(values, scale=3)
+    np.testing.assert_array_equal(segment.read(), (4 * np.arange(1000)).astype(dtype))
+
+
+def test_the_server_adds_bfloat16(box: fw.box.Client) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    segment = box.create("w", 100, "bfloat16")
+    assert segment.dtype == np.dtype(ml_dtypes.bfloat16)
+    values = np.arange(100).astype(ml_dtypes.bfloat16)
+    segment.write(values)
+    segment.accumulate(values, scale=2)
+    np.testing.assert_array_equal(segment.read(), (values.astype("float32") * 3).astype("bfloat16"))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bool", "complex64", "float32", ">i4", "M8[s]"])
+def test_every_type_can_be_written_and_read(box: fw.box.Client, dtype: str) -> None:
+    values = np.arange(12).reshape(3, 4).astype("u1").astype(dtype)
+    segment = box.create("w", like=values)
+    assert (segment.shape, segment.dtype) == ((3, 4), values.dtype)
+    segment.write(values)
+    found = box.attach("w")
+    assert (found.shape, found.dtype) == ((3, 4), values.dtype)
+    np.testing.assert_array_equal(found.read(), values)
+    with segment.lease() as lease:
+        np.testing.assert_array_equal(lease.array, values)
+
+
+def test_a_type_without_arithmetic_is_refused_by_name(box: fw.box.Client) -> None:
+    segment = box.create("w", 4, "int16")
+    with pytest.raises(fw.InvalidArgument, match=r"'w' has dtype <i2.*no arithmetic"):
+        segment.accumulate(np.ones(4, "int16"))
+    with pytest.raises(fw.InvalidArgument, match="no arithmetic"):
+        segment.fill(1)
+
+
+class Exporter:
+    """An array of another library: DLPack and nothing else."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+def test_dlpack_goes_in_and_out(box: fw.box.Client) -> None:
+    segment = box.create("w", (2, 3), "float32")
+    values = np.arange(6, dtype="float32").reshape(2, 3)
+    segment.write(Exporter(values))
+    out = np.zeros((2, 3), "float32")
+    segment.read(Exporter(out))
+    np.testing.assert_array_equal(out, values)
+
+
+def test_a_dlpack_array_that_is_not_contiguous_is_refused(box: fw.box.Client) -> None:
+    segment = box.create("w", (3, 2), "float32")
+    with pytest.raises(fw.InvalidArgument, match="not C-contiguous"):
+        segment.write(Exporter(np.zeros((2, 3), "float32").T))
+
+
+def test_a_bfloat16_tensor_of_pytorch_needs_no_other_package(box: fw.box.Client) -> None:
+    torch = pytest.importorskip("torch")
+    segment = box.create("w", 8, torch.bfloat16)
+    segment.write(torch.arange(8, dtype=torch.bfloat16))
+    segment.accumulate(torch.ones(8, dtype=torch.bfloat16))
+    out = torch.empty(8, dtype=torch.bfloat16)
+    segment.read(out)
+    assert out.tolist() == [1.0 + i for i in range(8)]
+
+
+@pytest.mark.parametrize("dtype", ARITHMETIC)
+def test_the_arithmetic_on_local_arrays(dtype: str) -> None:
+    to, by = np.arange(1000).astype(dtype), np.ones(1000, dtype)
+    fw.box.add_scaled(to, by, 2)
+    np.testing.assert_array_equal(to, np.arange(2, 1002).astype(dtype))
+
+
+def test_local_arithmetic_refuses_what_does_not_fit() -> None:
+    ones = np.ones(4, "float32")
+    with pytest.raises(fw.InvalidArgument, match="one kind"):
+        fw.box.add_scaled(ones, np.ones(4))
+    with pytest.raises(fw.InvalidArgument, match="one kind"):
+        fw.box.add_scaled(ones, np.ones(5, "float32"))
+    with pytest.raises(fw.InvalidArgument, match="no arithmetic"):
+        fw.box.add_scaled(np.ones(4, "uint8"), np.ones(4, "uint8"))
+    with pytest.raises(fw.InvalidArgument, match="whole number"):
+        fw.box.add_scaled(np.ones(4, "int32"), np.ones(4, "int32"), 0.5)
+    ones.flags.writeable = False
+    with pytest.raises(fw.InvalidArgument, match="read-only"):
+        fw.box.add_scaled(ones, np.ones(4, "float32"))

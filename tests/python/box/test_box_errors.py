@@ -1,0 +1,199 @@
+"""What is wrong is refused with a sentence that says so, and changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+
+
+@pytest.fixture
+def segment(box: fw.box.Client) -> fw.box.Segment:
+    return box.create("w", (2, 3), "float32")
+
+
+def test_dtype_and_shape_have_to_match(segment: fw.box.Segment) -> None:
+    with pytest.raises(fw.InvalidArgument, match=r"'w' has dtype float32 .* dtype float64"):
+        segment.write(np.zeros((2, 3)))
+    with pytest.raises(fw.InvalidArgument, match=r"shape \(2, 3\) .* shape \(3, 2\)"):
+        segment.accumulate(np.zeros((3, 2), "float32"))
+    with pytest.raises(fw.InvalidArgument, match="whole rows"):
+        segment.write(np.zeros((1, 2), "float32"), start=0)
+    with pytest.raises(fw.InvalidArgument, match="'w' has dtype float32"):
+        segment.read(np.zeros((2, 3)))
+    with pytest.raises(fw.InvalidArgument, match="not C-contiguous"):
+        segment.write(np.zeros((3, 2), "float32").T)
+    with pytest.raises(fw.InvalidArgument, match="read-only"):
+        frozen = np.zeros((2, 3), "float32")
+        frozen.flags.writeable = False
+        segment.read(frozen)
+    assert segment.version == 0
+
+
+def test_a_range_outside_is_refused(segment: fw.box.Segment) -> None:
+    ones = np.ones(2, "float32")
+    for call in (
+        lambda: segment.write(ones, start=5),
+        lambda: segment.accumulate(ones, start=6),
+        lambda: segment.fill(1, start=4, count=3),
+        lambda: segment.scale(1, start=-1),
+        lambda: segment.read(start=7, count=1),
+        lambda: segment.read(start=3, count=4),
+        lambda: segment.read(np.empty(7, "float32"), start=0),
+    ):
+        with pytest.raises(fw.OutOfRange):
+            call()
+    assert segment.version == 0
+
+
+def test_another_segment_has_to_match(box: fw.box.Client, segment: fw.box.Segment) -> None:
+    wide = box.create("wide", 6, "float64")
+    short = box.create("short", 4, "float32")
+    with pytest.raises(fw.InvalidArgument, match="'wide' has dtype float64"):
+        segment.accumulate(wide)
+    with pytest.raises(fw.InvalidArgument, match="'short' has 4"):
+        segment.copy_from(short)
+    with pytest.raises(fw.OutOfRange, match="exceed 'short'"):
+        segment.copy_from(short, start=0, source_start=2, count=3)
+    with pytest.raises(fw.InvalidArgument, match="y is ndarray"):
+        segment.axpy(1, short, np.zeros(6))  # type: ignore[arg-type]
+
+
+def test_integers_take_whole_numbers(box: fw.box.Client) -> None:
+    counts = box.create("counts", 4, "int64")
+    for call in (
+        lambda: counts.scale(0.5),
+        lambda: counts.fill(float("nan")),
+        lambda: counts.accumulate(np.ones(4, "int64"), scale=1.5),
+    ):
+        with pytest.raises(fw.InvalidArgument, match="not a whole number"):
+            call()
+
+
+def test_a_name_is_taken_once(box: fw.box.Client, segment: fw.box.Segment) -> None:
+    with pytest.raises(fw.AlreadyExists, match="'w'"):
+        box.create("w", (2, 3), "float32")
+    with pytest.raises(fw.InvalidArgument):
+        box.create("w", (2, 3), "float64", exclusive=False)
+    with pytest.raises(fw.InvalidArgument):
+        box.create("w", (3, 2), "float32", exclusive=False)
+    with pytest.raises(fw.InvalidArgument):
+        box.create("w", (2, 3), "uint32", exclusive=False)
+
+
+def test_unknown_names_and_keys_are_not_found(box: fw.box.Client) -> None:
+    with pytest.raises(fw.NotFound, match="'nothing'"):
+        box.attach("nothing")
+    with pytest.raises(fw.NotFound):
+        box.attach(12345)
+    with pytest.raises(fw.InvalidArgument):
+        box.attach(1.5)  # type: ignore[arg-type]
+
+
+def test_a_freed_segment_is_gone_for_everybody(
+    box_server: fw.box.Server, box: fw.box.Client, segment: fw.box.Segment
+) -> None:
+    with box_server.connect() as other:
+        theirs = other.attach("w")
+        assert theirs.read().sum() == 0
+        segment.free()
+        for call in (
+            theirs.read,
+            theirs.free,
+            theirs.lease,
+            lambda: theirs.version,
+            lambda: theirs.fill(1),
+            lambda: theirs.wait(5, timeout=30),
+            lambda: other.attach(segment.key),
+            segment.free,
+        ):
+            with pytest.raises(fw.NotFound):
+                call()
+    again = box.create("w", (2, 3), "float32")
+    assert again.key != segment.key
+
+
+def test_a_detached_segment_takes_no_call(segment: fw.box.Segment) -> None:
+    segment.detach()
+    segment.detach()
+    with pytest.raises(fw.FailedPrecondition):
+        segment.read()
+
+
+def test_memory_that_is_used_up_is_an_error_and_nothing_else(box: fw.box.Client) -> None:
+    with pytest.raises(fw.ResourceExhausted):
+        box.create("large", 1 << 30, "float32")
+    small = box.create("small", 1024, "float32")
+    assert small.fill(1) == 1
+    small.free()
+
+
+def test_memory_of_freed_segments_is_used_again(box: fw.box.Client) -> None:
+    for _ in range(10):
+        segment = box.create("w", 4 << 20, "float32")  # 16 of 64 MiB
+        segment.fill(1)
+        segment.free()
+
+
+def test_create_says_what_is_missing(box: fw.box.Client) -> None:
+    with pytest.raises(fw.InvalidArgument, match="give shape"):
+        box.create("w")
+    with pytest.raises(fw.InvalidArgument, match="leave these two out"):
+        box.create("w", 4, like=np.zeros(4))
+    with pytest.raises(fw.InvalidArgument, match="buffers 1"):
+        box.create("w", 4, buffers=1)
+    with pytest.raises(fw.InvalidArgument):
+        box.create("", 4)
+    with pytest.raises(fw.InvalidArgument):
+        box.create("x" * 256, 4)
+    with pytest.raises(fw.InvalidArgument, match="holds Python objects"):
+        box.create("w", 4, "O")
+
+
+def test_another_token_is_refused() -> None:
+    with (
+        fw.box.serve(memory="8M", pool="2M", token="right") as server,
+        pytest.raises(fw.Unauthenticated),
+    ):
+        fw.box.connect(server.endpoint, token="wrong", timeout=5)
+
+
+def test_a_box_that_is_not_there_is_named() -> None:
+    with pytest.raises((fw.Unavailable, fw.DeadlineExceeded), match=r"127\.0\.0\.1:1"):
+        fw.box.connect("127.0.0.1:1", timeout=0.2)
+
+
+def test_a_device_is_no_box() -> None:
+    with fw.Device() as device, pytest.raises(fw.Error):
+        fw.box.connect(device.endpoint, timeout=1).create("w", 4)
+
+
+def test_keywords_are_checked() -> None:
+    with pytest.raises(fw.InvalidArgument, match="'memroy' is no keyword of serve"):
+        fw.box.serve(memroy="8M")
+    with pytest.raises(fw.InvalidArgument, match="memory: 'much' is not a size"):
+        fw.box.serve(memory="much")
+    with pytest.raises(fw.InvalidArgument, match="need snapshot"):
+        fw.box.serve(restore=True)
+    with pytest.raises(fw.InvalidArgument, match="lanes"):
+        fw.box.serve(lanes=0)
+
+
+def test_a_closed_client_takes_no_call(box_server: fw.box.Server) -> None:
+    client = box_server.connect()
+    segment = client.create("w", 4, "float32")
+    client.close()
+    client.close()
+    for call in (client.list, segment.read, lambda: segment.fill(1)):
+        with pytest.raises((fw.Cancelled, fw.FailedPrecondition)):
+            call()
+
+
+def test_calls_end_when_the_server_closes(box_server: fw.box.Server, box: fw.box.Client) -> None:
+    segment = box.create("w", 4, "float32")
+    box_server.close()
+    with pytest.raises(fw.Error):
+        segment.fill(1)
+    with pytest.raises(fw.FailedPrecondition):
+        box_server.publisher("policy", like=[np.zeros(1)])

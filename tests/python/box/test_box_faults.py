@@ -1,0 +1,195 @@
+"""Clients that die or stop, and a server that is killed: nothing is lost or torn."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from box_process import BoxProcess
+
+import farwrite as fw
+
+
+def wait_until(condition: object) -> None:
+    give_up = time.monotonic() + 20
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_a_client_killed_in_the_middle_of_changes_leaves_whole_ones(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    segment = box.create("w", 1 << 18, "float32")
+    program = """
+        segment = box.attach("w")
+        ones = box.array(1 << 18)
+        ones.array[:] = 1
+        while True:
+            update = segment.post.accumulate(ones)
+            print(update.wait(), flush=True)
+    """
+    with BoxProcess(box_server.endpoint, program) as process:
+        for _ in range(5):
+            process.line()
+        process.kill()
+    wait_until(lambda: box_server.stats().clients == 1)
+    values = segment.read()
+    assert values[0] >= 5
+    np.testing.assert_array_equal(values, np.full(1 << 18, values[0]))
+    assert segment.version == values[0]
+    assert segment.fill(0) == values[0] + 1
+
+
+def test_what_a_killed_client_held_is_released(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    segment = box.create("w", 1024, "float32")
+    program = """
+        held = box.attach("w").lease()
+        mine = box.create("mine", 1024, "float32", temporary=True)
+        box.event("mark").on_signal(print)
+        print("ready")
+        sys.stdin.readline()
+    """
+    with BoxProcess(box_server.endpoint, program) as process:
+        assert process.line() == "ready"
+        assert {info.name for info in box.list()} == {"w", "mine", "mark"}
+        process.kill()
+    wait_until(lambda: box_server.stats().clients == 1)
+    wait_until(lambda: {info.name for info in box.list()} == {"w", "mark"})
+    assert box_server.stats().leases == 0
+    assert [info.attached for info in box.list() if info.name == "w"] == [1]
+    for value in range(10):
+        segment.fill(value)
+
+
+def test_a_stopped_client_stops_nobody_else(box_server: fw.box.Server, box: fw.box.Client) -> None:
+    segment = box.create("w", 1 << 16, "float32")
+    program = """
+        segment = box.attach("w")
+        while True:
+            segment.accumulate(np.ones(1 << 16, "float32"))
+            print("done", flush=True)
+    """
+    with BoxProcess(box_server.endpoint, program) as process:
+        process.line()
+        os.kill(process.pid, signal.SIGSTOP)
+        before = segment.version
+        for _ in range(20):
+            segment.accumulate(np.ones(1 << 16, "float32"))
+            values = segment.read(timeout=30)
+            assert values.min() == values.max()
+        assert segment.version >= before + 20
+        os.kill(process.pid, signal.SIGCONT)
+        process.line()
+
+
+def test_clients_learn_that_the_server_was_killed(tmp_path: Path) -> None:
+    with Served(tmp_path) as served, fw.box.connect(served.endpoint, timeout=20) as box:
+        segment = box.create("w", 4, "float32")
+        served.kill()
+        with pytest.raises((fw.PeerDead, fw.Unavailable)):
+            segment.wait(5, timeout=20)
+        with pytest.raises(fw.Error):
+            segment.fill(1)
+
+
+class Served:
+    """A box in another process: ``farwrite box serve``."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "farwrite", "box", "serve", "--memory", "64M", "--pool", "4M",
+             "--snapshot", str(folder), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        self.endpoint = self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """End it in good order. Return its status and what it wrote to stderr."""
+        self._process.send_signal(number)
+        errors = self._process.communicate(timeout=30)[1]
+        return self._process.returncode, errors
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> None:
+    values = np.arange(1 << 16, dtype="float32")
+    with (
+        fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path) as server,
+        server.connect() as box,
+    ):
+        segment = box.create("w", 1 << 16, "float32")
+        policy = server.publisher("policy", like={"b": values})
+        segment.write(values)
+        policy.publish({"b": values + 1})
+        key = segment.key
+        server.snapshot()
+        segment.fill(7)  # lost
+        assert server.stats().snapshots == 1
+    with (
+        fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path, restore=True) as server,
+        server.connect() as box,
+    ):
+        found = box.attach("w")
+        assert (found.key, found.version) == (key, 1)
+        np.testing.assert_array_equal(found.read(), values)
+        with box.subscribe("policy").latest(timeout=20) as model:
+            np.testing.assert_array_equal(model["b"], values + 1)
+        again = server.publisher("policy", like={"b": values}, takeover=True)
+        assert again.publish({"b": values}) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_writes_a_last_snapshot(tmp_path: Path, number: int) -> None:
+    with Served(tmp_path) as served:
+        with fw.box.connect(served.endpoint, timeout=20) as box:
+            box.create("w", 4, "float32").fill(3)
+        assert served.end(number) == (0, "")
+    with Served(tmp_path, "--restore") as served:
+        with fw.box.connect(served.endpoint, timeout=20) as box:
+            assert box.attach("w").read().tolist() == [3] * 4
+        assert served.end() == (0, "")
+
+
+def test_a_killed_command_loses_nothing_up_to_its_last_snapshot(tmp_path: Path) -> None:
+    with Served(tmp_path, "--snapshot-every", "50ms") as served:
+        with fw.box.connect(served.endpoint, timeout=20) as box:
+            box.create("w", 4, "float32").fill(3)
+            wait_until(lambda: any(tmp_path.iterdir()))
+            time.sleep(0.3)  # the next one has the value
+        served.kill()
+    with Served(tmp_path, "--restore") as served:
+        with fw.box.connect(served.endpoint, timeout=20) as box:
+            assert box.attach("w").read().tolist() == [3] * 4
+        assert served.end() == (0, "")
+
+
+def test_restoring_from_an_empty_folder_fails(tmp_path: Path) -> None:
+    with pytest.raises(fw.NotFound):
+        fw.box.serve(memory="8M", pool="2M", snapshot=tmp_path, restore=True)
+
+
+def test_a_snapshot_needs_a_folder(box_server: fw.box.Server) -> None:
+    with pytest.raises(fw.FailedPrecondition):
+        box_server.snapshot()

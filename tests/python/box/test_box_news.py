@@ -1,0 +1,172 @@
+"""Waiting for changes: sync, asyncio and callbacks; named events."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+import farwrite as fw
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def test_wait_returns_the_present_version(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    segment.fill(1)
+    segment.fill(2)
+    assert segment.wait(1) == 2
+    later = threading.Timer(0.1, lambda: segment.fill(3))
+    later.start()
+    assert segment.wait(3, timeout=30) == 3
+    later.join()
+
+
+def test_wait_ends_with_its_timeout(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    with pytest.raises(fw.DeadlineExceeded):
+        segment.wait(1, timeout=0.05)
+    with pytest.raises(fw.DeadlineExceeded):
+        segment.read(min_version=1, timeout=0.05)
+
+
+def test_wait_ends_when_the_segment_is_freed(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    later = threading.Timer(0.1, segment.free)
+    later.start()
+    with pytest.raises(fw.NotFound):
+        segment.wait(1, timeout=30)
+    later.join()
+
+
+def test_a_task_awaits_a_version_and_a_change(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+
+    async def both() -> tuple[int, int, float]:
+        waiting = asyncio.create_task(segment.wait_async(2, timeout=30))
+        first = await segment.post.fill(1)
+        await segment.post.fill(4)
+        return first, await waiting, float((await segment.read_async())[0])
+
+    assert run(both()) == (1, 2, 4.0)
+
+
+def test_an_awaited_version_has_a_timeout(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    with pytest.raises(fw.DeadlineExceeded):
+        run(segment.wait_async(1, timeout=0.05))
+
+
+def test_a_task_iterates_over_versions_until_the_segment_is_freed(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+
+    async def take() -> list[int]:
+        seen = []
+        segment.fill(1)
+        async for version in segment.updates(since=0):
+            seen.append(version)
+            if version == 3:
+                segment.free()
+            else:
+                segment.fill(version)
+        return seen
+
+    assert run(take()) == [1, 2, 3]
+
+
+def test_a_loop_iterates_over_versions_until_the_client_closes(
+    box_server: fw.box.Server,
+) -> None:
+    client = box_server.connect()
+    segment = client.create("w", 1, "float32")
+    segment.fill(1)
+    seen = []
+    for version in segment.updates(since=0):
+        seen.append(version)
+        if version < 3:
+            segment.fill(0)
+        else:
+            client.close()
+    assert seen == [1, 2, 3]
+
+
+def test_a_callback_gets_the_last_version(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    seen: queue.Queue[int] = queue.Queue()
+    with segment.on_update(seen.put) as watch:
+        for _ in range(20):
+            segment.fill(1)
+        versions = [seen.get(timeout=30)]
+        while versions[-1] < 20:
+            versions.append(seen.get(timeout=30))
+        assert versions == sorted(set(versions))
+        assert not watch.closed
+    segment.fill(2)
+    time.sleep(0.05)
+    assert seen.empty()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_callback_that_fails_is_called_again(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    seen: queue.Queue[int] = queue.Queue()
+
+    def fail(version: int) -> None:
+        seen.put(version)
+        raise RuntimeError("no")
+
+    with segment.on_update(fail):
+        segment.fill(1)
+        assert seen.get(timeout=30) == 1
+        segment.fill(1)
+        assert seen.get(timeout=30) == 2
+
+
+def test_the_calls_end_when_the_segment_is_freed(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32")
+    watch = segment.on_update(lambda version: None)
+    segment.free()
+    give_up = time.monotonic() + 10
+    while not watch.closed:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_processes_meet_at_an_event(box_server: fw.box.Server, box: fw.box.Client) -> None:
+    event = box.event("epoch")
+    assert (event.name, event.count) == ("epoch", 0)
+    with box_server.connect() as other:
+        theirs = other.event("epoch")
+        later = threading.Timer(0.1, theirs.signal)
+        later.start()
+        assert event.wait(timeout=30) == 1
+        later.join()
+        assert theirs.wait(1) == 1  # who waits late misses nothing
+        with pytest.raises(fw.DeadlineExceeded):
+            event.wait(2, timeout=0.05)
+
+
+def test_an_event_reaches_tasks_and_callbacks(box: fw.box.Client) -> None:
+    event = box.event("epoch")
+    seen: queue.Queue[int] = queue.Queue()
+
+    async def take() -> int:
+        asyncio.get_running_loop().call_later(0.05, event.signal)
+        return await event.wait_async(timeout=30)
+
+    with event.on_signal(seen.put):
+        assert run(take()) == 1
+        assert seen.get(timeout=30) == 1
+
+
+def test_a_segment_with_elements_is_no_event(box: fw.box.Client) -> None:
+    box.create("w", 1, "float32")
+    with pytest.raises(fw.InvalidArgument):
+        box.event("w")

@@ -1,0 +1,268 @@
+"""Publishers and subscribers: whole models, version after version."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from box_process import BoxProcess
+
+import farwrite as fw
+
+MODEL = {
+    "dense": {"w": np.zeros((3, 5), "float32"), "b": np.zeros(5, "float64")},
+    "steps": np.zeros((), "int64"),
+    "layers": [np.zeros(2, "uint8"), np.zeros((0, 4), "float32")],
+}
+
+
+def filled(value: int) -> dict[str, Any]:
+    return {
+        "dense": {"w": np.full((3, 5), value, "float32"), "b": np.full(5, value, "float64")},
+        "steps": np.int64(value),
+        "layers": [np.full(2, value, "uint8"), np.zeros((0, 4), "float32")],
+    }
+
+
+def assert_is(model: Any, value: int) -> None:
+    expected = filled(value)
+    assert list(model) == list(expected)
+    for name in ("w", "b"):
+        np.testing.assert_array_equal(model["dense"][name], expected["dense"][name])
+        assert model["dense"][name].dtype == expected["dense"][name].dtype
+    assert model["steps"].shape == ()
+    assert model["steps"] == value
+    np.testing.assert_array_equal(model["layers"][0], expected["layers"][0])
+    assert model["layers"][1].shape == (0, 4)
+
+
+@pytest.fixture(params=["of a client", "of the server"])
+def policy(
+    request: pytest.FixtureRequest, box_server: fw.box.Server, box: fw.box.Client
+) -> fw.box.Publisher:
+    """A publisher, in both of its places."""
+    place = box if request.param == "of a client" else box_server
+    return place.publisher("policy", like=MODEL)
+
+
+def test_a_model_arrives_as_it_was_published(box: fw.box.Client, policy: fw.box.Publisher) -> None:
+    subscriber = box.subscribe("policy")
+    assert (policy.version, subscriber.version, subscriber.name) == (0, 0, "policy")
+    assert policy.publish(filled(1)) == 1
+    with subscriber.latest(timeout=30) as model:
+        assert model.version == 1
+        assert_is(model, 1)
+        assert not model["dense"]["w"].flags.writeable
+    assert policy.publish(filled(2)) == 2
+    with subscriber.latest() as model:
+        assert (model.version, policy.version) == (2, 2)
+        assert_is(model, 2)
+
+
+def test_a_version_that_is_held_stays(box: fw.box.Client, policy: fw.box.Publisher) -> None:
+    policy.publish(filled(1))
+    subscriber = box.subscribe("policy")
+    with subscriber.latest() as held:
+        for value in range(2, 12):
+            policy.publish(filled(value))
+        assert_is(held, 1)
+        with subscriber.latest() as newest:
+            assert newest.version == 11
+            assert_is(newest, 11)
+    copied = held_copy(subscriber)
+    policy.publish(filled(12))
+    assert_is(copied, 11)
+    copied["dense"]["w"][:] = 0  # a copy is the reader's own
+
+
+def held_copy(subscriber: fw.box.Subscriber) -> Any:
+    with subscriber.latest() as model:
+        return model.copy()
+
+
+def test_readers_that_hold_every_buffer_are_told_and_the_publisher_goes_on(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    if box.server.fabric == "tcp":
+        pytest.skip("over tcp a lease ends with the read")
+    policy = box_server.publisher("policy", like=MODEL, buffers=3)
+    subscriber = box.subscribe("policy")
+    held = []
+    for value in (1, 2):
+        policy.publish(filled(value))
+        held.append(subscriber.latest())
+    policy.publish(filled(3))
+    with pytest.raises(fw.ResourceExhausted):
+        subscriber.latest()
+    assert policy.publish(filled(4)) == 4
+    held.pop().close()
+    with subscriber.latest() as model:
+        assert_is(model, 4)
+    assert_is(held[0], 1)
+
+
+def test_latest_waits_for_the_first_version(box: fw.box.Client, policy: fw.box.Publisher) -> None:
+    subscriber = box.subscribe("policy")
+    with pytest.raises(fw.DeadlineExceeded):
+        subscriber.latest(timeout=0.05)
+    later = threading.Timer(0.1, lambda: policy.publish(filled(1)))
+    later.start()
+    with subscriber.latest(timeout=30) as model:
+        assert_is(model, 1)
+    later.join()
+    assert subscriber.wait(newer_than=0) == 1
+    with pytest.raises(fw.DeadlineExceeded):
+        subscriber.latest(newer_than=1, timeout=0.05)
+
+
+def test_a_task_reads_versions_until_the_model_is_freed(
+    box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    policy.publish(filled(1))
+    subscriber = box.subscribe("policy")
+
+    async def take() -> list[int]:
+        versions = []
+        async for model in subscriber:
+            assert_is(model, model.version)
+            versions.append(model.version)
+            if model.version == 3:
+                policy.free()
+            else:
+                policy.publish(filled(model.version + 1))
+        return versions
+
+    assert asyncio.run(asyncio.wait_for(take(), 30)) == [1, 2, 3]
+
+
+def test_a_loop_reads_versions_until_the_subscriber_closes(
+    box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    policy.publish(filled(1))
+    subscriber = box.subscribe("policy")
+    versions = []
+    for model in subscriber:
+        versions.append(model.version)
+        policy.publish(filled(2))
+        if len(versions) == 2:
+            subscriber.close()
+    assert versions == [1, 2]
+
+
+def test_subscribe_waits_for_the_publisher(box_server: fw.box.Server, box: fw.box.Client) -> None:
+    with pytest.raises(fw.Error, match="policy"):
+        box.subscribe("policy")
+    later = threading.Timer(0.1, lambda: box_server.publisher("policy", like=MODEL))
+    later.start()
+    assert box.subscribe("policy", timeout=30).name == "policy"
+    later.join()
+
+
+def test_a_list_is_a_model(box: fw.box.Client) -> None:
+    weights = [np.arange(4.0), np.ones((2, 2), "float32")]
+    with box.publisher("weights", like=weights) as publisher:
+        publisher.publish(tuple(weights))
+    with box.subscribe("weights").latest() as model:
+        assert len(model) == 2
+        for found, expected in zip(model, weights, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_model_that_differs_is_refused_by_the_name_of_its_tensor(
+    box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    wrong_dtype = filled(1)
+    wrong_dtype["dense"]["w"] = np.zeros((3, 5), "float64")
+    with pytest.raises(fw.InvalidArgument, match=r"'dense/w' has shape .* dtype float64"):
+        policy.publish(wrong_dtype)
+    wrong_shape = filled(1)
+    wrong_shape["layers"][0] = np.zeros(3, "uint8")
+    with pytest.raises(fw.InvalidArgument, match=r"'layers/0' has shape \(3,\)"):
+        policy.publish(wrong_shape)
+    lacking = filled(1)
+    del lacking["steps"]
+    with pytest.raises(fw.InvalidArgument, match="lacks 'steps'"):
+        policy.publish(lacking)
+    with pytest.raises(fw.InvalidArgument, match="has 'more'"):
+        policy.publish({**filled(1), "more": np.zeros(1)})
+    assert policy.version == 0
+    assert policy.publish(filled(1)) == 1
+
+
+def test_a_segment_without_a_schema_is_no_model(box: fw.box.Client) -> None:
+    box.create("w", 4, "float32")
+    with pytest.raises(fw.InvalidArgument, match="'w' holds no model"):
+        box.subscribe("w")
+
+
+def test_a_second_publisher_is_refused_while_the_first_lives(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    first = box.publisher("policy", like=MODEL)
+    first.publish(filled(1))
+    with box_server.connect() as other:
+        for takeover in (False, True):
+            with pytest.raises(fw.AlreadyExists, match="living publisher"):
+                other.publisher("policy", like=MODEL, takeover=takeover)
+        first.close()
+        with pytest.raises(fw.FailedPrecondition):
+            first.publish(filled(2))
+        with pytest.raises(fw.AlreadyExists, match="takeover=True"):
+            other.publisher("policy", like=MODEL)
+        with pytest.raises(fw.InvalidArgument, match="earlier model"):
+            other.publisher("policy", like={"w": np.zeros(1)}, takeover=True)
+        second = other.publisher("policy", like=MODEL, takeover=True)
+        assert second.publish(filled(2)) == 2
+
+
+def test_a_publisher_that_is_killed_leaves_its_last_version_and_its_name(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    program = """
+        model = {"w": np.ones(1000, "float32")}
+        publisher = box.publisher("policy", like=model)
+        print(publisher.publish(model))
+        model["w"][:] = 2
+        while True:
+            publisher.publish(model)
+    """
+    with BoxProcess(box_server.endpoint, program) as process:
+        assert process.line() == "1"
+        box.subscribe("policy").wait(newer_than=2, timeout=30)
+        process.kill()
+    like = {"w": np.ones(1000, "float32")}
+    subscriber = box.subscribe("policy")
+    second = None
+    while second is None:
+        try:
+            second = box.publisher("policy", like=like, takeover=True)
+        except fw.AlreadyExists:  # until the server has noticed
+            continue
+    with subscriber.latest() as model:
+        assert set(model["w"]) == {2}
+        assert second.publish(like) == model.version + 1
+
+
+def test_many_readers_see_whole_versions_only(
+    box_server: fw.box.Server, box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    policy.publish(filled(1))
+    program = """
+        subscriber = box.subscribe("policy")
+        for model in subscriber:
+            value = int(model["steps"])
+            assert (model["dense"]["w"] == value).all() and (model["dense"]["b"] == value).all()
+            if value == 100:
+                print("whole", flush=True)
+                break
+    """
+    with (
+        BoxProcess(box_server.endpoint, program) as first,
+        BoxProcess(box_server.endpoint, program) as second,
+    ):
+        for value in range(2, 101):
+            policy.publish(filled(value))
+        assert (first.line(), second.line()) == ("whole", "whole")
