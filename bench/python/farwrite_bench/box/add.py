@@ -1,4 +1,4 @@
-"""One process of the accumulate test: changes through a box, or the plain loop that is the limit."""
+"""One process of the accumulate test: changes through a box, or the plain loop beside them."""
 
 from __future__ import annotations
 

@@ -142,12 +142,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plan(arguments: argparse.Namespace) -> BoxPlan:
     quick = bool(arguments.quick)
-    workers = arguments.workers
+    workers, chosen = arguments.workers, arguments.transport or TRANSPORTS
     return BoxPlan(
         tests=tuple(dict.fromkeys(arguments.test or TESTS)),
-        transports=tuple(
-            each for each in TRANSPORTS if each in (arguments.transport or TRANSPORTS)
-        ),
+        transports=tuple(each for each in TRANSPORTS if each in chosen),
         networks=networks(arguments.model),
         workers=workers or ((2,) if quick else WORKERS),
         processes=workers or ((2,) if quick else PROCESSES),

@@ -23,6 +23,7 @@ from farwrite_bench.cluster.child import Failure
 from farwrite_bench.cluster.process import LOG_LINES_SHOWN, START_SECONDS, Task
 
 _PR_SET_PDEATHSIG = 1
+MODULES = "farwrite_bench.box."
 END_SECONDS = 10.0
 TURN_SECONDS = 300.0
 """The longest that any order may take."""
@@ -99,7 +100,7 @@ def mpi_ranks(openmpi: OpenMpi, count: int, log: Path) -> Iterator[list[Rank]]:
         listener.listen(count)
         output = stack.enter_context(log.open("wb"))
         launcher = subprocess.Popen(
-            openmpi.command(count, sys.executable, "-m", "farwrite_bench.box.mpi_rank", address),
+            openmpi.command(count, sys.executable, "-m", MODULES + "mpi_rank", address),
             env={**os.environ, **openmpi.environment, "TMPDIR": folder},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -164,9 +165,7 @@ def box_tasks(count: int, logs: Path) -> Iterator[list[Task]]:
     with contextlib.ExitStack() as stack:
         tasks = [
             stack.enter_context(
-                Task(
-                    f"process {number}", "farwrite_bench.box.task", {}, logs / f"task-{number}.log"
-                )
+                Task(f"process {number}", MODULES + "task", {}, logs / f"task-{number}.log")
             )
             for number in range(count)
         ]
@@ -178,7 +177,7 @@ def box_tasks(count: int, logs: Path) -> Iterator[list[Task]]:
 @contextlib.contextmanager
 def server_task(logs: Path) -> Iterator[Task]:
     """Start a process of `farwrite_bench.box.server`."""
-    with Task("server", "farwrite_bench.box.server", {}, logs / "server.log") as task:
+    with Task("server", MODULES + "server", {}, logs / "server.log") as task:
         task.receive()
         yield task
 
