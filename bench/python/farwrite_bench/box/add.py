@@ -25,8 +25,8 @@ class BoxAdd:
         elements = order.bytes // ELEMENT[dtype]
         self._client = box.connect(order.place, fabrics=[fabric])
         self._sum = self._client.create("sum", (elements,), dtype)
-        self._delta = self._client.array((elements,), self._sum.dtype)
-        self._delta.array.fill(DELTA)
+        self._delta = self._client.array((elements,), self._sum.dtype).array
+        self._delta.fill(DELTA)
         self._sum.accumulate(self._delta)
 
     def run(self, order: Start) -> Ran:

@@ -23,14 +23,14 @@ class Worker:
         elements = order.bytes // ELEMENT
         self._client = box.connect(order.place, fabrics=[fabric])
         self._shared = self._client.create(WEIGHTS, (elements,), "float32", exclusive=False)
-        self._weights = self._client.array((elements,), "float32")
-        self._delta = self._client.array((elements,), "float32")
-        self._weights.array.fill(0)  # its pages are taken before the first read
-        self._delta.array.fill(DELTA)
+        self._weights = self._client.array((elements,), "float32").array
+        self._delta = self._client.array((elements,), "float32").array
+        self._weights.fill(0)  # its pages are taken before the first read
+        self._delta.fill(DELTA)
 
     def read(self) -> None:
         """Read the weights; each MiB by itself is of one version."""
-        self._shared.read(self._weights.array, consistent="chunk")
+        self._shared.read(self._weights, consistent="chunk")
 
     def push(self) -> None:
         """Accumulate the delta; returns when the server has applied it."""
@@ -44,7 +44,7 @@ class Worker:
 
     def check(self) -> Checked:
         """Return the range of the weights."""
-        weights = self._shared.read(self._weights.array)
+        weights = self._shared.read(self._weights)
         return Checked(float(np.min(weights)), float(np.max(weights)))
 
     def close(self) -> None:

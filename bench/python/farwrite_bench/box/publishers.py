@@ -24,6 +24,7 @@ from farwrite.errors import DeadlineExceeded, FailedPrecondition
 from farwrite_bench._native import copy
 from farwrite_bench.box.emulator import sleep_until
 from farwrite_bench.box.orders import Checked, Open, Ran, Start
+from farwrite_bench.plan import MIB
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,6 +34,8 @@ WAIT_SECONDS = 60.0
 COUNTER_BYTES = 4096
 """In front of the bytes in shared memory: the version, on a page of its own."""
 BUFFERS = 3
+SPARE_BYTES = 128 * MIB
+"""Of a box, beyond its segments: the pool that it takes at its start, and what it needs itself."""
 NAME = "model"
 
 
@@ -97,7 +100,7 @@ Published = tuple[Publisher, str, Callable[[], object]]
 
 def box_publisher(order: Open) -> Published:
     """Publish from the process that serves, which fills the new version itself."""
-    server = box.serve(memory=(BUFFERS + 1) * order.bytes, fabrics=["shm", "tcp"])
+    server = box.serve(memory=(BUFFERS + 1) * order.bytes + SPARE_BYTES)
     model = np.zeros(order.bytes // 4, np.float32)
     handed = server.publisher(NAME, like={"w": model}, buffers=BUFFERS)
     publisher = Publisher(order, lambda _, array: handed.publish({"w": array}))

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from farwrite import box
 from farwrite.errors import Internal
 from farwrite_bench.box.orders import Close, Open, Ready, Start
-from farwrite_bench.box.publishers import PUBLISHERS, Publisher
+from farwrite_bench.box.publishers import PUBLISHERS, SPARE_BYTES, Publisher
 from farwrite_bench.box.stream import serve_raw
 from farwrite_bench.cluster import child
 
@@ -19,7 +19,7 @@ Served = tuple[Publisher | None, str, Callable[[], object]]
 
 
 def _box(order: Open) -> Served:
-    server = box.serve(memory=order.bytes)
+    server = box.serve(memory=order.bytes + SPARE_BYTES)
     return None, server.endpoint, server.close
 
 

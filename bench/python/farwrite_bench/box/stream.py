@@ -52,10 +52,10 @@ def box_stream(order: Open, fabric: str, what: str) -> Stream:
     """Read or write a segment of this process's own."""
     client = box.connect(order.place, fabrics=[fabric])
     segment = client.create(f"stream {order.number}", (order.bytes,), "uint8", buffers=2)
-    memory = client.array((order.bytes,), "uint8")
-    memory.array.fill(order.number % 251)
+    memory: Bytes = client.array((order.bytes,), "uint8").array
+    memory.fill(order.number % 251)
     if what == READ:
-        return Stream(lambda: segment.read(memory.array), client.close)
+        return Stream(lambda: segment.read(memory), client.close)
     return Stream(lambda: segment.write(memory), client.close)
 
 
