@@ -38,20 +38,16 @@ constexpr Tables kTables = make_tables();
 // Shifts, so that the result does not depend on the machine's byte order.
 std::uint64_t load_word(const std::byte* from) {
   std::uint64_t word = 0;
+#pragma GCC unroll 8
   for (std::size_t i = 0; i < kWord; ++i) word |= static_cast<std::uint64_t>(from[i]) << (8 * i);
   return word;
 }
 
 using Sum = std::uint32_t (*)(ByteView, std::uint32_t);
 
-Sum fastest() {
-  return internal::has_crc32c_instruction() ? internal::crc32c_by_instruction
-                                            : internal::crc32c_by_table;
-}
+Sum fastest() { return has_crc32c_instruction() ? crc32c_by_instruction : crc32c_by_table; }
 
 }  // namespace
-
-namespace internal {
 
 std::uint32_t crc32c_by_table(ByteView bytes, std::uint32_t before) {
   std::uint32_t sum = ~before;
@@ -59,6 +55,7 @@ std::uint32_t crc32c_by_table(ByteView bytes, std::uint32_t before) {
   for (; bytes.size - at >= kWord; at += kWord) {
     const std::uint64_t word = load_word(bytes.data + at) ^ sum;
     sum = 0;
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kWord; ++i) sum ^= kTables[kWord - 1 - i][word >> (8 * i) & 0xff];
   }
   for (; at < bytes.size; ++at) {
@@ -99,8 +96,6 @@ std::uint32_t crc32c_by_instruction(ByteView bytes, std::uint32_t before) {
 }
 
 #endif
-
-}  // namespace internal
 
 std::uint32_t crc32c(ByteView bytes, std::uint32_t before) {
   static const Sum chosen = fastest();

@@ -12,12 +12,10 @@ namespace farwrite::box {
 // stream is summed in pieces: crc32c(b, crc32c(a)) is the checksum of a and b. Thread-safe.
 std::uint32_t crc32c(ByteView bytes, std::uint32_t before = 0);
 
-namespace internal {
 // The two ways to compute it, which return the same. crc32c() takes the faster one.
 std::uint32_t crc32c_by_table(ByteView bytes, std::uint32_t before);
 bool has_crc32c_instruction();
 // Only where has_crc32c_instruction().
 std::uint32_t crc32c_by_instruction(ByteView bytes, std::uint32_t before);
-}  // namespace internal
 
 }  // namespace farwrite::box

@@ -375,6 +375,13 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
   return outcome;
 }
 
+Status HostedSegment::hold_still(
+    const std::function<Status(ByteView bytes, std::uint64_t version)>& read) {
+  const std::lock_guard change(change_mutex_);
+  if (freed()) return gone();
+  return read({buffers_.data(buffers_.current()), bytes_}, version());
+}
+
 std::uint64_t HostedSegment::wait(std::uint64_t version, Waiter waiter) {
   std::unique_lock lock(mutex_);
   const std::uint64_t reached = buffers_.version();

@@ -56,6 +56,8 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // `spec` has passed checked_bytes(). kResourceExhausted without memory for it.
   static Result<std::shared_ptr<HostedSegment>> create(const Device& device, SegmentSpec spec,
                                                        std::uint64_t key, std::uint64_t version);
+  // Of the one buffer of a segment that nobody has seen yet.
+  MutableByteView first_bytes() { return {buffers_.data(0), bytes_}; }
 
   const SegmentSpec& spec() const { return spec_; }
   std::uint64_t key() const { return key_; }
@@ -96,6 +98,9 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   std::uint64_t leases() const;
   // Pins the current buffer. kResourceExhausted, kNotFound.
   Result<Pin> pin();
+
+  // Calls `read` with the current bytes while no change is made.
+  Status hold_still(const std::function<Status(ByteView bytes, std::uint64_t version)>& read);
 
   // Calls `waiter` once: when the version is reached, or with kNotFound when the segment is freed.
   // In this thread if that is now. Returns what stop_waiting() takes; 0 if it was called.

@@ -17,23 +17,20 @@ std::string text(const SegmentSpec& spec) {
 
 }  // namespace
 
-Result<SegmentTable::Segment> SegmentTable::add(const SegmentSpec& spec, std::uint64_t key,
-                                                std::uint64_t version) {
-  Result<Segment> made = HostedSegment::create(device_, spec, key, version);
-  if (!made.ok()) return made.status();
+void SegmentTable::add(const Segment& segment) {
+  const std::string& name = segment->spec().name;
   std::vector<Awaiting> found;
   {
     const std::lock_guard lock(mutex_);
-    by_key_[key] = {.segment = made.value()};
-    by_name_[spec.name] = key;
+    by_key_[segment->key()] = {.segment = segment};
+    by_name_[name] = segment->key();
     const auto left =
         std::partition(awaiting_.begin(), awaiting_.end(),
-                       [&](const Awaiting& awaiting) { return awaiting.name != spec.name; });
+                       [&](const Awaiting& awaiting) { return awaiting.name != name; });
     std::move(left, awaiting_.end(), std::back_inserter(found));
     awaiting_.erase(left, awaiting_.end());
   }
-  for (const Awaiting& awaiting : found) awaiting.found(made.value());
-  return made;
+  for (const Awaiting& awaiting : found) awaiting.found(segment);
 }
 
 Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Creation creation) {
@@ -62,13 +59,20 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
       key = (std::uint64_t{random_()} << 32) | random_();
     }
   }
-  return add(spec, key, 0);
+  Result<Segment> made = HostedSegment::create(device_, spec, key, 0);
+  if (made.ok()) add(made.value());
+  return made;
 }
 
-Result<SegmentTable::Segment> SegmentTable::restore(const SegmentSpec& spec, std::uint64_t key,
-                                                    std::uint64_t version) {
+Result<SegmentTable::Segment> SegmentTable::restore(
+    const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
+    const std::function<Status(MutableByteView)>& fill) {
   const std::lock_guard making(making_);
-  return add(spec, key, version);
+  Result<Segment> made = HostedSegment::create(device_, spec, key, version);
+  if (!made.ok()) return made;
+  FARWRITE_RETURN_IF_ERROR(fill(made.value()->first_bytes()));
+  add(made.value());
+  return made;
 }
 
 Result<SegmentTable::Segment> SegmentTable::find(std::string_view name) const {

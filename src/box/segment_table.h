@@ -27,8 +27,9 @@ class SegmentTable {
   // A new segment, or with kOpenOrCreate the one of that name, type and shape. kAlreadyExists,
   // kInvalidArgument, kResourceExhausted.
   Result<Segment> create(const SegmentSpec& spec, Creation creation);
-  // One out of a snapshot, with its key and version.
-  Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version);
+  // One out of a snapshot, with its key and version; `fill` gives it its bytes.
+  Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
+                          const std::function<Status(MutableByteView)>& fill);
 
   // kNotFound.
   Result<Segment> find(std::string_view name) const;
@@ -58,7 +59,7 @@ class SegmentTable {
     std::function<void(const Segment&)> found;
   };
 
-  Result<Segment> add(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version);
+  void add(const Segment& segment);
 
   Device device_;
   // Held while a segment is made, so that a name is made once; taken before mutex_.

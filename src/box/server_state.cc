@@ -62,7 +62,23 @@ Status ServerState::start() {
     }
     device_.free_raw(pool);
   }
+  FARWRITE_RETURN_IF_ERROR(start_snapshots());
   acceptor_ = std::thread([this] { accept_clients(); });
+  return Status();
+}
+
+Status ServerState::start_snapshots() {
+  if (options_.snapshot_directory.empty()) {
+    if (!options_.restore && options_.snapshot_every.count() == 0) return Status();
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "serve a box"},
+                         "there is no directory for snapshots", "give one");
+  }
+  Result<std::unique_ptr<Snapshotter>> opened =
+      Snapshotter::open(options_.snapshot_directory, table_);
+  if (!opened.ok()) return opened.status();
+  snapshotter_ = *std::move(opened);
+  if (options_.restore) FARWRITE_RETURN_IF_ERROR(snapshotter_->restore());
+  if (options_.snapshot_every.count() > 0) snapshotter_->start(options_.snapshot_every);
   return Status();
 }
 
@@ -116,6 +132,7 @@ void ServerState::count(const HostedSegment::Outcome& outcome) {
 }
 
 Status ServerState::snapshot() {
+  if (snapshotter_ != nullptr) return snapshotter_->write();
   return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
                        "the server has no directory for snapshots", "serve with one");
 }
@@ -139,8 +156,10 @@ ServerStats ServerState::stats() const {
   stats.switches = switches_.load(std::memory_order_relaxed);
   stats.copies_for_leases = copies_for_leases_.load(std::memory_order_relaxed);
   stats.leases_granted = leases_granted_.load(std::memory_order_relaxed);
-  stats.snapshots = snapshots_.load(std::memory_order_relaxed);
-  stats.snapshot_failures = snapshot_failures_.load(std::memory_order_relaxed);
+  if (snapshotter_ != nullptr) {
+    stats.snapshots = snapshotter_->written();
+    stats.snapshot_failures = snapshotter_->failures();
+  }
   return stats;
 }
 
@@ -177,6 +196,7 @@ Status ServerState::close(std::chrono::nanoseconds timeout) {
     const std::lock_guard lock(mutex_);
     closed_ = true;
   }
+  if (snapshotter_ != nullptr) snapshotter_->stop();
   // The sessions' waits end with it. What they apply just now they finish.
   Status status = device_.close(timeout);
   if (acceptor_.joinable()) acceptor_.join();

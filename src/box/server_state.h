@@ -14,6 +14,7 @@
 #include "box/parallel_loop.h"
 #include "box/segment_table.h"
 #include "box/session.h"
+#include "box/snapshotter.h"
 #include "box/workspace.h"
 #include "core/fork_guard.h"
 #include "farwrite/box.h"
@@ -51,6 +52,7 @@ class ServerState {
 
   ServerState(ServerOptions options, Device device);
   Status start();
+  Status start_snapshots();
   void accept_clients();
   void join_ended();
 
@@ -60,6 +62,7 @@ class ServerState {
   SegmentTable table_;
   std::shared_ptr<Workspace> workspace_;
   ParallelLoop loop_;
+  std::unique_ptr<Snapshotter> snapshotter_;  // null without a directory
   std::thread acceptor_;
   std::mutex closing_;  // one close() at a time
 
@@ -73,8 +76,6 @@ class ServerState {
   std::atomic<std::uint64_t> switches_ = 0;
   std::atomic<std::uint64_t> copies_for_leases_ = 0;
   std::atomic<std::uint64_t> leases_granted_ = 0;
-  std::atomic<std::uint64_t> snapshots_ = 0;
-  std::atomic<std::uint64_t> snapshot_failures_ = 0;
 };
 
 }  // namespace farwrite::box

@@ -31,9 +31,10 @@ constexpr std::string_view kPartialPrefix = ".partial-";
 constexpr std::uint64_t kLastSequence = std::numeric_limits<std::uint64_t>::max();
 
 std::string name_of(std::uint64_t sequence) {
-  std::string digits = std::to_string(sequence);
-  digits.insert(0, kDigits - digits.size(), '0');
-  return std::string(kPrefix) + digits + std::string(kSuffix);
+  const std::string digits = std::to_string(sequence);
+  std::string name(kPrefix);
+  name.append(kDigits - digits.size(), '0').append(digits).append(kSuffix);
+  return name;
 }
 
 // Nothing for a name that is not a snapshot's.

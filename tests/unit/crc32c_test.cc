@@ -17,8 +17,8 @@ using Sum = std::uint32_t (*)(ByteView, std::uint32_t);
 
 // The instruction only where the processor has it; the table stands in for it elsewhere.
 std::vector<Sum> every_way() {
-  std::vector<Sum> ways = {crc32c, internal::crc32c_by_table};
-  if (internal::has_crc32c_instruction()) ways.push_back(internal::crc32c_by_instruction);
+  std::vector<Sum> ways = {crc32c, crc32c_by_table};
+  if (has_crc32c_instruction()) ways.push_back(crc32c_by_instruction);
   return ways;
 }
 
@@ -59,7 +59,7 @@ TEST(Crc32c, OfNoBytesIsThatOfTheBytesBefore) {
 
 TEST(Crc32c, OfAStreamDoesNotDependOnItsPieces) {
   const std::vector<std::byte> bytes = counted(67);
-  const std::uint32_t whole = internal::crc32c_by_table(view_of(bytes), 0);
+  const std::uint32_t whole = crc32c_by_table(view_of(bytes), 0);
   for (const Sum sum : every_way()) {
     for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
       const std::uint32_t front = sum({bytes.data(), cut}, 0);
@@ -74,7 +74,7 @@ TEST(Crc32c, IsTheSameByEveryWayAtEveryLengthAndAlignment) {
     for (std::size_t from = 0; from < 8; ++from) {
       for (std::size_t size = 0; size < 64; ++size) {
         const ByteView view(bytes.data() + from, size * 9);
-        EXPECT_EQ(sum(view, 7), internal::crc32c_by_table(view, 7)) << from << ", " << size;
+        EXPECT_EQ(sum(view, 7), crc32c_by_table(view, 7)) << from << ", " << size;
       }
     }
   }

@@ -1,0 +1,95 @@
+#include "box/snapshotter.h"
+
+#include <optional>
+#include <utility>
+
+#include "box/snapshot_reader.h"
+#include "box/snapshot_writer.h"
+#include "core/log.h"
+
+namespace farwrite::box {
+
+Result<std::unique_ptr<Snapshotter>> Snapshotter::open(const std::string& directory,
+                                                       SegmentTable& table) {
+  Result<std::shared_ptr<SnapshotDirectory>> opened = SnapshotDirectory::open(directory);
+  if (!opened.ok()) return opened.status();
+  // Not make_unique: the constructor is private.
+  return std::unique_ptr<Snapshotter>(new Snapshotter(*std::move(opened), table));
+}
+
+Status Snapshotter::restore() {
+  Result<SnapshotReader> reader = SnapshotReader::open(*directory_);
+  if (!reader.ok()) return reader.status();
+  for (const std::string& damaged : reader->damaged()) {
+    core::log(core::LogLevel::kWarning, "box: a damaged snapshot is left out: " + damaged);
+  }
+  while (true) {
+    Result<std::optional<SnapshotEntry>> entry = reader->next();
+    if (!entry.ok()) return entry.status();
+    if (!entry.value().has_value()) return Status();
+    const SnapshotEntry& found = *entry.value();
+    const Result<SegmentTable::Segment> segment =
+        table_.restore(found.spec, found.key, found.version,
+                       [&](MutableByteView bytes) { return reader->read(bytes); });
+    if (!segment.ok()) return segment.status();
+  }
+}
+
+Status Snapshotter::write_all() {
+  Result<SnapshotWriter> writer = SnapshotWriter::begin(directory_);
+  if (!writer.ok()) return writer.status();
+  for (const SegmentTable::Segment& segment : table_.all()) {
+    if (segment->spec().temporary) continue;
+    SnapshotEntry entry = {
+        .spec = segment->spec(), .key = segment->key(), .version = 0, .bytes = segment->bytes()};
+    const auto add = [&](ByteView bytes, std::uint64_t version) {
+      entry.version = version;
+      return writer->add(entry, bytes);
+    };
+    Status status;
+    Result<Pin> pin = segment->pin();
+    if (pin.ok()) {
+      status = add(pin->bytes(), pin->version());
+    } else if (pin.status().code() == StatusCode::kResourceExhausted) {
+      // Without a second buffer, changes of the segment wait until it is written.
+      status = segment->hold_still(add);
+    } else {
+      status = pin.status();
+    }
+    // Freed meanwhile.
+    if (status.code() == StatusCode::kNotFound) continue;
+    if (!status.ok()) return status;
+  }
+  return writer->commit();
+}
+
+Status Snapshotter::write() {
+  const std::lock_guard lock(writing_);
+  Status status = write_all();
+  (status.ok() ? written_ : failures_).fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+void Snapshotter::start(std::chrono::nanoseconds period) {
+  thread_ = std::thread([this, period] {
+    std::unique_lock lock(mutex_);
+    while (!stopping_.wait_for(lock, period, [this] { return stop_; })) {
+      lock.unlock();
+      if (const Status status = write(); !status.ok()) {
+        core::log(core::LogLevel::kError, "box: no snapshot was written: " + status.message());
+      }
+      lock.lock();
+    }
+  });
+}
+
+void Snapshotter::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopping_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace farwrite::box

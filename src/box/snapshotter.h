@@ -1,0 +1,59 @@
+// Snapshotter: writes the segments of a server to its directory, now and then, while it serves.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "box/segment_table.h"
+#include "box/snapshot_directory.h"
+#include "farwrite/status.h"
+
+namespace farwrite::box {
+
+// Thread-safe.
+class Snapshotter {
+ public:
+  // Locks the directory. `table` outlives the object.
+  static Result<std::unique_ptr<Snapshotter>> open(const std::string& directory,
+                                                   SegmentTable& table);
+  ~Snapshotter() { stop(); }
+  Snapshotter(const Snapshotter&) = delete;
+  Snapshotter& operator=(const Snapshotter&) = delete;
+
+  // Makes the segments of the newest snapshot that is whole. Damaged ones are logged.
+  Status restore();
+  // Writes a snapshot: of each segment one version, of all of them not the same moment. Temporary
+  // segments are left out. A failure keeps the snapshots before it.
+  Status write();
+  // Writes one every `period` from now on, in a thread. A failure is logged, and the next one
+  // tried.
+  void start(std::chrono::nanoseconds period);
+  void stop();
+
+  std::uint64_t written() const { return written_.load(std::memory_order_relaxed); }
+  std::uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
+
+ private:
+  Snapshotter(std::shared_ptr<SnapshotDirectory> directory, SegmentTable& table)
+      : directory_(std::move(directory)), table_(table) {}
+  Status write_all();
+
+  std::shared_ptr<SnapshotDirectory> directory_;
+  SegmentTable& table_;
+  std::mutex writing_;  // one snapshot at a time
+  std::atomic<std::uint64_t> written_ = 0;
+  std::atomic<std::uint64_t> failures_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable stopping_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace farwrite::box
