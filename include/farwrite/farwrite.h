@@ -2,6 +2,7 @@
 /// All of the C++ API. A remote process is a device: its registered memory can be written and read.
 #pragma once
 
+#include "farwrite/box.h"
 #include "farwrite/bytes.h"
 #include "farwrite/channel.h"
 #include "farwrite/completion.h"

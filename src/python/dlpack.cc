@@ -1,6 +1,7 @@
 // Arrays of other libraries, with the element types that NumPy lacks.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <cstdint>
 #include <string>

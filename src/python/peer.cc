@@ -1,5 +1,7 @@
 #include "python/peer.h"
 
+#include <nanobind/stl/string.h>
+
 #include <string>
 #include <utility>
 

@@ -192,7 +192,8 @@ def link(make_link: Callable[..., Link]) -> Link:
 @pytest.fixture(params=["shm", "tcp"])
 def box_server(request: pytest.FixtureRequest) -> Iterator[fw.box.Server]:
     """A box that this process serves, over each fabric."""
-    with fw.box.serve(memory="64M", pool="4M", fabrics=[request.param]) as server:
+    options = {"pool": "4M", "segment_bytes": 4 << 20, "fabrics": [request.param]}
+    with fw.box.serve(memory="64M", **options) as server:
         yield server
 
 

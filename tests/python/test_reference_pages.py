@@ -22,7 +22,7 @@ def _public_names(module: Path) -> set[str]:
     raise AssertionError(f"{module} has no __all__")
 
 
-@pytest.mark.parametrize("module", ["farwrite", "farwrite.tensorflow"])
+@pytest.mark.parametrize("module", ["farwrite", "farwrite.box", "farwrite.tensorflow"])
 def test_the_python_page_shows_every_public_name_once(module: str) -> None:
     page = (REFERENCE / "python.md").read_text(encoding="utf-8")
     shown = re.findall(rf"^\.\. auto\w+:: {re.escape(module)}\.(\w+)$", page, re.MULTILINE)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
+from farwrite.array import RegisteredArray
 from farwrite.description import Shape, checked_dtype, checked_shape, dtype_from_text, dtype_to_text
 from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
 from farwrite.payload import CPU, SupportsDLPack, as_array
@@ -184,7 +185,8 @@ def elements_of(operation: str, payload: object) -> Elements:
     InvalidArgument
         As `farwrite.payload.as_array`.
     """
-    if not isinstance(payload, np.ndarray) and isinstance(payload, SupportsDLPack):
+    own = isinstance(payload, (np.ndarray, RegisteredArray))
+    if not own and isinstance(payload, SupportsDLPack):
         return _by_dlpack(operation, payload)
     array = as_array(operation, payload)
     if array.nbytes == 0:

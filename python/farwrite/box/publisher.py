@@ -15,7 +15,13 @@ from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.box.update import Update
 from farwrite.closing import Closing
-from farwrite.errors import AlreadyExists, Error, FailedPrecondition, InvalidArgument
+from farwrite.errors import (
+    AlreadyExists,
+    Error,
+    FailedPrecondition,
+    InvalidArgument,
+    ResourceExhausted,
+)
 
 if TYPE_CHECKING:
     from farwrite import _farwrite
@@ -56,13 +62,21 @@ class WriteTarget:
 class DraftTarget:
     """Memory of a server in this process, which becomes the new version without a copy."""
 
-    def __init__(self, server: _farwrite.BoxServer, segment: Segment) -> None:
+    def __init__(self, server: _farwrite.BoxServer, client: Client, segment: Segment) -> None:
         self._server = server
+        self._client = client
         self._segment = segment
+        self._other: WriteTarget | None = None
 
     def fill(self, pack: Pack) -> int:
         """Fill a buffer that nobody reads, and make it current."""
-        draft = self._server.draft(self._segment.key)
+        try:
+            draft = self._server.draft(self._segment.key)
+        except ResourceExhausted:
+            # Readers hold every other buffer. A write may then change the current one in place.
+            if self._other is None:
+                self._other = WriteTarget(self._client, self._segment)
+            return self._other.fill(pack)
         try:
             pack(self._server.view(draft))
         except BaseException:
@@ -77,8 +91,8 @@ class Publisher(Closing):
     `Client.publisher` and `Server.publisher` create it. A version becomes visible as a whole:
     readers see the old one or the new one. A publisher that dies while it publishes has published
     nothing. A reader that holds a version never blocks the publisher: each version goes to a buffer
-    that nobody reads. When as many versions are held as there are buffers but one, further readers
-    get `ResourceExhausted` for other versions, and the publisher goes on.
+    that nobody reads. When readers hold as many versions as `buffers` allows, further readers get
+    `ResourceExhausted` for other versions. The publisher goes on, at the cost of a second copy.
 
     One publisher at a time has a name. The name is free again when the publisher closes or dies;
     its last version stays in the box. The next publisher goes on with ``takeover=True``.

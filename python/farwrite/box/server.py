@@ -141,8 +141,8 @@ class Server(Closing):
         `Client.publisher`.
         """
 
-        def target(_: Client, segment: Segment) -> DraftTarget:
-            return DraftTarget(self._native, segment)
+        def target(client: Client, segment: Segment) -> DraftTarget:
+            return DraftTarget(self._native, client, segment)
 
         return Publisher(self._client(), name, like, target, takeover=takeover, buffers=buffers)
 

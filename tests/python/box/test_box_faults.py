@@ -136,7 +136,7 @@ class Served:
 def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> None:
     values = np.arange(1 << 16, dtype="float32")
     with (
-        fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path) as server,
+        fw.box.serve(memory="64M", pool="4M", segment_bytes=4 << 20, snapshot=tmp_path) as server,
         server.connect() as box,
     ):
         segment = box.create("w", 1 << 16, "float32")
@@ -148,7 +148,9 @@ def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> N
         segment.fill(7)  # lost
         assert server.stats().snapshots == 1
     with (
-        fw.box.serve(memory="64M", pool="4M", snapshot=tmp_path, restore=True) as server,
+        fw.box.serve(
+            memory="64M", pool="4M", segment_bytes=4 << 20, snapshot=tmp_path, restore=True
+        ) as server,
         server.connect() as box,
     ):
         found = box.attach("w")
