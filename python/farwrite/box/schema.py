@@ -192,19 +192,21 @@ class Schema:
 
     def unpack(self, data: npt.NDArray[np.uint8]) -> Tree:
         """View the tensors in `data`, the bytes of a segment."""
-
-        def view(tree: Tree) -> Tree:
-            if isinstance(tree, Slot):
-                return tree.layout.over(tree.view(data))
-            if isinstance(tree, dict):
-                return {key: view(child) for key, child in tree.items()}
-            return [view(child) for child in tree]
-
-        return view(self.tree)
+        return _view(self.tree, data)
 
     def same_as(self, other: Schema) -> bool:
         """Whether both have the same tensors at the same places."""
         return self.to_json() == other.to_json()
+
+
+# Not a function inside of unpack(): one that calls itself is a cycle, and would keep the bytes, and
+# so the lease of a version, until the next garbage collection.
+def _view(tree: Tree, data: npt.NDArray[np.uint8]) -> Tree:
+    if isinstance(tree, Slot):
+        return tree.layout.over(tree.view(data))
+    if isinstance(tree, dict):
+        return {key: _view(child, data) for key, child in tree.items()}
+    return [_view(child, data) for child in tree]
 
 
 def _leaf(operation: str, path: str, leaf: object) -> Elements:

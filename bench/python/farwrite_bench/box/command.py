@@ -77,7 +77,7 @@ def add_parser(kinds: Subparsers) -> None:
     add_choices(parser, "--transport", TRANSPORTS)
     parser.add_argument(
         "--workers",
-        type=_workers,
+        type=workers,
         metavar="2,8,...",
         help="emulated workers, and processes of the bandwidth test, 2 to 32 (default: 8, and"
         " 2,8,32; --quick: 2)",
@@ -142,13 +142,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plan(arguments: argparse.Namespace) -> BoxPlan:
     quick = bool(arguments.quick)
-    workers, chosen = arguments.workers, arguments.transport or TRANSPORTS
+    chosen, numbers = arguments.transport or TRANSPORTS, arguments.workers
     return BoxPlan(
         tests=tuple(dict.fromkeys(arguments.test or TESTS)),
         transports=tuple(each for each in TRANSPORTS if each in chosen),
         networks=networks(arguments.model),
-        workers=workers or ((2,) if quick else WORKERS),
-        processes=workers or ((2,) if quick else PROCESSES),
+        workers=numbers or ((2,) if quick else WORKERS),
+        processes=numbers or ((2,) if quick else PROCESSES),
         rounds=arguments.rounds or (QUICK_ROUNDS if quick else ROUNDS),
         steps=arguments.steps or (QUICK_STEPS if quick else STEPS),
         quick=quick,
@@ -201,7 +201,8 @@ def _notes(plan: BoxPlan, averages: list[float]) -> list[str]:
     return notes
 
 
-def _workers(text: str) -> tuple[int, ...]:
+def workers(text: str) -> tuple[int, ...]:
+    """Convert a list of numbers of workers with commas, and drop repeated ones."""
     found = tuple(dict.fromkeys(count(part) for part in text.split(",") if part))
     for number in found:
         if not 2 <= number <= MOST_WORKERS:

@@ -87,12 +87,20 @@ def run(
             groups = _groups(plan, openmpi, workers, stack, logs)
             for place, network in enumerate(plan.networks):
                 share = (number + place / len(plan.networks)) / len(plan.workers)
-                rows += _network(plan, groups, why_not, network, workers, share, progress)
+
+                rows += rows_of(
+                    plan,
+                    groups,
+                    why_not,
+                    network,
+                    workers,
+                    lambda what, share=share: progress(share, what),
+                )
     return rows
 
 
 @dataclass(frozen=True)
-class _Groups:
+class Groups:
     """The processes of one number of workers."""
 
     ranks: Sequence[Member]
@@ -108,25 +116,25 @@ def _groups(
     workers: int,
     stack: contextlib.ExitStack,
     logs: Path,
-) -> _Groups:
+) -> Groups:
     ranks: Sequence[Member] = ()
     tasks: Sequence[Task] = ()
     if openmpi is not None and {MPI, MPI_SHARED} & {*plan.transports}:
         ranks = stack.enter_context(mpi_ranks(openmpi, workers + 1, logs / f"mpi-{workers}.log"))
     if {*BOXES} & {*plan.transports}:
         tasks = stack.enter_context(box_tasks(workers, logs))
-    return _Groups(ranks, tasks, logs)
+    return Groups(ranks, tasks, logs)
 
 
-def _network(
+def rows_of(
     plan: BoxPlan,
-    groups: _Groups,
+    groups: Groups,
     why_not: str,
     network: Network,
     workers: int,
-    share: float,
-    progress: Progress,
+    progress: Callable[[str], None],
 ) -> list[Row]:
+    """Measure one network with one number of workers: a row for each transport."""
     size = plan.network_bytes(network)
     turns: dict[str, list[Turn]] = {}
     skipped: dict[str, str] = {}
@@ -146,7 +154,7 @@ def _network(
     for number in range(plan.rounds):
         ways = [way for way in WAYS if way.key in turns and _is_worth(way, turns, number)]
         for way in ways if number % 2 == 0 else reversed(ways):
-            progress(share, f"{network.name}, {workers} workers, {way.key}")
+            progress(f"{network.name}, {workers} workers, {way.key}")
             turns[way.key].append(_turn(plan, groups, way, network, workers))
     return list(_rows(plan, network, workers, turns, skipped))
 
@@ -157,7 +165,7 @@ def _is_worth(way: Way, turns: dict[str, list[Turn]], number: int) -> bool:
     return number == 0 or way.key == min(rivals, key=lambda key: _median(turns[key]))
 
 
-def _turn(plan: BoxPlan, groups: _Groups, way: Way, network: Network, workers: int) -> Turn:
+def _turn(plan: BoxPlan, groups: Groups, way: Way, network: Network, workers: int) -> Turn:
     size = plan.network_bytes(network)
     steps = plan.steps + WARM_UP_STEPS
     compute = plan.compute_seconds(network)
@@ -174,7 +182,7 @@ def _turn(plan: BoxPlan, groups: _Groups, way: Way, network: Network, workers: i
 
 @contextlib.contextmanager
 def _opened(
-    groups: _Groups, way: Way, size: int, workers: int
+    groups: Groups, way: Way, size: int, workers: int
 ) -> Iterator[tuple[Sequence[Member], Member]]:
     """Open a turn; yields who runs it, and who can look through the shared weights."""
     if way.transport in BOXES:
