@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -87,15 +88,8 @@ def run(
             groups = _groups(plan, openmpi, workers, stack, logs)
             for place, network in enumerate(plan.networks):
                 share = (number + place / len(plan.networks)) / len(plan.workers)
-
-                rows += rows_of(
-                    plan,
-                    groups,
-                    why_not,
-                    network,
-                    workers,
-                    lambda what, share=share: progress(share, what),
-                )
+                note = functools.partial(progress, share)
+                rows += rows_of(plan, groups, why_not, network, workers, note)
     return rows
 
 

@@ -150,8 +150,9 @@ def _end_with_parent() -> None:
 
 
 def _end(launcher: subprocess.Popen[bytes]) -> None:
-    for order in (lambda: None, launcher.terminate, launcher.kill):
-        order()
+    for order in (None, signal.SIGTERM, signal.SIGKILL):
+        if order is not None:
+            launcher.send_signal(order)
         try:
             launcher.wait(END_SECONDS)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -155,4 +156,8 @@ def shared_part(window: Any, rank: int) -> Array:
     return np.frombuffer(memory, np.float32)
 
 
-EXCHANGES = {"preposted": Preposted, "one-sided": OneSided, "mpi-shared": Shared}
+EXCHANGES: dict[str, Callable[[Any, int], MpiExchange]] = {
+    "preposted": Preposted,
+    "one-sided": OneSided,
+    "mpi-shared": Shared,
+}

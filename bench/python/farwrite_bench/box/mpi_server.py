@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Protocol
@@ -216,4 +217,8 @@ class SharedServer:
         self._window.Free()
 
 
-SERVERS = {"preposted": PrepostedServer, "one-sided": OneSidedServer, "mpi-shared": SharedServer}
+SERVERS: dict[str, Callable[[Any, int], MpiServer]] = {
+    "preposted": PrepostedServer,
+    "one-sided": OneSidedServer,
+    "mpi-shared": SharedServer,
+}

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,8 @@ class Reader:
         began = time.perf_counter()
         seen = self._look(self._version)
         ended = time.perf_counter()
-        if seen != (self._version, self._version):
+        expected = float(self._version)
+        if seen != (expected, expected):
             raise FailedPrecondition(
                 f"bench box: a reader saw {seen} instead of version {self._version}; report this"
             )
@@ -150,25 +151,37 @@ def file_reader(order: Open) -> Reader:
     return Reader(look, lambda: None)
 
 
-def shared_publisher(order: Open) -> Published:
-    """Copy into multiprocessing.shared_memory, then count up. A slow reader sees torn bytes."""
-    memory = shared_memory.SharedMemory(create=True, size=COUNTER_BYTES + order.bytes)
-    counter = np.frombuffer(memory.buf, np.int64, 1)
-    shared = np.frombuffer(memory.buf, np.float32, order.bytes // 4, COUNTER_BYTES)
-    shared.fill(0)
-    held = [counter, shared]
+class SharedModel:
+    """A model in multiprocessing.shared_memory, behind its version."""
 
-    def publish(version: int, array: Floats) -> None:
-        np.copyto(held[1], array)
-        held[0][0] = version
+    def __init__(self, memory: shared_memory.SharedMemory, size: int) -> None:
+        self._memory = memory
+        whole = np.frombuffer(cast(memoryview, memory.buf), np.uint8)
+        self.version = whole[:8].view(np.int64)
+        self.array: Floats = whole[COUNTER_BYTES : COUNTER_BYTES + size].view(np.float32)
+
+    def put(self, version: int, array: Floats) -> None:
+        """Copy the bytes, then count up."""
+        np.copyto(self.array, array)
+        self.version[0] = version
+
+    def close(self) -> None:
+        """Give the mapping back."""
+        del self.version, self.array
+        self._memory.close()
+
+
+def shared_publisher(order: Open) -> Published:
+    """Copy into shared memory. A reader that is still at the version before sees torn bytes."""
+    memory = shared_memory.SharedMemory(create=True, size=COUNTER_BYTES + order.bytes)
+    model = SharedModel(memory, order.bytes)
+    model.array.fill(0)  # every page is taken
 
     def close() -> None:
-        held.clear()
-        memory.close()
+        model.close()
         memory.unlink()
 
-    del counter, shared
-    return Publisher(order, publish), memory.name, close
+    return Publisher(order, model.put), memory.name, close
 
 
 def shared_reader(order: Open) -> Reader:
@@ -176,20 +189,13 @@ def shared_reader(order: Open) -> Reader:
     memory = shared_memory.SharedMemory(order.place)
     # Before Python 3.13 the reader's process also wants to remove the memory at its end.
     resource_tracker.unregister(f"/{memory.name}", "shared_memory")
-    held = [
-        np.frombuffer(memory.buf, np.int64, 1),
-        np.frombuffer(memory.buf, np.float32, order.bytes // 4, COUNTER_BYTES),
-    ]
+    model = SharedModel(memory, order.bytes)
 
     def look(version: int) -> tuple[float, float]:
-        _wait(lambda: bool(held[0][0] >= version))
-        return _ends(held[1])
+        _wait(lambda: bool(model.version[0] >= version))
+        return _ends(model.array)
 
-    def close() -> None:
-        held.clear()
-        memory.close()
-
-    return Reader(look, close)
+    return Reader(look, model.close)
 
 
 PUBLISHERS = {"box": box_publisher, "file": file_publisher, "shared-memory": shared_publisher}
