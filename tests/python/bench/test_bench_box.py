@@ -143,7 +143,7 @@ def test_ranks_take_one_turn_after_the_other(tmp_path: Path, mpi: OpenMpi) -> No
     with mpi_ranks(mpi, 3, tmp_path / "mpi.log") as ranks:
         for way in ("preposted", "mpi-shared", "preposted", "one-sided"):
             ask(ranks, Open(way, 64))
-            ask(ranks, Close())
+            ask(ranks, Close(way))
 
 
 class Slow:

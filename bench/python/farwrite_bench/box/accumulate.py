@@ -69,9 +69,9 @@ def _turn(task: Task, way: str, size: int, logs: Path) -> float:
         if way != LOOP:
             place = stack.enter_context(serving("box", int(SHARE * size), 1, logs))
         task.ask(Open(way, size, place))
-        ran = task.ask(Start(time.perf_counter() + START_SECONDS, STEPS))
-        checked = task.ask(Check())
-        task.ask(Close())
+        ran = task.ask(Start(way, time.perf_counter() + START_SECONDS, STEPS))
+        checked = task.ask(Check(way))
+        task.ask(Close(way))
     if not isinstance(ran, Ran) or not isinstance(checked, Checked):
         raise Internal(f"bench box: unexpected answers in a turn of {way}; report this")
     expected = DELTA * (STEPS + 1)

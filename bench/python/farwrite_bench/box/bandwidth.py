@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from farwrite.errors import Internal
-from farwrite_bench.box.group import ask, box_tasks, serving
+from farwrite_bench.box.group import TURN_SECONDS, box_tasks, serving
 from farwrite_bench.box.orders import Close, Open, Ran, Start
 from farwrite_bench.box.plan import BANDWIDTH, BOX_SHM, BOX_TCP, BoxPlan
 from farwrite_bench.box.rows import Row, row
@@ -27,9 +27,11 @@ Progress = Callable[[float, str], None]
 TARGET = 0.9
 RAW = {BOX_SHM: "raw-shm", BOX_TCP: "raw-tcp"}
 """The limit of each transport."""
-SHARE_PER_PROCESS = 3.0
-"""Segments in memory for each process: its own memory, and at the server one or two buffers and,
-over TCP, the bytes that are on their way."""
+BOX_SHARE = 3.0
+"""Segments in memory for each process over the box: its own, and at the server one or two buffers
+and, over TCP, the bytes that are on their way."""
+RAW_SHARE = 2.0
+"""The same in the raw loop, whose memory is held beside the box's from round to round."""
 INTERPRETER_BYTES = 80 * 10**6
 ROUND_BYTES = 6 * 10**9
 """About as much is moved in one turn, by all processes together."""
@@ -46,10 +48,7 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
         with box_tasks(number, logs) as tasks:
             for transport in transports:
                 progress(place / len(plan.processes), f"{number} processes over {transport}")
-                rates: dict[str, list[float]] = {transport: [], RAW[transport]: []}
-                for turn in range(plan.rounds):
-                    for way in rates if turn % 2 == 0 else reversed(rates):
-                        rates[way].append(_turn(tasks, way, size, passes, logs))
+                rates = _rates(plan, tasks, transport, size, passes, logs)
                 rows.append(_row(transport, number, size, passes, rates))
     return rows
 
@@ -57,19 +56,45 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
 def segment_bytes(plan: BoxPlan, number: int) -> int:
     """Return the size of a segment that the memory allows for `number` processes."""
     free = replace(plan, available=plan.available - number * INTERPRETER_BYTES)
-    return free.segment_bytes(SHARE_PER_PROCESS * number + 1)
+    return free.segment_bytes((BOX_SHARE + RAW_SHARE) * number + 1)
 
 
-def _turn(tasks: Sequence[Task], way: str, size: int, passes: int, logs: Path) -> float:
-    """Return the bytes per second of all processes together."""
+def _rates(
+    plan: BoxPlan, tasks: Sequence[Task], transport: str, size: int, passes: int, logs: Path
+) -> dict[str, list[float]]:
+    """Return the bytes per second of all processes together, of the transport and of its limit."""
+    rates: dict[str, list[float]] = {transport: [], RAW[transport]: []}
+    with contextlib.ExitStack() as stack:
+        for way in rates:
+            stack.enter_context(_opened(tasks, way, size, logs))
+        for number in range(plan.rounds):
+            for way in rates if number % 2 == 0 else reversed(rates):
+                rates[way].append(_turn(tasks, way, size, passes))
+    return rates
+
+
+@contextlib.contextmanager
+def _opened(tasks: Sequence[Task], way: str, size: int, logs: Path) -> Iterator[None]:
     with _place(way, size, len(tasks), logs) as place:
         for number, task in enumerate(tasks):
-            what = READ if number % 2 == 0 else WRITE
-            task.send(Open(f"{way} {what}", size, place, number))
+            task.send(Open(_half(way, number), size, place, number))
         for task in tasks:
             task.receive()
-        answers = ask(tasks, Start(time.perf_counter() + START_SECONDS, passes))
-        ask(tasks, Close())
+        yield
+        for number, task in enumerate(tasks):
+            task.ask(Close(_half(way, number)))
+
+
+def _half(way: str, number: int) -> str:
+    """Return what the process of this number does: every other one writes."""
+    return f"{way} {READ if number % 2 == 0 else WRITE}"
+
+
+def _turn(tasks: Sequence[Task], way: str, size: int, passes: int) -> float:
+    moment = time.perf_counter() + START_SECONDS
+    for number, task in enumerate(tasks):
+        task.send(Start(_half(way, number), moment, passes))
+    answers = [task.receive(TURN_SECONDS) for task in tasks]
     ran = [answer for answer in answers if isinstance(answer, Ran)]
     if len(ran) != len(tasks):
         raise Internal(f"bench box: unexpected answers in a turn over {way}; report this")
@@ -81,7 +106,7 @@ def _turn(tasks: Sequence[Task], way: str, size: int, passes: int, logs: Path) -
 def _place(way: str, size: int, number: int, logs: Path) -> Iterator[str]:
     """Start the other side; yields where the processes find it."""
     if way in RAW:
-        memory = int(SHARE_PER_PROCESS * number * size) + size
+        memory = int(BOX_SHARE * number * size) + size
         with serving("box", memory, number, logs) as endpoint:
             yield endpoint
     elif way == "raw-tcp":

@@ -145,11 +145,22 @@ def rows_of(
             )
         else:
             turns[way.key] = []
-    for number in range(plan.rounds):
-        ways = [way for way in WAYS if way.key in turns and _is_worth(way, turns, number)]
-        for way in ways if number % 2 == 0 else reversed(ways):
-            progress(f"{network.name}, {workers} workers, {way.key}")
-            turns[way.key].append(_turn(plan, groups, way, network, workers))
+    with contextlib.ExitStack() as stack:
+        known = [way for way in WAYS if way.key in turns]
+        held: dict[str, Case] = {}
+        if sum(way.memory(workers, size) for way in known) <= plan.available:
+            progress(f"{network.name}, {workers} workers")
+            for way in known:  # taking memory costs more than a turn
+                held[way.key] = stack.enter_context(_opened(groups, way, size, workers))
+        for number in range(plan.rounds):
+            ways = [way for way in known if _is_worth(way, turns, number)]
+            for way in ways if number % 2 == 0 else reversed(ways):
+                progress(f"{network.name}, {workers} workers, {way.key}")
+                with contextlib.ExitStack() as turn:
+                    case = held.get(way.key) or turn.enter_context(
+                        _opened(groups, way, size, workers)
+                    )
+                    turns[way.key].append(_turn(plan, case, network))
     return list(_rows(plan, network, workers, turns, skipped))
 
 
@@ -159,35 +170,44 @@ def _is_worth(way: Way, turns: dict[str, list[Turn]], number: int) -> bool:
     return number == 0 or way.key == min(rivals, key=lambda key: _median(turns[key]))
 
 
-def _turn(plan: BoxPlan, groups: Groups, way: Way, network: Network, workers: int) -> Turn:
-    size = plan.network_bytes(network)
+@dataclass
+class Case:
+    """A way that is open: who runs it, and who can look through the shared weights."""
+
+    key: str
+    runners: Sequence[Member]
+    checker: Member
+    workers: int
+    steps: int = 0
+    """That every worker has made since the case is open."""
+
+
+def _turn(plan: BoxPlan, case: Case, network: Network) -> Turn:
     steps = plan.steps + WARM_UP_STEPS
     compute = plan.compute_seconds(network)
-    with _opened(groups, way, size, workers) as (runners, checker):
-        order = Start(time.perf_counter() + START_SECONDS, steps, compute)
-        ran = [answer for answer in ask(runners, order) if isinstance(answer, Ran)]
-        checked = ask([checker], Check())[0]
-    if len(ran) != len(runners) or not isinstance(checked, Checked):
-        raise Internal(f"bench box: unexpected answers in a turn over {way.key}; report this")
+    order = Start(case.key, time.perf_counter() + START_SECONDS, steps, compute)
+    answers = ask(case.runners, order)
+    case.steps += steps
+    ran = [answer for answer in answers if isinstance(answer, Ran)]
+    checked = ask([case.checker], Check(case.key))[0]
+    if len(ran) != len(answers) or not isinstance(checked, Checked):
+        raise Internal(f"bench box: unexpected answers in a turn over {case.key}; report this")
     exposed = [second for each in ran for second in each.seconds[WARM_UP_STEPS:]]
-    expected = workers * steps * DELTA
+    expected = case.workers * case.steps * DELTA
     return Turn(statistics.fmean(exposed) * 1e3, checked.low == checked.high == expected)
 
 
 @contextlib.contextmanager
-def _opened(
-    groups: Groups, way: Way, size: int, workers: int
-) -> Iterator[tuple[Sequence[Member], Member]]:
-    """Open a turn; yields who runs it, and who can look through the shared weights."""
+def _opened(groups: Groups, way: Way, size: int, workers: int) -> Iterator[Case]:
     if way.transport in BOXES:
         with serving("box", way.memory(workers, size), 0, groups.logs) as endpoint:
             ask(groups.tasks, Open(way.key, size, endpoint))
-            yield groups.tasks, groups.tasks[0]
-            ask(groups.tasks, Close())
+            yield Case(way.key, groups.tasks, groups.tasks[0], workers)
+            ask(groups.tasks, Close(way.key))
         return
     ask(groups.ranks, Open(way.key, size))
-    yield groups.ranks, groups.ranks[0]
-    ask(groups.ranks, Close())
+    yield Case(way.key, groups.ranks, groups.ranks[0], workers)
+    ask(groups.ranks, Close(way.key))
 
 
 def _rows(

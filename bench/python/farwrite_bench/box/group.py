@@ -191,4 +191,4 @@ def serving(service: str, size: int, clients: int, logs: Path) -> Iterator[str]:
         if not isinstance(endpoint, str):
             raise Internal(f"bench box: the server answered {endpoint!r}; report this")
         yield endpoint
-        task.ask(Close())
+        task.ask(Close(service))

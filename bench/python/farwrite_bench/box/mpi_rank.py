@@ -10,7 +10,6 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite.errors import Internal
 from farwrite_bench.box.emulator import emulate, sleep_until
 from farwrite_bench.box.mpi_exchange import ELEMENT, EXCHANGES, SERVER, MpiExchange, load_mpi
 from farwrite_bench.box.mpi_server import SERVERS, MpiServer
@@ -38,46 +37,42 @@ def main() -> int:
 
 
 def _serve(mpi: Any, control: Connection) -> None:
-    server: MpiServer | None = None
+    servers: dict[str, MpiServer] = {}
     control.send(Ready())
     while True:
         order = control.recv()
         if isinstance(order, Open):
-            server = SERVERS[order.way](mpi, order.bytes // ELEMENT)
+            servers[order.way] = SERVERS[order.way](mpi, order.bytes // ELEMENT)
             control.send(Ready())
-            continue
-        if server is None:
-            raise Internal(f"bench box: order {order} before an open; report this")
-        if isinstance(order, Start):
-            server.serve(order.steps)
+        elif isinstance(order, Start):
+            servers[order.way].serve(order.steps)
             control.send(Ran(order.moment, time.perf_counter()))
         elif isinstance(order, Check):
-            control.send(Checked(float(server.weights.min()), float(server.weights.max())))
+            weights = servers[order.way].weights
+            control.send(Checked(float(weights.min()), float(weights.max())))
+            del weights
         elif isinstance(order, Close):
-            server.close()
-            server = None
+            servers.pop(order.way).close()
             control.send(Ready())
 
 
 def _work(mpi: Any, control: Connection) -> None:
-    exchange: MpiExchange | None = None
+    exchanges: dict[str, MpiExchange] = {}
     control.send(Ready())
     while True:
         order = control.recv()
         if isinstance(order, Open):
-            exchange = EXCHANGES[order.way](mpi, order.bytes // ELEMENT)
+            exchanges[order.way] = EXCHANGES[order.way](mpi, order.bytes // ELEMENT)
             control.send(Ready())
-            continue
-        if exchange is None:
-            raise Internal(f"bench box: order {order} before an open; report this")
-        if isinstance(order, Start):
+        elif isinstance(order, Start):
+            exchange = exchanges[order.way]
             sleep_until(order.moment)
             seconds = emulate(exchange, order.compute, order.steps)
             exchange.settle()
             control.send(Ran(order.moment, time.perf_counter(), seconds))
+            del exchange
         elif isinstance(order, Close):
-            exchange.close()
-            exchange = None
+            exchanges.pop(order.way).close()
             control.send(Ready())
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Open:
-    """Take the memory of a turn and connect to the others. The answer is `Ready`."""
+    """Take the memory of a turn and connect to the others. The answer is `Ready`.
+
+    A process can have several turns open, of different ways, and runs one at a time.
+    """
 
     way: str
     """What the process does in this turn, and over what: a key of its table of turns."""
@@ -26,8 +29,9 @@ class Ready:
 
 @dataclass(frozen=True)
 class Start:
-    """Run `steps` steps from `moment` on. The answer is `Ran`."""
+    """Run `steps` steps of the turn `way` from `moment` on. The answer is `Ran`."""
 
+    way: str
     moment: float
     """Of `time.perf_counter`, which all processes of a machine share."""
     steps: int
@@ -48,7 +52,9 @@ class Ran:
 
 @dataclass(frozen=True)
 class Check:
-    """Look through the memory that the turn changed. The answer is `Checked`."""
+    """Look through the memory that the turn `way` changed. The answer is `Checked`."""
+
+    way: str
 
 
 @dataclass(frozen=True)
@@ -61,4 +67,6 @@ class Checked:
 
 @dataclass(frozen=True)
 class Close:
-    """Give the memory of the turn back. The answer is `Ready`."""
+    """Give the memory of the turn `way` back. The answer is `Ready`."""
+
+    way: str

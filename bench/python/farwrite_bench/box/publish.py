@@ -61,15 +61,15 @@ def _turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[fl
     ask(readers, Open(reads, size, place))
     visible, copies = [], []
     for version in range(WARM_UP + VERSIONS):
-        answers = ask([publisher, *readers], Start(time.perf_counter() + START_SECONDS, 1))
+        answers = ask([publisher, *readers], Start(reads, time.perf_counter() + START_SECONDS, 1))
         ran = [answer for answer in answers if isinstance(answer, Ran)]
         if len(ran) != len(answers):
             raise Internal(f"bench box: unexpected answers while {way} publishes; report this")
         if version >= WARM_UP:
             visible.append(max(each.ended for each in ran[1:]) - ran[0].began)
             copies.append(ran[0].seconds[0])
-    ask(readers, Close())
-    publisher.ask(Close())
+    ask(readers, Close(reads))
+    publisher.ask(Close(kind))
     return statistics.median(visible), statistics.median(copies)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Protocol
 
-from farwrite.errors import Internal
 from farwrite_bench.box.add import ELEMENT, BoxAdd, RawAdd
 from farwrite_bench.box.box_exchange import Worker
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Ready, Start
@@ -55,23 +54,19 @@ TURNS: dict[str, Callable[[Open], Turn]] = {
 
 
 def _main(control: Connection) -> None:
-    turn: Turn | None = None
+    turns: dict[str, Turn] = {}
     control.send(Ready())
     while True:
         order = control.recv()
         if isinstance(order, Open):
-            turn = TURNS[order.way](order)
+            turns[order.way] = TURNS[order.way](order)
             control.send(Ready())
-            continue
-        if turn is None:
-            raise Internal(f"bench box: {order} before an Open; report this")
-        if isinstance(order, Start):
-            control.send(turn.run(order))
+        elif isinstance(order, Start):
+            control.send(turns[order.way].run(order))
         elif isinstance(order, Check):
-            control.send(turn.check())
+            control.send(turns[order.way].check())
         elif isinstance(order, Close):
-            turn.close()
-            turn = None
+            turns.pop(order.way).close()
             control.send(Ready())
 
 
