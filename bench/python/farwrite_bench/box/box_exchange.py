@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 
 import numpy as np
 
@@ -40,7 +41,8 @@ class Worker:
         """Run the steps; the figure of each is its exposed communication."""
         sleep_until(order.moment)
         seconds = emulate(self, order.compute, order.steps)
-        return Ran(order.moment, time.perf_counter(), seconds)
+        counts = asdict(self._client.stats())
+        return Ran(order.moment, time.perf_counter(), seconds, counts)
 
     def check(self) -> Checked:
         """Return the range of the weights."""

@@ -73,6 +73,8 @@ class Turn:
 
     milliseconds: float
     verified: bool
+    counts: dict[str, int]
+    """The counters of all workers together, since the case is open."""
 
 
 def run(
@@ -194,7 +196,9 @@ def _turn(plan: BoxPlan, case: Case, network: Network) -> Turn:
         raise Internal(f"bench box: unexpected answers in a turn over {case.key}; report this")
     exposed = [second for each in ran for second in each.seconds[WARM_UP_STEPS:]]
     expected = case.workers * case.steps * DELTA
-    return Turn(statistics.fmean(exposed) * 1e3, checked.low == checked.high == expected)
+    verified = checked.low == checked.high == expected
+    counts = {name: sum(each.counts[name] for each in ran) for name in ran[-1].counts}
+    return Turn(statistics.fmean(exposed) * 1e3, verified, counts)
 
 
 @contextlib.contextmanager
@@ -241,6 +245,7 @@ def _rows(
             comm_ms=round(_median(measured), 3),
             spread_ms=_spread(measured),
             variant=best[transport],
+            **_counted(measured[-1].counts),
             variants={
                 way.key: round(_median(turns[way.key]), 3)
                 for way in WAYS
@@ -278,6 +283,17 @@ def _ratio(
         "ratio_is_bound": _median(ours) < BOUND_MS,
         "target": None if target is None else f">={target:g}",
         "target_met": None if target is None else ratio >= target,
+    }
+
+
+def _counted(counts: dict[str, int]) -> dict[str, Any]:
+    """Return how the box's clients read: how often again, and how often from a pinned buffer."""
+    if not counts:
+        return {}
+    return {
+        "retries_per_read": round(counts["read_retries"] / counts["reads"], 3),
+        "leased_share": round(counts["leased_reads"] / counts["reads"], 4),
+        "staged_bytes": counts["staged_bytes"],
     }
 
 

@@ -48,6 +48,8 @@ class Ran:
     ended: float
     seconds: list[float] = field(default_factory=list)
     """One figure for each step; which one depends on the way."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Counters of the box's client, since it connected."""
 
 
 @dataclass(frozen=True)
