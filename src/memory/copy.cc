@@ -61,7 +61,7 @@ void measure(std::vector<CopyKernel>& kernels) {
   const Clock::time_point end = Clock::now() + kProbeTime;
   const ProbeBuffer buffer;
   if (!buffer.valid()) return;
-  for (int round = 0; round < kProbeRounds && Clock::now() < end; ++round) {
+  for (int round = 0; round == 0 || (round < kProbeRounds && Clock::now() < end); ++round) {
     for (CopyKernel& kernel : kernels) {
       if (!kernel.supported) continue;
       const double rate = cold_copy_gb_s(kernel.function, buffer);
@@ -81,9 +81,11 @@ std::size_t fastest(const std::vector<CopyKernel>& kernels) {
   const std::size_t plain = index_of(kernels, "memcpy");
   double best = 0.0;
   for (const CopyKernel& kernel : kernels) best = std::max(best, kernel.probed_gb_s);
-  if (best < kernels[plain].probed_gb_s * kClearlyFaster) return plain;
+  // Without a measurement every rate is 0, also those of kernels that this CPU cannot run.
+  if (best <= kernels[plain].probed_gb_s * kClearlyFaster) return plain;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (i != plain && kernels[i].probed_gb_s >= best * kAboutAsFast) return i;
+    const bool usable = i != plain && kernels[i].supported;
+    if (usable && kernels[i].probed_gb_s >= best * kAboutAsFast) return i;
   }
   return plain;
 }
