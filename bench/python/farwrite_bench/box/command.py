@@ -23,6 +23,7 @@ from farwrite_bench.box.plan import (
     LATENCY,
     MPI,
     MPI_SHARED,
+    NETWORK_SECONDS,
     PROCESSES,
     PUBLISH,
     QUICK_ROUNDS,
@@ -52,7 +53,8 @@ MOST_WORKERS = 32
 NOTES = (
     "emulation: a worker reads the shared weights, sleeps for the time of the computation, and lets"
     " a helper thread push its delta meanwhile. comm ms: the time of a step minus its computation,"
-    " the mean over steps and workers, the median over rounds. Transports take turns.",
+    " the mean over steps and workers, the median over rounds. Transports take turns. Without"
+    " --rounds a network that takes longer than 90 s gets fewer rounds.",
     "mpi: rank 0 holds the weights. preposted: its sends and receives are posted in advance, and it"
     " adds with the box's own kernel and as many threads. one-sided: MPI_Rget and MPI_Raccumulate."
     " The faster of the two counts. mpi-shared: the same memory in all ranks, by"
@@ -153,6 +155,7 @@ def _plan(arguments: argparse.Namespace) -> BoxPlan:
         steps=arguments.steps or (QUICK_STEPS if quick else STEPS),
         quick=quick,
         available=max(memory_available() - SPARE_BYTES, 0),
+        network_seconds=math.inf if arguments.rounds else NETWORK_SECONDS,
     )
 
 

@@ -154,7 +154,11 @@ def rows_of(
             progress(f"{network.name}, {workers} workers")
             for way in known:  # taking memory costs more than a turn
                 held[way.key] = stack.enter_context(_opened(groups, way, size, workers))
+        began = time.perf_counter()
         for number in range(plan.rounds):
+            spent = time.perf_counter() - began
+            if number > 0 and spent * (number + 1) / number > plan.network_seconds:
+                break
             ways = [way for way in known if _is_worth(way, turns, number)]
             for way in ways if number % 2 == 0 else reversed(ways):
                 progress(f"{network.name}, {workers} workers, {way.key}")
@@ -244,6 +248,7 @@ def _rows(
             **common,
             comm_ms=round(_median(measured), 3),
             spread_ms=_spread(measured),
+            rounds=len(measured),
             variant=best[transport],
             **_counted(measured[-1].counts),
             variants={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from farwrite_bench.box.networks import NETWORKS, Network
@@ -18,6 +19,7 @@ WORKERS = (8,)
 PROCESSES = (2, 8, 32)
 ROUNDS, QUICK_ROUNDS = 3, 1
 STEPS, QUICK_STEPS = 5, 2
+NETWORK_SECONDS = 90.0
 WARM_UP_STEPS = 1
 """The first step of a turn reads without any push beside it."""
 SEGMENT_BYTES = 10**9
@@ -43,6 +45,8 @@ class BoxPlan:
     quick: bool
     available: int
     """Bytes of memory that the run may take."""
+    network_seconds: float = math.inf
+    """A network gets fewer rounds if it would take longer than this, but one at least."""
 
     def network_bytes(self, network: Network) -> int:
         """Return the bytes of a network's parameters; a short run takes a hundredth of them."""
@@ -73,7 +77,7 @@ def expected_seconds(plan: BoxPlan) -> float:
                 moved = 3.5 * workers * plan.network_bytes(network)
                 step = max(plan.compute_seconds(network), moved / MEMORY_RATE / 1.5)
                 turn = TURN_SECONDS + moved / MEMORY_RATE + (plan.steps + WARM_UP_STEPS) * step
-                total += turn * (plan.rounds * len(plan.transports) + 1)
+                total += min(turn * (plan.rounds * len(plan.transports) + 1), plan.network_seconds)
     boxes = len([each for each in plan.transports if each in BOXES])
     if BANDWIDTH in plan.tests:
         moved = plan.segment_bytes(4.0)
