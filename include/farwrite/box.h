@@ -84,7 +84,7 @@ struct SegmentSpec {
 
 /// A segment, as the server describes it.
 struct SegmentInfo {
-  SegmentSpec spec = {};            ///< as it was created
+  SegmentSpec spec = {};       ///< as it was created
   std::uint64_t key = 0;       ///< identifies this segment for ever, also in another process
   std::uint64_t bytes = 0;     ///< of all elements
   std::uint64_t version = 0;   ///< the number of changes applied when the answer was made

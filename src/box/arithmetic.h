@@ -8,7 +8,8 @@
 // Floating point: a product is rounded before it is added (no fused multiply-add). The factor of
 // float32, float16 and bfloat16 is rounded to float first. The 16-bit types are computed in float,
 // and the result is rounded to nearest, ties to even. A NaN stays a NaN, but its payload and sign
-// are unspecified. Integers wrap around. So every processor computes the same bytes.
+// are unspecified. Integers wrap around. So every processor computes the same
+// bytes, but for NaNs.
 //
 // Thread-safe. While a call writes, other threads and processes may read the same memory if a
 // sequence lock tells them to discard what they read.

@@ -68,6 +68,11 @@ Result<SegmentTable::Segment> SegmentTable::restore(
     const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
     const std::function<Status(MutableByteView)>& fill) {
   const std::lock_guard making(making_);
+  if (find(key).ok() || find(spec.name).ok()) {
+    return Status::error(StatusCode::kProtocolError, {.operation = "restore a snapshot"},
+                         "it has two segments '" + spec.name + "', or two of one key",
+                         "remove the file, and restore the one before");
+  }
   Result<Segment> made = HostedSegment::create(device_, spec, key, version);
   if (!made.ok()) return made;
   FARWRITE_RETURN_IF_ERROR(fill(made.value()->first_bytes()));

@@ -49,13 +49,13 @@ Result<SnapshotFile> open_file(const std::string& path) {
 Status none_whole(const std::string& directory, const std::vector<std::string>& damaged) {
   if (damaged.empty()) {
     return Status::error(StatusCode::kNotFound, {kOperation}, directory + " holds no snapshot",
-                         "name the directory that holds the snapshots, or start without --restore");
+                         "name the directory that holds the snapshots, or start without restoring");
   }
   std::string list;
   for (const std::string& each : damaged) list += (list.empty() ? "" : ", ") + each;
   return Status::error(StatusCode::kNotFound, {kOperation},
                        "no snapshot in " + directory + " is whole: " + list,
-                       "copy a whole snapshot into the directory, or start without --restore");
+                       "copy a whole snapshot into the directory, or start without restoring");
 }
 
 }  // namespace

@@ -65,6 +65,10 @@ Status Snapshotter::write_all() {
 
 Status Snapshotter::write() {
   const std::lock_guard lock(writing_);
+  if (directory_ == nullptr) {
+    return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
+                         "the server is closed", "serve again");
+  }
   Status status = write_all();
   (status.ok() ? written_ : failures_).fetch_add(1, std::memory_order_relaxed);
   return status;
@@ -90,6 +94,8 @@ void Snapshotter::stop() {
   }
   stopping_.notify_all();
   if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(writing_);
+  directory_ = nullptr;
 }
 
 }  // namespace farwrite::box

@@ -34,6 +34,7 @@ class Snapshotter {
   // Writes one every `period` from now on, in a thread. A failure is logged, and the next one
   // tried.
   void start(std::chrono::nanoseconds period);
+  // Unlocks the directory, so that another server can have it. Nothing is written after that.
   void stop();
 
   std::uint64_t written() const { return written_.load(std::memory_order_relaxed); }

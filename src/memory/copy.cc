@@ -58,10 +58,10 @@ double cold_copy_gb_s(CopyFunction copy, const ProbeBuffer& buffer) {
 
 // Rounds over all kernels, best of each: a disturbance then hits one round, not one kernel.
 void measure(std::vector<CopyKernel>& kernels) {
-  const Clock::time_point end = Clock::now() + kProbeTime;
   const ProbeBuffer buffer;
+  const Clock::time_point end = Clock::now() + kProbeTime;
   if (!buffer.valid()) return;
-  for (int round = 0; round == 0 || (round < kProbeRounds && Clock::now() < end); ++round) {
+  for (int round = 0; round < kProbeRounds && Clock::now() < end; ++round) {
     for (CopyKernel& kernel : kernels) {
       if (!kernel.supported) continue;
       const double rate = cold_copy_gb_s(kernel.function, buffer);
@@ -75,19 +75,6 @@ std::size_t index_of(const std::vector<CopyKernel>& kernels, std::string_view na
     if (kernels[i].name == name) return i;
   }
   return kernels.size();
-}
-
-std::size_t fastest(const std::vector<CopyKernel>& kernels) {
-  const std::size_t plain = index_of(kernels, "memcpy");
-  double best = 0.0;
-  for (const CopyKernel& kernel : kernels) best = std::max(best, kernel.probed_gb_s);
-  // Without a measurement every rate is 0, also those of kernels that this CPU cannot run.
-  if (best <= kernels[plain].probed_gb_s * kClearlyFaster) return plain;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    const bool usable = i != plain && kernels[i].supported;
-    if (usable && kernels[i].probed_gb_s >= best * kAboutAsFast) return i;
-  }
-  return plain;
 }
 
 std::vector<CopyKernel> all_kernels() {
@@ -133,7 +120,7 @@ Choice choose() {
   }
   if (choice.chosen == kernels.size()) {
     measure(kernels);
-    choice.chosen = fastest(kernels);
+    choice.chosen = fastest_kernel(kernels);
   }
   kernels[choice.chosen].chosen = true;
   return choice;
@@ -145,6 +132,19 @@ const Choice& chosen_once() {
 }
 
 }  // namespace
+
+std::size_t fastest_kernel(const std::vector<CopyKernel>& kernels) {
+  const std::size_t plain = index_of(kernels, "memcpy");
+  double best = 0.0;
+  for (const CopyKernel& kernel : kernels) best = std::max(best, kernel.probed_gb_s);
+  if (best <= kernels[plain].probed_gb_s * kClearlyFaster) return plain;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (i != plain && kernels[i].supported && kernels[i].probed_gb_s >= best * kAboutAsFast) {
+      return i;
+    }
+  }
+  return plain;
+}
 
 Status check_copy_kernel_variable() {
   const auto wanted = wanted_kernel(all_kernels());

@@ -54,14 +54,13 @@ std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
 ReadTuple read(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
                std::uint64_t min_version, std::optional<double> timeout) {
   const Buffer buffer = Buffer::writable(out);
-  const box::Segment segment = *self;  // the Python object may go away meanwhile
   const box::ReadResult result = value_or_raise(wait_in_growing_slices(
       to_timeout(timeout), first_slice(buffer.size()), [&](std::chrono::nanoseconds slice) {
         box::ReadOptions options;
         options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
         options.min_version = min_version;
         options.timeout = slice;
-        return segment.read(buffer.mutable_bytes(), offset, options);
+        return self->read(buffer.mutable_bytes(), offset, options);
       }));
   return nb::make_tuple(result.version, result.retries, result.leased);
 }
@@ -86,9 +85,8 @@ box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
 }
 
 std::uint64_t wait(Segment& self, std::uint64_t version, std::optional<double> timeout) {
-  const box::Segment segment = *self;
   return value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
-    return segment.wait(version, slice);
+    return self->wait(version, slice);
   }));
 }
 
@@ -111,10 +109,9 @@ LeaseTuple to_tuple(box::LeasedSegment leased) {
 }
 
 LeaseTuple lease(Segment& self, std::optional<double> timeout) {
-  const box::Segment segment = *self;
-  return to_tuple(value_or_raise(wait_in_growing_slices(
-      to_timeout(timeout), first_slice(segment.info().bytes),
-      [&](std::chrono::nanoseconds slice) { return segment.lease(slice); })));
+  return to_tuple(value_or_raise(
+      wait_in_growing_slices(to_timeout(timeout), first_slice(self->info().bytes),
+                             [&](std::chrono::nanoseconds slice) { return self->lease(slice); })));
 }
 
 LeaseTuple view(Segment& self) {

@@ -73,7 +73,7 @@ void close(Server& server, std::optional<double> timeout) {
 }  // namespace
 
 void bind_box_server(nb::module_& module) {
-  nb::class_<box::Draft>(module, "BoxDraft");
+  nb::class_<box::Draft>(module, "BoxDraft").def_ro("key", &box::Draft::key);
   nb::class_<Server>(module, "BoxServer", nb::is_weak_referenceable())
       .def_static("serve", &serve, nb::arg("options"), nb::arg("memory"), nb::arg("pool"),
                   nb::arg("threads"), nb::arg("snapshot_directory"), nb::arg("snapshot_every"),

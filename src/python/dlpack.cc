@@ -91,7 +91,9 @@ DlpackTuple view_dlpack(const std::string& operation, nb::handle exporter) {
 }  // namespace
 
 void bind_dlpack(nb::module_& module) {
-  module.def("view_dlpack", &view_dlpack, nb::arg("operation"), nb::arg("exporter"));
+  module.def("view_dlpack", &view_dlpack, nb::arg("operation"), nb::arg("exporter"),
+             nb::sig("def view_dlpack(operation: str, exporter: object) -> "
+                     "tuple[object, str, tuple[int, ...]]"));
 }
 
 }  // namespace farwrite::python

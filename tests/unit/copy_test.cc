@@ -145,6 +145,19 @@ int chosen_is(const char* wanted, const char* expected) {
   return probe_copy_kernels().name == expected ? 0 : 1;
 }
 
+TEST(FastestKernel, IsMemcpyWithoutAProbeAndNeverOneThatTheCpuCannotRun) {
+  std::vector<CopyKernel> kernels = {{"nt-wide", nullptr, false, 0.0, false},
+                                     {"nt", nullptr, true, 0.0, false},
+                                     {"memcpy", nullptr, true, 0.0, false}};
+  EXPECT_EQ(2U, fastest_kernel(kernels));
+  kernels[2].probed_gb_s = 10.0;
+  EXPECT_EQ(2U, fastest_kernel(kernels));
+  kernels[1].probed_gb_s = 10.1;
+  EXPECT_EQ(2U, fastest_kernel(kernels)) << "it has to be clearly faster";
+  kernels[1].probed_gb_s = 12.0;
+  EXPECT_EQ(1U, fastest_kernel(kernels));
+}
+
 TEST(CopyKernelsDeathTest, TheEnvironmentVariableOverridesTheProbe) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(std::exit(chosen_is("memcpy", "memcpy")), ::testing::ExitedWithCode(0), "");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <thread>
 #include <vector>
@@ -17,8 +18,8 @@
 namespace farwrite::box {
 namespace {
 
-// A signal without SA_RESTART ends write(2) with EINTR, or with a part written, whenever the pipe
-// is full.
+// A signal without SA_RESTART ends a write(2) to a full pipe: with a part written, or with EINTR
+// when nobody has read meanwhile.
 TEST(WholeIo, WritesEverythingThroughShortWritesAndSignals) {
   struct sigaction interrupt{}, before{};
   interrupt.sa_handler = [](int) {};
@@ -35,6 +36,10 @@ TEST(WholeIo, WritesEverythingThroughShortWritesAndSignals) {
     result = write_whole(to.get(), view_of(sent));
     to.reset();
   });
+  for (int signals = 0; signals < 20; ++signals) {
+    ::pthread_kill(writer.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   for (std::size_t at = 0; at < received.size();) {
     ::pthread_kill(writer.native_handle(), SIGUSR1);
     const std::size_t most = std::min<std::size_t>(5000, received.size() - at);

@@ -272,7 +272,7 @@ def offset_of(
             f" {type_name(elements.text)}; convert it, for example with x.astype(segment.dtype)"
         )
     if start is None:
-        if elements.shape not in (layout.shape, (layout.size,)):
+        if elements.shape != layout.shape and elements.shape != (layout.size,):
             raise InvalidArgument(
                 f"{operation}: '{name}' has shape {layout.shape} and the array has shape"
                 f" {elements.shape}; give an array of that shape, or start= for a part"

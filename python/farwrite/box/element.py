@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,13 @@ _ARITHMETIC = {
     "<i8": _farwrite.BoxElement.INT64,
 }
 _TEXTS = {element: text for text, element in _ARITHMETIC.items()}
-_NAMES = {text: text if text == BFLOAT16 else np.dtype(text).name for text in _ARITHMETIC}
 
 
 class Elements(NamedTuple):
     """A caller's array, without a copy."""
 
-    data: npt.NDArray[np.uint8]
-    """Its bytes, in one dimension. They keep the array alive."""
+    data: npt.NDArray[Any]
+    """The array, or its bytes: with the buffer protocol. It keeps the caller's memory alive."""
     text: str
     """The element type, as farwrite.description writes it."""
     shape: tuple[int, ...]
@@ -72,7 +71,7 @@ class Layout(NamedTuple):
     @property
     def name(self) -> str:
         """The element type for people: "float32"."""
-        return _NAMES.get(self.text, self.text)
+        return type_name(self.text)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -185,6 +184,10 @@ def elements_of(operation: str, payload: object) -> Elements:
     InvalidArgument
         As `farwrite.payload.as_array`.
     """
+    if isinstance(payload, np.ndarray):
+        text = _COMMON.get(payload.dtype)
+        if text is not None and payload.flags.c_contiguous:
+            return Elements(payload, text, payload.shape)
     own = isinstance(payload, (np.ndarray, RegisteredArray))
     if not own and isinstance(payload, SupportsDLPack):
         return _by_dlpack(operation, payload)
@@ -207,7 +210,11 @@ def destination_of(operation: str, payload: object) -> Elements:
 
 def type_name(text: str) -> str:
     """Return the element type for people: "float32" for "<f4"."""
-    return _NAMES.get(text, text)
+    try:
+        dtype = dtype_from_text(text)
+    except ProtocolError:  # bfloat16 without ml_dtypes
+        return text
+    return dtype.name if dtype.isnative else text
 
 
 def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:
@@ -218,13 +225,10 @@ def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:
             " the CPU first, for example with x.cpu()"
         )
     data, text, shape = _farwrite.view_dlpack(operation, payload)
-    return Elements(data, text, tuple(shape))
+    return Elements(cast("npt.NDArray[np.uint8]", data), text, shape)
 
 
 def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
-    text = _COMMON.get(array.dtype)
-    if text is not None:
-        return text
     try:
         return dtype_to_text(array.dtype)
     except InvalidArgument as error:

@@ -124,7 +124,7 @@ class Publisher(Closing):
             self._segment = self._open(client, takeover, buffers)
             self._target = target(client, self._segment)
         except BaseException:
-            self._mark.detach()
+            self._give_back()
             raise
         self._closed = False
 
@@ -205,11 +205,15 @@ class Publisher(Closing):
         Parameters
         ----------
         timeout : float or None
-            Not used: closing a publisher does not wait.
+            Not used: the connection's timeout bounds the wait for the server.
         """
         self._closed = True
+        self._give_back()
+
+    def _give_back(self) -> None:
+        # Freed, not detached: the server has then answered, and the next publisher finds no mark.
         with contextlib.suppress(Error):  # the connection has ended, and the mark with it
-            self._mark.detach()
+            self._mark.free()
 
     def __repr__(self) -> str:
         return f"<Publisher of '{self._name}'>"

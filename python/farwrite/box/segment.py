@@ -159,7 +159,7 @@ class Segment(Changes[int]):
             has one dimension.
         consistent : {"segment", "chunk"}
             What others' changes may do meanwhile. "segment" reads one version of all elements.
-            "chunk" reads one version of each chunk of 1 MiB, and starves under no load.
+            "chunk" reads one version of each chunk of 1 MiB. Frequent changes cannot starve it.
         min_version : int
             Wait until the segment has at least this version.
         timeout : float or None
@@ -250,7 +250,7 @@ class Segment(Changes[int]):
         """Return a read-only view of the server's memory, without a copy.
 
         The view is live: it may change while a program reads it, also in the middle of a change.
-        After a write of the whole segment it may show the buffer of an earlier version.  Use
+        After a write of the whole segment it may show the buffer of an earlier version. Use
         `lease` for contents that stay.
 
         Raises

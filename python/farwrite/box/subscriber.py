@@ -84,6 +84,19 @@ class Model:
 
         return copied(self.tree)
 
+    def torch(self) -> Any:
+        """Return the model as PyTorch tensors that view the same memory; for bfloat16 as well.
+
+        The tensors must not be written: PyTorch does not know read-only memory. The version stays
+        pinned as long as any of them exists. ``module.load_state_dict(model.torch())`` copies them.
+
+        Raises
+        ------
+        Unsupported
+            If PyTorch is not installed, or NumPy is older than 2.1.
+        """
+        return self._schema.unpack_torch(self._lease.data)
+
     def close(self) -> None:
         """Give the version back. Closing twice is allowed."""
         self._tree = None

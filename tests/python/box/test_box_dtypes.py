@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_every_type_can_be_written_and_read(box: fw.box.Client, dtype: str) -> N
 
 def test_a_type_without_arithmetic_is_refused_by_name(box: fw.box.Client) -> None:
     segment = box.create("w", 4, "int16")
-    with pytest.raises(fw.InvalidArgument, match=r"'w' has dtype <i2.*no arithmetic"):
+    with pytest.raises(fw.InvalidArgument, match=r"'w' has dtype int16.*no arithmetic"):
         segment.accumulate(np.ones(4, "int16"))
     with pytest.raises(fw.InvalidArgument, match="no arithmetic"):
         segment.fill(1)
@@ -88,6 +89,17 @@ def test_a_bfloat16_tensor_of_pytorch_needs_no_other_package(box: fw.box.Client)
     out = torch.empty(8, dtype=torch.bfloat16)
     segment.read(out)
     assert out.tolist() == [1.0 + i for i in range(8)]
+
+
+def test_bfloat16_without_its_package_says_what_to_install(
+    box: fw.box.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    segment = box.create("w", 8, "bfloat16")
+    assert segment.nbytes == 16
+    assert segment.fill(1) == 1
+    with pytest.raises(fw.Unsupported, match="pip install ml_dtypes"):
+        segment.read()
 
 
 @pytest.mark.parametrize("dtype", ARITHMETIC)

@@ -162,16 +162,24 @@ def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> N
         assert again.publish({"b": values}) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_writes_a_last_snapshot(tmp_path: Path, number: int) -> None:
+def restored(folder: Path) -> object:
+    with (
+        fw.box.serve(memory="8M", pool="2M", snapshot=folder, restore=True) as server,
+        server.connect() as box,
+    ):
+        return box.attach("w").read().tolist()
+
+
+def test_the_command_writes_a_last_snapshot_and_restores_it(tmp_path: Path) -> None:
     with Served(tmp_path) as served:
         with fw.box.connect(served.endpoint, timeout=20) as box:
             box.create("w", 4, "float32").fill(3)
-        assert served.end(number) == (0, "")
+        assert served.end(signal.SIGINT) == (0, "")
     with Served(tmp_path, "--restore") as served:
         with fw.box.connect(served.endpoint, timeout=20) as box:
-            assert box.attach("w").read().tolist() == [3] * 4
-        assert served.end() == (0, "")
+            assert box.attach("w").fill(4) == 2
+        assert served.end(signal.SIGTERM) == (0, "")
+    assert restored(tmp_path) == [4] * 4
 
 
 def test_a_killed_command_loses_nothing_up_to_its_last_snapshot(tmp_path: Path) -> None:
@@ -181,10 +189,7 @@ def test_a_killed_command_loses_nothing_up_to_its_last_snapshot(tmp_path: Path) 
             wait_until(lambda: any(tmp_path.iterdir()))
             time.sleep(0.3)  # the next one has the value
         served.kill()
-    with Served(tmp_path, "--restore") as served:
-        with fw.box.connect(served.endpoint, timeout=20) as box:
-            assert box.attach("w").read().tolist() == [3] * 4
-        assert served.end() == (0, "")
+    assert restored(tmp_path) == [3] * 4
 
 
 def test_restoring_from_an_empty_folder_fails(tmp_path: Path) -> None:
