@@ -12,6 +12,7 @@ from farwrite import box
 from farwrite_bench._native import add_in_place
 from farwrite_bench.box.emulator import DELTA, sleep_until
 from farwrite_bench.box.orders import Checked, Open, Ran, Start
+from farwrite_bench.box.pages import floats
 
 UNDER_WAY = 4
 """Changes that the client has posted and the server has not applied."""
@@ -56,8 +57,8 @@ class RawAdd:
     """`destination += source` in this process, with one thread for each processor."""
 
     def __init__(self, order: Open) -> None:
-        self._sum = np.full(order.bytes // 4, 0, np.float32)
-        self._delta = np.full(order.bytes // 4, DELTA, np.float32)
+        self._sum = floats(order.bytes // 4, 0)
+        self._delta = floats(order.bytes // 4, DELTA)
         self._threads = os.cpu_count() or 1
         add_in_place(self._sum, self._delta, self._threads)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from farwrite_bench._native import copy
 from farwrite_bench.box.emulator import DELTA, Exchange
+from farwrite_bench.box.pages import floats
 
 Array = npt.NDArray[np.float32]
 
@@ -57,8 +58,8 @@ class Preposted:
 
     def __init__(self, mpi: Any, elements: int) -> None:
         self._comm = mpi.COMM_WORLD
-        self._weights = np.full(elements, 0, np.float32)
-        self._delta = np.full(elements, DELTA, np.float32)
+        self._weights = floats(elements, 0)
+        self._delta = floats(elements, DELTA)
         self._comm.Barrier()
 
     def read(self) -> None:
@@ -83,8 +84,8 @@ class OneSided:
     def __init__(self, mpi: Any, elements: int) -> None:
         self._mpi = mpi
         self._comm = mpi.COMM_WORLD
-        self._weights = np.full(elements, 0, np.float32)
-        self._delta = np.full(elements, DELTA, np.float32)
+        self._weights = floats(elements, 0)
+        self._delta = floats(elements, DELTA)
         self._window = mpi.Win.Allocate(0, ELEMENT, comm=self._comm)
         self._comm.Barrier()
         self._window.Lock_all()
@@ -122,7 +123,7 @@ class Shared:
         self._comm = mpi.COMM_WORLD
         self._window = allocate_shared(mpi, elements)
         self._shared = shared_part(self._window, SERVER)
-        self._weights = np.full(elements, 0, np.float32)
+        self._weights = floats(elements, 0)
         shared_part(self._window, self._comm.rank).fill(DELTA)
         self._comm.Barrier()
 

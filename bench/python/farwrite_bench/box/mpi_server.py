@@ -22,6 +22,7 @@ from farwrite_bench.box.mpi_exchange import (
     allocate_shared,
     shared_part,
 )
+from farwrite_bench.box.pages import floats
 
 SENDS_POSTED = 2
 """Sends of the weights that are posted for each worker, so that a read never waits for one."""
@@ -100,8 +101,8 @@ class PrepostedServer:
         self._mpi = mpi
         self._comm = mpi.COMM_WORLD
         self._workers = range(1, self._comm.size)
-        self.weights: Array = np.full(elements, 0, np.float32)
-        self._deltas = {worker: np.full(elements, 0, np.float32) for worker in self._workers}
+        self.weights: Array = floats(elements, 0)
+        self._deltas = {worker: floats(elements, 0) for worker in self._workers}
         self._adder = _Adder(self.weights)
         self._comm.Barrier()
 

@@ -24,6 +24,7 @@ from farwrite.errors import DeadlineExceeded, FailedPrecondition
 from farwrite_bench._native import copy
 from farwrite_bench.box.emulator import sleep_until
 from farwrite_bench.box.orders import Checked, Open, Ran, Start
+from farwrite_bench.box.pages import floats
 from farwrite_bench.plan import MIB
 
 Floats = npt.NDArray[np.float32]
@@ -48,8 +49,8 @@ class Publisher:
     """Publishes the next version at each start; `publish` gets the number and the bytes."""
 
     def __init__(self, order: Open, publish: Callable[[int, Floats], object]) -> None:
-        self._model = np.full(order.bytes // 4, 0, np.float32)
-        self._other = np.full(order.bytes // 4, 0, np.float32)
+        self._model = floats(order.bytes // 4, 0)
+        self._other = floats(order.bytes // 4, 0)
         self._publish = publish
         self._version = 0
 

@@ -19,6 +19,7 @@ from farwrite import box
 from farwrite_bench._native import copy, receive_all, send_all
 from farwrite_bench.box.emulator import sleep_until
 from farwrite_bench.box.orders import Checked, Open, Ran, Start
+from farwrite_bench.box.pages import octets
 
 Bytes = npt.NDArray[np.uint8]
 READ, WRITE = "read", "write"
@@ -69,7 +70,7 @@ def shm_stream(order: Open, what: str) -> Stream:
     start = order.number * order.bytes
     shared: Bytes = np.frombuffer(mapped, np.uint8)[start : start + order.bytes]
     shared.fill(0)
-    memory = np.full(order.bytes, order.number % 251, np.uint8)
+    memory = octets(order.bytes, order.number % 251)
     if what == READ:
         return Stream(lambda: copy(memory, shared), lambda: None)
     return Stream(lambda: copy(shared, memory), lambda: None)
@@ -83,7 +84,7 @@ def tcp_stream(order: Open, what: str) -> Stream:
     # The server sends what a reader asks for; a writer's segment is answered when it has arrived.
     head = np.array([order.bytes, what == READ], np.uint64).view(np.uint8)
     send_all(line.fileno(), head)
-    memory = np.full(order.bytes, order.number % 251, np.uint8)
+    memory = octets(order.bytes, order.number % 251)
     word = np.zeros(1, np.uint8)
 
     def read() -> None:
@@ -104,7 +105,7 @@ def serve_raw(listener: socket.socket) -> None:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         head = np.zeros(2, np.uint64)
         receive_all(line.fileno(), head.view(np.uint8))
-        memory = np.zeros(int(head[0]), np.uint8)
+        memory = octets(int(head[0]), 0)
         word = np.zeros(1, np.uint8)
         reads = bool(head[1])
         try:
