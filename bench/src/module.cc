@@ -5,10 +5,14 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
 
+#include "box_latency.h"
+#include "box_limits.h"
+#include "farwrite/copy.h"
 #include "memory_bench.h"
 #include "peer.h"
 #include "python_call.h"
@@ -201,6 +205,53 @@ void bind_memory(nb::module_& m) {
           "kernel"_a, "size"_a, "seconds"_a, "GB/s of one kernel at one size.");
 }
 
+void bind_box(nb::module_& m) {
+  using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def(
+      "copy",
+      [](const Bytes& destination, const Bytes& source) {
+        if (destination.size() != source.size()) throw nb::value_error("the sizes differ");
+        without_gil([&] { copy_bytes(destination.data(), source.data(), source.size()); });
+      },
+      "destination"_a, "source"_a, "Copies a uint8 array by the kernel that Farwrite chose.");
+  m.def(
+      "add_in_place",
+      [](const Floats& destination, const Floats& source, std::uint32_t threads) {
+        if (destination.size() != source.size()) throw nb::value_error("the sizes differ");
+        without_gil([&] {
+          add_in_place(destination.data(), source.data(), source.size(), std::max(threads, 1u));
+        });
+      },
+      "destination"_a, "source"_a, "threads"_a, "Adds a float32 array to another by a plain loop.");
+  m.def(
+      "send_all",
+      [](int socket, const Bytes& source) {
+        raise_if_error(without_gil([&] {
+          return send_all(socket, reinterpret_cast<const std::byte*>(source.data()), source.size());
+        }));
+      },
+      "socket"_a, "source"_a, "Sends a uint8 array through a blocking socket.");
+  m.def(
+      "receive_all",
+      [](int socket, const Bytes& destination) {
+        raise_if_error(without_gil([&] {
+          return receive_all(socket, reinterpret_cast<std::byte*>(destination.data()),
+                             destination.size());
+        }));
+      },
+      "socket"_a, "destination"_a, "Fills a uint8 array from a blocking socket.");
+  m.def(
+      "time_box_reads",
+      [](const std::string& endpoint, const std::string& fabric, std::uint64_t bytes,
+         std::uint64_t reads) {
+        BoxReads plan{.endpoint = endpoint, .bytes = bytes, .reads = reads};
+        plan.fabric = value_or_raise(parse_fabric(fabric));
+        return value_or_raise(without_gil([&] { return time_box_reads(plan); }));
+      },
+      "endpoint"_a, "fabric"_a, "bytes"_a, "reads"_a,
+      "Microseconds of each one-sided read of a small segment of a box.");
+}
+
 }  // namespace
 }  // namespace farwrite::bench
 
@@ -209,4 +260,5 @@ NB_MODULE(_native, module) {
   farwrite::bench::bind_p2p(module);
   farwrite::bench::bind_stamps(module);
   farwrite::bench::bind_memory(module);
+  farwrite::bench::bind_box(module);
 }

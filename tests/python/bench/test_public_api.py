@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[3]
 BENCH = ROOT / "bench/python/farwrite_bench"
 PUBLIC = {
     "farwrite",
+    "farwrite.box",
     "farwrite.errors",
     "farwrite.info",
     "farwrite.run.html_page",

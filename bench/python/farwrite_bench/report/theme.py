@@ -8,6 +8,10 @@ _TRANSPORTS = {
     "staged": ("#bc4c00", "#f0883e"),
     "local": ("#1a7f37", "#3fb950"),
     "raw": ("#8250df", "#ab7df8"),
+    "box-shm": ("#0969da", "#4493f8"),
+    "box-tcp": ("#1b7c83", "#39c5cf"),
+    "mpi": ("#7a828b", "#9aa4af"),
+    "mpi-shared": ("#bc4c00", "#f0883e"),
 }
 """The colour of each transport, in light and in dark mode."""
 

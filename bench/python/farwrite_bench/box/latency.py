@@ -1,0 +1,49 @@
+"""The latency test: one small read at a time, polled, timed in C++."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+from farwrite_bench import _native
+from farwrite_bench.box.group import serving
+from farwrite_bench.box.plan import BOX_SHM, BOXES, LATENCY, BoxPlan
+from farwrite_bench.box.rows import Row, row
+from farwrite_bench.plan import KIB, MIB
+
+Progress = Callable[[float, str], None]
+
+READ_BYTES = KIB
+READS, QUICK_READS = 20000, 500
+TARGET_US = 2.0
+SERVER_BYTES = 64 * MIB
+
+
+def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
+    """Measure each transport of the box."""
+    rows: list[Row] = []
+    reads = QUICK_READS if plan.quick else READS
+    for transport in [each for each in plan.transports if each in BOXES]:
+        progress(0.0, f"1 KiB reads over {transport}")
+        medians, tails = [], []
+        with serving("box", SERVER_BYTES, 0, logs) as endpoint:
+            for _ in range(plan.rounds):
+                fabric = transport.removeprefix("box-")
+                times = _native.time_box_reads(endpoint, fabric, READ_BYTES, reads)
+                medians.append(statistics.median(times))
+                tails.append(statistics.quantiles(times, n=100)[98])
+        p50 = statistics.median(medians)
+        aimed = transport == BOX_SHM
+        rows.append(
+            row(
+                LATENCY,
+                transport,
+                bytes=READ_BYTES,
+                p50_us=round(p50, 3),
+                p99_us=round(statistics.median(tails), 3),
+                target=f"<={TARGET_US:g} us" if aimed else None,
+                target_met=p50 <= TARGET_US if aimed else None,
+            )
+        )
+    return rows

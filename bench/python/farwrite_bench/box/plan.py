@@ -1,0 +1,97 @@
+"""What one run of ``bench box`` measures, and how long that is expected to take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from farwrite_bench.box.networks import NETWORKS, Network
+from farwrite_bench.plan import GIB, MIB
+
+EMULATION, BANDWIDTH, ACCUMULATE = "emulation", "bandwidth", "accumulate"
+LATENCY, PUBLISH = "latency", "publish"
+TESTS = (LATENCY, ACCUMULATE, PUBLISH, BANDWIDTH, EMULATION)
+BOX_SHM, BOX_TCP, MPI, MPI_SHARED = "box-shm", "box-tcp", "mpi", "mpi-shared"
+TRANSPORTS = (BOX_SHM, BOX_TCP, MPI, MPI_SHARED)
+BOXES = (BOX_SHM, BOX_TCP)
+
+WORKERS = (8,)
+PROCESSES = (2, 8, 32)
+ROUNDS, QUICK_ROUNDS = 3, 1
+STEPS, QUICK_STEPS = 5, 2
+NETWORK_SECONDS = 90.0
+WARM_UP_STEPS = 1
+"""The first step of a turn reads without any push beside it."""
+SEGMENT_BYTES = 10**9
+QUICK_BYTES = 4 * MIB
+SPARE_BYTES = 2 * GIB
+"""Memory that a run leaves to the interpreters and to everything else."""
+
+
+@dataclass(frozen=True)
+class BoxPlan:
+    """A whole run."""
+
+    tests: tuple[str, ...]
+    transports: tuple[str, ...]
+    networks: tuple[Network, ...]
+    workers: tuple[int, ...]
+    """Numbers of workers in the emulation."""
+    processes: tuple[int, ...]
+    """Numbers of processes in the bandwidth test."""
+    rounds: int
+    steps: int
+    """Measured steps of one turn of the emulation."""
+    quick: bool
+    available: int
+    """Bytes of memory that the run may take."""
+    network_seconds: float = math.inf
+    """A network gets fewer rounds if it would take longer than this, but one at least."""
+
+    def network_bytes(self, network: Network) -> int:
+        """Return the bytes of a network's parameters; a short run takes a hundredth of them."""
+        return network.bytes // 100 // 64 * 64 if self.quick else network.bytes
+
+    def compute_seconds(self, network: Network) -> float:
+        """Return the computation of one step; a short run takes a tenth of it."""
+        return network.compute_ms / 1e3 / (10 if self.quick else 1)
+
+    def segment_bytes(self, share: float) -> int:
+        """Return the bytes of a segment, when the test takes `share` segments at a time."""
+        wanted = QUICK_BYTES if self.quick else SEGMENT_BYTES
+        return max(min(wanted, int(self.available / share)) // MIB * MIB, MIB)
+
+
+MEMORY_RATE = 4e9
+"""Bytes per second of all processes together, for the expected time alone."""
+TURN_SECONDS = 1.0
+"""Of starting and ending a turn."""
+
+
+def expected_seconds(plan: BoxPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    total = 0.0
+    if EMULATION in plan.tests:
+        for network in plan.networks:
+            for workers in plan.workers:
+                moved = 3.5 * workers * plan.network_bytes(network)
+                step = max(plan.compute_seconds(network), moved / MEMORY_RATE / 1.5)
+                turn = TURN_SECONDS + moved / MEMORY_RATE + (plan.steps + WARM_UP_STEPS) * step
+                total += min(turn * (plan.rounds * len(plan.transports) + 1), plan.network_seconds)
+    boxes = len([each for each in plan.transports if each in BOXES])
+    if BANDWIDTH in plan.tests:
+        moved = plan.segment_bytes(4.0)
+        total += sum(
+            boxes * plan.rounds * 2 * (TURN_SECONDS + number / 16 + 6 * moved * 4 / MEMORY_RATE)
+            for number in plan.processes
+        )
+    if ACCUMULATE in plan.tests:
+        total += boxes * plan.rounds * 3
+    if PUBLISH in plan.tests:
+        total += plan.rounds * 15
+    return total if not plan.quick else total + 5
+
+
+def networks(keys: list[str] | None) -> tuple[Network, ...]:
+    """Return the networks of these keys, or all of them."""
+    return tuple(NETWORKS[key] for key in dict.fromkeys(keys or NETWORKS))

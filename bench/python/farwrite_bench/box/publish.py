@@ -1,0 +1,94 @@
+"""The publish test: from the start of a publish until each of several readers has the version."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from farwrite.errors import Internal
+from farwrite_bench.box.group import ask, box_tasks, server_task
+from farwrite_bench.box.orders import Close, Open, Ran, Start
+from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, BOXES, PUBLISH, BoxPlan
+from farwrite_bench.box.publishers import BUFFERS, has_torch
+from farwrite_bench.box.rows import Row, row
+from farwrite_bench.cluster.process import Task
+
+Progress = Callable[[float, str], None]
+
+READERS = 8
+TARGET = 1.15
+"""The most times that a version may take of one streaming copy."""
+SHARE = READERS + 4.0
+"""Models in memory: one in each reader that copies, and those of the publisher."""
+START_SECONDS = 0.05
+FILE = "torch-file" if has_torch() else "numpy-file"
+SHARED = "shared-memory"
+SLOW = (BOX_TCP, FILE)
+"""Ways by which each reader copies: a version takes seconds, so that one of them is enough."""
+COPIES = {BOX_SHM: (1, 0), BOX_TCP: (1, 1), FILE: (1, 1), SHARED: (1, 0)}
+"""Copies of the bytes by the publisher and by each reader."""
+
+
+def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
+    """Measure the box beside a file and plain shared memory, which take turns."""
+    size = plan.segment_bytes(SHARE)
+    ways = [*(each for each in plan.transports if each in BOXES), FILE, SHARED]
+    if ways == [FILE, SHARED]:
+        return []
+    taken: dict[str, list[float]] = {way: [] for way in ways}
+    copied: dict[str, list[float]] = {way: [] for way in ways}
+    with box_tasks(READERS, logs) as readers, server_task(logs) as publisher:
+        for number in range(plan.rounds):
+            for place, way in enumerate(ways if number % 2 == 0 else reversed(ways)):
+                progress((number + place / len(ways)) / plan.rounds, f"publish over {way}")
+                seconds, copies = _turn(publisher, readers, way, size)
+                taken[way].append(seconds)
+                copied[way].append(copies)
+    return [_row(way, size, taken[way], copied[way]) for way in ways]
+
+
+def _turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[float, float]:
+    """Return the median seconds until all readers see a version, and those of one copy."""
+    kind = "file" if way == FILE else "shared-memory" if way == SHARED else "box"
+    place = publisher.ask(Open(f"publish {kind}", size))
+    if not isinstance(place, str):
+        raise Internal(f"bench box: the publisher answered {place!r}; report this")
+    reads = f"{way} subscribe" if kind == "box" else f"{kind} subscribe"
+    ask(readers, Open(reads, size, place))
+    visible, copies = [], []
+    warm_up, measured = (1, 1) if way in SLOW else (BUFFERS, 3)  # each buffer is used once before
+    for version in range(warm_up + measured):
+        answers = ask([publisher, *readers], Start(reads, time.perf_counter() + START_SECONDS, 1))
+        ran = [answer for answer in answers if isinstance(answer, Ran)]
+        if len(ran) != len(answers):
+            raise Internal(f"bench box: unexpected answers while {way} publishes; report this")
+        if version >= warm_up:
+            visible.append(max(each.ended for each in ran[1:]) - ran[0].began)
+            copies.append(ran[0].seconds[0])
+    ask(readers, Close(reads))
+    publisher.ask(Close(kind))
+    return statistics.median(visible), statistics.median(copies)
+
+
+def _row(way: str, size: int, taken: list[float], copied: list[float]) -> Row:
+    ratios = [seconds / copy for seconds, copy in zip(taken, copied, strict=True)]
+    ratio = statistics.median(ratios)
+    aimed = way == BOX_SHM
+    by_publisher, by_reader = COPIES[way]
+    return row(
+        PUBLISH,
+        way,
+        workers=READERS,
+        bytes=size,
+        visible_ms=round(statistics.median(taken) * 1e3, 3),
+        gb_s=round(size / statistics.median(taken) / 1e9, 3),
+        limit_gb_s=round(size / statistics.median(copied) / 1e9, 3),
+        ratio=round(ratio, 3),
+        ratio_spread=[round(min(ratios), 3), round(max(ratios), 3)],
+        copies_publisher=by_publisher,
+        copies_reader=by_reader,
+        target=f"<={TARGET:g}" if aimed else None,
+        target_met=ratio <= TARGET if aimed else None,
+    )

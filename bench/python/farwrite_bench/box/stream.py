@@ -1,0 +1,116 @@
+"""One process of the bandwidth test: it reads or writes whole segments, through a box or raw.
+
+The raw loops have as many processes and move the same bytes: over shared memory a copy by the
+kernel that Farwrite chose, over TCP one plain socket with a thread at the other end.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import box
+from farwrite_bench._native import copy, receive_all, send_all
+from farwrite_bench.box.emulator import sleep_until
+from farwrite_bench.box.orders import Checked, Open, Ran, Start
+from farwrite_bench.box.pages import octets
+
+Bytes = npt.NDArray[np.uint8]
+READ, WRITE = "read", "write"
+
+
+class Stream:
+    """Moves the same bytes again and again. `move` is one whole segment."""
+
+    def __init__(self, move: Callable[[], object], close: Callable[[], object]) -> None:
+        self._move, self._close = move, close
+        move()  # every page is taken, and every connection is up
+
+    def run(self, order: Start) -> Ran:
+        """Move `order.steps` segments."""
+        sleep_until(order.moment)
+        began = time.perf_counter()
+        for _ in range(order.steps):
+            self._move()
+        return Ran(began, time.perf_counter())
+
+    def check(self) -> Checked:
+        """Nothing to look through: the turns only move bytes."""
+        return Checked(0.0, 0.0)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._close()
+
+
+def box_stream(order: Open, fabric: str, what: str) -> Stream:
+    """Read or write a segment of this process's own."""
+    client = box.connect(order.place, fabrics=[fabric])
+    segment = client.create(f"stream {order.number}", (order.bytes,), "uint8", buffers=2)
+    memory: Bytes = client.array((order.bytes,), "uint8").array
+    memory.fill(order.number % 251)
+    if what == READ:
+        return Stream(lambda: segment.read(memory), client.close)
+    return Stream(lambda: segment.write(memory), client.close)
+
+
+def shm_stream(order: Open, what: str) -> Stream:
+    """Copy from or to a part of shared memory of this process's own."""
+    with open(order.place, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        mapped = mmap.mmap(file.fileno(), size)
+    # The same advice as for Farwrite's segments; otherwise the limit would be too low.
+    mapped.madvise(mmap.MADV_HUGEPAGE)
+    start = order.number * order.bytes
+    shared: Bytes = np.frombuffer(mapped, np.uint8)[start : start + order.bytes]
+    shared.fill(0)
+    memory = octets(order.bytes, order.number % 251)
+    if what == READ:
+        return Stream(lambda: copy(memory, shared), lambda: None)
+    return Stream(lambda: copy(shared, memory), lambda: None)
+
+
+def tcp_stream(order: Open, what: str) -> Stream:
+    """Receive from or send to a thread of the raw server, which does the same for ever."""
+    host, port = order.place.rsplit(":", 1)
+    line = socket.create_connection((host, int(port)))
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # The server sends what a reader asks for; a writer's segment is answered when it has arrived.
+    head = np.array([order.bytes, what == READ], np.uint64).view(np.uint8)
+    send_all(line.fileno(), head)
+    memory = octets(order.bytes, order.number % 251)
+    word = np.zeros(1, np.uint8)
+
+    def read() -> None:
+        send_all(line.fileno(), word)
+        receive_all(line.fileno(), memory)
+
+    def write() -> None:
+        send_all(line.fileno(), memory)
+        receive_all(line.fileno(), word)
+
+    return Stream(read if what == READ else write, line.close)
+
+
+def serve_raw(listener: socket.socket) -> None:
+    """Answer one client of `tcp_stream` until it closes its connection."""
+    line, _ = listener.accept()
+    with line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        head = np.zeros(2, np.uint64)
+        receive_all(line.fileno(), head.view(np.uint8))
+        memory = octets(int(head[0]), 0)
+        word = np.zeros(1, np.uint8)
+        reads = bool(head[1])
+        try:
+            while True:
+                receive_all(line.fileno(), word if reads else memory)
+                send_all(line.fileno(), memory if reads else word)
+        except ConnectionError:
+            return  # the client has closed it

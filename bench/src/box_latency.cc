@@ -1,0 +1,60 @@
+#include "box_latency.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "farwrite/box.h"
+
+namespace farwrite::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kWarmUp = 1000;
+constexpr ErrorContext kWhere{.operation = "bench box latency", .peer = {}, .fabric = {}};
+
+Result<std::vector<double>> time_reads(const box::Client& client, const BoxReads& plan) {
+  box::SegmentSpec spec;
+  spec.name = "latency";
+  spec.dims = {plan.bytes / box::bytes_of(spec.type)};
+  spec.temporary = true;
+  auto segment = client.create(spec);
+  if (!segment.ok()) return segment.status();
+  std::vector<std::byte> memory(plan.bytes);
+  const MutableByteView out(memory.data(), memory.size());
+  std::vector<double> microseconds;
+  microseconds.reserve(plan.reads);
+  for (std::uint64_t i = 0; i < kWarmUp + plan.reads; ++i) {
+    const Clock::time_point start = Clock::now();
+    const auto read = segment.value().read(out);
+    const Clock::time_point end = Clock::now();
+    if (!read.ok()) return read.status();
+    if (i < kWarmUp) continue;
+    microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
+  }
+  FARWRITE_RETURN_IF_ERROR(segment.value().detach());
+  return microseconds;
+}
+
+}  // namespace
+
+Result<std::vector<double>> time_box_reads(const BoxReads& plan) {
+  if (plan.bytes == 0 || plan.bytes % sizeof(float) != 0) {
+    return Status::error(StatusCode::kInvalidArgument, kWhere,
+                         "a read has no or not a whole number of float32", "use a multiple of 4");
+  }
+  auto endpoint = Endpoint::parse(plan.endpoint);
+  if (!endpoint.ok()) return endpoint.status();
+  box::ClientOptions options;
+  options.device.fabrics = {plan.fabric};
+  options.device.spin = plan.spin;
+  auto client = box::Client::connect(endpoint.value(), options);
+  if (!client.ok()) return client.status();
+  auto timed = time_reads(client.value(), plan);
+  const Status closed = client.value().close();
+  if (timed.ok() && !closed.ok()) return closed;
+  return timed;
+}
+
+}  // namespace farwrite::bench

@@ -1,0 +1,194 @@
+"""Small end-to-end runs of ``farwrite bench box``. No test asserts a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farwrite.errors import NotFound, PeerDead
+from farwrite_bench import _native
+from farwrite_bench.box import command, emulation, openmpi
+from farwrite_bench.box.emulator import Helper, emulate
+from farwrite_bench.box.group import ask, mpi_ranks
+from farwrite_bench.box.networks import NETWORKS
+from farwrite_bench.box.openmpi import OpenMpi
+from farwrite_bench.box.orders import Close, Open
+from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan
+from farwrite_bench.box.rows import FIELDS
+from farwrite_bench.box.tables import picture, tables
+
+TRANSPORTS = [BOX_SHM, BOX_TCP, MPI, MPI_SHARED]
+
+
+@pytest.fixture(scope="session")
+def mpi() -> OpenMpi:
+    try:
+        return openmpi.find()
+    except NotFound as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def no_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Hide every OpenMPI of this machine."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    yield
+
+
+def measure(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    """Run `bench box --quick`; return its JSON file and its output."""
+    figures = tmp_path / "new" / "box.json"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "farwrite", "bench", "box", "--quick"),
+            *("--json", str(figures), "--svg", str(tmp_path / "box.svg"), *arguments),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "this takes about" in done.stderr
+    facts = json.loads(figures.read_text())
+    for row in facts["rows"]:
+        assert row.keys() >= set(FIELDS)
+    return facts, done.stdout
+
+
+def test_every_transport_of_the_emulation_keeps_every_update(tmp_path: Path, mpi: OpenMpi) -> None:
+    facts, shown = measure(tmp_path, "--test", "emulation", "--model", "inception_v1")
+    assert [row["transport"] for row in facts["rows"]] == TRANSPORTS
+    for row in facts["rows"]:
+        assert (row["test"], row["model"], row["workers"]) == ("emulation", "inception_v1", 2)
+        assert row["verified"] is True
+        assert row["comm_ms"] >= 0
+        assert row["compute_ms"] == pytest.approx(18.9)
+        assert row["skipped"] is None
+    of_mpi = facts["rows"][TRANSPORTS.index(MPI)]
+    assert of_mpi["variants"].keys() == {"preposted", "one-sided"}
+    assert of_mpi["comm_ms"] == min(of_mpi["variants"].values())
+    assert facts["rows"][0]["ratio"] > 0
+    assert "btl_vader_single_copy_mechanism cma" in facts["settings"]["mpi"]
+    assert facts["settings"]["mpi"] in shown
+    assert "box-tcp" in (tmp_path / "box.svg").read_text()
+
+
+def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
+    facts, _ = measure(
+        tmp_path,
+        *("--test", "bandwidth", "--test", "accumulate", "--test", "latency"),
+        *("--test", "publish", "--transport", "box-shm"),
+    )
+    rows = {(row["test"], row["transport"]): row for row in facts["rows"]}
+    moved = rows["bandwidth", BOX_SHM]
+    assert moved["workers"] == 2
+    assert min(moved["gb_s"], moved["limit_gb_s"], moved["ratio"]) > 0
+    added = [row for row in facts["rows"] if row["test"] == "accumulate"]
+    assert [row["dtype"] for row in added] == ["float32", "bfloat16"]
+    assert all(min(row["gb_s"], row["limit_gb_s"]) > 0 for row in added)
+    assert rows["latency", BOX_SHM]["p50_us"] > 0
+    published = rows["publish", BOX_SHM]
+    assert (published["copies_publisher"], published["copies_reader"]) == (1, 0)
+    assert published["visible_ms"] > 0
+    assert ("publish", "shared-memory") in rows
+    assert {"torch-file", "numpy-file"} & {row["transport"] for row in facts["rows"]}
+
+
+def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None) -> None:
+    with pytest.raises(NotFound, match=r"tools/fetch_debs\.sh .*or install openmpi-bin"):
+        openmpi.find()
+
+
+def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
+    plan = BoxPlan(
+        tests=("emulation",),
+        transports=(BOX_SHM, BOX_TCP),
+        networks=(NETWORKS["vgg16"],),
+        workers=(32,),
+        processes=(),
+        rounds=1,
+        steps=1,
+        quick=False,
+        available=GIB,
+    )
+    groups = emulation.Groups((), (), tmp_path)
+    rows = emulation.rows_of(plan, groups, "", NETWORKS["vgg16"], 32, lambda *_: None)
+    assert [row["comm_ms"] for row in rows] == [None, None]
+    assert all("of memory" in row["skipped"] for row in rows)
+    assert all("skipped: needs" in cells[-1] for _, _, table in tables(rows) for cells in table)
+    assert picture(rows) is None
+
+
+def test_a_rank_that_fails_is_reported_with_its_error(tmp_path: Path, mpi: OpenMpi) -> None:
+    with (
+        pytest.raises(PeerDead, match=r"MPI rank \d failed: KeyError: 'no such way'"),
+        mpi_ranks(mpi, 2, tmp_path / "mpi.log") as ranks,
+    ):
+        ask(ranks, Open("no such way", 64))
+
+
+def test_ranks_take_one_turn_after_the_other(tmp_path: Path, mpi: OpenMpi) -> None:
+    with mpi_ranks(mpi, 3, tmp_path / "mpi.log") as ranks:
+        for way in ("preposted", "mpi-shared", "preposted", "one-sided"):
+            ask(ranks, Open(way, 64))
+            ask(ranks, Close(way))
+
+
+class Slow:
+    """An exchange whose pushes take longer than the computation."""
+
+    def __init__(self, push_seconds: float) -> None:
+        self.push_seconds = push_seconds
+        self.pushes = 0
+
+    def read(self) -> None:
+        pass
+
+    def push(self) -> None:
+        time.sleep(self.push_seconds)
+        self.pushes += 1
+
+
+def test_a_push_is_exposed_only_where_it_outlasts_the_computation() -> None:
+    hidden, slow = Slow(0.01), Slow(0.2)
+    assert emulate(slow, compute=0.02, steps=3)[1] >= 0.17
+    assert len(emulate(hidden, compute=0.05, steps=3)) == 3
+    assert hidden.pushes == slow.pushes == 3
+
+
+def test_a_failed_push_is_raised_at_the_next_wait() -> None:
+    class Broken(Slow):
+        def push(self) -> None:
+            raise ConnectionError("gone")
+
+    with Helper(Broken(0.0)) as helper:
+        helper.push()
+        with pytest.raises(ConnectionError, match="gone"):
+            helper.wait()
+
+
+@pytest.mark.parametrize("elements", [0, 1, 15, 16, 17, 1000, 4096])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_plain_loop_adds_every_element_once(elements: int, threads: int) -> None:
+    total = np.arange(elements, dtype=np.float32)
+    _native.add_in_place(total, np.full(elements, 0.5, np.float32), threads)
+    assert np.array_equal(total, np.arange(elements, dtype=np.float32) + 0.5)
+
+
+@pytest.mark.parametrize("text", ["1", "33", "", "two"])
+def test_a_number_of_workers_outside_2_to_32_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        command.workers(text)
+    assert command.workers("2,8,8,32") == (2, 8, 32)
