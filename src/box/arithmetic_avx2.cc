@@ -19,10 +19,10 @@ namespace {
 constexpr std::size_t kRegister = 32;
 using Register = __m256i;
 
-FARWRITE_BOX_INLINE void stream_register(std::byte* to, Register value) {
+FARWRITE_BOX_MEMBER void stream_register(std::byte* to, Register value) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(to), value);
 }
-FARWRITE_BOX_INLINE void stream_fence() { _mm_sfence(); }
+FARWRITE_BOX_MEMBER void stream_fence() { _mm_sfence(); }
 
 struct Float16 : OneStream {
   using Vector = __m256;

@@ -11,7 +11,8 @@
 #endif
 
 #define FARWRITE_BOX_TARGET
-#define FARWRITE_BOX_INLINE FARWRITE_BOX_UNCHECKED_RACE __attribute__((always_inline)) static inline
+#define FARWRITE_BOX_MEMBER FARWRITE_BOX_UNCHECKED_RACE __attribute__((always_inline)) inline
+#define FARWRITE_BOX_INLINE static FARWRITE_BOX_MEMBER
 
 namespace farwrite::box {
 namespace {
@@ -20,16 +21,16 @@ constexpr std::size_t kRegister = 16;
 
 #if defined(__x86_64__)
 using Register = __m128i;
-FARWRITE_BOX_INLINE void stream_register(std::byte* to, Register value) {
+FARWRITE_BOX_MEMBER void stream_register(std::byte* to, Register value) {
   _mm_stream_si128(reinterpret_cast<__m128i*>(to), value);
 }
-FARWRITE_BOX_INLINE void stream_fence() { _mm_sfence(); }
+FARWRITE_BOX_MEMBER void stream_fence() { _mm_sfence(); }
 #else
 typedef std::uint64_t Register __attribute__((vector_size(kRegister)));
-FARWRITE_BOX_INLINE void stream_register(std::byte* to, Register value) {
+FARWRITE_BOX_MEMBER void stream_register(std::byte* to, Register value) {
   *reinterpret_cast<Register*>(to) = value;
 }
-FARWRITE_BOX_INLINE void stream_fence() {}
+FARWRITE_BOX_MEMBER void stream_fence() {}
 #endif
 
 // What the 16-bit elements share: four of them fill a vector of float.

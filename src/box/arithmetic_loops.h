@@ -43,7 +43,7 @@ struct Bytes32 {
 };
 
 template <typename Piece>
-FARWRITE_BOX_INLINE void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes,
+FARWRITE_BOX_MEMBER void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes,
                                     std::size_t& at) {
   if ((bytes & sizeof(Piece)) == 0) return;
   reinterpret_cast<Piece*>(to + at)->content = reinterpret_cast<const Piece*>(from + at)->content;
@@ -51,7 +51,7 @@ FARWRITE_BOX_INLINE void copy_piece(std::byte* to, const std::byte* from, std::s
 }
 
 // Copies less than a line, without a call: ThreadSanitizer checks what the C library copies.
-FARWRITE_BOX_INLINE void copy_part(std::byte* to, const std::byte* from, std::size_t bytes) {
+FARWRITE_BOX_MEMBER void copy_part(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::size_t at = 0;
   copy_piece<Unaligned<Bytes32>>(to, from, bytes, at);
   copy_piece<Unaligned<Bytes16>>(to, from, bytes, at);
@@ -272,7 +272,7 @@ void fill_here(ElementType type, void* destination, double value, std::size_t el
   run<Fill>(type, destination, nullptr, nullptr, value, elements);
 }
 
-FARWRITE_BOX_INLINE void swap_line(std::byte* a, std::byte* b) {
+FARWRITE_BOX_MEMBER void swap_line(std::byte* a, std::byte* b) {
   for (std::size_t step = 0; step < kLine; step += kRegister) {
     const auto of_a = Int32::load(a + step);
     const auto of_b = Int32::load(b + step);
@@ -281,7 +281,7 @@ FARWRITE_BOX_INLINE void swap_line(std::byte* a, std::byte* b) {
   }
 }
 
-FARWRITE_BOX_INLINE void swap_part(std::byte* a, std::byte* b, std::size_t bytes) {
+FARWRITE_BOX_MEMBER void swap_part(std::byte* a, std::byte* b, std::size_t bytes) {
   alignas(kLine) std::byte of_a[kLine];
   alignas(kLine) std::byte of_b[kLine];
   copy_part(of_a, a, bytes);

@@ -96,7 +96,7 @@ Update Segment::post(const Change& change) const {
     state->finish(std::move(status));
   };
   client->counters().changes.fetch_add(1, std::memory_order_relaxed);
-  const Update update = {.done = Completion(state), .version = version};
+  Update update = {.done = Completion(state), .version = version};
   if (change.x_key != 0 || !takes_memory(change.operation)) {
     client->post(std::move(request), answered);
     return update;
@@ -122,7 +122,7 @@ Update Segment::post(const Change& change) const {
 }
 
 Result<std::uint64_t> Segment::wait(std::uint64_t version, std::chrono::nanoseconds timeout) const {
-  const Result<std::uint64_t> now = this->version();
+  Result<std::uint64_t> now = this->version();
   if (!now.ok() || now.value() >= version) return now;
   const Result<ClientState::Answer> answer = state_->client()->call(
       {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version}, timeout);

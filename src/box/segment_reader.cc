@@ -17,14 +17,16 @@ using Clock = std::chrono::steady_clock;
 
 // Copies of a whole segment that are given up before the server pins it.
 constexpr int kSegmentTries = 4;
-// Rounds for the pieces of a group that changed meanwhile.
-constexpr int kGroupTries = 32;
+// How long no chunk of a read may become whole, before the server is asked. A change of one chunk
+// takes far less, unless its thread has to wait for a processor.
+constexpr std::chrono::nanoseconds kChunkPatience = std::chrono::milliseconds(200);
+constexpr std::chrono::nanoseconds kLongestNap = std::chrono::milliseconds(1);
 // How long a reader polls while the bytes change, before it lets others run.
 constexpr std::chrono::nanoseconds kPoll = std::chrono::microseconds(20);
 // A change of a small segment is over in this time; for a longer one the server is asked.
 constexpr std::chrono::nanoseconds kPatience = std::chrono::microseconds(200);
-// Between hosts, one group of chunks costs three round trips.
-constexpr std::uint64_t kRemoteGroup = 16 * kChunkBytes;
+// Between hosts, a run of so many chunks costs a few round trips.
+constexpr std::uint64_t kRemoteGroup = 16;
 
 // Waits a moment for a change to end: polls first, then sleeps. False once patience is over.
 class Pause {
@@ -90,70 +92,67 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
   const Result<std::uint64_t> version = segment_.version();
   if (!version.ok()) return version.status();
   result_.version = version.value();
-  const std::uint64_t group = segment_.mapped() != nullptr ? kChunkBytes : kRemoteGroup;
-  for (std::uint64_t done = 0; done < out.size;) {
-    const std::uint64_t at = offset + done;
-    const std::uint64_t end = std::min<std::uint64_t>(offset + out.size, (at / group + 1) * group);
-    const Result<bool> whole =
-        read_group({out.data + done, static_cast<std::size_t>(end - at)}, at);
-    if (!whole.ok() || !whole.value()) return whole;
-    done += end - at;
-  }
-  return true;
-}
-
-Result<bool> SegmentReader::read_group(MutableByteView out, std::uint64_t offset) {
   const std::uint64_t first = offset / kChunkBytes;
-  const std::size_t count =
-      static_cast<std::size_t>((offset + out.size - 1) / kChunkBytes - first + 1);
-  std::vector<bool> missing(count, true);
-  std::vector<std::uint64_t> before(count);
-  std::vector<std::uint64_t> after(count);
-  const std::uint64_t bytes = segment_.info().bytes;
-  for (int tries = 0; tries < kGroupTries; ++tries) {
-    const Result<SegmentState::Place> found = segment_.place();
-    if (!found.ok()) return found.status();
-    const SegmentState::Place& where = found.value();
-    const std::uint64_t stamps = SegmentLayout::chunk_at(bytes, where.slot, first);
-    FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before.data(), count));
-    // Pieces that belong together are fetched together.
-    for (std::size_t i = 0; i < count;) {
-      if (!missing[i] || SegmentLayout::changing(before[i])) {
-        ++i;
+  const std::uint64_t end = (offset + out.size + kChunkBytes - 1) / kChunkBytes;
+  const std::uint64_t most = segment_.mapped() != nullptr ? 1 : kRemoteGroup;
+  // A chunk that changes is left for the next round, so that the reader does not walk beside the
+  // change and meet it in every chunk.
+  std::vector<bool> missing(end - first, true);
+  Clock::time_point progress = Clock::now();
+  for (std::chrono::nanoseconds nap = kPoll;; nap = std::min(2 * nap, kLongestNap)) {
+    std::uint64_t left = 0;
+    for (std::uint64_t chunk = 0; chunk < missing.size();) {
+      if (!missing[chunk]) {
+        ++chunk;
         continue;
       }
-      std::size_t next = i + 1;
-      while (next < count && missing[next] && !SegmentLayout::changing(before[next])) ++next;
-      const std::uint64_t begin = std::max(offset, (first + i) * kChunkBytes);
-      const std::uint64_t end =
-          std::min<std::uint64_t>(offset + out.size, (first + next) * kChunkBytes);
-      if (Status status =
-              fetch(where, {out.data + (begin - offset), std::size_t(end - begin)}, begin);
-          !status.ok()) {
-        if (status.code() != StatusCode::kNotFound) return status;
-        FARWRITE_RETURN_IF_ERROR(segment_.check_open());
-        break;
-      }
-      i = next;
+      std::uint64_t count = 1;
+      while (count < most && chunk + count < missing.size() && missing[chunk + count]) ++count;
+      const Result<std::uint64_t> failed = read_run(out, offset, first + chunk, count, missing);
+      if (!failed.ok()) return failed.status();
+      if (failed.value() < count) progress = Clock::now();
+      left += failed.value();
+      chunk += count;
     }
-    // A slot whose buffer was replaced meanwhile has other bytes under the same stamps.
-    std::uint64_t number = 0;
-    FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after.data(), count));
-    FARWRITE_RETURN_IF_ERROR(segment_.load(SegmentLayout::buffer_at(where.slot), &number, 1));
-    bool whole = true;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!missing[i]) continue;
-      missing[i] =
-          SegmentLayout::changing(before[i]) || after[i] != before[i] || number != where.number;
-      if (missing[i]) {
-        whole = false;
-        ++result_.retries;
-      }
-    }
-    if (whole) return true;
-    if (tries > 0) std::this_thread::sleep_for(kPoll);
+    if (left == 0) return true;
+    if (Clock::now() - progress > kChunkPatience) return false;
+    std::this_thread::sleep_for(nap);
   }
-  return false;
+}
+
+Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t offset,
+                                              std::uint64_t chunk, std::uint64_t count,
+                                              std::vector<bool>& missing) {
+  const Result<SegmentState::Place> found = segment_.place();
+  if (!found.ok()) return found.status();
+  const SegmentState::Place& where = found.value();
+  const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.slot, chunk);
+  std::uint64_t before[kRemoteGroup];
+  std::uint64_t after[kRemoteGroup];
+  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before, count));
+  if (std::all_of(before, before + count, SegmentLayout::changing)) return count;
+  const std::uint64_t begin = std::max(offset, chunk * kChunkBytes);
+  const std::uint64_t end =
+      std::min<std::uint64_t>(offset + out.size, (chunk + count) * kChunkBytes);
+  const MutableByteView piece(out.data + (begin - offset), static_cast<std::size_t>(end - begin));
+  if (Status status = fetch(where, piece, begin); !status.ok()) {
+    if (status.code() != StatusCode::kNotFound) return status;
+    FARWRITE_RETURN_IF_ERROR(segment_.check_open());
+    return count;
+  }
+  // A slot whose buffer was replaced meanwhile has other bytes under the same stamps.
+  std::uint64_t number = 0;
+  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after, count));
+  FARWRITE_RETURN_IF_ERROR(segment_.load(SegmentLayout::buffer_at(where.slot), &number, 1));
+  std::uint64_t failed = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const bool whole =
+        !SegmentLayout::changing(before[i]) && after[i] == before[i] && number == where.number;
+    missing[chunk - offset / kChunkBytes + i] = !whole;
+    if (!whole) ++failed;
+  }
+  result_.retries += static_cast<std::uint32_t>(failed);
+  return failed;
 }
 
 Status SegmentReader::read_leased(MutableByteView out, std::uint64_t offset) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "box/segment_state.h"
 #include "farwrite/box.h"
@@ -23,7 +24,10 @@ class SegmentReader {
   // Each true if `out` is whole, false after too many tries.
   Result<bool> read_segment(MutableByteView out, std::uint64_t offset);
   Result<bool> read_chunks(MutableByteView out, std::uint64_t offset);
-  Result<bool> read_group(MutableByteView out, std::uint64_t offset);
+  // Reads `count` chunks from `chunk` on, says in `missing` which of them are not whole, and
+  // returns how many those are.
+  Result<std::uint64_t> read_run(MutableByteView out, std::uint64_t offset, std::uint64_t chunk,
+                                 std::uint64_t count, std::vector<bool>& missing);
   Status read_leased(MutableByteView out, std::uint64_t offset);
 
   SegmentState& segment_;

@@ -80,7 +80,7 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
     const std::lock_guard lock(mutex_);
     if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
   }
-  const Result<Buffer> opened = open_region(descriptor, info_.bytes);
+  Result<Buffer> opened = open_region(descriptor, info_.bytes);
   if (!opened.ok()) return opened.status();
   const std::lock_guard lock(mutex_);
   // Kept, it would keep the server from using the memory again.

@@ -37,7 +37,7 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
   const std::lock_guard making(making_);
-  if (const Result<Segment> there = find(spec.name); there.ok()) {
+  if (Result<Segment> there = find(spec.name); there.ok()) {
     const SegmentSpec& other = there.value()->spec();
     if (creation == Creation::kExclusive) {
       return Status::error(StatusCode::kAlreadyExists, {.operation = "create a segment"},
@@ -55,7 +55,7 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
   std::uint64_t key = 0;
   {
     const std::lock_guard lock(mutex_);
-    while (key == 0 || by_key_.count(key) > 0) {
+    while (key == 0 || by_key_.contains(key)) {
       key = (std::uint64_t{random_()} << 32) | random_();
     }
   }

@@ -419,7 +419,7 @@ void Session::leave() {
   static_cast<void>(channel_.close(std::chrono::nanoseconds(0)));
 }
 
-void Session::reply(Reply reply) {
+void Session::reply(const Reply& reply) {
   // An answer that cannot be sent is to a client that has left: the next wait ends the session.
   const std::vector<std::byte> message = reply.encode();
   static_cast<void>(channel_.send({message.data(), message.size()}));
@@ -433,7 +433,7 @@ void Session::refuse(std::uint64_t request, Status status) {
 void Session::reply_with(Reply reply, std::vector<std::byte> body) {
   if (body.size() <= inline_bytes(channel_.max_message_bytes())) {
     reply.body = std::move(body);
-    return this->reply(std::move(reply));
+    return this->reply(reply);
   }
   std::optional<Workspace::Piece> piece = server_.workspace().try_take(body.size());
   if (!piece.has_value()) {

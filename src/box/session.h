@@ -64,7 +64,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void list(std::uint64_t request);
   void leave();
 
-  void reply(Reply reply);
+  void reply(const Reply& reply);
   void refuse(std::uint64_t request, Status status);
   // With the body lent if it is too long for a message.
   void reply_with(Reply reply, std::vector<std::byte> body);
