@@ -132,8 +132,9 @@ nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, 
 
 SOAK_TRANSFERS ?= 1000000
 
-soak: install ## Move SOAK_TRANSFERS tensors between eight processes and look for growth
+soak: install ## Move SOAK_TRANSFERS tensors, make a million requests to a box; look for growth
 	@$(VENV)/bin/python tests/soak/soak.py --transfers $(SOAK_TRANSFERS) --json out/soak.json
+	@$(VENV)/bin/python tests/soak/box.py --operations 1000000 --json out/soak_box.json
 
 fuzz: $(VENV)/.tools ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
