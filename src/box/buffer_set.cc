@@ -106,6 +106,29 @@ Status BufferSet::pin_current() {
   return Status();
 }
 
+void BufferSet::put_back(std::uint32_t slot) {
+  slots_[slot].filling = false;
+  release_unused();
+}
+
+void BufferSet::unpin(std::uint32_t slot) {
+  --slots_[slot].pins;
+  release_unused();
+}
+
+void BufferSet::free() {
+  store_word(state_.data(), SegmentLayout::kCurrentAt, SegmentLayout::kFreed);
+  freed_ = true;
+  release_unused();
+}
+
+void BufferSet::release_unused() {
+  if (!freed_) return;
+  for (Slot& slot : slots_) {
+    if (slot.pins == 0 && !slot.filling) slot.region = MemoryRegion();
+  }
+}
+
 void BufferSet::begin(std::uint32_t slot) {
   std::byte* const memory = state_.data();
   const std::uint64_t at = SegmentLayout::stamp_at(slot);

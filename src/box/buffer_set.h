@@ -43,12 +43,12 @@ class BufferSet {
   // A spare buffer to fill, or nothing: every buffer is in use, or the server's memory is. With
   // `leave_one` another one has to stay spare. Its stamps say from then on that it changes.
   std::optional<std::uint32_t> take_spare(bool leave_one = false);
-  void put_back(std::uint32_t slot) { slots_[slot].filling = false; }
+  void put_back(std::uint32_t slot);
 
   // Pins the current buffer, with a spare kept for the next change. kResourceExhausted if none can
   // be kept.
   Status pin_current();
-  void unpin(std::uint32_t slot) { --slots_[slot].pins; }
+  void unpin(std::uint32_t slot);
 
   // Around a change of chunks of `slot`. end_chunk() counts one change more than the current buffer
   // had when `fresh` is true, and as many otherwise (a chunk that was only copied).
@@ -58,8 +58,9 @@ class BufferSet {
   // Makes `slot` current, at the next version, which it returns.
   std::uint64_t finish(std::uint32_t slot);
 
-  // Readers see from then on that the segment is gone.
-  void free() { store_word(state_.data(), SegmentLayout::kCurrentAt, SegmentLayout::kFreed); }
+  // Readers see from then on that the segment is gone. Buffers that are neither pinned nor filling
+  // go at once, the others with that.
+  void free();
 
  private:
   struct Slot {
@@ -72,6 +73,7 @@ class BufferSet {
   BufferSet(Device device, std::uint64_t bytes, std::uint32_t most)
       : device_(std::move(device)), bytes_(bytes), most_(most) {}
   bool is_spare(std::uint32_t slot) const;
+  void release_unused();
   // Allocates a buffer in an empty slot.
   std::optional<std::uint32_t> grow();
   std::uint64_t chunk_at(std::uint32_t slot, std::uint64_t chunk) const {
@@ -86,6 +88,7 @@ class BufferSet {
   std::uint32_t slots_used_ = 0;
   std::uint32_t current_ = 0;
   std::uint64_t next_number_ = 1;
+  bool freed_ = false;
 };
 
 }  // namespace farwrite::box

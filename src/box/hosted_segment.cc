@@ -359,7 +359,10 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
       const bool whole = change.length == bytes_;
       const bool overwrites =
           change.operation == Operation::kWrite || change.operation == Operation::kFill;
-      Result<Target> found = target(whole && overwrites && bytes_ > 0);
+      // A change of no bytes disturbs no lease.
+      const std::uint32_t current = buffers_.current();
+      Result<Target> found = change.length == 0 ? Target{.slot = current, .base = current}
+                                                : target(whole && overwrites);
       if (!found.ok()) return found.status();
       if (!found->fresh()) buffers_.begin(found->slot);
       change_bytes(change, sources, found.value(), loop);

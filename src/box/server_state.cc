@@ -84,7 +84,8 @@ Status ServerState::start_snapshots() {
 
 ServerState::~ServerState() {
   if (fork_guard_.in_forked_child()) {
-    // Threads of the parent.
+    // Threads of the parent. The snapshotter's condition would wait for one of them, so it stays.
+    static_cast<void>(snapshotter_.release());
     if (acceptor_.joinable()) acceptor_.detach();
     for (Connection& connection : connections_) {
       if (connection.thread.joinable()) connection.thread.detach();
@@ -101,6 +102,11 @@ void ServerState::accept_clients() {
     join_ended();
     if (!channel.ok()) {
       if (channel.status().code() == StatusCode::kDeadlineExceeded) continue;
+      const std::lock_guard lock(mutex_);
+      if (!closed_) {
+        core::log(core::LogLevel::kError,
+                  "box: no further client is accepted: " + channel.status().message());
+      }
       return;
     }
     const std::lock_guard lock(mutex_);

@@ -347,6 +347,31 @@ TEST_P(Box, AFreedSegmentIsGoneForEveryClient) {
   EXPECT_NE(segment.info().key, create(client, vector_spec("weights", 8)).info().key);
 }
 
+TEST_P(Box, TheMemoryOfAFreedSegmentIsFreeAlthoughClientsHaveItAttached) {
+  const Client client = connect();
+  // Two fit into the server's memory.
+  const std::uint64_t elements = (std::uint64_t{24} << 20) / sizeof(float);
+  std::vector<Segment> attached;
+  for (int i = 0; i < 6; ++i) {
+    const SegmentSpec spec = vector_spec("segment " + std::to_string(i), elements);
+    Result<Segment> made = Status(StatusCode::kInternal, "not made");
+    ASSERT_TRUE(eventually([&] { return (made = client.create(spec)).ok(); })) << i;
+    std::vector<float> some(100);
+    ASSERT_OK(made->read({some.data(), 400}));
+    ASSERT_OK(made->free());
+    attached.push_back(made.value());
+  }
+}
+
+TEST_P(Box, ASignalDisturbsNoLease) {
+  const Segment segment = create(connect(), vector_spec("weights", kElements));
+  const Result<LeasedSegment> lease = segment.lease(kHang);
+  ASSERT_OK(lease);
+  EXPECT_EQ(1U, apply(segment, change_of(Operation::kSignal)));
+  EXPECT_EQ(0U, server().stats().copies_for_leases);
+  EXPECT_EQ(0U, lease.value().version());
+}
+
 TEST_P(Box, ATemporarySegmentGoesWithItsLastClient) {
   SegmentSpec spec = vector_spec("scratch", kElements);
   spec.temporary = true;
