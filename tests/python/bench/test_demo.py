@@ -140,3 +140,25 @@ def test_a_bar_without_a_measure_wanders() -> None:
     drawings = {drawing(None, elapsed / 10) for elapsed in range(30)}
     assert len(drawings) > 5
     assert {len(text) for text in drawings} == {WIDTH}
+
+
+def test_a_model_reaches_every_reader_in_every_way(tmp_path: Path) -> None:
+    figures, picture = tmp_path / "box.json", tmp_path / "box.svg"
+    ended = subprocess.run(
+        [
+            *[*DEMO, "box", "--size", "4M", "--readers", "2", "--rounds", "1"],
+            *["--json", str(figures), "--svg", str(picture)],
+        ],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    facts = json.loads(figures.read_text())
+    assert facts["bytes"] == 4 << 20
+    assert {way["way"] for way in facts["ways"]} >= {"box-shm", "shared-memory"}
+    for way in facts["ways"]:
+        assert way["seconds"] > 0
+        assert way["way"] in ("box-shm", "shared-memory") or way["copies_reader"] == 1
+    assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")

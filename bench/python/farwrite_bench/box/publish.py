@@ -43,14 +43,20 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
         for number in range(plan.rounds):
             for place, way in enumerate(ways if number % 2 == 0 else reversed(ways)):
                 progress((number + place / len(ways)) / plan.rounds, f"publish over {way}")
-                seconds, copies = _turn(publisher, readers, way, size)
+                seconds, copies = turn(publisher, readers, way, size)
                 taken[way].append(seconds)
                 copied[way].append(copies)
     return [_row(way, size, taken[way], copied[way]) for way in ways]
 
 
-def _turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[float, float]:
-    """Return the median seconds until all readers see a version, and those of one copy."""
+def turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[float, float]:
+    """Publish versions of `size` bytes by one way, with one of its `readers` for each process.
+
+    Returns
+    -------
+    tuple of float
+        The median seconds until all readers see a version, and those of one streaming copy.
+    """
     kind = "file" if way == FILE else "shared-memory" if way == SHARED else "box"
     place = publisher.ask(Open(f"publish {kind}", size))
     if not isinstance(place, str):

@@ -1,8 +1,9 @@
-"""Draws the demo's result as an SVG file that needs no other file and has a dark mode."""
+"""Draws a demo's result as an SVG file that needs no other file and has a dark mode."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from farwrite.units import format_size
@@ -17,6 +18,18 @@ ROW = 44
 BAR = 22
 
 
+@dataclass(frozen=True)
+class Bars:
+    """One row of a chart: a strong bar, and behind it a pale one."""
+
+    name: str
+    ours: bool
+    seconds: float
+    """Where the strong bar ends."""
+    seconds_all: float
+    """Where the pale bar ends."""
+
+
 def draw(results: Sequence[Result], size: int) -> str:
     """Draw one bar for each way: the time until the array arrived, then until it was read.
 
@@ -25,46 +38,63 @@ def draw(results: Sequence[Result], size: int) -> str:
     str
         The text of an SVG file.
     """
-    height = TOP + ROW * len(results) + 18
-    longest = max(result.seconds_read for result in results)
-    scale = (WIDTH - LEFT - RIGHT) / longest
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{WIDTH}" height="{height}"'
-        f' viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{escape(_summary(results, size))}</title>",
-        f'<text class="title" x="20" y="32">A NumPy array of {format_size(size)}, from one process'
-        " to another</text>",
-        '<text class="quiet" x="20" y="54">Time until the receiver has it (strong) and has read all'
-        " of it (pale). Less is better.</text>",
-    ]
-    for row, result in enumerate(results):
-        lines += _bar(result, TOP + ROW * row, scale)
-    return standalone("\n".join([*lines, "</svg>"]))
-
-
-def _bar(result: Result, y: int, scale: float) -> list[str]:
-    moved = max(result.seconds * scale, 1.5)
-    read = max((result.seconds_read - result.seconds) * scale, 0)
-    kind = "farwrite" if result.way.name.startswith("Farwrite") else "grpc"
-    middle = y + BAR / 2 + 5
-    return [
-        f'<g class="{kind}">',
-        f'<text x="{LEFT - 12}" y="{middle}" text-anchor="end">{escape(result.way.name)}</text>',
-        f'<rect class="solid" x="{LEFT}" y="{y}" width="{moved:.1f}" height="{BAR}" rx="2"/>',
-        f'<rect class="pale" x="{LEFT + moved:.1f}" y="{y}" width="{read:.1f}" height="{BAR}"'
-        ' rx="2"/>',
-        f'<text x="{LEFT + moved + read + 8:.1f}" y="{middle}">{seconds(result.seconds)}'
-        f' <tspan class="quiet">/ {seconds(result.seconds_read)}</tspan></text>',
-        "</g>",
-    ]
-
-
-def _summary(results: Sequence[Result], size: int) -> str:
     times = "; ".join(
         f"{result.way.name} {seconds(result.seconds)}, read after {seconds(result.seconds_read)}"
         for result in results
     )
-    return f"{format_size(size)} between two processes: {times}"
+    return draw_bars(
+        f"A NumPy array of {format_size(size)}, from one process to another",
+        "Time until the receiver has it (strong) and has read all of it (pale). Less is better.",
+        f"{format_size(size)} between two processes: {times}",
+        [
+            Bars(
+                result.way.name,
+                result.way.name.startswith("Farwrite"),
+                result.seconds,
+                result.seconds_read,
+            )
+            for result in results
+        ],
+    )
+
+
+def draw_bars(title: str, legend: str, summary: str, rows: Sequence[Bars]) -> str:
+    """Draw a chart of rows; `summary` says it in words, for readers who do not see it.
+
+    Returns
+    -------
+    str
+        The text of an SVG file.
+    """
+    height = TOP + ROW * len(rows) + 18
+    scale = (WIDTH - LEFT - RIGHT) / max(row.seconds_all for row in rows)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{WIDTH}" height="{height}"'
+        f' viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(summary)}</title>",
+        f'<text class="title" x="20" y="32">{escape(title)}</text>',
+        f'<text class="quiet" x="20" y="54">{escape(legend)}</text>',
+    ]
+    for number, row in enumerate(rows):
+        lines += _bar(row, TOP + ROW * number, scale)
+    return standalone("\n".join([*lines, "</svg>"]))
+
+
+def _bar(row: Bars, y: int, scale: float) -> list[str]:
+    moved = max(row.seconds * scale, 1.5)
+    rest = max((row.seconds_all - row.seconds) * scale, 0)
+    kind = "farwrite" if row.ours else "grpc"
+    middle = y + BAR / 2 + 5
+    return [
+        f'<g class="{kind}">',
+        f'<text x="{LEFT - 12}" y="{middle}" text-anchor="end">{escape(row.name)}</text>',
+        f'<rect class="solid" x="{LEFT}" y="{y}" width="{moved:.1f}" height="{BAR}" rx="2"/>',
+        f'<rect class="pale" x="{LEFT + moved:.1f}" y="{y}" width="{rest:.1f}" height="{BAR}"'
+        ' rx="2"/>',
+        f'<text x="{LEFT + moved + rest + 8:.1f}" y="{middle}">{seconds(row.seconds)}'
+        f' <tspan class="quiet">/ {seconds(row.seconds_all)}</tspan></text>',
+        "</g>",
+    ]
 
 
 def seconds(value: float) -> str:

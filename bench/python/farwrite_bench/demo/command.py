@@ -1,7 +1,7 @@
 """The command ``farwrite demo``: its options, its table and its files.
 
-``farwrite demo`` alone compares four ways to hand over an array. ``farwrite demo training`` is
-another demo.
+``farwrite demo`` alone compares four ways to hand over an array. ``farwrite demo training`` and
+``farwrite demo box`` are further demos.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite import trace
 from farwrite.info import limits, memory_available, version
 from farwrite.units import format_size
+from farwrite_bench.demo import box
 from farwrite_bench.demo.chart import draw, seconds
 from farwrite_bench.demo.checksum import BLOCK_BYTES
 from farwrite_bench.demo.race import ARRAYS_IN_MEMORY, SLOW_SECONDS, Result, race
@@ -47,7 +48,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_shared(parser, "--json", "--svg")
     trace.add_option(parser)
     parser.set_defaults(run=run)
-    training.add_parser(parser.add_subparsers(metavar="DEMO", title="more demos"))
+    more = parser.add_subparsers(metavar="DEMO", title="more demos")
+    training.add_parser(more)
+    box.add_parser(more)
 
 
 def run(arguments: argparse.Namespace) -> int:
