@@ -99,7 +99,7 @@ enum class Consistency : std::uint8_t {
 
 /// How to read a segment.
 struct ReadOptions {
-  Consistency consistency = Consistency::kSegment;
+  Consistency consistency = Consistency::kSegment;  ///< what has to be whole
   std::uint64_t min_version = 0;  ///< wait until the segment has at least this version
   std::chrono::nanoseconds timeout = kForever;  ///< of the whole call
 };
@@ -126,8 +126,8 @@ class Segment;
 
 /// One change of a segment. Offsets and lengths are in bytes and multiples of the element size.
 struct Change {
-  Operation operation = Operation::kWrite;
-  std::uint64_t offset = 0;  ///< into the destination
+  Operation operation = Operation::kWrite;  ///< what to do
+  std::uint64_t offset = 0;                 ///< into the destination
   /// Of the changed range. Unset: as long as `memory`, or else from `offset` to the segment's end.
   std::uint64_t length = kWhole;
   double factor = 1.0;  ///< the a of the formulas; a whole number for integer elements
