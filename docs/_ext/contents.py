@@ -16,12 +16,14 @@ CONTENTS = {
         "tutorials/first-array",
         "tutorials/tensorflow",
         "tutorials/tensors-between-hosts",
+        "tutorials/parameter-box",
     ],
     "How-to guides": [
         "how-to/between-hosts",
         "how-to/rdma",
         "how-to/containers",
         "how-to/encryption",
+        "how-to/parameter-box",
         "how-to/tensorflow",
         "how-to/tuning",
         "how-to/observe",
@@ -46,6 +48,7 @@ CONTENTS = {
         "explanation/thread-model",
         "explanation/fork",
         "explanation/tensorflow-plugin",
+        "explanation/parameter-box",
         "explanation/papers",
     ],
     "Development": [
