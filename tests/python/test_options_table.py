@@ -24,6 +24,7 @@ INTERNAL = {
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
     "FARWRITE_API",
+    "FARWRITE_BENCH_WIDEST",  # a macro of bench/src/box_limits.cc
     "FARWRITE_BENCH_PORTS",  # of farwrite-bench: farwrite_bench.cluster.process.free_ports
     "FARWRITE_BINDINGS",
     "FARWRITE_BOX_INLINE",
