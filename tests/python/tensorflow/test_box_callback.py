@@ -37,5 +37,6 @@ def test_the_callback_follows_the_formula_and_the_termination(package: str) -> N
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.nightly  # four processes import TensorFlow
 def test_the_keras_example_trains_the_digits() -> None:
     assert accuracy(run_example("keras_digits.py")) >= 95
