@@ -101,7 +101,7 @@ enum class Consistency : std::uint8_t {
 struct ReadOptions {
   Consistency consistency = Consistency::kSegment;  ///< what has to be whole
   std::uint64_t min_version = 0;  ///< wait until the segment has at least this version
-  std::chrono::nanoseconds timeout = kForever;  ///< of the whole call
+  std::chrono::nanoseconds timeout = kForever;  ///< of the wait for `min_version`
 };
 
 /// What a read returned.

@@ -181,7 +181,7 @@ std::string ServerState::metrics_text() const {
   add("clients", "gauge", "Connected clients.", stats.clients);
   add("segments", "gauge", "Segments.", stats.segments);
   add("segment_bytes", "gauge", "Bytes of all buffers of all segments.", stats.segment_bytes);
-  add("leases", "gauge", "Leases that clients hold.", stats.leases);
+  add("leases", "gauge", "Leases that clients or a snapshot hold.", stats.leases);
   add("changes_total", "counter", "Applied changes.", stats.changes);
   add("changed_bytes_total", "counter", "Bytes that applied changes covered.", stats.bytes_changed);
   add("refusals_total", "counter", "Requests that ended with an error.", stats.refused);
