@@ -129,6 +129,7 @@ def storm(made: Cluster, warm: int, rounds: int) -> None:
         eventually(lambda task=task, most=most: task.stats()["arena"]["used"] <= most)
         most = before[name]["descriptors"] + 2
         eventually(lambda task=task, most=most: task.stats()["descriptors"] <= most)
+        eventually(lambda task=task: task.stats()["landing"]["held"] == 0)
     go_on(client)
     wait_for(client, "")
     assert client.stdout is not None
