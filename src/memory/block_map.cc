@@ -61,11 +61,26 @@ bool BlockMap::remove_segment(std::uint64_t start, std::uint64_t units) {
 }
 
 std::optional<std::uint64_t> BlockMap::take(std::uint64_t units) {
+  if (units >= kUnitsOnPages) {
+    // A free block this long holds `units` from a page's start on, wherever it starts itself.
+    const std::uint32_t node = best_fit(units + kUnitsPerPage - 1);
+    if (node != kNone) {
+      const std::uint64_t start = nodes_[node].start;
+      return cut(node, (start + kUnitsPerPage - 1) / kUnitsPerPage * kUnitsPerPage, units);
+    }
+  }
   const std::uint32_t node = best_fit(units);
   if (node == kNone) return std::nullopt;
+  return cut(node, nodes_[node].start, units);
+}
+
+std::uint64_t BlockMap::cut(std::uint32_t node, std::uint64_t start, std::uint64_t units) {
   const Node block = remove(node);
-  if (block.units > units) insert(block.start + units, block.units - units);
-  return block.start;
+  if (start > block.start) insert(block.start, start - block.start);
+  const std::uint64_t end = start + units;
+  const std::uint64_t block_end = block.start + block.units;
+  if (end < block_end) insert(end, block_end - end);
+  return start;
 }
 
 void BlockMap::give(std::uint64_t start, std::uint64_t units) {

@@ -35,6 +35,10 @@ class BlockMap {
   // Takes a segment's memory out again; false when a part of it is in use.
   bool remove_segment(std::uint64_t start, std::uint64_t units);
 
+  // Blocks of at least this many units (1 MiB) start on a page if any free block allows it: a copy
+  // between two buffers whose places in their pages differ by little takes up to twice as long.
+  static constexpr std::uint64_t kUnitsOnPages = (std::uint64_t{1} << 20) / kUnitBytes;
+
   // Cuts exactly `units` from the best fitting free block; nothing if there is none.
   std::optional<std::uint64_t> take(std::uint64_t units);
   // Gives back what take() returned.
@@ -59,6 +63,7 @@ class BlockMap {
   // kFree | node for the first and the last unit of a free block.
   static constexpr std::uint32_t kFree = std::uint32_t{1} << 31;
   static constexpr std::uint32_t kNone = kFree - 1;
+  static constexpr std::uint64_t kUnitsPerPage = 4096 / kUnitBytes;
   static constexpr std::uint32_t kUnitsPerChunk = kHugePageBytes / kUnitBytes;
 
   struct Node {
@@ -72,6 +77,8 @@ class BlockMap {
 
   void insert(std::uint64_t start, std::uint64_t units);
   Node remove(std::uint32_t node);
+  // Takes [start, start + units) out of a free block and leaves what is before and behind it free.
+  std::uint64_t cut(std::uint32_t node, std::uint64_t start, std::uint64_t units);
   std::uint32_t best_in_bin(std::uint32_t bin, std::uint64_t units, std::uint32_t most_steps) const;
   std::uint32_t best_fit(std::uint64_t units) const;
   std::optional<std::uint32_t> first_bin_from(std::uint32_t bin) const;
