@@ -131,6 +131,18 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
     assert picture(rows) is None
 
 
+def test_the_fastest_of_those_measured_in_all_rounds_counts() -> None:
+    ways = [way for way in emulation.WAYS if way.transport == MPI]
+    turns: dict[str, list[emulation.Turn]] = {way.key: [] for way in ways}
+    # One-sided is dropped after the first round, although the others' rounds get slower than it.
+    for number, took in enumerate([(1.0, 2.0), (5.0, 9.0), (5.0, 9.0)]):
+        for way, milliseconds in zip(ways, took, strict=True):
+            if emulation.is_worth(way, turns, number):
+                turns[way.key].append(emulation.Turn(milliseconds, True, {}))
+    assert {key: len(found) for key, found in turns.items()} == {"preposted": 3, "one-sided": 1}
+    assert emulation.fastest(list(turns), turns) == "preposted"
+
+
 def test_a_rank_that_fails_is_reported_with_its_error(tmp_path: Path, mpi: OpenMpi) -> None:
     with (
         pytest.raises(PeerDead, match=r"MPI rank \d failed: KeyError: 'no such way'"),

@@ -39,6 +39,7 @@ BOUND_MS = 1.0
 """Below this the exposed time is mostly that of waking up, so a ratio has a bound and no value."""
 TARGETS = {"inception_v1": 3.0, "resnet50": 3.0, "vgg16": 1.5}
 """The least ratio at `TARGET_WORKERS` workers between mpi and box-shm."""
+CLEARLY_SLOWER = 1.5
 TARGET_WORKERS = 8
 
 
@@ -159,7 +160,7 @@ def rows_of(
             spent = time.perf_counter() - began
             if number > 0 and spent * (number + 1) / number > plan.network_seconds:
                 break
-            ways = [way for way in known if _is_worth(way, turns, number)]
+            ways = [way for way in known if is_worth(way, turns, number)]
             for way in ways if number % 2 == 0 else reversed(ways):
                 progress(f"{network.name}, {workers} workers, {way.key}")
                 with contextlib.ExitStack() as turn:
@@ -170,10 +171,21 @@ def rows_of(
     return list(_rows(plan, network, workers, turns, skipped))
 
 
-def _is_worth(way: Way, turns: dict[str, list[Turn]], number: int) -> bool:
-    """Whether to measure a way again: of those of one transport only the fastest is."""
-    rivals = [each.key for each in WAYS if each.transport == way.transport and each.key in turns]
-    return number == 0 or way.key == min(rivals, key=lambda key: _median(turns[key]))
+def is_worth(way: Way, turns: dict[str, list[Turn]], number: int) -> bool:
+    """Whether to measure a way again: one that fell clearly behind its transport's other is not."""
+    rivals = [turns[key] for key in _ways(way.transport, turns) if len(turns[key]) == number]
+    mine = turns[way.key]
+    return mine in rivals and _median(mine) <= CLEARLY_SLOWER * min(map(_median, rivals))
+
+
+def _ways(transport: str, turns: dict[str, list[Turn]]) -> list[str]:
+    return [way.key for way in WAYS if way.transport == transport and way.key in turns]
+
+
+def fastest(keys: Sequence[str], turns: dict[str, list[Turn]]) -> str:
+    """Return the fastest of the ways that were measured in all rounds."""
+    rounds = max(len(turns[key]) for key in keys)
+    return min((key for key in keys if len(turns[key]) == rounds), key=lambda k: _median(turns[k]))
 
 
 @dataclass
@@ -226,9 +238,9 @@ def _rows(
     skipped: dict[str, str],
 ) -> Iterator[Row]:
     best = {
-        transport: min(keys, key=lambda key: _median(turns[key]))
+        transport: fastest(keys, turns)
         for transport in plan.transports
-        if (keys := [way.key for way in WAYS if way.transport == transport and way.key in turns])
+        if (keys := _ways(transport, turns))
     }
     common: dict[str, Any] = {
         "model": network.key,
@@ -251,11 +263,7 @@ def _rows(
             rounds=len(measured),
             variant=best[transport],
             **_counted(measured[-1].counts),
-            variants={
-                way.key: round(_median(turns[way.key]), 3)
-                for way in WAYS
-                if way.transport == transport and way.key in turns
-            },
+            variants={key: round(_median(turns[key]), 3) for key in _ways(transport, turns)},
             verified=all(turn.verified for way in turns for turn in turns[way]),
             **(
                 _ratio(plan, measured, turns[best[MPI]], network, workers, transport)
