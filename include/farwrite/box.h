@@ -58,7 +58,7 @@ FARWRITE_API void add_scaled(ElementType type, void* destination, const void* so
                              std::uint64_t elements);
 
 /// The most buffers of one segment.
-inline constexpr std::uint32_t kMaxBuffers = 16;
+inline constexpr std::uint32_t kMaxBuffers = 64;
 /// The longest SegmentSpec::description, in bytes.
 inline constexpr std::uint64_t kMaxDescription = std::uint64_t{1} << 20;
 /// The highest rank of a segment.

@@ -168,10 +168,17 @@ MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
 }
 
 Result<Pin> HostedSegment::pin() {
-  const std::lock_guard change(change_mutex_);
-  const std::lock_guard lock(mutex_);
-  if (freed_) return gone();
-  FARWRITE_RETURN_IF_ERROR(buffers_.pin_current());
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return !changing_.has_value() || changing_->fresh(); });
+    if (freed_) return gone();
+    const Status pinned = buffers_.pin_current();
+    if (pinned.ok()) break;
+    if (!changing_.has_value()) return pinned;
+    // The change under way has the last buffer; the one it leaves is spare.
+    changed_.wait(lock, [&] { return !changing_.has_value(); });
+  }
+  leased_ = true;
   return Pin(shared_from_this(), buffers_.current(), buffers_.version());
 }
 
@@ -180,99 +187,123 @@ void HostedSegment::unpin(std::uint32_t slot) {
   buffers_.unpin(slot);
 }
 
-Result<HostedSegment::Target> HostedSegment::target(bool prefer_other) {
+Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overwrites) {
   const std::lock_guard lock(mutex_);
   const std::uint32_t current = buffers_.current();
   const bool pinned = buffers_.pinned(current);
-  if (pinned || prefer_other) {
-    if (const std::optional<std::uint32_t> other = buffers_.take_spare()) {
-      return Target{.slot = *other, .base = current};
-    }
+  Target target = {.slot = current, .base = current, .pinned = pinned};
+  // Leases wait for a change in place, so one that touches all bytes anyway goes elsewhere.
+  if (pinned || (whole && (overwrites || leased_))) {
+    if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.slot = *other;
   }
-  if (pinned) {
+  if (pinned && !target.fresh()) {
     return Status::error(
         StatusCode::kResourceExhausted, {.operation = kChange},
         "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
         "release leases, or create the segment with more buffers");
   }
-  return Target{.slot = current, .base = current};
+  changing_ = target;
+  return target;
+}
+
+void HostedSegment::cancel_change(const Target& target) {
+  const std::lock_guard lock(mutex_);
+  if (target.fresh()) buffers_.put_back(target.slot);
+  changing_.reset();
+  changed_.notify_all();
+}
+
+std::uint64_t HostedSegment::end_change(std::uint32_t slot) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t version = buffers_.finish(slot);
+  changing_.reset();
+  changed_.notify_all();
+  return version;
+}
+
+void HostedSegment::replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop) {
+  // Nobody reads this buffer yet, so a part may be many chunks: memcpy streams a long one past the
+  // caches, which leaves more of the memory's bandwidth to others.
+  constexpr std::uint64_t kPartChunks = 32;
+  const std::uint64_t chunks = buffers_.chunks();
+  loop.run((chunks + kPartChunks - 1) / kPartChunks, [&](std::uint64_t part) {
+    const std::uint64_t first = part * kPartChunks;
+    const std::uint64_t last = std::min(first + kPartChunks, chunks);
+    const std::uint64_t begin = first * kChunkBytes;
+    copy_bytes(buffers_.data(slot) + begin, from + begin,
+               std::min(last * kChunkBytes, bytes_) - begin);
+    for (std::uint64_t chunk = first; chunk < last; ++chunk) buffers_.end_chunk(slot, chunk, true);
+  });
 }
 
 void HostedSegment::change_bytes(const ChangeFields& change, const Sources& sources,
                                  const Target& target, ParallelLoop& loop) {
+  const std::byte* const x =
+      sources.x == nullptr ? sources.memory.data : sources.x->current_bytes() + change.x_offset;
+  if (target.fresh() && change.operation == Operation::kWrite && change.length == bytes_) {
+    return replace_bytes(x, target.slot, loop);
+  }
+  const std::byte* const y =
+      sources.y == nullptr ? nullptr : sources.y->current_bytes() + change.y_offset;
   std::byte* const data = buffers_.data(target.slot);
   const std::byte* const base = buffers_.data(target.base);
-  const std::byte* const x = sources.x != nullptr
-                                 ? sources.x->buffers_.data(sources.x->buffers_.current())
-                                 : sources.memory.data;
-  const std::byte* const y =
-      sources.y != nullptr ? sources.y->buffers_.data(sources.y->buffers_.current()) : nullptr;
-  const std::uint64_t item = bytes_of(spec_.type);
   // In another buffer, what the range leaves out is copied.
-  const std::uint64_t first =
-      target.fresh() || change.length == 0 ? 0 : change.offset / kChunkBytes;
-  const std::uint64_t last = target.fresh() ? buffers_.chunks()
-                             : change.length == 0
-                                 ? 0
-                                 : (change.offset + change.length + kChunkBytes - 1) / kChunkBytes;
+  const std::uint64_t first = target.fresh() ? 0 : change.offset / kChunkBytes;
+  const std::uint64_t end = target.fresh() ? bytes_ : change.offset + change.length;
+  const std::uint64_t last = (end + kChunkBytes - 1) / kChunkBytes;
   loop.run(last - first, [&](std::uint64_t part) {
     const Piece whole = piece_of(first + part, 0, bytes_);
     const Piece piece = piece_of(first + part, change.offset, change.length);
     const bool changed = piece.begin < piece.end;
-    const std::uint64_t size = changed ? piece.end - piece.begin : 0;
-    const std::size_t elements = size / item;
-    std::byte* const to = data + piece.begin;
+    const bool covered = changed && piece.end - piece.begin == whole.end - whole.begin;
+    // What the elements were, where a sum can be made straight from there.
+    const std::byte* const old =
+        covered && target.fresh() && change.operation == Operation::kAccumulate ? base + piece.begin
+                                                                                : nullptr;
+    const bool keeps_old = !covered || change.operation == Operation::kAccumulate ||
+                           change.operation == Operation::kScale;
     buffers_.begin_chunk(target.slot, whole.chunk);
-    const bool covered = changed && size == whole.end - whole.begin;
-    const bool reads_old =
-        change.operation == Operation::kAccumulate || change.operation == Operation::kScale;
-    const bool adds_to_other =
-        covered && target.fresh() && change.operation == Operation::kAccumulate;
-    if (target.fresh() && !adds_to_other && (!covered || reads_old)) {
+    if (target.fresh() && keeps_old && old == nullptr) {
       copy_bytes(data + whole.begin, base + whole.begin, whole.end - whole.begin);
     }
-    const std::byte* const from_x =
-        x == nullptr
-            ? nullptr
-            : x + (sources.x != nullptr ? change.x_offset : 0) + (piece.begin - change.offset);
     if (changed) {
-      switch (change.operation) {
-        case Operation::kWrite:
-          copy_bytes(to, from_x, size);
-          break;
-        case Operation::kAccumulate:
-          if (adds_to_other) {
-            axpy(spec_.type, to, from_x, base + piece.begin, change.factor, elements);
-          } else {
-            accumulate(spec_.type, to, from_x, change.factor, elements);
-          }
-          break;
-        case Operation::kAxpy:
-          axpy(spec_.type, to, from_x, y + change.y_offset + (piece.begin - change.offset),
-               change.factor, elements);
-          break;
-        case Operation::kScale:
-          scale(spec_.type, to, change.factor, elements);
-          break;
-        case Operation::kFill:
-          fill(spec_.type, to, change.factor, elements);
-          break;
-        case Operation::kSwap:
-        case Operation::kSignal:
-          break;
-      }
+      const std::uint64_t inside = piece.begin - change.offset;
+      change_elements(change, data + piece.begin, x == nullptr ? nullptr : x + inside,
+                      y == nullptr ? old : y + inside, piece.end - piece.begin);
     }
     buffers_.end_chunk(target.slot, whole.chunk, changed);
   });
 }
 
+// `y` is the second term of kAxpy, and of kAccumulate unless that is `to`.
+void HostedSegment::change_elements(const ChangeFields& change, std::byte* to, const std::byte* x,
+                                    const std::byte* y, std::uint64_t bytes) const {
+  const std::size_t elements = bytes / bytes_of(spec_.type);
+  switch (change.operation) {
+    case Operation::kWrite:
+      return copy_bytes(to, x, bytes);
+    case Operation::kAccumulate:
+      if (y == nullptr) return accumulate(spec_.type, to, x, change.factor, elements);
+      [[fallthrough]];
+    case Operation::kAxpy:
+      return axpy(spec_.type, to, x, y, change.factor, elements);
+    case Operation::kScale:
+      return scale(spec_.type, to, change.factor, elements);
+    case Operation::kFill:
+      return fill(spec_.type, to, change.factor, elements);
+    case Operation::kSwap:
+    case Operation::kSignal:
+      return;
+  }
+}
+
 Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
                            ParallelLoop& loop) {
-  Result<Target> mine = target(false);
+  Result<Target> mine = begin_change();
   if (!mine.ok()) return mine.status();
-  Result<Target> its = other.target(false);
+  Result<Target> its = other.begin_change();
   if (!its.ok()) {
-    if (mine->fresh()) drop(mine->slot);
+    cancel_change(mine.value());
     return its.status();
   }
   // Each side gets the other's old bytes. A pinned side is written in another buffer.
@@ -306,11 +337,11 @@ Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, Out
       const Piece piece = piece_of(chunk, side.offset, change.length);
       buffers.end_chunk(side.target.slot, chunk, piece.begin < piece.end);
     }
-    const std::lock_guard lock(side.segment->mutex_);
-    const std::uint64_t version = buffers.finish(side.target.slot);
+    const std::uint64_t version = side.segment->end_change(side.target.slot);
     if (side.segment == this) outcome.version = version;
   }
-  outcome.switched = outcome.copied = mine->fresh();
+  outcome.switched = mine->fresh();
+  outcome.copied = mine->pinned;
   return Status();
 }
 
@@ -353,23 +384,20 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
         buffers_.end_chunk(*sources.draft, chunk, true);
       }
       outcome.switched = true;
-      const std::lock_guard lock(mutex_);
-      outcome.version = buffers_.finish(*sources.draft);
+      outcome.version = end_change(*sources.draft);
+    } else if (change.length == 0) {
+      outcome.version = end_change(buffers_.current());  // which disturbs no lease
     } else {
       const bool whole = change.length == bytes_;
       const bool overwrites =
           change.operation == Operation::kWrite || change.operation == Operation::kFill;
-      // A change of no bytes disturbs no lease.
-      const std::uint32_t current = buffers_.current();
-      Result<Target> found = change.length == 0 ? Target{.slot = current, .base = current}
-                                                : target(whole && overwrites);
+      Result<Target> found = begin_change(whole, overwrites);
       if (!found.ok()) return found.status();
       if (!found->fresh()) buffers_.begin(found->slot);
       change_bytes(change, sources, found.value(), loop);
       outcome.switched = found->fresh();
-      outcome.copied = found->fresh() && !(whole && overwrites);
-      const std::lock_guard lock(mutex_);
-      outcome.version = buffers_.finish(found->slot);
+      outcome.copied = found->pinned && !(whole && overwrites);
+      outcome.version = end_change(found->slot);
     }
   }
   outcome.length = change.length;

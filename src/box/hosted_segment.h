@@ -4,6 +4,7 @@
 // applied wholly or not at all, because its sources are complete before it begins.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,7 +81,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
     std::uint64_t version = 0;
     std::uint64_t length = 0;
     bool switched = false;  // into another buffer
-    bool copied = false;    // the current buffer first, because it was pinned
+    bool copied = false;    // the old bytes first, because they were pinned
   };
   // Checks and applies. kInvalidArgument, kOutOfRange, kNotFound (freed), kResourceExhausted (the
   // current buffer is pinned and there is no other).
@@ -96,7 +97,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
 
   // How many pins exist.
   std::uint64_t leases() const;
-  // Pins the current buffer. kResourceExhausted, kNotFound.
+  // Pins the current buffer; waits for a change that is made in it. kResourceExhausted, kNotFound.
   Result<Pin> pin();
 
   // Calls `read` with the current bytes while no change is made.
@@ -122,6 +123,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   struct Target {
     std::uint32_t slot = 0;
     std::uint32_t base = 0;  // the current one; equal to `slot` for a change in place
+    bool pinned = false;     // so is `base`
     bool fresh() const { return slot != base; }
   };
 
@@ -130,7 +132,17 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
 
   Status gone() const;
   Status check_range(std::uint64_t offset, std::uint64_t length, std::string_view what) const;
-  Result<Target> target(bool prefer_other);
+  // A change of bytes, with change_mutex_: chooses its buffer, and ends by end_change(), or by
+  // cancel_change() if nothing was written. `whole`: it touches all bytes; `overwrites`: it reads
+  // none of the old ones. kResourceExhausted.
+  Result<Target> begin_change(bool whole = false, bool overwrites = false);
+  void cancel_change(const Target& target);
+  std::uint64_t end_change(std::uint32_t slot);
+  // With change_mutex_.
+  const std::byte* current_bytes() const { return buffers_.data(buffers_.current()); }
+  void replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop);
+  void change_elements(const ChangeFields& change, std::byte* to, const std::byte* x,
+                       const std::byte* y, std::uint64_t bytes) const;
   void change_bytes(const ChangeFields& change, const Sources& sources, const Target& target,
                     ParallelLoop& loop);
   Status swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
@@ -147,6 +159,9 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   mutable std::mutex mutex_;  // guards what follows; never held while bytes are moved
   BufferSet buffers_;
   bool freed_ = false;
+  bool leased_ = false;             // ever
+  std::optional<Target> changing_;  // where bytes change now
+  std::condition_variable changed_;
   std::vector<Waiting> waiting_;
   std::uint64_t next_waiting_ = 1;
 };

@@ -111,7 +111,7 @@ class Client(Closing):
             Whether it is an error if the name is taken. If not, a segment of that name, shape and
             dtype is attached.
         buffers : int
-            The most buffers, 2 to 16. One is kept for the next change, so ``buffers - 1`` versions
+            The most buffers, 2 to 64. One is kept for the next change, so ``buffers - 1`` versions
             can be leased at a time. The server takes a buffer when it is needed.
         temporary : bool
             Free the segment when the last client that attached it has left, or died.

@@ -136,8 +136,9 @@ def test_the_fastest_of_those_measured_in_all_rounds_counts() -> None:
     turns: dict[str, list[emulation.Turn]] = {way.key: [] for way in ways}
     # One-sided is dropped after the first round, although the others' rounds get slower than it.
     for number, took in enumerate([(1.0, 2.0), (5.0, 9.0), (5.0, 9.0)]):
-        for way, milliseconds in zip(ways, took, strict=True):
-            if emulation.is_worth(way, turns, number):
+        worth = [emulation.is_worth(way, turns, number) for way in ways]
+        for way, milliseconds, measured in zip(ways, took, worth, strict=True):
+            if measured:
                 turns[way.key].append(emulation.Turn(milliseconds, True, {}))
     assert {key: len(found) for key, found in turns.items()} == {"preposted": 3, "one-sided": 1}
     assert emulation.fastest(list(turns), turns) == "preposted"

@@ -233,7 +233,8 @@ def test_counts_of_the_server(box_server: fw.box.Server, box: fw.box.Client) -> 
     segment.write(np.zeros(256, "float32"))
     with segment.lease():
         stats = box_server.stats()
-        assert (stats.clients, stats.segments, stats.leases) == (1, 1, 1)
+        # Over tcp a lease is a copy, and the server's buffer may be free again.
+        assert (stats.clients, stats.segments, stats.leases_granted) == (1, 1, 1)
     assert stats.changes == 2
     assert stats.bytes_changed == 2048
     assert stats.segment_bytes >= 1024

@@ -53,7 +53,9 @@ MOST_WORKERS = 32
 NOTES = (
     "emulation: a worker reads the shared weights, sleeps for the time of the computation, and lets"
     " a helper thread push its delta meanwhile. comm ms: the time of a step minus its computation,"
-    " the mean over steps and workers, the median over rounds. Transports take turns. Without"
+    " the mean over steps and workers, the median over rounds. Transports take turns. copy: the"
+    " worker reads the weights into its own memory. lease: it computes on the server's memory; the"
+    " version it leased stays as it is until its next step. The faster way counts. Without"
     " --rounds a network that takes longer than 90 s gets fewer rounds.",
     "mpi: rank 0 holds the weights. preposted: its sends and receives are posted in advance, and it"
     " adds with the box's own kernel and as many threads. one-sided: MPI_Rget and MPI_Raccumulate."

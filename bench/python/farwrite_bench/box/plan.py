@@ -77,7 +77,9 @@ def expected_seconds(plan: BoxPlan) -> float:
                 moved = 3.5 * workers * plan.network_bytes(network)
                 step = max(plan.compute_seconds(network), moved / MEMORY_RATE / 1.5)
                 turn = TURN_SECONDS + moved / MEMORY_RATE + (plan.steps + WARM_UP_STEPS) * step
-                total += min(turn * (plan.rounds * len(plan.transports) + 1), plan.network_seconds)
+                total += min(
+                    turn * ((plan.rounds + 1) * len(plan.transports) + 2), plan.network_seconds
+                )
     boxes = len([each for each in plan.transports if each in BOXES])
     if BANDWIDTH in plan.tests:
         moved = plan.segment_bytes(4.0)

@@ -134,15 +134,18 @@ def _bandwidth(row: Row) -> list[str]:
 def _emulation(row: Row) -> list[str]:
     name = f"{NETWORKS[row['model']].name} x {row['workers']}"
     if row["comm_ms"] is None:
-        return [name, row["transport"], "", "", "", "", ""]
+        return [name, row["transport"], "", "", "", "", "", ""]
     low, high = row["spread_ms"]
-    variant = row["variant"]
+    others = [f"{key} {took:.1f}" for key, took in row["variants"].items() if key != row["variant"]]
     return [
         name,
-        row["transport"] if variant == row["transport"] else f"{row['transport']} ({variant})",
+        row["variant"]
+        if row["variant"].startswith(row["transport"])
+        else f"{row['transport']} {row['variant']}",
         f"{row['comm_ms']:.1f}",
         f"{low:.1f} to {high:.1f}",
         f"{row['compute_ms']:g}",
+        ", ".join(others) or "-",
         _ratio(row),
         _target(row),
     ]
@@ -181,6 +184,7 @@ _HEADERS = {
         "comm ms",
         "spread",
         "compute ms",
+        "slower way",
         "x less than mpi",
         "target",
     ),

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from typing import Protocol
 
 from farwrite_bench.box.add import ELEMENT, BoxAdd, RawAdd
-from farwrite_bench.box.box_exchange import Worker
+from farwrite_bench.box.box_exchange import LeasingWorker, ReadingWorker
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Ready, Start
 from farwrite_bench.box.publishers import box_reader, file_reader, shared_reader
 from farwrite_bench.box.stream import READ, WRITE, box_stream, shm_stream, tcp_stream
@@ -29,7 +29,9 @@ class Turn(Protocol):
 
 
 TURNS: dict[str, Callable[[Open], Turn]] = {
-    **{f"box-{kind}": functools.partial(Worker, fabric=kind) for kind in ("shm", "tcp")},
+    "box-shm lease": functools.partial(LeasingWorker, fabric="shm"),
+    "box-shm copy": functools.partial(ReadingWorker, fabric="shm"),
+    "box-tcp copy": functools.partial(ReadingWorker, fabric="tcp"),
     **{
         f"box-{kind} {what}": functools.partial(box_stream, fabric=kind, what=what)
         for kind in ("shm", "tcp")
