@@ -50,6 +50,13 @@ std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
   return next_id_++;
 }
 
+void ClientState::fail_with(const Completion& sent, std::uint64_t id) {
+  sent.on_done([weak = weak_from_this(), id](const Status& status) {
+    if (status.ok()) return;
+    if (const auto self = weak.lock()) self->fail(id, status);
+  });
+}
+
 void ClientState::fail(std::uint64_t id, const Status& reason) {
   OnAnswer on_answer;
   {
@@ -76,11 +83,7 @@ std::uint64_t ClientState::post(Request request, OnAnswer on_answer) {
   request.id = add_pending(std::move(on_answer));
   if (request.id == 0) return 0;
   const std::vector<std::byte> message = request.encode();
-  channel_.send({message.data(), message.size()})
-      .on_done([weak = weak_from_this(), id = request.id](const Status& status) {
-        if (status.ok()) return;
-        if (const auto self = weak.lock()) self->fail(id, status);
-      });
+  fail_with(channel_.send({message.data(), message.size()}), request.id);
   return request.id;
 }
 
@@ -89,11 +92,8 @@ std::uint64_t ClientState::post(Request request, ByteView memory, std::function<
   request.id = add_pending(std::move(on_answer));
   if (request.id == 0) return 0;
   const std::vector<std::byte> message = request.encode();
-  channel_.lend({message.data(), message.size()}, memory, std::move(returned))
-      .on_done([weak = weak_from_this(), id = request.id](const Status& status) {
-        if (status.ok()) return;
-        if (const auto self = weak.lock()) self->fail(id, status);
-      });
+  fail_with(channel_.lend({message.data(), message.size()}, memory, std::move(returned)),
+            request.id);
   return request.id;
 }
 

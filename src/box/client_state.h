@@ -91,6 +91,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   std::uint64_t add_pending(OnAnswer on_answer);
   Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
                        const std::function<std::uint64_t(OnAnswer)>& post);
+  // Fails the request if it cannot be sent.
+  void fail_with(const Completion& sent, std::uint64_t id);
   void fail(std::uint64_t id, const Status& reason);
 
   const core::ForkGuard fork_guard_;

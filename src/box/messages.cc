@@ -1,5 +1,6 @@
 #include "box/messages.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -53,6 +54,11 @@ bool known(Verb verb) { return verb >= Verb::kCreate && verb <= Verb::kOpenBuffe
 
 }  // namespace
 
+bool takes_memory(Operation operation) {
+  return operation == Operation::kWrite || operation == Operation::kAccumulate ||
+         operation == Operation::kAxpy;
+}
+
 void write_spec(core::WireWriter& writer, const SegmentSpec& spec) {
   writer.string(spec.name);
   writer.u8(static_cast<std::uint8_t>(spec.type));
@@ -98,16 +104,14 @@ Result<std::uint64_t> checked_bytes(const SegmentSpec& spec) {
     return refuse("the shape has " + std::to_string(spec.dims.size()) + " dimensions",
                   "use at most " + std::to_string(kMaxRank));
   }
+  if (std::find(spec.dims.begin(), spec.dims.end(), 0) != spec.dims.end()) return 0;
   std::uint64_t bytes = bytes_of(spec.type);
-  bool empty = false;
   for (const std::uint64_t dim : spec.dims) {
-    if (dim == 0) {
-      empty = true;
-    } else if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes >> 62 != 0) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes >> 62 != 0) {
       return refuse("the shape has more than 2^62 bytes", "use a smaller shape");
     }
   }
-  return empty ? 0 : bytes;
+  return bytes;
 }
 
 std::vector<std::byte> Request::encode() const {

@@ -45,6 +45,9 @@ enum class Verb : std::uint8_t {
   kOpenBuffer = 12,  // key, number: the buffer
 };
 
+// Whether a change has a first source: memory of the client, or a segment.
+bool takes_memory(Operation operation);
+
 // The part of a Change that travels: its memory does not.
 struct ChangeFields {
   Operation operation = Operation::kSignal;

@@ -29,11 +29,6 @@ class HeldLease {
   std::uint64_t lease_;
 };
 
-bool takes_memory(Operation operation) {
-  return operation == Operation::kWrite || operation == Operation::kAccumulate ||
-         operation == Operation::kAxpy;
-}
-
 }  // namespace
 
 const SegmentInfo& Segment::info() const { return state_->info(); }

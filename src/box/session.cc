@@ -64,10 +64,7 @@ void Session::start(Arrival& arrival, bool patient) {
     arrival.segment = segment.value();
     const bool lends = arrival.lent.valid();
     const std::uint64_t given = lends ? arrival.lent.size() : arrival.request.bytes.size();
-    const bool takes_memory = change.x_key == 0 && (change.operation == Operation::kWrite ||
-                                                    change.operation == Operation::kAccumulate ||
-                                                    change.operation == Operation::kAxpy);
-    if (takes_memory && given != change.length) {
+    if (change.x_key == 0 && takes_memory(change.operation) && given != change.length) {
       arrival.status =
           Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
                         "the request brings " + std::to_string(given) + " bytes for a range of " +
@@ -134,18 +131,16 @@ void Session::handle(Arrival& arrival) {
       wait_name(request);
       return;
     case Verb::kAttachKey: {
-      const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
-      if (!segment.ok()) return refuse(request.id, segment.status());
-      attach(request.id, segment.value());
+      if (const auto segment = find(request)) attach(request.id, segment);
       return;
     }
     case Verb::kDetach:
       detach(request.key);
       return;
     case Verb::kFree: {
-      const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
-      if (!segment.ok()) return refuse(request.id, segment.status());
-      if (Status status = server_.table().free(segment.value()); !status.ok()) {
+      const std::shared_ptr<HostedSegment> segment = find(request);
+      if (segment == nullptr) return;
+      if (Status status = server_.table().free(segment); !status.ok()) {
         return refuse(request.id, std::move(status));
       }
       reply({.id = request.id, .key = request.key});
@@ -173,6 +168,13 @@ void Session::handle(Arrival& arrival) {
       open_buffer(request);
       return;
   }
+}
+
+std::shared_ptr<HostedSegment> Session::find(const Request& request) {
+  Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
+  if (segment.ok()) return *std::move(segment);
+  refuse(request.id, segment.status());
+  return nullptr;
 }
 
 void Session::create(const Arrival& arrival) {
@@ -288,13 +290,13 @@ void Session::change(Arrival& arrival) {
 }
 
 void Session::wait_version(const Request& request) {
-  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
-  if (!segment.ok()) return refuse(request.id, segment.status());
+  const std::shared_ptr<HostedSegment> segment = find(request);
+  if (segment == nullptr) return;
   {
     const std::lock_guard lock(mutex_);
-    waits_[request.id] = {.segment = segment.value()};
+    waits_[request.id] = {.segment = segment};
   }
-  const std::uint64_t id = segment.value()->wait(
+  const std::uint64_t id = segment->wait(
       request.number,
       [weak = weak_from_this(), number = request.id](const Result<std::uint64_t>& version) {
         if (const auto session = weak.lock()) session->answer_wait(number, version);
@@ -346,6 +348,10 @@ void Session::cancel(std::uint64_t request) {
     wait = std::move(found->second);
     waits_.erase(found);
   }
+  stop(wait);
+}
+
+void Session::stop(const Wait& wait) {
   if (wait.segment != nullptr) {
     wait.segment->stop_waiting(wait.id);
   } else {
@@ -354,12 +360,12 @@ void Session::cancel(std::uint64_t request) {
 }
 
 void Session::lease(const Request& request) {
-  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
-  if (!segment.ok()) return refuse(request.id, segment.status());
-  Result<Pin> pin = segment.value()->pin();
+  const std::shared_ptr<HostedSegment> segment = find(request);
+  if (segment == nullptr) return;
+  Result<Pin> pin = segment->pin();
   if (!pin.ok()) return refuse(request.id, pin.status());
-  const std::uint64_t buffer = segment.value()->buffer_number(pin->slot());
-  const Result<RegionDescriptor> region = segment.value()->buffer(buffer);
+  const std::uint64_t buffer = segment->buffer_number(pin->slot());
+  const Result<RegionDescriptor> region = segment->buffer(buffer);
   if (!region.ok()) return refuse(request.id, region.status());
   const std::uint64_t lease = next_lease_++;
   const std::uint64_t version = pin->version();
@@ -374,9 +380,9 @@ void Session::lease(const Request& request) {
 }
 
 void Session::open_buffer(const Request& request) {
-  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.key);
-  if (!segment.ok()) return refuse(request.id, segment.status());
-  const Result<RegionDescriptor> region = segment.value()->buffer(request.number);
+  const std::shared_ptr<HostedSegment> segment = find(request);
+  if (segment == nullptr) return;
+  const Result<RegionDescriptor> region = segment->buffer(request.number);
   if (!region.ok()) return refuse(request.id, region.status());
   reply({.id = request.id, .key = request.key, .buffer = request.number, .region = region.value()});
 }
@@ -401,13 +407,7 @@ void Session::leave() {
     waits.swap(waits_);
     attachments.swap(attachments_);
   }
-  for (const auto& [request, wait] : waits) {
-    if (wait.segment != nullptr) {
-      wait.segment->stop_waiting(wait.id);
-    } else {
-      server_.table().stop_awaiting(wait.id);
-    }
-  }
+  for (const auto& [request, wait] : waits) stop(wait);
   leases_.clear();
   for (const auto& [key, attachment] : attachments) {
     attachment.segment->stop_waiting(attachment.news);

@@ -42,6 +42,10 @@ class Session : public std::enable_shared_from_this<Session> {
     std::optional<std::uint32_t> draft;
     std::optional<Completion> read;
   };
+  struct Wait {
+    std::shared_ptr<HostedSegment> segment = {};  // null: it waits for a name
+    std::uint64_t id = 0;
+  };
   static Result<Arrival> read_arrival(Notification notification);
   // Checks a change and starts to read its bytes. `patient` waits for memory.
   void start(Arrival& arrival, bool patient);
@@ -51,6 +55,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void log_end(const Status& reason) const;
 
   void handle(Arrival& arrival);
+  // The segment of the request's key; if there is none, refuses the request and returns null.
+  std::shared_ptr<HostedSegment> find(const Request& request);
   void create(const Arrival& arrival);
   void attach(std::uint64_t request, const std::shared_ptr<HostedSegment>& segment);
   void answer_wait(std::uint64_t request, const Result<std::uint64_t>& version);
@@ -58,6 +64,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void wait_version(const Request& request);
   void wait_name(const Request& request);
   void cancel(std::uint64_t request);
+  void stop(const Wait& wait);
   void lease(const Request& request);
   void open_buffer(const Request& request);
   void detach(std::uint64_t key);
@@ -79,10 +86,6 @@ class Session : public std::enable_shared_from_this<Session> {
   std::map<std::uint64_t, Pin> leases_;
   std::uint64_t next_lease_ = 1;
 
-  struct Wait {
-    std::shared_ptr<HostedSegment> segment = {};  // null: it waits for a name
-    std::uint64_t id = 0;
-  };
   struct Attachment {
     std::shared_ptr<HostedSegment> segment;
     std::uint32_t times = 0;

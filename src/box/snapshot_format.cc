@@ -1,32 +1,15 @@
 #include "box/snapshot_format.h"
 
-#include <limits>
-#include <optional>
 #include <string>
 
 #include "box/crc32c.h"
+#include "box/messages.h"
 #include "core/wire.h"
 
 namespace farwrite::box {
 namespace {
 
-Status invalid(const std::string& cause) { return Status(StatusCode::kInvalidArgument, cause); }
-
 Status malformed(const std::string& cause) { return Status(StatusCode::kProtocolError, cause); }
-
-// Nothing if the size does not fit into 64 bits.
-std::optional<std::uint64_t> bytes_of_all(const SegmentSpec& spec) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  for (const std::uint64_t dim : spec.dims) {
-    if (dim == 0) return 0;
-  }
-  std::uint64_t bytes = bytes_of(spec.type);
-  for (const std::uint64_t dim : spec.dims) {
-    if (bytes > kMost / dim) return std::nullopt;
-    bytes *= dim;
-  }
-  return bytes;
-}
 
 // What finish() would report names a peer. In a file, the place is what helps.
 std::string left_over(const core::WireReader& reader, std::size_t size) {
@@ -38,30 +21,12 @@ std::string left_over(const core::WireReader& reader, std::size_t size) {
 }  // namespace
 
 Status SnapshotEntry::check() const {
-  if (spec.name.empty() || spec.name.size() > kMaxNameBytes) {
-    return invalid("a name of " + std::to_string(spec.name.size()) + " bytes, where 1 to " +
-                   std::to_string(kMaxNameBytes) + " are allowed");
-  }
-  if (spec.type > ElementType::kInt64) {
-    return invalid("element type " + std::to_string(static_cast<int>(spec.type)) + " is unknown");
-  }
-  if (spec.dims.size() > kMaxRank) {
-    return invalid("a rank of " + std::to_string(spec.dims.size()) + ", where at most " +
-                   std::to_string(kMaxRank) + " is allowed");
-  }
-  if (spec.description.size() > kMaxDescription) {
-    return invalid("a description of " + std::to_string(spec.description.size()) +
-                   " bytes, where at most " + std::to_string(kMaxDescription) + " are allowed");
-  }
-  if (spec.buffers < 2 || spec.buffers > kMaxBuffers) {
-    return invalid(std::to_string(spec.buffers) + " buffers, where 2 to " +
-                   std::to_string(kMaxBuffers) + " are allowed");
-  }
-  const std::optional<std::uint64_t> expected = bytes_of_all(spec);
-  if (!expected.has_value()) return invalid("a shape of more bytes than 64 bits can count");
-  if (*expected == bytes) return Status();
-  return invalid("a size of " + std::to_string(bytes) + " bytes, where the shape makes " +
-                 std::to_string(*expected));
+  const Result<std::uint64_t> expected = checked_bytes(spec);
+  if (!expected.ok()) return expected.status();
+  if (expected.value() == bytes) return Status();
+  return Status(StatusCode::kInvalidArgument, "it has " + std::to_string(bytes) +
+                                                  " bytes, and its shape makes " +
+                                                  std::to_string(expected.value()));
 }
 
 std::vector<std::byte> SnapshotEntry::to_bytes() const {
@@ -69,12 +34,7 @@ std::vector<std::byte> SnapshotEntry::to_bytes() const {
   writer.u64(key);
   writer.u64(version);
   writer.u64(bytes);
-  writer.string(spec.name);
-  writer.u8(static_cast<std::uint8_t>(spec.type));
-  writer.u8(spec.temporary ? 1 : 0);
-  writer.u32(spec.buffers);
-  writer.u8(static_cast<std::uint8_t>(spec.dims.size()));
-  for (const std::uint64_t dim : spec.dims) writer.u64(dim);
+  write_spec(writer, spec);
   writer.string(spec.description);
   return writer.take();
 }
@@ -85,19 +45,11 @@ Result<SnapshotEntry> SnapshotEntry::from_bytes(ByteView bytes) {
   entry.key = reader.u64();
   entry.version = reader.u64();
   entry.bytes = reader.u64();
-  entry.spec.name = reader.string(kMaxNameBytes);
-  entry.spec.type = static_cast<ElementType>(reader.u8());
-  const std::uint8_t temporary = reader.u8();
-  entry.spec.temporary = temporary == 1;
-  entry.spec.buffers = reader.u32();
-  const std::size_t rank = reader.u8();
-  if (rank > kMaxRank) return malformed("it has a rank of " + std::to_string(rank));
-  for (std::size_t i = 0; i < rank; ++i) entry.spec.dims.push_back(reader.u64());
+  entry.spec = read_spec(reader);
   entry.spec.description = reader.string(kMaxDescription);
   if (!reader.ok() || reader.remaining() != 0) return malformed(left_over(reader, bytes.size));
-  if (temporary > 1) return malformed("its mark of a temporary segment is neither 0 nor 1");
   const Status status = entry.check();
-  if (!status.ok()) return malformed("it has " + status.message());
+  if (!status.ok()) return malformed("no segment is like that: " + status.message());
   return entry;
 }
 

@@ -30,8 +30,7 @@ struct SnapshotEntry {
   std::uint64_t version = 0;
   std::uint64_t bytes = 0;  // of the data
 
-  // Ok if name, type, dims, description and buffers are what SegmentSpec allows, and the dims make
-  // `bytes`. Otherwise kInvalidArgument, with the cause alone as its message.
+  // Ok if `spec` has passed checked_bytes(), with `bytes` as its result. kInvalidArgument.
   Status check() const;
 
   // The content of a segment's record.

@@ -65,21 +65,22 @@ TEST(SnapshotEntry, IsRefusedWhenNoSegmentCanHaveIt) {
   };
   const std::uint64_t huge = std::uint64_t{1} << 62;
   const std::vector<Case> cases = {
-      {"a name of 0 bytes", [](auto& entry) { entry.spec.name.clear(); }},
-      {"a name of 256 bytes", [](auto& entry) { entry.spec.name.assign(256, 'n'); }},
-      {"element type 7", [](auto& entry) { entry.spec.type = static_cast<ElementType>(7); }},
-      {"a rank of 17", [](auto& entry) { entry.spec.dims.assign(17, 1); }},
-      {"a description of 1048577 bytes",
+      {"the name has 0 bytes", [](auto& entry) { entry.spec.name.clear(); }},
+      {"the name has 256 bytes", [](auto& entry) { entry.spec.name.assign(256, 'n'); }},
+      {"the element type 7 is unknown",
+       [](auto& entry) { entry.spec.type = static_cast<ElementType>(7); }},
+      {"the shape has 17 dimensions", [](auto& entry) { entry.spec.dims.assign(17, 1); }},
+      {"the description has 1048577 bytes",
        [](auto& entry) { entry.spec.description.assign(kMaxDescription + 1, 'd'); }},
       {"1 buffers", [](auto& entry) { entry.spec.buffers = 1; }},
-      {"17 buffers", [](auto& entry) { entry.spec.buffers = 17; }},
-      {"more bytes than 64 bits can count", [&](auto& entry) { entry.spec.dims = {huge, 4}; }},
-      {"more bytes than 64 bits can count",
+      {"65 buffers", [](auto& entry) { entry.spec.buffers = 65; }},
+      {"the shape has more than 2^62 bytes", [&](auto& entry) { entry.spec.dims = {huge, 4}; }},
+      {"the shape has more than 2^62 bytes",
        [&](auto& entry) {
          entry.spec.dims = {huge};  // times 4 bytes is 0 in 64 bits
          entry.bytes = 0;
        }},
-      {"a size of 23 bytes, where the shape makes 24", [](auto& entry) { entry.bytes = 23; }},
+      {"it has 23 bytes, and its shape makes 24", [](auto& entry) { entry.bytes = 23; }},
   };
   for (const Case& each : cases) {
     SnapshotEntry entry = make_segment("weights", {2, 3}, 1).entry;

@@ -70,7 +70,10 @@ def test_what_a_killed_client_held_is_released(
         segment.fill(value)
 
 
-def test_a_stopped_client_stops_nobody_else(box_server: fw.box.Server, box: fw.box.Client) -> None:
+@pytest.mark.parametrize("seconds", [0, pytest.param(20, marks=pytest.mark.nightly)])
+def test_a_stopped_client_stops_nobody_else(
+    box_server: fw.box.Server, box: fw.box.Client, seconds: float
+) -> None:
     segment = box.create("w", 1 << 16, "float32")
     program = """
         segment = box.attach("w")
@@ -87,8 +90,11 @@ def test_a_stopped_client_stops_nobody_else(box_server: fw.box.Server, box: fw.b
             values = segment.read(timeout=30)
             assert values.min() == values.max()
         assert segment.version >= before + 20
+        time.sleep(seconds)
         os.kill(process.pid, signal.SIGCONT)
         process.line()
+        values = segment.read(timeout=30)
+        assert values.min() == values.max() == segment.version
 
 
 def test_clients_learn_that_the_server_was_killed(tmp_path: Path) -> None:
