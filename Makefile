@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-asan test-tsan verbs-test fuzz soak nightly lint format
+.PHONY: help install plugin demo test test-slow test-asan test-tsan verbs-test fuzz soak nightly lint format
 .PHONY: bench docs clean
 
 PYTHON ?= python3
@@ -98,6 +98,13 @@ test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset
 	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
 
+test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half a minute or more
+	$(call say,test: slow ones)
+	@mkdir -p build/release/results
+	@$(VENV)/bin/pytest -q -m slow -n $(TEST_JOBS) --dist load \
+		--junit-xml=build/release/results/slow.xml
+	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow.xml
+
 test-asan: $(VENV)/.tools ## Run the C++ tests under ASan and UBSan
 	@tools/run_cpp_tests.sh asan
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
@@ -120,7 +127,7 @@ verbs-test: install plugin ## Run what needs RDMA devices in guests that have so
 test test-asan test-tsan verbs-test: .cache/.googletest | .cache/.verbs_headers
 
 # Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
-nightly: test ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak
+nightly: test test-slow ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak
 	@$(VENV)/bin/pytest -q -m nightly --junit-xml=build/release/results/nightly.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
 	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \

@@ -13,6 +13,7 @@ from farwrite_bench.tensor.ablations import affordable
 from farwrite_bench.tensor.network import NETWORK_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_each_way_goes_the_way_it_is_named_after(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "ablations.json"

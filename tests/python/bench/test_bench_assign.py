@@ -28,6 +28,7 @@ def bench_assign(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_three_ways_add_in_turn_and_farwrite_moves_every_vector(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "assign.json"
     ended = bench_assign(

@@ -95,6 +95,7 @@ def test_training_over_stock_grpc_fills_results_and_report(tmp_path: Path) -> No
     assert 'name="viewport"' in html
 
 
+@pytest.mark.slow
 def test_farwrite_and_grpc_end_with_the_same_weights(tmp_path: Path) -> None:
     facts, printed = train(tmp_path, "--synchronous", "--steps", "15")
     assert [run["transport"] for run in facts["runs"]] == ["grpc", "farwrite"]

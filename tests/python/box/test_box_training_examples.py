@@ -8,6 +8,7 @@ import pytest
 from box_examples import accuracy, run_example
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_pytorch_example_trains_the_digits() -> None:
     pytest.importorskip("torch")

@@ -17,7 +17,7 @@ def run(folder: Path, protocol: str, peer: bool, environment: dict[str, str]) ->
 
 
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize("protocol", [STOCK, FARWRITE])
+@pytest.mark.parametrize("protocol", [pytest.param(STOCK, marks=pytest.mark.slow), FARWRITE])
 def test_a_forked_pool_reads_what_a_server_had(tmp_path: Path, protocol: str) -> None:
     answered = run(tmp_path, protocol, peer=False, environment={})
     assert answered["seen"] == answered["expected"]
@@ -33,7 +33,7 @@ def test_a_forked_pool_reads_what_a_server_had(tmp_path: Path, protocol: str) ->
 
 
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", [pytest.param("shm", marks=pytest.mark.slow), "tcp"])
 def test_a_forked_pool_reads_what_a_peer_sent(tmp_path: Path, fabric: str) -> None:
     answered = run(tmp_path, FARWRITE, peer=True, environment={"FARWRITE_FABRIC": fabric})
     assert answered["seen"] == answered["expected"]

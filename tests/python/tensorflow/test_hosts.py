@@ -100,6 +100,7 @@ def test_a_device_that_listens_for_its_own_host_alone_is_still_reached(
         assert made.total("grpc_recv_tensor_calls") == 0
 
 
+@pytest.mark.slow
 def test_hosts_that_cannot_reach_each_other_say_why(
     tmp_path: Path, hosts: tuple[Host, Host]
 ) -> None:

@@ -176,7 +176,13 @@ def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Pat
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "fabric",
+    [
+        pytest.param("shm", marks=pytest.mark.slow),
+        pytest.param("tcp", marks=pytest.mark.nightly),
+    ],
+)
 def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path, fabric: str) -> None:
     with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
         client = made.start_program("soak.py", "2000", "8000")

@@ -31,7 +31,11 @@ def exit_in_good_order(task: Task) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("fabric", "end"),
-    [("shm", signal.SIGTERM), ("shm", signal.SIGKILL), ("tcp", signal.SIGTERM)],
+    [
+        ("shm", signal.SIGTERM),
+        pytest.param("shm", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("tcp", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_a_normal_end_logs_no_warning(tmp_path: Path, fabric: str, end: signal.Signals) -> None:
     environment = {"FARWRITE_FABRIC": fabric}

@@ -31,6 +31,7 @@ def test_tasks_may_leave_the_cluster_come_back_and_be_replaced(tmp_path: Path) -
     assert values[FARWRITE] == values[STOCK]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_route_that_fails_on_one_side_alone_ends_no_step_without_an_error(
     tmp_path: Path,
