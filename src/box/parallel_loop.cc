@@ -6,11 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <vector>
 
 #include "core/cpu_relax.h"
+#include "core/signals_blocked.h"
 
 namespace farwrite::box {
 namespace {
@@ -61,23 +61,14 @@ void ParallelLoop::State::start(unsigned helpers) {
     static_cast<State*>(state)->help();
     return nullptr;
   };
-  // A new thread inherits the mask. Signals are the application's (in Python: the main thread's).
-  // A fault in this thread is its own, and its handler must run.
-  sigset_t blocked;
-  sigset_t before;
-  ::sigfillset(&blocked);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
-    ::sigdelset(&blocked, fault);
-  }
   threads_.reserve(helpers);
-  ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  const core::SignalsBlocked blocked;
   for (unsigned i = 0; i < helpers; ++i) {
     pthread_t thread{};
     if (::pthread_create(&thread, nullptr, main, this) != 0) break;
     ::pthread_setname_np(thread, "farwrite-loop");
     threads_.push_back(thread);
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void ParallelLoop::State::stop() {

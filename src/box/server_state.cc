@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/signals_blocked.h"
 
 namespace farwrite::box {
 namespace {
@@ -63,6 +64,7 @@ Status ServerState::start() {
     device_.free_raw(pool);
   }
   FARWRITE_RETURN_IF_ERROR(start_snapshots());
+  const core::SignalsBlocked blocked;  // the acceptor starts the sessions' threads
   acceptor_ = std::thread([this] { accept_clients(); });
   return Status();
 }

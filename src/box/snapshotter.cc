@@ -6,6 +6,7 @@
 #include "box/snapshot_reader.h"
 #include "box/snapshot_writer.h"
 #include "core/log.h"
+#include "core/signals_blocked.h"
 
 namespace farwrite::box {
 
@@ -75,6 +76,7 @@ Status Snapshotter::write() {
 }
 
 void Snapshotter::start(std::chrono::nanoseconds period) {
+  const core::SignalsBlocked blocked;
   thread_ = std::thread([this, period] {
     std::unique_lock lock(mutex_);
     while (!stopping_.wait_for(lock, period, [this] { return stop_; })) {

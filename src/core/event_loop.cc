@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +21,7 @@
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/inside.h"
+#include "core/signals_blocked.h"
 #include "core/unique_fd.h"
 
 namespace farwrite::core {
@@ -136,17 +136,11 @@ Status EventLoop::State::start_thread(const std::shared_ptr<State>& state, std::
     (*owned)->run();
     return nullptr;
   };
-  // A new thread inherits the mask. Signals are the application's (in Python: the main thread's).
-  // A fault in this thread is its own, and its handler must run.
-  sigset_t blocked;
-  sigset_t before;
-  ::sigfillset(&blocked);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
-    ::sigdelset(&blocked, fault);
-  }
-  ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  const int error = ::pthread_create(&state->thread_, nullptr, main, share);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto create = [&] {
+    const SignalsBlocked blocked;
+    return ::pthread_create(&state->thread_, nullptr, main, share);
+  };
+  const int error = create();
   if (error != 0) {
     delete share;
     return Status::system_error(StatusCode::kResourceExhausted, {.operation = "start event loop"},

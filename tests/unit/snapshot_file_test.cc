@@ -68,7 +68,8 @@ TEST(SnapshotFile, NoticesASegmentThatIsMissingOrFromAnotherSnapshot) {
 TEST(SnapshotFile, RefusesAForgedSizeBeforeItReservesMemory) {
   StoredSegment huge = make_segment("huge", {1}, 1);
   huge.entry.spec.type = ElementType::kBytes;
-  for (const std::uint64_t bytes : {std::uint64_t{1} << 40, (std::uint64_t{1} << 62) - 1, std::uint64_t{99}}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1} << 40, (std::uint64_t{1} << 62) - 1, std::uint64_t{99}}) {
     huge.entry.spec.dims = {bytes};
     huge.entry.bytes = bytes;
     SnapshotBuilder builder;
