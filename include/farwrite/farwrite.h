@@ -14,5 +14,6 @@
 #include "farwrite/registration.h"
 #include "farwrite/slot.h"
 #include "farwrite/status.h"
+#include "farwrite/stream.h"
 #include "farwrite/tensor.h"
 #include "farwrite/token.h"

@@ -1,0 +1,257 @@
+#include "stream/incoming.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace farwrite::stream {
+namespace {
+
+// Reads of one stream at a time, between hosts.
+constexpr std::uint32_t kMostReads = 4;
+// Lent pieces that wait to be fetched; a sender has far fewer in its window.
+constexpr std::size_t kMostArrivals = 1 << 16;
+// The program's credit goes back in this many batches for each window.
+constexpr std::uint64_t kBatches = 4;
+// The most bytes that one read takes, so that a program sees the first ones early.
+constexpr std::uint64_t kMostPerRead = std::uint64_t{8} << 20;
+
+Status against_the_rules(std::string_view cause) {
+  return Status::error(StatusCode::kProtocolError, {.operation = "receive a stream"}, cause,
+                       "run the same release with the same options on both sides");
+}
+
+}  // namespace
+
+void Incoming::read(Stream::OnRead on_read) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reader_ == nullptr) {
+      reader_ = std::move(on_read);
+      on_read = nullptr;
+    }
+  }
+  if (on_read != nullptr) {
+    return on_read(Status::error(StatusCode::kFailedPrecondition, {.operation = "read a stream"},
+                                 "another read is waiting", "read again when it has ended"));
+  }
+  go_on();
+}
+
+Status Incoming::take_message(std::vector<std::byte> message, ByteView payload) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return against_the_rules("bytes behind the end");
+    unread_messages_ += payload.size;
+    if (unread_messages_ + credit_due_ > options_.message_window) {
+      return against_the_rules("more bytes in messages than the window allows");
+    }
+    arrivals_.push_back({.message = std::move(message), .payload = payload});
+  }
+  go_on();
+  return Status();
+}
+
+Status Incoming::take_lent(RemoteRegion lent) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return against_the_rules("bytes behind the end");
+    if (!lent.valid() || lent.size() == 0) return against_the_rules("a lend without memory");
+    if (arrivals_.size() >= kMostArrivals) return against_the_rules("too many lends");
+    arrivals_.push_back({.lent = std::move(lent)});
+  }
+  go_on();
+  return Status();
+}
+
+Status Incoming::take_end() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return against_the_rules("a second end");
+    ended_ = true;
+  }
+  go_on();
+  return Status();
+}
+
+bool Incoming::complete() const {
+  const std::lock_guard lock(mutex_);
+  return told_taken_ && failed_.ok();
+}
+
+void Incoming::fail(const Status& reason, bool dropped) {
+  std::deque<std::shared_ptr<Piece>> pieces;  // owners go without the lock
+  std::deque<Arrival> arrivals;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_.ok()) failed_ = reason;
+    arrivals.swap(arrivals_);
+    if (dropped) {
+      pieces.swap(pieces_);
+      unread_ = 0;
+    }
+  }
+  go_on();
+}
+
+void Incoming::go_on() {
+  going_on_.run([&] {
+    while (fetch() || deliver()) {
+    }
+  });
+}
+
+bool Incoming::fetch() {
+  std::unique_lock lock(mutex_);
+  if (arrivals_.empty() || reaching_) return false;
+  Arrival& arrival = arrivals_.front();
+  if (arrival.lent.valid()) return fetch_lent(lock, arrival);
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(arrival.message));
+  const std::uint64_t bytes = arrival.payload.size;
+  pieces_.push_back(std::make_shared<Piece>(
+      Piece{.slice = {.bytes = arrival.payload, .owner = owner}, .ready = true, .message = true}));
+  unread_ += bytes;
+  arrivals_.pop_front();
+  return true;
+}
+
+bool Incoming::fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
+  const std::uint64_t left = arrival.lent.size() - arrival.offset;
+  const bool maps = link_->channel().maps_peer_memory();
+  if (maps && !arrival.lent.reached()) {
+    reaching_ = true;
+    const RemoteRegion lent = arrival.lent;
+    lock.unlock();
+    link_->reach(lent,
+                 [self = shared_from_this()](const Status& status) { self->reached(status); });
+    return false;
+  }
+  const bool full = held_->load(std::memory_order_relaxed) + left > options_.held;
+  if (maps && !full) return alias(lock, arrival);
+  if (maps) {
+    // A copy in this thread: only when the program has nothing else to take.
+    if (!pieces_.empty()) return false;
+  } else if (reads_ >= kMostReads || (unread_ > 0 && unread_ + options_.chunk > options_.window)) {
+    return false;
+  }
+  read_chunk(lock, arrival, full);
+  return true;
+}
+
+bool Incoming::alias(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
+  const RemoteRegion lent = std::move(arrival.lent);
+  const std::uint64_t offset = arrival.offset;
+  const std::uint64_t bytes = lent.size() - offset;
+  const auto piece = std::make_shared<Piece>();
+  pieces_.push_back(piece);
+  arrivals_.pop_front();
+  unread_ += bytes;
+  const std::function<void()> freed = hold(bytes);
+  lock.unlock();
+  Result<Alias> alias = link_->channel().alias(lent, offset, bytes);
+  if (!alias.ok()) {
+    freed();
+    fail(alias.status(), false);
+    return true;
+  }
+  link_->counters().aliased_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const ByteView view = {alias->data(), alias->size()};
+  std::shared_ptr<const void> owner(new Alias(*std::move(alias)), [freed](const void* kept) {
+    delete static_cast<const Alias*>(kept);
+    freed();
+  });
+  lock.lock();
+  piece->slice = {.bytes = view, .owner = std::move(owner)};
+  piece->ready = true;
+  return true;
+}
+
+void Incoming::read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, bool held_back) {
+  const RemoteRegion lent = arrival.lent;
+  const std::uint64_t offset = arrival.offset;
+  const std::uint64_t bytes = std::min<std::uint64_t>(options_.chunk, lent.size() - offset);
+  arrival.offset += bytes;
+  if (arrival.offset == lent.size()) arrivals_.pop_front();
+  const auto piece = std::make_shared<Piece>();
+  pieces_.push_back(piece);
+  unread_ += bytes;
+  ++reads_;
+  std::function<void()> freed = held_back ? std::function<void()>() : hold(bytes);
+  lock.unlock();
+  const StreamLink::Buffer buffer = link_->buffer(bytes, !held_back, std::move(freed));
+  piece->slice = {.bytes = {buffer.data, static_cast<std::size_t>(bytes)}, .owner = buffer.owner};
+  link_->counters().read_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (held_back) link_->counters().held_back_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  link_->channel()
+      .read({buffer.data, static_cast<std::size_t>(bytes)}, lent, offset, link_->lane(number_))
+      .on_settled([self = shared_from_this(), piece, lent](const Status& status) {
+        {
+          const std::lock_guard again(self->mutex_);
+          --self->reads_;
+          if (status.ok()) piece->ready = true;
+        }
+        if (!status.ok()) return self->fail(status, false);
+        self->go_on();
+      });
+}
+
+void Incoming::reached(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    reaching_ = false;
+  }
+  if (!status.ok()) return fail(status, false);
+  go_on();
+}
+
+std::function<void()> Incoming::hold(std::uint64_t bytes) {
+  held_->fetch_add(bytes, std::memory_order_relaxed);
+  return [held = held_, bytes] { held->fetch_sub(bytes, std::memory_order_relaxed); };
+}
+
+bool Incoming::deliver() {
+  Stream::OnRead reader;
+  std::vector<Slice> slices;
+  std::uint64_t credit = 0;
+  Status failed;
+  bool tell_taken = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (reader_ != nullptr) {
+      std::uint64_t bytes = 0;
+      while (!pieces_.empty() && pieces_.front()->ready && bytes < kMostPerRead) {
+        Piece& piece = *pieces_.front();
+        bytes += piece.slice.bytes.size;
+        if (piece.message) {
+          unread_messages_ -= piece.slice.bytes.size;
+          credit_due_ += piece.slice.bytes.size;
+        }
+        slices.push_back(std::move(piece.slice));
+        pieces_.pop_front();
+      }
+      unread_ -= bytes;
+      if (!slices.empty() || !failed_.ok() || (ended_ && empty())) {
+        reader = std::exchange(reader_, nullptr);
+        if (slices.empty()) failed = failed_;
+      }
+    }
+    if (credit_due_ >= options_.message_window / kBatches && failed_.ok()) {
+      credit = std::exchange(credit_due_, 0);
+    }
+    if (ended_ && empty() && failed_.ok()) tell_taken = !std::exchange(told_taken_, true);
+  }
+  if (credit > 0) {
+    link_->counters().credits.fetch_add(1, std::memory_order_relaxed);
+    link_->tell({.kind = FrameKind::kCredit, .stream = number_, .value = credit});
+  }
+  if (tell_taken) link_->tell({.kind = FrameKind::kTaken, .stream = number_});
+  if (reader == nullptr) return false;
+  if (failed.ok()) {
+    reader(std::move(slices));
+  } else {
+    reader(failed);
+  }
+  return true;
+}
+
+}  // namespace farwrite::stream

@@ -1,0 +1,89 @@
+// Incoming: the receiving direction of one stream.
+//
+// Bytes come in messages, or lent: those are mapped where the fabric maps memory, else read, a
+// chunk at a time and several at once. Either way the program gets them in order, as soon as the
+// first are there.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "farwrite/stream.h"
+#include "stream/one_at_a_time.h"
+#include "stream/stream_link.h"
+
+namespace farwrite::stream {
+
+// Thread-safe. Callbacks are called without a lock.
+class Incoming : public std::enable_shared_from_this<Incoming> {
+ public:
+  Incoming(std::shared_ptr<StreamLink> link, std::uint64_t number, const Options& options)
+      : link_(std::move(link)), number_(number), options_(options) {}
+
+  void read(Stream::OnRead on_read);
+
+  // What the peer sends. An error: it breaks the rules.
+  Status take_message(std::vector<std::byte> message, ByteView payload);
+  Status take_lent(RemoteRegion lent);
+  Status take_end();
+  // Whether the program has everything, up to the end.
+  bool complete() const;
+  // No more comes. What has come is still read, unless it is `dropped`.
+  void fail(const Status& reason, bool dropped);
+
+ private:
+  // The next bytes for the program.
+  struct Piece {
+    Slice slice = {};
+    bool ready = false;
+    bool message = false;  // its bytes are credit
+  };
+  // What was sent and not looked at, because something in front of it has to come first.
+  struct Arrival {
+    std::vector<std::byte> message = {};
+    ByteView payload = {};
+    RemoteRegion lent = {};
+    std::uint64_t offset = 0;  // of lent memory: taken so far
+  };
+
+  void go_on();
+  // Each returns whether there may be more to do.
+  bool fetch();
+  bool deliver();
+
+  // With the lock.
+  bool fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival);
+  bool alias(std::unique_lock<std::mutex>& lock, Arrival& arrival);
+  void read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, bool held_back);
+  void reached(const Status& status);
+  bool empty() const { return pieces_.empty() && arrivals_.empty(); }
+  // Counts bytes that slices keep until they are dropped.
+  std::function<void()> hold(std::uint64_t bytes);
+
+  const std::shared_ptr<StreamLink> link_;
+  const std::uint64_t number_;
+  const Options options_;
+  OneAtATime going_on_;
+  // Slices outlive the stream.
+  const std::shared_ptr<std::atomic<std::uint64_t>> held_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+
+  mutable std::mutex mutex_;
+  std::deque<std::shared_ptr<Piece>> pieces_;
+  std::deque<Arrival> arrivals_;
+  std::uint64_t unread_ = 0;           // bytes of pieces_
+  std::uint64_t unread_messages_ = 0;  // of messages, in pieces_ and arrivals_
+  std::uint64_t credit_due_ = 0;
+  std::uint32_t reads_ = 0;  // under way
+  bool reaching_ = false;
+  bool ended_ = false;
+  bool told_taken_ = false;
+  Status failed_;
+  Stream::OnRead reader_;
+};
+
+}  // namespace farwrite::stream

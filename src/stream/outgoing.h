@@ -1,0 +1,87 @@
+// Outgoing: the sending direction of one stream.
+//
+// Pieces wait in a queue until the peer allows them: bytes in messages need credit, which the peer
+// returns as its program takes them, and lent bytes have room in a window until the peer returns
+// them. Both bounds are the sender's own care; the receiver checks the first one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "farwrite/stream.h"
+#include "stream/one_at_a_time.h"
+#include "stream/stream_link.h"
+
+namespace farwrite::stream {
+
+// Thread-safe. Callbacks are called without a lock.
+class Outgoing : public std::enable_shared_from_this<Outgoing> {
+ public:
+  Outgoing(std::shared_ptr<StreamLink> link, std::uint64_t number, const Options& options)
+      : link_(std::move(link)),
+        number_(number),
+        options_(options),
+        credit_(options.message_window) {}
+
+  void write(std::vector<Slice> slices, Stream::OnDone done);
+  void finish(Stream::OnDone done);
+  // The peer's program has taken so many bytes of messages. False if that is more than were sent.
+  bool add_credit(std::uint64_t bytes);
+  // The peer's program has been given everything. False before the end was sent.
+  bool taken();
+  // Whether the peer's program has everything, up to the end.
+  bool complete() const;
+  // Every write and finish that is not done, and every later one, ends with `reason`.
+  void fail(const Status& reason);
+
+ private:
+  // One frame to be sent: gathered slices in a message, or one slice that is lent.
+  struct Step {
+    FrameKind kind = FrameKind::kData;
+    std::vector<Slice> slices;
+    std::uint64_t bytes = 0;
+    bool staged = false;  // the slice is to be copied into memory that the peer can read
+  };
+  struct Write {
+    std::uint64_t end = 0;  // position in the stream behind its last byte
+    Stream::OnDone done;
+  };
+
+  // Takes the slices, or the end, and `done`. An error takes nothing.
+  Status queue(std::vector<Slice> slices, Stream::OnDone& done, bool end);
+  void pump();
+  bool next(Step& step);
+  bool next_lent(Step& step);
+  bool next_message(Step& step);
+  void send_message(const Step& step);
+  void lend(Step& step);
+  void returned(std::uint64_t bytes);
+  // The lend was refused: the bytes go in messages, unless returned memory may make room.
+  void not_lent(Step& step, const Status& status);
+  void end_writes();
+
+  const std::shared_ptr<StreamLink> link_;
+  const std::uint64_t number_;
+  const Options options_;
+  OneAtATime pumping_;
+
+  mutable std::mutex mutex_;
+  std::deque<Slice> waiting_;
+  std::deque<Write> writes_;
+  std::uint64_t written_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t credit_;          // bytes of messages that the peer still takes
+  std::uint64_t lent_ = 0;        // bytes that are lent and not returned
+  std::uint64_t by_message_ = 0;  // of the front of the queue, bytes that cannot be lent
+  bool no_lends_ = false;         // the peer's release knows none
+  bool ending_ = false;
+  bool end_sent_ = false;
+  bool taken_ = false;
+  Stream::OnDone finished_;
+  Status failed_;
+};
+
+}  // namespace farwrite::stream

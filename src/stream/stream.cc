@@ -1,0 +1,54 @@
+#include "farwrite/stream.h"
+
+#include <utility>
+
+#include "stream/streams_state.h"
+
+namespace farwrite::stream {
+
+// What the copies of a Stream share: the stream is aborted with the last of them.
+struct Stream::Handle {
+  explicit Handle(std::shared_ptr<StreamState> stream) : state(std::move(stream)) {}
+  ~Handle() {
+    state->abort(Status::error(StatusCode::kCancelled, {.operation = "use a stream"},
+                               "its program has dropped it", "open another stream"));
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  const std::shared_ptr<StreamState> state;
+};
+
+Stream::Stream(std::shared_ptr<StreamState> state)
+    : handle_(std::make_shared<Handle>(std::move(state))) {}
+
+void Stream::write(std::vector<Slice> slices, OnDone done) {
+  handle_->state->outgoing().write(std::move(slices), std::move(done));
+}
+
+void Stream::read(OnRead on_read) { handle_->state->incoming().read(std::move(on_read)); }
+
+void Stream::finish(OnDone done) { handle_->state->outgoing().finish(std::move(done)); }
+
+void Stream::abort(const Status& reason) { handle_->state->abort(reason); }
+
+Result<Streams> Streams::create(Device device, Channel channel, const Options& options) {
+  Result<std::shared_ptr<StreamsState>> state =
+      StreamsState::create(std::move(device), std::move(channel), options);
+  if (!state.ok()) return state.status();
+  return Streams(*std::move(state));
+}
+
+Result<Stream> Streams::open(std::uint64_t number) {
+  Result<std::shared_ptr<StreamState>> state = state_->open(number);
+  if (!state.ok()) return state.status();
+  return Stream(*std::move(state));
+}
+
+Status Streams::tune(std::chrono::nanoseconds time) { return state_->tune(time); }
+
+Options Streams::options() const { return state_->options(); }
+
+Stats Streams::stats() const { return state_->stats(); }
+
+}  // namespace farwrite::stream

@@ -1,0 +1,41 @@
+// StreamFrame: what the two ends of a stream tell each other, one channel message each.
+//
+//   u8 kind, u64 stream, u64 value, then the payload up to the end of the message
+//
+// Nothing here is trusted: kinds and lengths are checked before anything is made of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "farwrite/bytes.h"
+#include "farwrite/status.h"
+
+namespace farwrite::stream {
+
+enum class FrameKind : std::uint8_t {
+  kData = 1,    // payload: the next bytes
+  kLent = 2,    // the next bytes are lent with the message
+  kCredit = 3,  // value: bytes of kData that the program has taken since the last one
+  kEnd = 4,     // no more bytes
+  kTaken = 5,   // the program has been given everything up to kEnd
+  kAbort = 6,   // payload: why, for people
+  kProbe = 7,   // value: what kProbed answers; with a payload or lent, which the peer looks at
+  kProbed = 8,  // value: of the kProbe
+};
+
+struct StreamFrame {
+  static constexpr std::uint64_t kHeadBytes = 17;
+
+  FrameKind kind = FrameKind::kData;
+  std::uint64_t stream = 0;
+  std::uint64_t value = 0;
+  ByteView payload = {};  // a part of the message
+
+  // The head alone; the payload is appended behind it.
+  std::vector<std::byte> head() const;
+  // kProtocolError.
+  static Result<StreamFrame> decode(ByteView message);
+};
+
+}  // namespace farwrite::stream

@@ -1,0 +1,75 @@
+#include "stream/stream_link.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/signals_blocked.h"
+
+namespace farwrite::stream {
+
+void StreamLink::Jobs::work() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return stopping || !queue.empty(); });
+    if (queue.empty()) return;
+    std::function<void()> job = std::move(queue.front());
+    queue.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+  }
+}
+
+StreamLink::~StreamLink() {
+  {
+    const std::lock_guard lock(jobs_->mutex);
+    jobs_->stopping = true;
+  }
+  jobs_->changed.notify_all();
+  if (!worker_.joinable()) return;
+  if (worker_.get_id() == std::this_thread::get_id()) {
+    worker_.detach();
+  } else {
+    worker_.join();
+  }
+}
+
+void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status&)> reached) {
+  {
+    const std::lock_guard lock(jobs_->mutex);
+    jobs_->queue.emplace_back([channel = channel_, lent, reached = std::move(reached)]() mutable {
+      const Status status = channel.alias(lent, 0, 0).status();
+      reached(status);
+    });
+  }
+  jobs_->changed.notify_one();
+  const std::lock_guard lock(mutex_);
+  if (worker_.joinable()) return;
+  const core::SignalsBlocked blocked;
+  worker_ = std::thread([jobs = jobs_] { jobs->work(); });
+}
+
+void StreamLink::tell(const StreamFrame& frame) {
+  const std::vector<std::byte> message = frame.head();
+  static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
+}
+
+StreamLink::Buffer StreamLink::buffer(std::uint64_t bytes, bool registered,
+                                      std::function<void()> freed) {
+  std::byte* const raw = registered ? device_.allocate_raw(bytes) : nullptr;
+  if (raw != nullptr) {
+    return {raw, std::shared_ptr<const void>(
+                     raw, [device = device_, freed = std::move(freed)](const void* data) mutable {
+                       device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
+                       if (freed) freed();
+                     })};
+  }
+  auto* const heap = new std::byte[bytes];
+  return {heap, std::shared_ptr<const void>(heap, [freed = std::move(freed)](const void* data) {
+            delete[] static_cast<const std::byte*>(data);
+            if (freed) freed();
+          })};
+}
+
+}  // namespace farwrite::stream

@@ -1,0 +1,84 @@
+// StreamLink: what the streams of one channel share: the channel, the counters, and a thread for
+// what must not be done in a callback.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "farwrite/channel.h"
+#include "farwrite/device.h"
+#include "farwrite/stream.h"
+#include "stream/stream_frame.h"
+
+namespace farwrite::stream {
+
+// Thread-safe.
+class StreamLink {
+ public:
+  StreamLink(Device device, Channel channel)
+      : device_(std::move(device)), channel_(std::move(channel)) {}
+  ~StreamLink();
+  StreamLink(const StreamLink&) = delete;
+  StreamLink& operator=(const StreamLink&) = delete;
+
+  Channel& channel() { return channel_; }
+  Device& device() { return device_; }
+  std::uint32_t lane(std::uint64_t number) const {
+    return static_cast<std::uint32_t>(number % channel_.peer().lanes);
+  }
+
+  // Sends a frame without a payload, of its stream's lane. A failure shows at the channel's end.
+  void tell(const StreamFrame& frame);
+
+  // Memory of `bytes`: the device's if there is some and `registered`, else the heap's. It goes
+  // with the owner, and `freed` runs then.
+  struct Buffer {
+    std::byte* data = nullptr;
+    std::shared_ptr<const void> owner;
+  };
+  Buffer buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
+
+  // Makes the first view of lent memory in a thread of the link, then calls `reached` there.
+  void reach(const RemoteRegion& lent, std::function<void(const Status&)> reached);
+
+  struct Counters {
+    std::atomic<std::uint64_t> messages = 0;
+    std::atomic<std::uint64_t> message_bytes = 0;
+    std::atomic<std::uint64_t> lent = 0;
+    std::atomic<std::uint64_t> lent_bytes = 0;
+    std::atomic<std::uint64_t> staged_bytes = 0;
+    std::atomic<std::uint64_t> aliased_bytes = 0;
+    std::atomic<std::uint64_t> read_bytes = 0;
+    std::atomic<std::uint64_t> held_back_bytes = 0;
+    std::atomic<std::uint64_t> credits = 0;
+    std::atomic<std::uint64_t> waits = 0;
+  };
+  Counters& counters() { return counters_; }
+
+ private:
+  // Outlives the link if the link goes in one of the jobs.
+  struct Jobs {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> queue;
+    bool stopping = false;
+
+    void work();
+  };
+
+  Device device_;
+  Channel channel_;
+  Counters counters_;
+
+  const std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
+  std::mutex mutex_;    // guards worker_
+  std::thread worker_;  // started for the first job
+};
+
+}  // namespace farwrite::stream

@@ -1,0 +1,143 @@
+#include "stream/streams_state.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace farwrite::stream {
+namespace {
+
+Status check(const Options& options, const Channel& channel) {
+  const auto refuse = [](std::string_view cause, std::string_view remedy) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "create streams"}, cause,
+                         remedy);
+  };
+  if (options.chunk == 0 || options.lend_from == 0 || options.window == 0) {
+    return refuse("chunk, lend_from or window is 0", "use at least 1 byte, or the default");
+  }
+  if (options.held > options.window / 2 || options.lend_from > options.window) {
+    return refuse("held is more than half of the window of " + std::to_string(options.window) +
+                      " bytes, or lend_from more than all of it",
+                  "use a larger window");
+  }
+  if (options.message_window < channel.max_message_bytes()) {
+    return refuse("message_window is " + std::to_string(options.message_window) + " bytes",
+                  "use at least the " + std::to_string(channel.max_message_bytes()) +
+                      " bytes of one message");
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channel channel,
+                                                           const Options& options) {
+  FARWRITE_RETURN_IF_ERROR(check(options, channel));
+  // Not make_shared: the constructor is private.
+  std::shared_ptr<StreamsState> state(
+      new StreamsState(std::move(device), std::move(channel), options));
+  // Weak: a callback must not be what keeps the channel open.
+  const std::weak_ptr<StreamsState> weak = state;
+  Channel& taken = state->link_->channel();
+  FARWRITE_RETURN_IF_ERROR(taken.on_notification([weak](Notification notification) {
+    if (const auto self = weak.lock()) self->take(std::move(notification));
+  }));
+  FARWRITE_RETURN_IF_ERROR(taken.on_end([weak](bool, const Status& reason) {
+    if (const auto self = weak.lock()) self->end(reason);
+  }));
+  return state;
+}
+
+StreamsState::~StreamsState() {
+  end(Status::error(StatusCode::kCancelled, {.operation = "use a stream"},
+                    "this side has let go of the channel's streams", "keep a handle of Streams"));
+}
+
+Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (!ended_.ok()) return ended_;
+  std::weak_ptr<StreamState>& place = streams_[number];
+  if (!place.expired()) {
+    return Status::error(StatusCode::kAlreadyExists, {.operation = "open a stream"},
+                         "stream " + std::to_string(number) + " is open", "use another number");
+  }
+  std::erase_if(streams_,
+                [&](const auto& entry) { return entry.first != number && entry.second.expired(); });
+  auto stream = std::make_shared<StreamState>(link_, number, options_);
+  streams_[number] = stream;
+  return stream;
+}
+
+Status StreamsState::tune(std::chrono::nanoseconds time) {
+  Options measured = options();
+  FARWRITE_RETURN_IF_ERROR(probe_.tune(measured, time));
+  const std::lock_guard lock(mutex_);
+  options_.lend_from = measured.lend_from;
+  options_.chunk = measured.chunk;
+  return Status();
+}
+
+Options StreamsState::options() const {
+  const std::lock_guard lock(mutex_);
+  return options_;
+}
+
+Stats StreamsState::stats() const {
+  StreamLink::Counters& counters = link_->counters();
+  const auto load = [](const std::atomic<std::uint64_t>& count) {
+    return count.load(std::memory_order_relaxed);
+  };
+  return {.messages = load(counters.messages),
+          .message_bytes = load(counters.message_bytes),
+          .lent = load(counters.lent),
+          .lent_bytes = load(counters.lent_bytes),
+          .staged_bytes = load(counters.staged_bytes),
+          .aliased_bytes = load(counters.aliased_bytes),
+          .read_bytes = load(counters.read_bytes),
+          .held_back_bytes = load(counters.held_back_bytes),
+          .credits = load(counters.credits),
+          .waits = load(counters.waits)};
+}
+
+void StreamsState::take(Notification notification) {
+  Result<StreamFrame> frame =
+      StreamFrame::decode({notification.message.data(), notification.message.size()});
+  if (!frame.ok()) return end(frame.status());
+  if (frame->kind == FrameKind::kProbe) return probe_.answer(frame.value(), notification.lent);
+  if (frame->kind == FrameKind::kProbed) return probe_.take(frame->value);
+  std::shared_ptr<StreamState> stream;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = streams_.find(frame->stream);
+    if (found != streams_.end()) stream = found->second.lock();
+  }
+  if (stream != nullptr) {
+    return stream->take(frame.value(), std::move(notification.message),
+                        std::move(notification.lent));
+  }
+  const bool sends = frame->kind == FrameKind::kData || frame->kind == FrameKind::kLent ||
+                     frame->kind == FrameKind::kEnd;
+  if (sends) link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream});
+}
+
+void StreamsState::end(const Status& reason) {
+  const Status why =
+      reason.ok()
+          ? Status::error(StatusCode::kUnavailable,
+                          {.operation = "use a stream", .peer = link_->channel().peer_name()},
+                          "the peer has closed the channel", "connect again")
+          : reason;
+  std::map<std::uint64_t, std::weak_ptr<StreamState>> streams;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.ok()) return;
+    ended_ = why;
+    streams.swap(streams_);
+  }
+  probe_.end(why);
+  for (const auto& [number, weak] : streams) {
+    if (const auto stream = weak.lock()) stream->end(why);
+  }
+}
+
+}  // namespace farwrite::stream

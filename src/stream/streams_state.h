@@ -1,0 +1,47 @@
+// StreamsState: the streams of one channel by number, and who gets what the channel brings.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "farwrite/stream.h"
+#include "stream/stream_link.h"
+#include "stream/stream_probe.h"
+#include "stream/stream_state.h"
+
+namespace farwrite::stream {
+
+// Thread-safe.
+class StreamsState : public std::enable_shared_from_this<StreamsState> {
+ public:
+  static Result<std::shared_ptr<StreamsState>> create(Device device, Channel channel,
+                                                      const Options& options);
+  ~StreamsState();
+  StreamsState(const StreamsState&) = delete;
+  StreamsState& operator=(const StreamsState&) = delete;
+
+  Result<std::shared_ptr<StreamState>> open(std::uint64_t number);
+  Status tune(std::chrono::nanoseconds time);
+  Options options() const;
+  Stats stats() const;
+
+ private:
+  StreamsState(Device device, Channel channel, const Options& options)
+      : link_(std::make_shared<StreamLink>(std::move(device), std::move(channel))),
+        options_(options) {}
+  void take(Notification notification);
+  void end(const Status& reason);
+
+  const std::shared_ptr<StreamLink> link_;
+  StreamProbe probe_{link_};
+
+  mutable std::mutex mutex_;
+  Options options_;
+  std::map<std::uint64_t, std::weak_ptr<StreamState>> streams_;
+  Status ended_;
+};
+
+}  // namespace farwrite::stream
