@@ -94,7 +94,7 @@ def test_a_stopped_client_stops_nobody_else(
         os.kill(process.pid, signal.SIGCONT)
         process.line()
         values = segment.read(timeout=30)
-        assert values.min() == values.max() == segment.version
+        assert values.min() == values.max() >= before + 20
 
 
 def test_clients_learn_that_the_server_was_killed(tmp_path: Path) -> None:

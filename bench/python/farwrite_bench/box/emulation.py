@@ -304,7 +304,7 @@ def _ratio(
 
 def _counted(counts: dict[str, int]) -> dict[str, Any]:
     """Return how the box's clients read: how often again, and how often from a pinned buffer."""
-    if not counts:
+    if not counts or counts["reads"] == 0:  # leases are no reads
         return {}
     return {
         "retries_per_read": round(counts["read_retries"] / counts["reads"], 3),
