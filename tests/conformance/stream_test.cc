@@ -290,7 +290,8 @@ TEST_P(Streaming, ADroppedStreamEndsAtThePeer) {
 
 TEST_P(Streaming, BytesForAStreamThatIsNotOpenEndIt) {
   Stream stranger = must_open(near_streams_, 77);
-  ASSERT_OK(outcome(write(stranger, {heap_slice(make_bytes(10, 1))})));
+  // The answer may come before the write is over.
+  static_cast<void>(outcome(write(stranger, {heap_slice(make_bytes(10, 1))})));
   EXPECT_CODE(kUnavailable, read(stranger).status());
 }
 
