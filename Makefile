@@ -101,7 +101,7 @@ test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset
 test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half a minute or more
 	$(call say,test: slow ones)
 	@mkdir -p build/release/results
-	@$(VENV)/bin/pytest -q -m slow -n $(TEST_JOBS) --dist load \
+	@$(VENV)/bin/pytest -q -m slow --timeout 400 -n $(TEST_JOBS) --dist load \
 		--junit-xml=build/release/results/slow.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow.xml
 
