@@ -55,7 +55,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void log_end(const Status& reason) const;
 
   void handle(Arrival& arrival);
-  // The segment of the request's key; if there is none, refuses the request and returns null.
+  // Returns the segment of the request's key. Without one, refuses the request and returns null.
   std::shared_ptr<HostedSegment> find(const Request& request);
   void create(const Arrival& arrival);
   void attach(std::uint64_t request, const std::shared_ptr<HostedSegment>& segment);

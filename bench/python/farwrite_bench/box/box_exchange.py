@@ -56,7 +56,7 @@ class _Worker:
 
 
 class ReadingWorker(_Worker):
-    """Copies the shared weights into memory of its own; each MiB by itself is of one version."""
+    """Copies the shared weights into its own memory. Each MiB belongs to one version."""
 
     def __init__(self, order: Open, fabric: str) -> None:
         super().__init__(order, fabric, buffers=2)
