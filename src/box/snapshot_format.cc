@@ -1,5 +1,6 @@
 #include "box/snapshot_format.h"
 
+#include <algorithm>
 #include <string>
 
 #include "box/crc32c.h"
@@ -50,6 +51,10 @@ Result<SnapshotEntry> SnapshotEntry::from_bytes(ByteView bytes) {
   if (!reader.ok() || reader.remaining() != 0) return malformed(left_over(reader, bytes.size));
   const Status status = entry.check();
   if (!status.ok()) return malformed("no segment is like that: " + status.message());
+  const std::vector<std::byte> written = entry.to_bytes();
+  if (!std::equal(written.begin(), written.end(), bytes.data, bytes.data + bytes.size)) {
+    return malformed("it has bytes that no snapshot has");
+  }
   return entry;
 }
 

@@ -93,6 +93,15 @@ TEST(SnapshotEntry, IsRefusedWhenNoSegmentCanHaveIt) {
   }
 }
 
+TEST(SnapshotEntry, IsRefusedWithAMarkThatIsNeitherZeroNorOne) {
+  std::vector<std::byte> bytes = make_segment("weights", {2, 3}, 1).entry.to_bytes();
+  const std::size_t temporary = 3 * 8 + 4 + 7 + 1 + 4;
+  bytes[temporary] = std::byte{1};
+  ASSERT_TRUE(SnapshotEntry::from_bytes(view_of(bytes)).ok());
+  bytes[temporary] = std::byte{2};
+  EXPECT_EQ(SnapshotEntry::from_bytes(view_of(bytes)).status().code(), StatusCode::kProtocolError);
+}
+
 TEST(SnapshotEntry, OfAnEventHasNoBytes) {
   SnapshotEntry event = make_segment("started", {0}, 1).entry;
   EXPECT_TRUE(event.check().ok());
