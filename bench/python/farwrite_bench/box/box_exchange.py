@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import time
 from dataclasses import asdict
 
@@ -18,7 +19,7 @@ LEASED_BUFFERS = 34
 """Each of 32 workers may lease another version; one is current, and one comes next."""
 
 
-class _Worker:
+class _Worker(abc.ABC):
     """Accumulates a delta that lies in memory the box reads."""
 
     def __init__(self, order: Open, fabric: str, buffers: int) -> None:
@@ -30,9 +31,9 @@ class _Worker:
         self._delta = self._client.array((elements,), "float32").array
         self._delta.fill(DELTA)
 
+    @abc.abstractmethod
     def read(self) -> None:
         """Fetch the shared weights."""
-        raise NotImplementedError
 
     def push(self) -> None:
         """Accumulate the delta; returns when the server has applied it."""
