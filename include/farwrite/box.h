@@ -10,7 +10,7 @@
 /// A segment has one or more buffers. One of them is current. A write of the whole segment fills
 /// another buffer and makes it current; every other change is made in the current buffer. A lease
 /// pins a buffer: its contents then stay as they are until the lease ends, and the next change goes
-/// to another buffer.
+/// to another buffer. So does every later change of the whole segment, if a buffer is free.
 #pragma once
 
 #include <chrono>

@@ -43,7 +43,7 @@ struct Options {
   /// The most bytes of one stream in messages that the receiving program has not taken. Both sides
   /// need the same value, at least max_message_bytes() of the channel.
   std::uint64_t message_window = std::uint64_t{256} << 10;
-  /// A write is done when at most so many bytes wait behind it at the sender.
+  /// A write is done when at most so many bytes still wait at the sender, up to its own last one.
   std::uint64_t write_bound = std::uint64_t{1} << 20;
   /// The most received bytes of one stream that slices may keep in the peer's memory (on one host)
   /// or in this device's, at most half of `window`. Beyond it, bytes are copied to memory of their
@@ -53,12 +53,11 @@ struct Options {
 
 /// Counts of all streams of a channel, since they were created.
 struct Stats {
-  std::uint64_t messages = 0;       ///< sent, that hold bytes of slices
-  std::uint64_t message_bytes = 0;  ///< sent in messages
-  std::uint64_t lent = 0;           ///< pieces that were lent
-  std::uint64_t lent_bytes = 0;     ///< bytes of them
-  std::uint64_t staged_bytes =
-      0;  ///< of them, copied first, because no peer can read where they lay
+  std::uint64_t messages = 0;         ///< sent, that hold bytes of slices
+  std::uint64_t message_bytes = 0;    ///< sent in messages
+  std::uint64_t lent = 0;             ///< pieces that were lent
+  std::uint64_t lent_bytes = 0;       ///< bytes of them
+  std::uint64_t staged_bytes = 0;     ///< of lent_bytes, copied to where a peer can read them
   std::uint64_t aliased_bytes = 0;    ///< received without a copy
   std::uint64_t read_bytes = 0;       ///< received by a read from the peer's memory
   std::uint64_t held_back_bytes = 0;  ///< of read_bytes, read because Options::held was reached
@@ -81,10 +80,10 @@ class FARWRITE_API Stream {
   /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
-  /// Sends slices behind all earlier ones. `done` is called once, perhaps in this call: when at
-  /// most Options::write_bound bytes still wait behind this write, or with the error that ended the
-  /// stream. Slices in memory of the device (Device::contains) are sent without a copy; they stay
-  /// in use after `done`, until their owner is dropped. `done` must not block.
+  /// Sends slices behind all earlier ones. `done` is called once, perhaps in this call: as
+  /// Options::write_bound says, or with the error that ended the stream. Slices in memory of the
+  /// device (Device::contains) are sent without a copy; they stay in use after `done`, until their
+  /// owner is dropped. `done` must not block.
   void write(std::vector<Slice> slices, OnDone done);
   /// Takes what has come; waits if nothing has. `on_read` is called once, perhaps in this call, on
   /// any thread, and must not block. One read at a time: kFailedPrecondition for a second one.
