@@ -42,8 +42,11 @@ Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channe
       new StreamsState(std::move(device), std::move(channel), options));
   // Weak: a callback must not be what keeps the channel open.
   const std::weak_ptr<StreamsState> weak = state;
-  if (options.polled) return state;
   Channel& taken = state->link_->channel();
+  if (options.polled) {
+    FARWRITE_RETURN_IF_ERROR(taken.on_notification(nullptr));
+    return state;
+  }
   FARWRITE_RETURN_IF_ERROR(taken.on_notification([weak](Notification notification) {
     if (const auto self = weak.lock()) self->take(std::move(notification));
   }));
