@@ -98,6 +98,21 @@ class GrpcProgram:
             )
             time.sleep(0.02)
 
+    def wait_for(self, text: str) -> None:
+        """Wait until its log has the text, and fail if it ends without."""
+        give_up = time.monotonic() + START_SECONDS
+        while text not in self.log:
+            ended = self._process.poll() is not None and text not in self.log
+            assert not ended, f"{self.name} ended before '{text}': {self._end_of_log()}"
+            assert time.monotonic() < give_up, (
+                f"{self.name} did not write '{text}': {self._end_of_log()}"
+            )
+            time.sleep(0.02)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it and its children."""
+        os.killpg(self._process.pid, number)
+
     def succeed(self, seconds: float = 60.0) -> Statistics | None:
         """Wait for its end, and fail unless it ends well; return its statistics."""
         try:
@@ -109,7 +124,7 @@ class GrpcProgram:
 
     def interrupt(self) -> Statistics | None:
         """End it and its children as Ctrl-C would, in good order; return its statistics."""
-        os.killpg(self._process.pid, signal.SIGINT)
+        self.send(signal.SIGINT)
         return self.succeed(END_SECONDS)
 
     def _end_of_log(self) -> str:
@@ -125,5 +140,5 @@ class GrpcProgram:
         traceback: TracebackType | None,
     ) -> None:
         if group_lives(self._process.pid):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self.send(signal.SIGKILL)
         self._process.wait()
