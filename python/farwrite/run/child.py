@@ -80,7 +80,7 @@ def run_command(
         }
         started = time.monotonic()
         output = subprocess.PIPE if look else None
-        with _started(command, environment, stdin, output) as child:
+        with started(command, environment, stdin, output) as child:
             lines: list[str] = []
             ended = threading.Event()
             copier = threading.Thread(target=_copy, args=(child.stdout, ended, lines), daemon=True)
@@ -118,12 +118,13 @@ def _summary_folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _started(
+def started(
     command: Sequence[str],
     environment: dict[str, str],
     stdin: int | None,
     output: int | None,
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """Start `command`, and pass signals on to it as long as the context lasts."""
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []
 

@@ -20,6 +20,7 @@ from farwrite.errors import (
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command
+from farwrite.run.grpc import run_grpc
 from farwrite.run.inside import OR_GRPC
 from farwrite.run.page import html
 from farwrite.run.report import as_json, table
@@ -38,12 +39,23 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``run``."""
     parser = subparsers.add_parser(
         "run",
-        help="run an unmodified distributed TensorFlow program on Farwrite",
+        help="run an unmodified distributed TensorFlow program, or a gRPC program, on Farwrite",
         usage="farwrite run [options] -- command [argument ...]",
         description="Run a TensorFlow program that uses plain gRPC on Farwrite. Its Python"
         " processes and their child processes load the plug-in right after they import TensorFlow."
         " A summary goes to standard error. The exit status is the command's, 127 if the command"
         " does not exist, or 126 if it cannot be run.",
+    )
+    parser.add_argument(
+        "--grpc",
+        action="store_true",
+        help="carry the bytes of a gRPC program's connections; its library must be gRPC 1.51, as in"
+        " Debian 12, and both ends must run so",
+    )
+    parser.add_argument(
+        "--require",
+        action="store_true",
+        help="with --grpc: connections that cannot use Farwrite fail instead of staying on TCP",
     )
     parser.add_argument(
         "--compare",
@@ -81,6 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
         command = command[1:]
     if not command:
         raise InvalidArgument("farwrite run: name a command: farwrite run -- python train.py")
+    if arguments.grpc:
+        return _run_grpc(command, arguments)
+    if arguments.require:
+        raise InvalidArgument("farwrite run: --require needs --grpc")
     for path in (arguments.json, arguments.report):
         if path is not None:
             _check_writable(path)
@@ -91,8 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         runs = _runs(command, options, compare=arguments.compare)
     except (NotFound, PermissionDenied) as error:
-        print(f"farwrite: {error}", file=sys.stderr)
-        return NO_SUCH_COMMAND if isinstance(error, NotFound) else NO_PROGRAM
+        return _not_started(error)
     # The program's own output stays alone in stdout.
     print("\n".join(table(runs)), file=sys.stderr, flush=True)
     if arguments.json is not None:
@@ -100,6 +115,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         _write(arguments.report, html(command, runs))
     return runs[-1].exit_status
+
+
+def _run_grpc(command: list[str], arguments: argparse.Namespace) -> int:
+    for option in ("compare", "allocation", "or_grpc", "json", "report"):
+        if getattr(arguments, option):
+            name = option.replace("_", "-")
+            raise InvalidArgument(f"farwrite run: --{name} is for TensorFlow, not for --grpc")
+    try:
+        return run_grpc(command, require=arguments.require)
+    except (NotFound, PermissionDenied) as error:
+        return _not_started(error)
+
+
+def _not_started(error: NotFound | PermissionDenied) -> int:
+    print(f"farwrite: {error}", file=sys.stderr)
+    return NO_SUCH_COMMAND if isinstance(error, NotFound) else NO_PROGRAM
 
 
 def _runs(command: list[str], options: dict[str, str], *, compare: bool) -> list[Run]:

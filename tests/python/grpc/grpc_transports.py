@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from grpc_statistics import Statistics
@@ -53,6 +54,12 @@ class Transport:
 
 
 # Add a transport here, and every test of gRPC runs over it.
+FARWRITE = (sys.executable, "-m", "farwrite", "run", "--grpc", "--")
+REQUIRED = (*FARWRITE[:-1], "--require", "--")
+
 TRANSPORTS = [
     Transport("tcp"),
+    Transport("farwrite", FARWRITE, REQUIRED),
+    Transport("client-alone", (), FARWRITE),
+    Transport("server-alone", FARWRITE, ()),
 ]

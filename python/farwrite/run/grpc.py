@@ -1,0 +1,64 @@
+"""Runs an unmodified gRPC program with the bytes of its connections on Farwrite."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import farwrite
+from farwrite.errors import NotFound
+from farwrite.run.child import started
+
+LIBRARY = Path(farwrite.__file__).parent / "libfarwrite_grpc.so"
+PRELOAD = "LD_PRELOAD"
+NOT_LOADED = 1
+"""The exit status if `require` is set and the command ended well without gRPC."""
+
+
+def run_grpc(command: Sequence[str], *, require: bool) -> int:
+    """Run `command` to its end, and return its exit status as in a shell.
+
+    Parameters
+    ----------
+    require : bool
+        A connection that cannot use Farwrite fails, and so does a command that loads no gRPC of
+        the version that Farwrite knows. Otherwise they stay on TCP.
+
+    Raises
+    ------
+    NotFound
+        If the component is not built, or if there is no such command.
+    PermissionDenied
+        If the command cannot be started.
+    """
+    if not LIBRARY.exists():
+        raise NotFound(
+            f"farwrite run --grpc: {LIBRARY} does not exist, because the component for gRPC is not"
+            " built; in a checkout of Farwrite type: make grpc"
+        )
+    with tempfile.TemporaryDirectory(prefix="farwrite-grpc-") as folder:
+        loaded = Path(folder) / "loaded"
+        preloaded = (str(LIBRARY), os.environ.get(PRELOAD, ""))
+        environment = {
+            **os.environ,
+            PRELOAD: ":".join(filter(None, preloaded)),
+            "FARWRITE_GRPC": "1",
+            "FARWRITE_GRPC_LOADED": str(loaded),
+        }
+        if require:
+            environment["FARWRITE_GRPC_REQUIRE"] = "1"
+        with started(command, environment, None, None) as child:
+            status = child.wait()
+        used = loaded.exists()
+    if not used:
+        print(
+            "farwrite run: no connection of gRPC 1.51 (libgrpc.so.29) was made, so everything was"
+            " as without Farwrite; other versions, PyPI's grpcio and Go bring a gRPC of their own",
+            file=sys.stderr,
+        )
+        if require and status == 0:
+            return NOT_LOADED
+    return status if status >= 0 else 128 - status

@@ -1,0 +1,334 @@
+// All that depends on gRPC's version: 1.51, with the private headers of its iomgr.
+#include <grpc/support/port_platform.h>
+
+#include "src/core/lib/iomgr/endpoint.h"
+#include "src/core/lib/iomgr/error.h"
+#include "src/core/lib/iomgr/ev_posix.h"
+#include "src/core/lib/iomgr/exec_ctx.h"
+#include "src/core/lib/iomgr/socket_utils_posix.h"
+
+// Behind gRPC's headers.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cpu_relax.h"
+#include "grpc/connection.h"
+#include "grpc/hooks.h"
+#include "grpc/hub.h"
+#include "grpc/report.h"
+#include "grpc/slices.h"
+
+namespace farwrite::grpc {
+namespace {
+
+// gRPC runs closures at the end of such a context. Threads of ours have none.
+class Context {
+ public:
+  Context() {
+    if (grpc_core::ExecCtx::Get() != nullptr) return;
+    callbacks_.emplace();
+    closures_.emplace();
+  }
+
+ private:
+  std::optional<grpc_core::ApplicationCallbackExecCtx> callbacks_;
+  std::optional<grpc_core::ExecCtx> closures_;  // ends first
+};
+
+// A closure that runs a function once.
+class Call {
+ public:
+  static grpc_closure* make(Below::Done done) {
+    auto* const call = new Call(std::move(done));
+    return GRPC_CLOSURE_INIT(&call->closure_, &Call::run, call, grpc_schedule_on_exec_ctx);
+  }
+
+ private:
+  explicit Call(Below::Done done) : done_(std::move(done)) {}
+  static void run(void* argument, grpc_error_handle error) {
+    const std::unique_ptr<Call> call(static_cast<Call*>(argument));
+    call->done_(error);
+  }
+
+  grpc_closure closure_{};
+  Below::Done done_;
+};
+
+// Has gRPC's poller wait on a pair's descriptor and deliver for it.
+class Doorbell {
+ public:
+  static std::shared_ptr<Doorbell> make(const std::shared_ptr<Pair>& pair) {
+    Result<int> descriptor = pair->streams().descriptor();
+    if (!descriptor.ok()) return nullptr;
+    // gRPC closes what it is given.
+    const int own = ::fcntl(descriptor.value(), F_DUPFD_CLOEXEC, 0);
+    if (own < 0) return nullptr;
+    const Context context;
+    auto* const bell = new Doorbell(pair, grpc_fd_create(own, "farwrite", false));
+    bell->wait();
+    return {bell, [](Doorbell* ended) {
+              const Context ending;
+              grpc_fd_shutdown(ended->fd_, absl::CancelledError("no connection uses it"));
+            }};
+  }
+  grpc_fd* fd() const { return fd_; }
+
+ private:
+  Doorbell(std::shared_ptr<Pair> pair, grpc_fd* fd) : pair_(std::move(pair)), fd_(fd) {}
+  void wait() {
+    GRPC_CLOSURE_INIT(&closure_, &Doorbell::rang, this, grpc_schedule_on_exec_ctx);
+    grpc_fd_notify_on_read(fd_, &closure_);
+  }
+  static void rang(void* argument, grpc_error_handle error) {
+    auto* const bell = static_cast<Doorbell*>(argument);
+    if (!error.ok()) {
+      grpc_fd_orphan(bell->fd_, nullptr, nullptr, "farwrite");
+      delete bell;
+      return;
+    }
+    Hub* const hub = Hub::existing();
+    do {
+      while (hub != nullptr && hub->poll()) {
+      }
+    } while (!bell->pair_->streams().arm());
+    bell->wait();
+  }
+
+  const std::shared_ptr<Pair> pair_;
+  grpc_fd* const fd_;
+  grpc_closure closure_{};
+};
+
+class TcpEndpoint final : public Below {
+ public:
+  explicit TcpEndpoint(grpc_endpoint* tcp) : tcp_(tcp) {}
+
+  void read(grpc_slice_buffer* into, bool urgent, int min_progress, Done done) override {
+    const Context context;
+    tcp_->vtable->read(tcp_, into, Call::make(std::move(done)), urgent, min_progress);
+  }
+  void write(grpc_slice_buffer* from, void* argument, int max_frame, Done done) override {
+    const Context context;
+    tcp_->vtable->write(tcp_, from, Call::make(std::move(done)), argument, max_frame);
+  }
+  void shutdown(absl::Status why) override {
+    const Context context;
+    tcp_->vtable->shutdown(tcp_, std::move(why));
+  }
+  void destroy() override {
+    const Context context;
+    tcp_->vtable->destroy(tcp_);
+  }
+  void schedule(grpc_closure* closure, absl::Status status) override {
+    const Context context;
+    grpc_core::ExecCtx::Run(DEBUG_LOCATION, closure, std::move(status));
+  }
+  absl::Status unavailable(const std::string& text) override {
+    return grpc_error_set_int(GRPC_ERROR_CREATE(text), grpc_core::StatusIntProperty::kRpcStatus,
+                              GRPC_STATUS_UNAVAILABLE);
+  }
+  std::shared_ptr<void> watch(const std::shared_ptr<Pair>& pair) override {
+    return pair->watch([&] { return Doorbell::make(pair); });
+  }
+
+ private:
+  grpc_endpoint* const tcp_;
+};
+
+// What gRPC sees: its TCP endpoint with another way for the bytes.
+struct Endpoint {
+  grpc_endpoint base{};  // first: gRPC's pointer is to it
+  grpc_endpoint* tcp = nullptr;
+  std::shared_ptr<Connection> connection;
+};
+
+Endpoint* self(grpc_endpoint* endpoint) { return reinterpret_cast<Endpoint*>(endpoint); }
+
+const grpc_endpoint_vtable kVtable = {
+    .read =
+        [](grpc_endpoint* endpoint, grpc_slice_buffer* slices, grpc_closure* closure, bool urgent,
+           int min_progress) {
+          self(endpoint)->connection->read(slices, closure, urgent, min_progress);
+        },
+    .write =
+        [](grpc_endpoint* endpoint, grpc_slice_buffer* slices, grpc_closure* closure,
+           void* argument, int max_frame) {
+          self(endpoint)->connection->write(slices, closure, argument, max_frame);
+        },
+    .add_to_pollset =
+        [](grpc_endpoint* endpoint, grpc_pollset* pollset) {
+          self(endpoint)->tcp->vtable->add_to_pollset(self(endpoint)->tcp, pollset);
+        },
+    .add_to_pollset_set =
+        [](grpc_endpoint* endpoint, grpc_pollset_set* pollsets) {
+          self(endpoint)->tcp->vtable->add_to_pollset_set(self(endpoint)->tcp, pollsets);
+        },
+    .delete_from_pollset_set =
+        [](grpc_endpoint* endpoint, grpc_pollset_set* pollsets) {
+          self(endpoint)->tcp->vtable->delete_from_pollset_set(self(endpoint)->tcp, pollsets);
+        },
+    .shutdown = [](grpc_endpoint* endpoint,
+                   grpc_error_handle why) { self(endpoint)->connection->shutdown(why); },
+    .destroy =
+        [](grpc_endpoint* endpoint) {
+          self(endpoint)->connection->destroy();
+          delete self(endpoint);
+        },
+    .get_peer =
+        [](grpc_endpoint* endpoint) {
+          return self(endpoint)->tcp->vtable->get_peer(self(endpoint)->tcp);
+        },
+    .get_local_address =
+        [](grpc_endpoint* endpoint) {
+          return self(endpoint)->tcp->vtable->get_local_address(self(endpoint)->tcp);
+        },
+    .get_fd =
+        [](grpc_endpoint* endpoint) {
+          return self(endpoint)->tcp->vtable->get_fd(self(endpoint)->tcp);
+        },
+    .can_track_err =
+        [](grpc_endpoint* endpoint) {
+          return self(endpoint)->tcp->vtable->can_track_err(self(endpoint)->tcp);
+        }};
+
+// "127.0.0.1 80", with an IPv4 address in IPv6 as IPv4; empty for other families.
+std::string text(const sockaddr_storage& address) {
+  char host[INET6_ADDRSTRLEN] = {};
+  in_port_t port = 0;
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
+    port = v4.sin_port;
+  } else if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    const bool is_v4 = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+    ::inet_ntop(is_v4 ? AF_INET : AF_INET6, &v6.sin6_addr.s6_addr[is_v4 ? 12 : 0], host,
+                sizeof(host));
+    port = v6.sin6_port;
+  } else {
+    return {};
+  }
+  std::string text = host;
+  text += ' ';
+  text += std::to_string(ntohs(port));
+  return text;
+}
+
+SocketAddresses addresses(int descriptor) {
+  SocketAddresses found;
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    found.local = text(address);
+  }
+  size = sizeof(address);
+  if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    found.remote = text(address);
+  }
+  return found;
+}
+
+// The socket is idle once the bytes have left it, and must live as long as the connection.
+void keep_alive(int descriptor) {
+  const int on = 1;
+  const int idle_seconds = 60;
+  ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  ::setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
+}
+
+// All that live, for the end of the process.
+struct Connections {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Connection>> all;
+};
+
+Connections& connections() {
+  static auto* const connections = new Connections;
+  return *connections;
+}
+
+void* tcp_create(TcpCreate original, void* fd, const void* options, PeerText peer) {
+  const int descriptor = grpc_fd_wrapped_fd(static_cast<grpc_fd*>(fd));
+  auto* const tcp = static_cast<grpc_endpoint*>(original(fd, options, peer));
+  keep_alive(descriptor);
+  auto* const endpoint = new Endpoint;
+  endpoint->base.vtable = &kVtable;
+  endpoint->tcp = tcp;
+  endpoint->connection =
+      std::make_shared<Connection>(std::make_unique<TcpEndpoint>(tcp), addresses(descriptor));
+  Connections& known = connections();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.all, [](const auto& weak) { return weak.expired(); });
+  known.all.push_back(endpoint->connection);
+  return &endpoint->base;
+}
+
+bool slice_malloc(std::size_t bytes, grpc_slice* slice) {
+  Hub* const hub = Hub::existing();
+  return hub != nullptr && allocate_slice(hub->device(), bytes, slice);
+}
+
+bool before_sleep(bool (*has_events)(void*), void* argument) {
+  Hub* const hub = Hub::existing();
+  // Another poller of the program is none of gRPC's business.
+  if (hub == nullptr || grpc_core::ExecCtx::Get() == nullptr) return false;
+  if (hub->poll()) return true;
+  if (hub->is_busy()) {
+    constexpr int kLooks = 16;  // between two looks at gRPC's own events
+    const auto end = std::chrono::steady_clock::now() + hub->settings().spin;
+    do {
+      for (int look = 0; look < kLooks; ++look) {
+        if (hub->poll()) return true;
+        core::cpu_relax();
+      }
+      if (has_events(argument)) return true;
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  while (!hub->arm()) {
+    if (hub->poll()) return true;
+  }
+  return false;
+}
+
+void at_exit() {
+  if (Hub* const hub = Hub::existing()) {
+    std::vector<std::weak_ptr<Connection>> all;
+    {
+      const std::lock_guard lock(connections().mutex);
+      all = connections().all;
+    }
+    for (const auto& weak : all) {
+      if (const auto connection = weak.lock()) connection->finish_stream();
+    }
+    hub->drain(std::chrono::seconds(2));
+    hub->report_pairs();
+  }
+  const char* const file = std::getenv("FARWRITE_GRPC_STATS");
+  if (file == nullptr) return;
+  // One write, so that the lines of several processes do not mix.
+  std::ofstream(file, std::ios::app) << Report::get().to_json() + "\n" << std::flush;
+}
+
+constexpr Hooks kHooks = {.tcp_create = tcp_create,
+                          .slice_malloc = slice_malloc,
+                          .before_sleep = before_sleep,
+                          .at_exit = at_exit};
+
+}  // namespace
+}  // namespace farwrite::grpc
+
+extern "C" __attribute__((visibility("default"))) const farwrite::grpc::Hooks*
+farwrite_grpc_hooks() {
+  return &farwrite::grpc::kHooks;
+}

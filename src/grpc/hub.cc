@@ -1,0 +1,267 @@
+#include "grpc/hub.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "grpc/report.h"
+
+namespace farwrite::grpc {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{5};
+// After this long without a look from gRPC's threads, the keeper looks.
+constexpr std::chrono::milliseconds kUnattended{5};
+constexpr std::chrono::milliseconds kBusyFor{2};
+
+std::mutex hub_mutex;
+std::atomic<Hub*> the_hub{nullptr};
+std::atomic<pid_t> hub_process{0};
+
+std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+// A thread of ours takes none of the program's signals. It lives until the process ends.
+void start_thread(std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(std::move(body)).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+Hub* Hub::existing() {
+  Hub* const hub = the_hub.load(std::memory_order_acquire);
+  return hub != nullptr && hub_process.load() == ::getpid() ? hub : nullptr;
+}
+
+Result<Hub*> Hub::get() {
+  if (Hub* const hub = existing()) return hub;
+  const std::lock_guard lock(hub_mutex);
+  if (Hub* const hub = existing()) return hub;
+  return open();
+}
+
+Result<Hub*> Hub::open() {
+  Result<Settings> settings = Settings::from_environment();
+  if (!settings.ok()) return settings.status();
+  Result<Device> device = Device::open(settings->device);
+  if (!device.ok()) return device.status();
+  auto* const hub = new Hub(*std::move(settings), *std::move(device));
+  hub_process.store(::getpid());
+  the_hub.store(hub, std::memory_order_release);  // a parent's hub stays the parent's
+  start_thread([hub] { hub->accept_all(); });
+  start_thread([hub] { hub->work(); });
+  start_thread([hub] { hub->keep_all(); });
+  return hub;
+}
+
+Hub::Hub(Settings settings, Device device)
+    : settings_(std::move(settings)),
+      device_(std::move(device)),
+      pairs_(std::make_shared<const std::vector<std::shared_ptr<Pair>>>()) {}
+
+void Hub::accept_all() {
+  while (true) {
+    Result<Channel> channel = device_.accept();
+    if (!channel.ok()) return;  // the device is closed
+    Result<std::shared_ptr<Pair>> pair = Pair::create(device_, *channel, settings_.streams);
+    if (!pair.ok()) continue;
+    const DeviceUuid uuid = (*pair)->peer().uuid;
+    std::vector<OnPair> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      accepted_[uuid] = *pair;
+      add(*pair);
+      const auto [first, last] = waiting_.equal_range(uuid);
+      for (auto entry = first; entry != last; ++entry) waiting.push_back(std::move(entry->second));
+      waiting_.erase(first, last);
+    }
+    for (const OnPair& on_pair : waiting) on_pair(*pair);
+  }
+}
+
+void Hub::work() {
+  std::unique_lock lock(jobs_mutex_);
+  while (true) {
+    jobs_changed_.wait(lock, [&] { return !jobs_.empty(); });
+    const std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    lock.lock();
+  }
+}
+
+void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_pair) {
+  const auto find = [this, device]() -> std::shared_ptr<Pair> {
+    const std::lock_guard lock(mutex_);
+    const auto found = connected_.find(device);
+    return found != connected_.end() && found->second->is_open() ? found->second : nullptr;
+  };
+  post([this, find, endpoint, device, on_pair = std::move(on_pair)] {
+    if (std::shared_ptr<Pair> pair = find()) return on_pair(std::move(pair));
+    Result<Channel> channel = device_.connect(endpoint, std::chrono::seconds(5));
+    if (!channel.ok()) return on_pair(channel.status());
+    if (channel->peer().uuid != device) {
+      return on_pair(
+          Status::error(StatusCode::kUnavailable, {.operation = "upgrade a gRPC connection"},
+                        "another device answers at " + endpoint.to_string() +
+                            ": the two processes see different networks",
+                        "run both in one network namespace, or set FARWRITE_GRPC_LISTEN"));
+    }
+    Result<std::shared_ptr<Pair>> pair = Pair::create(device_, *channel, settings_.streams);
+    if (pair.ok()) {
+      const std::lock_guard lock(mutex_);
+      connected_[device] = *pair;
+      add(*pair);
+    }
+    on_pair(std::move(pair));
+  });
+}
+
+void Hub::post(std::function<void()> job) {
+  const std::lock_guard lock(jobs_mutex_);
+  jobs_.push_back(std::move(job));
+  jobs_changed_.notify_one();
+}
+
+void Hub::await(const DeviceUuid& device, OnPair on_pair) {
+  std::shared_ptr<Pair> pair;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = accepted_.find(device);
+    if (found != accepted_.end() && found->second->is_open()) {
+      pair = found->second;
+    } else {
+      waiting_.emplace(device, std::move(on_pair));
+    }
+  }
+  if (pair != nullptr) post([pair, on_pair = std::move(on_pair)] { on_pair(pair); });
+}
+
+void Hub::add(const std::shared_ptr<Pair>& pair) {
+  std::vector<std::shared_ptr<Pair>> pairs;
+  for (const auto& known : *pairs_) {
+    if (known->is_open()) pairs.push_back(known);
+  }
+  pairs.push_back(pair);
+  std::erase_if(connected_, [](const auto& entry) { return !entry.second->is_open(); });
+  std::erase_if(accepted_, [](const auto& entry) { return !entry.second->is_open(); });
+  pairs_ = std::make_shared<const std::vector<std::shared_ptr<Pair>>>(std::move(pairs));
+  pairs_version_.fetch_add(1);
+}
+
+std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> Hub::pairs() {
+  struct Seen {
+    const Hub* hub = nullptr;
+    std::uint64_t version = 0;
+    std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs;
+  };
+  static thread_local Seen seen;  // so that polling takes no lock
+  const std::uint64_t version = pairs_version_.load();
+  if (seen.hub != this || seen.version != version) {
+    const std::lock_guard lock(mutex_);
+    seen = {.hub = this, .version = version, .pairs = pairs_};
+  }
+  return seen.pairs;
+}
+
+void Hub::report_pairs() {
+  for (const auto& pair : *pairs()) Report::get().add(pair->streams().stats());
+}
+
+bool Hub::poll() {
+  bool found = false;
+  for (const auto& pair : *pairs()) found = pair->streams().poll() || found;
+  const std::int64_t now = now_ns();
+  last_poll_ns_.store(now, std::memory_order_relaxed);
+  if (found) last_found_ns_.store(now, std::memory_order_relaxed);
+  return found;
+}
+
+bool Hub::arm() {
+  bool quiet = true;
+  for (const auto& pair : *pairs()) quiet = pair->streams().arm() && quiet;
+  return quiet;
+}
+
+bool Hub::is_busy() const {
+  return now_ns() - last_found_ns_.load(std::memory_order_relaxed) <
+         std::chrono::nanoseconds(kBusyFor).count();
+}
+
+void Hub::cover() {
+  if (covered_.fetch_add(1) > 0) return;
+  const std::lock_guard lock(keeper_mutex_);
+  keeper_changed_.notify_one();
+}
+
+void Hub::uncover() { covered_.fetch_sub(1); }
+
+void Hub::keep(Check check) {
+  const std::lock_guard lock(keeper_mutex_);
+  checks_.push_back(std::move(check));
+  keeper_changed_.notify_one();
+}
+
+void Hub::keep_all() {
+  while (true) {
+    {
+      std::unique_lock lock(keeper_mutex_);
+      keeper_changed_.wait(lock, [&] { return covered_.load() > 0 || !checks_.empty(); });
+    }
+    const std::int64_t seen = last_poll_ns_.load(std::memory_order_relaxed);
+    if (now_ns() - seen > std::chrono::nanoseconds(kUnattended).count()) {
+      while (poll()) {
+      }
+      arm();
+      last_poll_ns_.store(seen, std::memory_order_relaxed);  // only gRPC's threads count
+    }
+    run_checks();
+    std::vector<pollfd> doorbells;
+    for (const auto& pair : *pairs()) {
+      Result<int> descriptor = pair->streams().descriptor();
+      if (descriptor.ok()) doorbells.push_back({descriptor.value(), POLLIN, 0});
+    }
+    const bool attended =
+        now_ns() - last_poll_ns_.load() < std::chrono::nanoseconds(kUnattended).count();
+    // While others poll, their doorbells are theirs.
+    ::poll(doorbells.data(), attended ? 0 : doorbells.size(), static_cast<int>(kTick.count()));
+  }
+}
+
+void Hub::run_checks() {
+  std::vector<Check> checks;
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    if (checking_) return;
+    checking_ = true;
+    checks.swap(checks_);
+  }
+  std::erase_if(checks, [](const Check& check) { return check(); });
+  const std::lock_guard lock(keeper_mutex_);
+  checking_ = false;
+  checks_.insert(checks_.end(), std::make_move_iterator(checks.begin()),
+                 std::make_move_iterator(checks.end()));
+}
+
+void Hub::drain(std::chrono::nanoseconds time) {
+  const std::int64_t end = now_ns() + time.count();
+  while (now_ns() < end) {
+    if (poll()) continue;
+    run_checks();
+    {
+      const std::lock_guard lock(keeper_mutex_);
+      if (checks_.empty() && !checking_) return;
+    }
+    ::usleep(200);
+  }
+}
+
+}  // namespace farwrite::grpc

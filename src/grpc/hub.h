@@ -1,0 +1,97 @@
+// Hub: this process's device and its pairs.
+//
+// gRPC's own threads poll the pairs while they wait for events. The hub's keeper thread polls them
+// only when bytes wait that a program's threads do not look after: TCP's bytes leave by the
+// kernel's work, and so ours must leave while a program computes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "farwrite/device.h"
+#include "grpc/pair.h"
+#include "grpc/settings.h"
+
+namespace farwrite::grpc {
+
+// Thread-safe. Lives until the process ends.
+class Hub {
+ public:
+  using OnPair = std::function<void(Result<std::shared_ptr<Pair>>)>;
+  // True: done with.
+  using Check = std::function<bool()>;
+
+  // The first call opens the device. A forked child gets a hub of its own.
+  static Result<Hub*> get();
+  // Null where none was opened.
+  static Hub* existing();
+
+  Device& device() { return device_; }
+  const Settings& settings() const { return settings_; }
+
+  // The pair to the device at `endpoint`, which must have that identity. `on_pair` is called once,
+  // in a thread of the hub.
+  void connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_pair);
+  // The pair that the other device makes, or has made.
+  void await(const DeviceUuid& device, OnPair on_pair);
+
+  // Adds the counts of the pairs to the report: once, when the process ends.
+  void report_pairs();
+  // Delivers what has come to any pair. True if there was something.
+  bool poll();
+  // Prepares a sleep of a thread that polls. False: poll() first.
+  bool arm();
+  // Whether polling before a sleep may pay: something came a moment ago.
+  bool is_busy() const;
+
+  // Bytes wait: until uncover(), the keeper looks after the pairs if nobody else polls.
+  void cover();
+  void uncover();
+  // Calls `check` every few milliseconds, until it returns true.
+  void keep(Check check);
+  // Polls until no check is left, or `time` has passed: at the end of the process.
+  void drain(std::chrono::nanoseconds time);
+
+ private:
+  Hub(Settings settings, Device device);
+  static Result<Hub*> open();
+  void accept_all();
+  void post(std::function<void()> job);
+  void work();
+  void keep_all();
+  void run_checks();
+  void add(const std::shared_ptr<Pair>& pair);
+  std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs();
+
+  const Settings settings_;
+  Device device_;
+  std::atomic<std::int64_t> last_found_ns_{0};
+  std::atomic<std::int64_t> last_poll_ns_{0};
+  std::atomic<int> covered_{0};
+
+  std::mutex mutex_;
+  std::map<DeviceUuid, std::shared_ptr<Pair>> connected_;
+  std::map<DeviceUuid, std::shared_ptr<Pair>> accepted_;
+  std::multimap<DeviceUuid, OnPair> waiting_;
+  std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs_;
+  std::atomic<std::uint64_t> pairs_version_{1};
+
+  std::mutex jobs_mutex_;
+  std::condition_variable jobs_changed_;
+  std::deque<std::function<void()>> jobs_;
+
+  std::mutex keeper_mutex_;
+  std::condition_variable keeper_changed_;
+  std::vector<Check> checks_;
+  bool checking_ = false;  // a round of checks is under way
+};
+
+}  // namespace farwrite::grpc

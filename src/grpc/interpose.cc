@@ -1,0 +1,157 @@
+// Stands in front of gRPC's library: every connection's bytes pass here, and slices are born in
+// memory that peers may read. See hooks.h; docs/grpc.md.
+#include <dlfcn.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "farwrite/grpc.h"
+#include "grpc/hooks.h"
+
+namespace {
+
+using farwrite::grpc::Hooks;
+using farwrite::grpc::PeerText;
+using farwrite::grpc::TcpCreate;
+
+constexpr char kGrpcLibrary[] = "libgrpc.so.29";
+constexpr char kComponent[] = "libfarwrite_grpc_1_51.so";
+constexpr char kTcpCreate[] =
+    "_Z15grpc_tcp_createP7grpc_fdRKN9grpc_core15PosixTcpOptionsEN4absl7debian311string_viewE";
+// Below, gRPC's own memory is as good.
+constexpr std::size_t kOurSlicesFrom = 8192;
+
+std::atomic<bool> enabled{false};
+std::atomic<const Hooks*> hooks{nullptr};
+
+// gRPC's own function, which the one here hides.
+template <typename Function>
+Function original(const char* name) {
+  void* const library = ::dlopen(kGrpcLibrary, RTLD_LAZY | RTLD_NOLOAD);
+  void* found = library == nullptr ? nullptr : ::dlsym(library, name);
+  if (library != nullptr) ::dlclose(library);
+  if (found == nullptr) found = ::dlsym(RTLD_NEXT, name);
+  return reinterpret_cast<Function>(found);
+}
+
+std::string folder() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(&folder), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  const std::string path = info.dli_fname;
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+void give_up(const std::string& why) {
+  std::fprintf(stderr, "farwrite: gRPC stays on TCP: %s\n", why.c_str());
+  const char* const require = std::getenv("FARWRITE_GRPC_REQUIRE");
+  if (require != nullptr && std::strcmp(require, "0") != 0 && *require != '\0') ::_exit(126);
+}
+
+// The component, loaded at the first connection; null if it cannot be.
+const Hooks* load() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    void* const grpc = ::dlopen(kGrpcLibrary, RTLD_LAZY | RTLD_NOLOAD);
+    if (grpc == nullptr) {
+      return give_up(std::string("this program's gRPC is not ") + kGrpcLibrary +
+                     ", the only version that Farwrite knows (1.51)");
+    }
+    void* const component = ::dlopen((folder() + kComponent).c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const function =
+        component == nullptr ? nullptr : ::dlsym(component, farwrite::grpc::kHooksFunction);
+    if (function == nullptr) return give_up(::dlerror());
+    const Hooks* const loaded = reinterpret_cast<farwrite::grpc::HooksFunction>(function)();
+    hooks.store(loaded);
+    // `farwrite run` asks whether a gRPC that it knows was there.
+    if (const char* const mark = std::getenv("FARWRITE_GRPC_LOADED")) {
+      if (std::FILE* const file = std::fopen(mark, "w")) std::fclose(file);
+    }
+    std::atexit([] { hooks.load()->at_exit(); });
+  });
+  return hooks.load();
+}
+
+// Preloaded, it is on from the start.
+[[gnu::constructor]] void begin() {
+  if (std::getenv("FARWRITE_GRPC") != nullptr) enabled.store(true);
+}
+
+bool allocate(std::size_t bytes, grpc_slice* slice) {
+  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
+  return bytes >= kOurSlicesFrom && loaded != nullptr && loaded->slice_malloc(bytes, slice);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+const char* farwrite_grpc_enable(void) {
+  static std::string why;
+  using Version = const char* (*)();
+  const auto version = reinterpret_cast<Version>(::dlsym(RTLD_DEFAULT, "grpc_version_string"));
+  if (version == nullptr || ::dlopen(kGrpcLibrary, RTLD_LAZY | RTLD_NOLOAD) == nullptr) {
+    why = std::string("this program does not load ") + kGrpcLibrary;
+  } else if (::dlsym(RTLD_DEFAULT, kTcpCreate) !=
+             reinterpret_cast<void*>(::dlsym(RTLD_DEFAULT, "farwrite_grpc_tcp_create"))) {
+    why = "libgrpc comes before libfarwrite_grpc: name libfarwrite_grpc first when you link";
+  } else {
+    enabled.store(true);
+    return nullptr;
+  }
+  return why.c_str();
+}
+
+void* farwrite_grpc_tcp_create(void* fd, const void* options, PeerText peer) {
+  static const auto next = original<TcpCreate>(kTcpCreate);
+  const Hooks* const loaded = enabled.load() ? load() : nullptr;
+  if (loaded == nullptr) return next(fd, options, peer);
+  return loaded->tcp_create(next, fd, options, peer);
+}
+
+// grpc_tcp_create() under its C++ name.
+[[gnu::alias("farwrite_grpc_tcp_create")]] void*
+farwrite_grpc_tcp_create_alias(void* fd, const void* options, PeerText peer) __asm__(
+    "_Z15grpc_tcp_createP7grpc_fdRKN9grpc_core15PosixTcpOptionsEN4absl7debian311string_viewE");
+
+grpc_slice grpc_slice_malloc(std::size_t bytes) {
+  static const auto next = original<grpc_slice (*)(std::size_t)>("grpc_slice_malloc");
+  grpc_slice slice;
+  return allocate(bytes, &slice) ? slice : next(bytes);
+}
+
+grpc_slice grpc_slice_malloc_large(std::size_t bytes) {
+  static const auto next = original<grpc_slice (*)(std::size_t)>("grpc_slice_malloc_large");
+  grpc_slice slice;
+  return allocate(bytes, &slice) ? slice : next(bytes);
+}
+
+int epoll_wait(int descriptor, epoll_event* events, int most, int timeout) {
+  using EpollWait = int (*)(int, epoll_event*, int, int);
+  static const auto next = reinterpret_cast<EpollWait>(::dlsym(RTLD_NEXT, "epoll_wait"));
+  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
+  if (timeout == 0 || loaded == nullptr) return next(descriptor, events, most, timeout);
+  struct Look {
+    int descriptor;
+    epoll_event* events;
+    int most;
+    int found;
+  } look{descriptor, events, most, 0};
+  const auto has_events = [](void* argument) {
+    auto* const looking = static_cast<Look*>(argument);
+    looking->found = next(looking->descriptor, looking->events, looking->most, 0);
+    return looking->found != 0;
+  };
+  if (loaded->before_sleep(has_events, &look)) return look.found;
+  return next(descriptor, events, most, timeout);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
