@@ -23,13 +23,11 @@ Result<StreamFrame> StreamFrame::decode(ByteView message) {
                            frame.kind == FrameKind::kProbe;
   if (has_payload) frame.payload = reader.bytes(reader.remaining());
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (frame.kind < FrameKind::kData || frame.kind > FrameKind::kProbed) {
+  const bool known = frame.kind == FrameKind::kData ||
+                     (frame.kind >= FrameKind::kCredit && frame.kind <= FrameKind::kProbed);
+  if (!known) {
     return Status::error(StatusCode::kProtocolError, {.operation = kOperation},
                          "its kind is unknown", "run the same release on both sides");
-  }
-  if (frame.kind == FrameKind::kData && frame.payload.size == 0) {
-    return Status::error(StatusCode::kProtocolError, {.operation = kOperation},
-                         "it brings no bytes", "run the same release on both sides");
   }
   return frame;
 }

@@ -14,9 +14,8 @@
 namespace farwrite::stream {
 
 enum class FrameKind : std::uint8_t {
-  kData = 1,    // payload: the next bytes
-  kLent = 2,    // the next bytes are lent with the message
-  kCredit = 3,  // value: bytes of kData that the program has taken since the last one
+  kData = 1,    // payload: the next bytes, in the message and in memory lent with it (DataPattern)
+  kCredit = 3,  // value: bytes in messages that the program has taken since the last one
   kEnd = 4,     // no more bytes
   kTaken = 5,   // the program has been given everything up to kEnd
   kAbort = 6,   // payload: why, for people

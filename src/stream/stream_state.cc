@@ -18,10 +18,7 @@ void StreamState::take(const StreamFrame& frame, std::vector<std::byte> message,
   bool known = true;
   switch (frame.kind) {
     case FrameKind::kData:
-      wrong = incoming_->take_message(std::move(message), frame.payload);
-      break;
-    case FrameKind::kLent:
-      wrong = incoming_->take_lent(std::move(lent));
+      wrong = incoming_->take_data(std::move(message), frame.payload, std::move(lent));
       break;
     case FrameKind::kEnd:
       wrong = incoming_->take_end();
