@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "farwrite/bytes.h"
@@ -21,6 +22,7 @@ enum class FrameKind : std::uint8_t {
   kAbort = 6,   // payload: why, for people
   kProbe = 7,   // value: what kProbed answers; with a payload or lent, which the peer looks at
   kProbed = 8,  // value: of the kProbe
+  kBreak = 9,   // payload: why, for people; all streams of the channel end
 };
 
 struct StreamFrame {
@@ -33,6 +35,10 @@ struct StreamFrame {
 
   // The head alone; the payload is appended behind it.
   std::vector<std::byte> head() const;
+  // Of a kAbort or kBreak: the whole message, with the beginning of `reason`.
+  std::vector<std::byte> with_reason(const Status& reason) const;
+  // What the peer gives as the reason in its kAbort or kBreak.
+  std::string reason() const;
   // kProtocolError.
   static Result<StreamFrame> decode(ByteView message);
 };

@@ -55,6 +55,11 @@ void StreamLink::tell(const StreamFrame& frame) {
   static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
 }
 
+void StreamLink::tell(const StreamFrame& frame, const Status& reason) {
+  const std::vector<std::byte> message = frame.with_reason(reason);
+  static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
+}
+
 StreamLink::Buffer StreamLink::buffer(std::uint64_t bytes, bool registered,
                                       std::function<void()> freed) {
   std::byte* const raw = registered ? device_.allocate_raw(bytes) : nullptr;

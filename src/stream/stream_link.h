@@ -35,6 +35,8 @@ class StreamLink {
 
   // Sends a frame without a payload, of its stream's lane. A failure shows at the channel's end.
   void tell(const StreamFrame& frame);
+  // The same for a frame with a reason.
+  void tell(const StreamFrame& frame, const Status& reason);
 
   // Memory of `bytes`: the device's if there is some and `registered`, else the heap's. It goes
   // with the owner, and `freed` runs then.

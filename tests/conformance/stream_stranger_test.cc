@@ -71,6 +71,15 @@ class StreamingWithAStranger : public ConformancePair {
 TEST_P(StreamingWithAStranger, GarbageEndsTheStreamsAndNothingElse) {
   EXPECT_OK(near_.send({"garbage", 7}).wait(kHang));
   EXPECT_CODE(kProtocolError, outcome());
+  EXPECT_CODE(kProtocolError, streams_.open(2).status());
+  // The stranger is told once.
+  EXPECT_OK(near_.send({"garbage", 7}).wait(kHang));
+  auto told = near_.wait_notification(kHang);
+  ASSERT_OK(told);
+  ASSERT_FALSE(told->message.empty());
+  EXPECT_EQ(told->message[0], std::byte{9});
+  EXPECT_CODE(kDeadlineExceeded, near_.wait_notification(std::chrono::milliseconds(50)).status());
+  EXPECT_EQ(far_.peer_state(), PeerState::kAlive);
 }
 
 TEST_P(StreamingWithAStranger, MoreThanTheWindowEndsTheStream) {

@@ -50,7 +50,7 @@ void run_data(ByteView payload) {
 void run(ByteView input) {
   const Result<StreamFrame> frame = StreamFrame::decode(input);
   if (!frame.ok()) return require_refusal(frame.status());
-  require(frame.value().kind >= FrameKind::kData && frame.value().kind <= FrameKind::kProbed,
+  require(frame.value().kind >= FrameKind::kData && frame.value().kind <= FrameKind::kBreak,
           "a kind is known");
   require(frame.value().payload.size + StreamFrame::kHeadBytes == input.size,
           "the payload ends with the message");
