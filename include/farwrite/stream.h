@@ -39,10 +39,10 @@ struct Options {
   /// Streams::tune() finds a value.
   std::uint64_t chunk = std::uint64_t{1} << 20;
   /// The most bytes of one stream that are lent and not returned. Further bytes wait at the sender.
-  /// Both sides need the same value.
+  /// Both sides need the same value, else the stream ends with kFailedPrecondition.
   std::uint64_t window = std::uint64_t{32} << 20;
-  /// The most bytes of one stream in messages that the receiving program has not taken. Both sides
-  /// need the same value, at least max_message_bytes() of the channel.
+  /// The most bytes of one stream in messages that the receiving program has not taken. At least
+  /// max_message_bytes() of the channel. Both sides need the same value, as for `window`.
   std::uint64_t message_window = std::uint64_t{256} << 10;
   /// A write is done when at most so many bytes still wait at the sender, up to its own last one.
   std::uint64_t write_bound = std::uint64_t{1} << 20;

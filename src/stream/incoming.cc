@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/wire.h"
+
 namespace farwrite::stream {
 namespace {
 
@@ -20,6 +22,13 @@ constexpr std::uint64_t kMostPerRead = std::uint64_t{8} << 20;
 Status against_the_rules(std::string_view cause) {
   return Status::error(StatusCode::kProtocolError, {.operation = "receive a stream"}, cause,
                        "run the same release with the same options on both sides");
+}
+
+Status differs(const std::string& option, std::uint64_t theirs, std::uint64_t ours) {
+  return Status::error(StatusCode::kFailedPrecondition, {.operation = "receive a stream"},
+                       "the sender's " + option + " is " + std::to_string(theirs) +
+                           " bytes and the receiver's is " + std::to_string(ours),
+                       "create the streams of both sides with the same " + option);
 }
 
 }  // namespace
@@ -39,6 +48,20 @@ void Incoming::read(Stream::OnRead on_read) {
   go_on();
 }
 
+Status Incoming::take_begin(std::uint64_t window, ByteView payload) {
+  core::WireReader reader(payload);
+  const std::uint64_t message_window = reader.u64();
+  FARWRITE_RETURN_IF_ERROR(reader.finish("receive a stream"));
+  if (window != options_.window) return differs("window", window, options_.window);
+  if (message_window != options_.message_window) {
+    return differs("message_window", message_window, options_.message_window);
+  }
+  const std::lock_guard lock(mutex_);
+  if (begun_) return against_the_rules("a second beginning");
+  begun_ = true;
+  return Status();
+}
+
 Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, RemoteRegion lent) {
   Result<DataPattern> pattern = DataPattern::decode(payload);
   if (!pattern.ok()) return pattern.status();
@@ -48,6 +71,7 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
   if (lent.valid() && lent.size() == 0) return against_the_rules("a lend without memory");
   {
     const std::lock_guard lock(mutex_);
+    if (!begun_) return against_the_rules("bytes before the beginning");
     if (ended_) return against_the_rules("bytes behind the end");
     if (arrivals_.size() >= kMostArrivals) return against_the_rules("too many messages");
     unread_inline_ += pattern->inline_bytes();
@@ -66,6 +90,7 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
 Status Incoming::take_end() {
   {
     const std::lock_guard lock(mutex_);
+    if (!begun_) return against_the_rules("an end before the beginning");
     if (ended_) return against_the_rules("a second end");
     ended_ = true;
   }

@@ -28,6 +28,7 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   void read(Stream::OnRead on_read);
 
   // What the peer sends. An error: it breaks the rules.
+  Status take_begin(std::uint64_t window, ByteView payload);
   Status take_data(std::vector<std::byte> message, ByteView payload, RemoteRegion lent);
   Status take_end();
   // Whether the program has everything, up to the end.
@@ -82,6 +83,7 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   std::uint64_t credit_due_ = 0;
   std::uint32_t reads_ = 0;  // under way
   bool reaching_ = false;
+  bool begun_ = false;
   bool ended_ = false;
   bool told_taken_ = false;
   Status failed_;

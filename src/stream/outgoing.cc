@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/wire.h"
 #include "farwrite/copy.h"
 #include "stream/data_pattern.h"
 #include "stream/data_writer.h"
@@ -116,7 +117,9 @@ void Outgoing::pump() {
   pumping_.run([&] {
     Step step;
     while (next(step)) {
-      if (step.kind == FrameKind::kEnd) {
+      if (step.kind == FrameKind::kBegin) {
+        send_begin();
+      } else if (step.kind == FrameKind::kEnd) {
         link_->tell({.kind = FrameKind::kEnd, .stream = number_});
       } else {
         send_data(step);
@@ -130,8 +133,13 @@ void Outgoing::pump() {
 bool Outgoing::next(Step& step) {
   const std::lock_guard lock(mutex_);
   if (!failed_.ok()) return false;
+  if (waiting_.empty() && (!ending_ || end_sent_)) return false;
+  if (!begun_) {
+    begun_ = true;
+    step.kind = FrameKind::kBegin;
+    return true;
+  }
   if (waiting_.empty()) {
-    if (!ending_ || end_sent_) return false;
     end_sent_ = true;
     step.kind = FrameKind::kEnd;
     return true;
@@ -195,6 +203,18 @@ bool Outgoing::extends(ByteView region, ByteView memory) {
   // Segments may lie side by side, and a lend reaches into one.
   return region.data + region.size == memory.data &&
          link_->device().contains({region.data, region.size + memory.size});
+}
+
+void Outgoing::send_begin() {
+  std::vector<std::byte> message =
+      StreamFrame{.kind = FrameKind::kBegin, .stream = number_, .value = options_.window}.head();
+  core::WireWriter rest;
+  rest.u64(options_.message_window);
+  message.insert(message.end(), rest.buffer().begin(), rest.buffer().end());
+  const Completion sent =
+      link_->channel().send({message.data(), message.size()}, 0, link_->lane(number_));
+  if (!sent.done()) return;
+  if (const Status status = sent.wait(); !status.ok()) fail(status);
 }
 
 void Outgoing::send_data(Step& step) {

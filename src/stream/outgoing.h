@@ -71,6 +71,7 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   std::uint64_t most_payload() {
     return link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
   }
+  void send_begin();
   void send_data(Step& step);
   Completion lend(ByteView message, const Step& step);
   void returned(std::uint64_t bytes);
@@ -93,6 +94,7 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   std::uint64_t by_message_ = 0;  // of the front of the queue, bytes that cannot be lent
   bool no_lends_ = false;         // the peer's release knows none
   bool ending_ = false;
+  bool begun_ = false;  // the peer has the windows
   bool end_sent_ = false;
   bool taken_ = false;
   Stream::OnDone finished_;

@@ -39,13 +39,12 @@ Result<StreamFrame> StreamFrame::decode(ByteView message) {
   frame.kind = static_cast<FrameKind>(reader.u8());
   frame.stream = reader.u64();
   frame.value = reader.u64();
-  const bool has_payload = frame.kind == FrameKind::kData || frame.kind == FrameKind::kAbort ||
-                           frame.kind == FrameKind::kProbe || frame.kind == FrameKind::kBreak;
+  const bool has_payload = frame.kind == FrameKind::kData || frame.kind == FrameKind::kBegin ||
+                           frame.kind == FrameKind::kAbort || frame.kind == FrameKind::kProbe ||
+                           frame.kind == FrameKind::kBreak;
   if (has_payload) frame.payload = reader.bytes(reader.remaining());
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  const bool known = frame.kind == FrameKind::kData ||
-                     (frame.kind >= FrameKind::kCredit && frame.kind <= FrameKind::kBreak);
-  if (!known) {
+  if (frame.kind < FrameKind::kData || frame.kind > FrameKind::kBreak) {
     return Status::error(StatusCode::kProtocolError, {.operation = kOperation},
                          "its kind is unknown", "run the same release on both sides");
   }

@@ -16,6 +16,7 @@ namespace farwrite::stream {
 
 enum class FrameKind : std::uint8_t {
   kData = 1,    // payload: the next bytes, in the message and in memory lent with it (DataPattern)
+  kBegin = 2,   // value: window, payload: u64 message_window of the sender's options
   kCredit = 3,  // value: bytes in messages that the program has taken since the last one
   kEnd = 4,     // no more bytes
   kTaken = 5,   // the program has been given everything up to kEnd

@@ -9,6 +9,9 @@ void StreamState::take(const StreamFrame& frame, std::vector<std::byte> message,
   Status wrong;
   bool known = true;
   switch (frame.kind) {
+    case FrameKind::kBegin:
+      wrong = incoming_->take_begin(frame.value, frame.payload);
+      break;
     case FrameKind::kData:
       wrong = incoming_->take_data(std::move(message), frame.payload, std::move(lent));
       break;

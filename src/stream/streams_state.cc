@@ -121,7 +121,8 @@ void StreamsState::take(Notification notification) {
     return stream->take(frame.value(), std::move(notification.message),
                         std::move(notification.lent));
   }
-  const bool sends = frame->kind == FrameKind::kData || frame->kind == FrameKind::kEnd;
+  const bool sends = frame->kind == FrameKind::kBegin || frame->kind == FrameKind::kData ||
+                     frame->kind == FrameKind::kEnd;
   if (sends) link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream});
 }
 

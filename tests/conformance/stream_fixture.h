@@ -36,10 +36,11 @@ class Streaming : public ConformancePair {
   }
 
   // Replaces the streams, with sizes that make short tests meet every limit.
-  void create(Options options) {
+  void create(const Options& options) { create(options, options); }
+  void create(const Options& near_options, const Options& far_options) {
     near_end_ = far_end_ = Stream();
-    auto near = Streams::create(near_device_, near_, options);
-    auto far = Streams::create(far_device_, far_, options);
+    auto near = Streams::create(near_device_, near_, near_options);
+    auto far = Streams::create(far_device_, far_, far_options);
     ASSERT_OK(near);
     ASSERT_OK(far);
     near_streams_ = *std::move(near);

@@ -1,6 +1,7 @@
 // Byte streams and a peer that does not keep to their rules.
 #include <future>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "conformance/conformance.h"
@@ -42,6 +43,12 @@ class StreamingWithAStranger : public ConformancePair {
     const std::vector<std::byte> message = frame(kind, number, value, payload);
     EXPECT_OK(near_.send({message.data(), message.size()}).wait(kHang));
   }
+  void begin(std::uint64_t number, std::uint64_t window = Options().window,
+             std::uint64_t message_window = Options().message_window) {
+    std::vector<std::byte> payload(8);
+    for (int i = 0; i < 8; ++i) payload[i] = static_cast<std::byte>(message_window >> (8 * i));
+    send(2, number, window, payload);
+  }
   // A pair of a data frame's payload, with so many inline bytes behind it.
   static std::vector<std::byte> pair(std::uint32_t inline_bytes, std::uint32_t lent,
                                      std::size_t bytes) {
@@ -82,7 +89,45 @@ TEST_P(StreamingWithAStranger, GarbageEndsTheStreamsAndNothingElse) {
   EXPECT_EQ(far_.peer_state(), PeerState::kAlive);
 }
 
+TEST_P(StreamingWithAStranger, OtherWindowsEndTheStreamAtBothSides) {
+  struct Case {
+    std::uint64_t window, message_window;
+    const char* named;
+  };
+  const Options ours;
+  std::uint64_t number = 100;
+  for (const Case& wrong : {Case{ours.window + 1, ours.message_window, "window is 33554433"},
+                            Case{ours.window, 1, "message_window is 1 "}, Case{0, 0, "window"}}) {
+    auto stream = streams_.open(++number);
+    ASSERT_OK(stream);
+    begin(number, wrong.window, wrong.message_window);
+    const Status ended = outcome(*stream);
+    EXPECT_CODE(kFailedPrecondition, ended);
+    auto told = near_.wait_notification(kHang);
+    ASSERT_OK(told);
+    const std::string message(reinterpret_cast<const char*>(told->message.data()),
+                              told->message.size());
+    EXPECT_EQ(message.substr(0, 1), "\6");
+    EXPECT_NE(message.find(wrong.named), std::string::npos) << message.substr(17);
+  }
+}
+
+TEST_P(StreamingWithAStranger, ADirectionBeginsOnce) {
+  send(1, 1, 0, pair(3, 0, 3));
+  EXPECT_CODE(kProtocolError, outcome());
+  auto second = streams_.open(2);
+  ASSERT_OK(second);
+  send(4, 2, 0);
+  EXPECT_CODE(kProtocolError, outcome(*second));
+  auto third = streams_.open(3);
+  ASSERT_OK(third);
+  begin(3);
+  begin(3);
+  EXPECT_CODE(kProtocolError, outcome(*third));
+}
+
 TEST_P(StreamingWithAStranger, MoreThanTheWindowEndsTheStream) {
+  begin(1);
   const auto most = static_cast<std::uint32_t>(near_.max_message_bytes() - 17 - 8);
   for (std::uint64_t sent = 0; sent <= Options().message_window; sent += most) {
     send(1, 1, 0, pair(most, 0, most));
@@ -139,6 +184,7 @@ TEST_P(StreamingWithAStranger, APatternThatIsWrongEndsTheStream) {
     SCOPED_TRACE(wrong.what);
     auto stream = streams_.open(++number);
     ASSERT_OK(stream);
+    begin(number);
     const std::vector<std::byte> message = frame(1, number, 0, wrong.payload);
     const ByteView view = {message.data(), message.size()};
     const ByteView lent = {region->data(), kLent};

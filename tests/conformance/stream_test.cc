@@ -247,6 +247,24 @@ TEST_P(Streaming, OptionsThatCannotWorkAreRefused) {
   EXPECT_CODE(kInvalidArgument, Streams::create(near_device_, near_, options).status());
 }
 
+TEST_P(Streaming, WindowsThatDifferEndTheStreamOnBothSides) {
+  for (const bool of_messages : {false, true}) {
+    Options near = small_sizes(), far = near;
+    (of_messages ? far.message_window : far.window) *= 2;
+    const std::string named = of_messages ? "message_window" : "window";
+    create(near, far);
+    static_cast<void>(write(near_end_, {heap_slice(make_bytes(100, 1))}));
+    const Status at_far = read(far_end_).status();
+    EXPECT_CODE(kFailedPrecondition, at_far);
+    EXPECT_NE(at_far.message().find("the sender's " + named), std::string::npos)
+        << at_far.to_string();
+    const Status at_near = read(near_end_).status();
+    EXPECT_CODE(kUnavailable, at_near);
+    EXPECT_NE(at_near.message().find("the sender's " + named), std::string::npos)
+        << at_near.to_string();
+  }
+}
+
 TEST_P(Streaming, TuningChoosesSizesThatWork) {
   ASSERT_OK(near_streams_.tune());
   const Options tuned = near_streams_.options();

@@ -89,10 +89,15 @@ Bytes lent_seed() {
 
 Seeds seeds() {
   const Bytes text = {std::byte{'b'}, std::byte{'y'}, std::byte{'e'}};
-  return {{"data", data_seed(view_of(text))},          {"lent", lent_seed()},
-          {"pattern", pattern_seed(view_of(text))},    {"credit", seed(FrameKind::kCredit, 99, {})},
-          {"end", seed(FrameKind::kEnd, 0, {})},       {"taken", seed(FrameKind::kTaken, 0, {})},
-          {"abort", seed(FrameKind::kAbort, 0, text)}, {"probe", seed(FrameKind::kProbe, 3, text)},
+  return {{"data", data_seed(view_of(text))},
+          {"lent", lent_seed()},
+          {"pattern", pattern_seed(view_of(text))},
+          {"begin", seed(FrameKind::kBegin, 1 << 25, Bytes(8, std::byte{1}))},
+          {"credit", seed(FrameKind::kCredit, 99, {})},
+          {"end", seed(FrameKind::kEnd, 0, {})},
+          {"taken", seed(FrameKind::kTaken, 0, {})},
+          {"abort", seed(FrameKind::kAbort, 0, text)},
+          {"probe", seed(FrameKind::kProbe, 3, text)},
           {"probed", seed(FrameKind::kProbed, 3, {})}};
 }
 
