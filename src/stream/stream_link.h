@@ -46,7 +46,8 @@ class StreamLink {
   };
   Buffer buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
 
-  // Makes the first view of lent memory in a thread of the link, then calls `reached` there.
+  // Makes the first view of lent memory in a thread of the link, then calls `reached` there. If no
+  // thread can be started, calls it at once with kResourceExhausted.
   void reach(const RemoteRegion& lent, std::function<void(const Status&)> reached);
 
   struct Counters {
@@ -73,6 +74,8 @@ class StreamLink {
 
     void work();
   };
+
+  Status start_worker();
 
   Device device_;
   Channel channel_;
