@@ -29,6 +29,7 @@ void StreamState::take(const StreamFrame& frame, std::vector<std::byte> message,
           Status::error(StatusCode::kUnavailable,
                         {.operation = "use a stream", .peer = link_->channel().peer_name()},
                         "the peer has ended it: " + frame.reason(), "open another stream");
+      aborted_ = true;
       outgoing_->fail(status);
       incoming_->fail(status, true);
       return;
@@ -50,7 +51,7 @@ void StreamState::abort(const Status& reason) {
   const bool over = outgoing_->complete() && incoming_->complete();
   outgoing_->fail(reason);
   incoming_->fail(reason, true);
-  if (over) return;  // the peer knows
+  if (over || aborted_.exchange(true)) return;  // the peer knows
   link_->tell({.kind = FrameKind::kAbort, .stream = number_}, reason);
 }
 
