@@ -107,6 +107,9 @@ class FARWRITE_API Device {
   void free_raw(std::byte* memory);
   /// True if `pointer` lies in memory from allocate() or allocate_raw(). Lock-free.
   bool contains(const void* pointer) const;
+  /// True if all of `memory` lies in one segment of that memory, as Channel::lend() demands.
+  /// Lock-free.
+  bool contains(ByteView memory) const;
   /// Registers the user's memory with every fabric that requires registration (verbs). Transfers
   /// from or to it then need no registration each time. Peers still cannot reach it. Writable
   /// memory serves as source and as destination. The sentence of a kResourceExhausted explains

@@ -1,6 +1,7 @@
 /// @file
 /// Byte streams over a channel: what a byte transport under an RPC library needs (AR-gRPC, papers
-/// O1 to O3). Short pieces travel in messages; long ones are lent, and the receiver reads them.
+/// O1 to O3). Short slices travel in messages; long ones are lent, and the receiver reads them.
+/// Short slices, and long ones that lie one behind the other in memory, share a message and a lend.
 ///
 /// Bytes of one stream arrive in order, whole and once. Streams of one channel are independent of
 /// each other, apart from the channel's lanes: a stream keeps to one lane.
@@ -38,10 +39,10 @@ struct Options {
   /// Streams::tune() finds a value.
   std::uint64_t chunk = std::uint64_t{1} << 20;
   /// The most bytes of one stream that are lent and not returned. Further bytes wait at the sender.
-  /// Both sides need the same value.
+  /// Both sides need the same value, else the stream ends with kFailedPrecondition.
   std::uint64_t window = std::uint64_t{32} << 20;
-  /// The most bytes of one stream in messages that the receiving program has not taken. Both sides
-  /// need the same value, at least max_message_bytes() of the channel.
+  /// The most bytes of one stream in messages that the receiving program has not taken. At least
+  /// max_message_bytes() of the channel. Both sides need the same value, as for `window`.
   std::uint64_t message_window = std::uint64_t{256} << 10;
   /// A write is done when at most so many bytes still wait at the sender, up to its own last one.
   std::uint64_t write_bound = std::uint64_t{1} << 20;
@@ -58,7 +59,7 @@ struct Options {
 struct Stats {
   std::uint64_t messages = 0;         ///< sent, that hold bytes of slices
   std::uint64_t message_bytes = 0;    ///< sent in messages
-  std::uint64_t lent = 0;             ///< pieces that were lent
+  std::uint64_t lent = 0;             ///< regions that were lent, of one slice or several
   std::uint64_t lent_bytes = 0;       ///< bytes of them
   std::uint64_t staged_bytes = 0;     ///< of lent_bytes, copied to where a peer can read them
   std::uint64_t aliased_bytes = 0;    ///< received without a copy
@@ -86,7 +87,8 @@ class FARWRITE_API Stream {
   /// Sends slices behind all earlier ones. `done` is called once, perhaps in this call: as
   /// Options::write_bound says, or with the error that ended the stream. Slices in memory of the
   /// device (Device::contains) are sent without a copy; they stay in use after `done`, until their
-  /// owner is dropped. `done` must not block.
+  /// owner is dropped. Slices that are consecutive parts of one buffer are lent together, also with
+  /// short slices in between: pass them in one write. `done` must not block.
   void write(std::vector<Slice> slices, OnDone done);
   /// Takes what has come; waits if nothing has. `on_read` is called once, perhaps in this call, on
   /// any thread, and must not block. One read at a time: kFailedPrecondition for a second one.

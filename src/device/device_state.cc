@@ -321,6 +321,11 @@ Result<MemoryRegistration> DeviceState::register_memory(ByteView memory, bool wr
   return MemoryRegistration(memory, std::move(handles));
 }
 
+bool DeviceState::contains(ByteView memory) const {
+  const auto place = arena_->locate(memory.data);
+  return place.has_value() && memory.size <= place->segment->bytes() - place->offset;
+}
+
 Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                                   std::uint64_t& offset) {
   const auto place = arena_->locate(memory.data);

@@ -56,6 +56,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
     if (!fork_guard_.in_forked_child()) arena_->free(memory);
   }
   bool contains(const void* pointer) const { return arena_->contains(pointer); }
+  bool contains(ByteView memory) const;
   Result<MemoryRegistration> register_memory(ByteView memory, bool writable);
   Status publish(std::string_view name, PublishedRegion published);
   Status unpublish(std::string_view name);

@@ -188,6 +188,7 @@ Result<MemoryRegion> Device::allocate(std::uint64_t bytes) {
 std::byte* Device::allocate_raw(std::uint64_t bytes) { return state_->allocate_raw(bytes); }
 void Device::free_raw(std::byte* memory) { state_->free_raw(memory); }
 bool Device::contains(const void* pointer) const { return state_->contains(pointer); }
+bool Device::contains(ByteView memory) const { return state_->contains(memory); }
 
 Result<MemoryRegistration> Device::register_memory(MutableByteView memory) {
   return state_->register_memory(memory, true);

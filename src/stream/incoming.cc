@@ -1,8 +1,11 @@
 #include "stream/incoming.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
+
+#include "core/wire.h"
 
 namespace farwrite::stream {
 namespace {
@@ -19,6 +22,13 @@ constexpr std::uint64_t kMostPerRead = std::uint64_t{8} << 20;
 Status against_the_rules(std::string_view cause) {
   return Status::error(StatusCode::kProtocolError, {.operation = "receive a stream"}, cause,
                        "run the same release with the same options on both sides");
+}
+
+Status differs(const std::string& option, std::uint64_t theirs, std::uint64_t ours) {
+  return Status::error(StatusCode::kFailedPrecondition, {.operation = "receive a stream"},
+                       "the sender's " + option + " is " + std::to_string(theirs) +
+                           " bytes and the receiver's is " + std::to_string(ours),
+                       "create the streams of both sides with the same " + option);
 }
 
 }  // namespace
@@ -38,27 +48,40 @@ void Incoming::read(Stream::OnRead on_read) {
   go_on();
 }
 
-Status Incoming::take_message(std::vector<std::byte> message, ByteView payload) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (ended_) return against_the_rules("bytes behind the end");
-    unread_messages_ += payload.size;
-    if (unread_messages_ + credit_due_ > options_.message_window) {
-      return against_the_rules("more bytes in messages than the window allows");
-    }
-    arrivals_.push_back({.message = std::move(message), .payload = payload});
+Status Incoming::take_begin(std::uint64_t window, ByteView payload) {
+  core::WireReader reader(payload);
+  const std::uint64_t message_window = reader.u64();
+  FARWRITE_RETURN_IF_ERROR(reader.finish("receive a stream"));
+  if (window != options_.window) return differs("window", window, options_.window);
+  if (message_window != options_.message_window) {
+    return differs("message_window", message_window, options_.message_window);
   }
-  go_on();
+  const std::lock_guard lock(mutex_);
+  if (begun_) return against_the_rules("a second beginning");
+  begun_ = true;
   return Status();
 }
 
-Status Incoming::take_lent(RemoteRegion lent) {
+Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, RemoteRegion lent) {
+  Result<DataPattern> pattern = DataPattern::decode(payload);
+  if (!pattern.ok()) return pattern.status();
+  if (pattern->lent_bytes() != (lent.valid() ? lent.size() : 0)) {
+    return against_the_rules("other memory is lent than the message speaks of");
+  }
+  if (lent.valid() && lent.size() == 0) return against_the_rules("a lend without memory");
   {
     const std::lock_guard lock(mutex_);
+    if (!begun_) return against_the_rules("bytes before the beginning");
     if (ended_) return against_the_rules("bytes behind the end");
-    if (!lent.valid() || lent.size() == 0) return against_the_rules("a lend without memory");
-    if (arrivals_.size() >= kMostArrivals) return against_the_rules("too many lends");
-    arrivals_.push_back({.lent = std::move(lent)});
+    if (arrivals_.size() >= kMostArrivals) return against_the_rules("too many messages");
+    unread_inline_ += pattern->inline_bytes();
+    if (unread_inline_ + credit_due_ > options_.message_window) {
+      return against_the_rules("more bytes in messages than the window allows");
+    }
+    arrivals_.push_back(
+        {.message = std::make_shared<const std::vector<std::byte>>(std::move(message)),
+         .pattern = *std::move(pattern),
+         .lent = std::move(lent)});
   }
   go_on();
   return Status();
@@ -67,6 +90,7 @@ Status Incoming::take_lent(RemoteRegion lent) {
 Status Incoming::take_end() {
   {
     const std::lock_guard lock(mutex_);
+    if (!begun_) return against_the_rules("an end before the beginning");
     if (ended_) return against_the_rules("a second end");
     ended_ = true;
   }
@@ -106,13 +130,20 @@ bool Incoming::fetch() {
   if (arrivals_.empty() || reaching_) return false;
   Arrival& arrival = arrivals_.front();
   if (arrival.lent.valid()) return fetch_lent(lock, arrival);
-  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(arrival.message));
-  const std::uint64_t bytes = arrival.payload.size;
-  pieces_.push_back(std::make_shared<Piece>(
-      Piece{.slice = {.bytes = arrival.payload, .owner = owner}, .ready = true, .message = true}));
-  unread_ += bytes;
+  const auto piece = add_piece(arrival.pattern);
+  piece->slices = arrival.pattern.slices(arrival.message, {});
+  piece->ready = true;
   arrivals_.pop_front();
   return true;
+}
+
+std::shared_ptr<Incoming::Piece> Incoming::add_piece(const DataPattern& pattern) {
+  auto piece = std::make_shared<Piece>();
+  piece->inline_bytes = pattern.inline_bytes();
+  piece->bytes = pattern.inline_bytes() + pattern.lent_bytes();
+  unread_ += piece->bytes;
+  pieces_.push_back(piece);
+  return piece;
 }
 
 bool Incoming::fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
@@ -139,16 +170,13 @@ bool Incoming::fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival) 
 }
 
 bool Incoming::alias(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
-  const RemoteRegion lent = std::move(arrival.lent);
-  const std::uint64_t offset = arrival.offset;
-  const std::uint64_t bytes = lent.size() - offset;
-  const auto piece = std::make_shared<Piece>();
-  pieces_.push_back(piece);
+  const Arrival taken = std::move(arrival);
   arrivals_.pop_front();
-  unread_ += bytes;
+  const auto piece = add_piece(taken.pattern);
+  const std::uint64_t bytes = taken.pattern.lent_bytes();
   const std::function<void()> freed = hold(bytes);
   lock.unlock();
-  Result<Alias> alias = link_->channel().alias(lent, offset, bytes);
+  Result<Alias> alias = link_->channel().alias(taken.lent, taken.offset, bytes);
   if (!alias.ok()) {
     freed();
     fail(alias.status(), false);
@@ -160,8 +188,10 @@ bool Incoming::alias(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
     delete static_cast<const Alias*>(kept);
     freed();
   });
+  std::vector<Slice> slices =
+      taken.pattern.slices(taken.message, {.bytes = view, .owner = std::move(owner)});
   lock.lock();
-  piece->slice = {.bytes = view, .owner = std::move(owner)};
+  piece->slices = std::move(slices);
   piece->ready = true;
   return true;
 }
@@ -170,16 +200,17 @@ void Incoming::read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, 
   const RemoteRegion lent = arrival.lent;
   const std::uint64_t offset = arrival.offset;
   const std::uint64_t bytes = std::min<std::uint64_t>(options_.chunk, lent.size() - offset);
+  const DataPattern pattern = arrival.pattern.take(bytes);
+  const auto message = arrival.message;
   arrival.offset += bytes;
   if (arrival.offset == lent.size()) arrivals_.pop_front();
-  const auto piece = std::make_shared<Piece>();
-  pieces_.push_back(piece);
-  unread_ += bytes;
+  const auto piece = add_piece(pattern);
   ++reads_;
   std::function<void()> freed = held_back ? std::function<void()>() : hold(bytes);
   lock.unlock();
   const StreamLink::Buffer buffer = link_->buffer(bytes, !held_back, std::move(freed));
-  piece->slice = {.bytes = {buffer.data, static_cast<std::size_t>(bytes)}, .owner = buffer.owner};
+  piece->slices = pattern.slices(
+      message, {.bytes = {buffer.data, static_cast<std::size_t>(bytes)}, .owner = buffer.owner});
   link_->counters().read_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (held_back) link_->counters().held_back_bytes.fetch_add(bytes, std::memory_order_relaxed);
   link_->channel()
@@ -221,12 +252,11 @@ bool Incoming::deliver() {
       std::uint64_t bytes = 0;
       while (!pieces_.empty() && pieces_.front()->ready && bytes < kMostPerRead) {
         Piece& piece = *pieces_.front();
-        bytes += piece.slice.bytes.size;
-        if (piece.message) {
-          unread_messages_ -= piece.slice.bytes.size;
-          credit_due_ += piece.slice.bytes.size;
-        }
-        slices.push_back(std::move(piece.slice));
+        bytes += piece.bytes;
+        unread_inline_ -= piece.inline_bytes;
+        credit_due_ += piece.inline_bytes;
+        slices.insert(slices.end(), std::make_move_iterator(piece.slices.begin()),
+                      std::make_move_iterator(piece.slices.end()));
         pieces_.pop_front();
       }
       unread_ -= bytes;

@@ -1,8 +1,8 @@
 // Incoming: the receiving direction of one stream.
 //
-// Bytes come in messages, or lent: those are mapped where the fabric maps memory, else read, a
-// chunk at a time and several at once. Either way the program gets them in order, as soon as the
-// first are there.
+// Bytes come in messages, or lent with them: those are mapped where the fabric maps memory, else
+// read, a chunk at a time and several at once. Either way the program gets them in order, as soon
+// as the first are there.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "farwrite/stream.h"
+#include "stream/data_pattern.h"
 #include "stream/one_at_a_time.h"
 #include "stream/stream_link.h"
 
@@ -27,8 +28,8 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   void read(Stream::OnRead on_read);
 
   // What the peer sends. An error: it breaks the rules.
-  Status take_message(std::vector<std::byte> message, ByteView payload);
-  Status take_lent(RemoteRegion lent);
+  Status take_begin(std::uint64_t window, ByteView payload);
+  Status take_data(std::vector<std::byte> message, ByteView payload, RemoteRegion lent);
   Status take_end();
   // Whether the program has everything, up to the end.
   bool complete() const;
@@ -38,15 +39,16 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
  private:
   // The next bytes for the program.
   struct Piece {
-    Slice slice = {};
+    std::vector<Slice> slices = {};
+    std::uint64_t bytes = 0;
+    std::uint64_t inline_bytes = 0;  // of them, those that are credit
     bool ready = false;
-    bool message = false;  // its bytes are credit
   };
-  // What was sent and not looked at, because something in front of it has to come first.
+  // A data frame that was not looked at, because something in front of it has to come first.
   struct Arrival {
-    std::vector<std::byte> message = {};
-    ByteView payload = {};
-    RemoteRegion lent = {};
+    std::shared_ptr<const std::vector<std::byte>> message;
+    DataPattern pattern;       // what is left of it
+    RemoteRegion lent = {};    // invalid if all bytes are in the message
     std::uint64_t offset = 0;  // of lent memory: taken so far
   };
 
@@ -56,6 +58,7 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   bool deliver();
 
   // With the lock.
+  std::shared_ptr<Piece> add_piece(const DataPattern& pattern);
   bool fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival);
   bool alias(std::unique_lock<std::mutex>& lock, Arrival& arrival);
   void read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, bool held_back);
@@ -75,11 +78,12 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Piece>> pieces_;
   std::deque<Arrival> arrivals_;
-  std::uint64_t unread_ = 0;           // bytes of pieces_
-  std::uint64_t unread_messages_ = 0;  // of messages, in pieces_ and arrivals_
+  std::uint64_t unread_ = 0;         // bytes of pieces_
+  std::uint64_t unread_inline_ = 0;  // in messages, of pieces_ and arrivals_
   std::uint64_t credit_due_ = 0;
   std::uint32_t reads_ = 0;  // under way
   bool reaching_ = false;
+  bool begun_ = false;
   bool ended_ = false;
   bool told_taken_ = false;
   Status failed_;

@@ -7,13 +7,23 @@
 #include <string>
 #include <utility>
 
+#include "core/wire.h"
 #include "farwrite/copy.h"
+#include "stream/data_pattern.h"
+#include "stream/data_writer.h"
 
 namespace farwrite::stream {
 namespace {
 
 // A slice is lent in so many pieces of a window, so that a window holds several.
 constexpr std::uint64_t kPiecesPerWindow = 4;
+// The pattern of a frame has 32-bit lengths.
+constexpr std::uint64_t kMostLent = std::uint64_t{1} << 30;
+
+// Slices of one buffer often have one.
+bool same_owner(const std::shared_ptr<const void>& one, const std::shared_ptr<const void>& other) {
+  return !one.owner_before(other) && !other.owner_before(one);
+}
 
 // Takes `bytes` off the front.
 Slice split(Slice& slice, std::uint64_t bytes) {
@@ -107,12 +117,12 @@ void Outgoing::pump() {
   pumping_.run([&] {
     Step step;
     while (next(step)) {
-      if (step.kind == FrameKind::kLent) {
-        lend(step);
+      if (step.kind == FrameKind::kBegin) {
+        send_begin();
       } else if (step.kind == FrameKind::kEnd) {
         link_->tell({.kind = FrameKind::kEnd, .stream = number_});
       } else {
-        send_message(step);
+        send_data(step);
       }
       step = Step();
     }
@@ -123,99 +133,150 @@ void Outgoing::pump() {
 bool Outgoing::next(Step& step) {
   const std::lock_guard lock(mutex_);
   if (!failed_.ok()) return false;
+  if (waiting_.empty() && (!ending_ || end_sent_)) return false;
+  if (!begun_) {
+    begun_ = true;
+    step.kind = FrameKind::kBegin;
+    return true;
+  }
   if (waiting_.empty()) {
-    if (!ending_ || end_sent_) return false;
     end_sent_ = true;
     step.kind = FrameKind::kEnd;
     return true;
   }
-  const bool lends = waiting_.front().bytes.size >= options_.lend_from && by_message_ == 0;
-  const bool found = lends && !no_lends_ ? next_lent(step) : next_message(step);
+  bool more = true;
+  while (more && !waiting_.empty()) {
+    const bool lends =
+        waiting_.front().bytes.size >= options_.lend_from && by_message_ == 0 && !no_lends_;
+    more = lends ? gather_lent(step) : gather_inline(step);
+  }
+  const bool found = !step.parts.empty();
   if (!found) link_->counters().waits.fetch_add(1, std::memory_order_relaxed);
-  sent_ += step.bytes;
   return found;
 }
 
-bool Outgoing::next_lent(Step& step) {
-  Slice& front = waiting_.front();
-  Device& device = link_->device();
-  step.staged = !device.contains(front.bytes.data) ||
-                !device.contains(front.bytes.data + front.bytes.size - 1);
-  const std::uint64_t piece = std::max(options_.window / kPiecesPerWindow, options_.lend_from);
-  const std::uint64_t most = step.staged ? std::min(piece, options_.chunk) : piece;
-  const std::uint64_t bytes = std::min<std::uint64_t>(front.bytes.size, most);
+bool Outgoing::gather_lent(Step& step) {
+  const ByteView front = waiting_.front().bytes;
+  const bool staged = !link_->device().contains(front);
+  const std::uint64_t piece =
+      std::min(std::max(options_.window / kPiecesPerWindow, options_.lend_from), kMostLent);
+  const std::uint64_t most = staged ? std::min(piece, options_.chunk) : piece;
+  const std::uint64_t bytes = std::min<std::uint64_t>(front.size, most);
   if (lent_ > 0 && lent_ + bytes > options_.window) return false;
+  if (step.region.size == 0) {
+    step.staged = staged;
+    step.region.data = front.data;
+  } else if (staged != step.staged || step.region.size + front.size > most ||
+             (!staged && !extends(step.region, front))) {
+    return false;
+  }
   lent_ += bytes;
-  step.kind = FrameKind::kLent;
-  step.bytes = bytes;
-  step.slices.push_back(split(front, bytes));
+  step.region.size += static_cast<std::size_t>(bytes);
+  if (step.parts.empty()) step.payload += DataPattern::kPairBytes;
+  add_part(step, bytes, true);
+  return true;
+}
+
+bool Outgoing::gather_inline(Step& step) {
+  const bool new_pair = step.parts.empty() || step.parts.back().lent;
+  const std::uint64_t payload = step.payload + (new_pair ? DataPattern::kPairBytes : 0);
+  if (payload >= most_payload() || credit_ == 0) return false;
+  const std::uint64_t most = std::min(most_payload() - payload, credit_);
+  std::uint64_t bytes = std::min<std::uint64_t>(waiting_.front().bytes.size, most);
+  if (by_message_ > 0) bytes = std::min(bytes, by_message_);
+  by_message_ -= std::min(by_message_, bytes);
+  credit_ -= bytes;
+  step.inline_bytes += bytes;
+  step.payload = payload + bytes;
+  add_part(step, bytes, false);
+  return true;
+}
+
+void Outgoing::add_part(Step& step, std::uint64_t bytes, bool lent) {
+  Slice& front = waiting_.front();
+  step.parts.push_back({.slice = split(front, bytes), .lent = lent});
   if (front.bytes.size == 0) waiting_.pop_front();
-  return true;
+  sent_ += bytes;
 }
 
-bool Outgoing::next_message(Step& step) {
-  const std::uint64_t most = link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
-  std::uint64_t left = std::min(most, credit_);
-  if (left == 0) return false;
-  // Short slices are gathered; a long one is here only because it cannot be lent.
-  while (!waiting_.empty() && left > 0) {
-    Slice& front = waiting_.front();
-    const bool lends = front.bytes.size >= options_.lend_from && by_message_ == 0 && !no_lends_;
-    if (lends) break;
-    std::uint64_t bytes = std::min<std::uint64_t>(front.bytes.size, left);
-    if (by_message_ > 0) bytes = std::min(bytes, by_message_);
-    by_message_ -= std::min(by_message_, bytes);
-    step.slices.push_back(split(front, bytes));
-    if (front.bytes.size == 0) waiting_.pop_front();
-    step.bytes += bytes;
-    left -= bytes;
-  }
-  credit_ -= step.bytes;
-  step.kind = FrameKind::kData;
-  return true;
+bool Outgoing::extends(ByteView region, ByteView memory) {
+  // Segments may lie side by side, and a lend reaches into one.
+  return region.data + region.size == memory.data &&
+         link_->device().contains({region.data, region.size + memory.size});
 }
 
-void Outgoing::send_message(const Step& step) {
-  std::vector<std::byte> message = StreamFrame{.kind = FrameKind::kData, .stream = number_}.head();
-  message.reserve(message.size() + static_cast<std::size_t>(step.bytes));
-  for (const Slice& slice : step.slices) {
-    message.insert(message.end(), slice.bytes.data, slice.bytes.data + slice.bytes.size);
-  }
+void Outgoing::send_begin() {
+  std::vector<std::byte> message =
+      StreamFrame{.kind = FrameKind::kBegin, .stream = number_, .value = options_.window}.head();
+  core::WireWriter rest;
+  rest.u64(options_.message_window);
+  message.insert(message.end(), rest.buffer().begin(), rest.buffer().end());
   const Completion sent =
       link_->channel().send({message.data(), message.size()}, 0, link_->lane(number_));
-  if (sent.done()) {
-    if (const Status status = sent.wait(); !status.ok()) return fail(status);
-  }
-  link_->counters().messages.fetch_add(1, std::memory_order_relaxed);
-  link_->counters().message_bytes.fetch_add(step.bytes, std::memory_order_relaxed);
+  if (!sent.done()) return;
+  if (const Status status = sent.wait(); !status.ok()) fail(status);
 }
 
-void Outgoing::lend(Step& step) {
-  Slice slice = step.slices.front();
-  if (step.staged) {
-    const StreamLink::Buffer copy = link_->buffer(step.bytes, true);
-    if (!link_->device().contains(copy.data)) {
-      return not_lent(step, Status(StatusCode::kResourceExhausted, "no memory to lend"));
+void Outgoing::send_data(Step& step) {
+  DataWriter writer(number_, step.payload);
+  for (const Part& part : step.parts) {
+    if (part.lent) {
+      writer.lend(part.slice.bytes.size);
+    } else {
+      writer.copy(part.slice.bytes);
     }
-    copy_bytes(copy.data, slice.bytes.data, slice.bytes.size);
-    slice = {.bytes = {copy.data, slice.bytes.size}, .owner = copy.owner};
   }
-  const std::vector<std::byte> head =
-      StreamFrame{.kind = FrameKind::kLent, .stream = number_}.head();
-  const Completion sent = link_->channel().lend(
-      {head.data(), head.size()}, slice.bytes,
-      [weak = weak_from_this(), owner = slice.owner, bytes = step.bytes] {
+  const std::vector<std::byte> message = writer.take();
+  const ByteView view = {message.data(), message.size()};
+  const bool lends = step.region.size > 0;
+  const Completion sent =
+      lends ? lend(view, step) : link_->channel().send(view, 0, link_->lane(number_));
+  if (sent.done()) {
+    if (const Status status = sent.wait(); !status.ok()) {
+      return lends ? not_lent(step, status) : fail(status);
+    }
+  }
+  const auto count = [](std::atomic<std::uint64_t>& counter, std::uint64_t more) {
+    counter.fetch_add(more, std::memory_order_relaxed);
+  };
+  StreamLink::Counters& counters = link_->counters();
+  count(counters.messages, step.inline_bytes > 0 ? 1 : 0);
+  count(counters.message_bytes, step.inline_bytes);
+  count(counters.lent, lends ? 1 : 0);
+  count(counters.lent_bytes, step.region.size);
+  count(counters.staged_bytes, step.staged ? step.region.size : 0);
+}
+
+Completion Outgoing::lend(ByteView message, const Step& step) {
+  ByteView region = step.region;
+  std::vector<std::shared_ptr<const void>> owners;  // kept until the region is returned
+  if (step.staged) {
+    const StreamLink::Buffer copy = link_->buffer(region.size, true);
+    region.data = copy.data;
+    if (!link_->device().contains(region)) {
+      return Completion(Status(StatusCode::kResourceExhausted, "no memory to lend"));
+    }
+    owners.push_back(copy.owner);
+    std::byte* to = copy.data;
+    for (const Part& part : step.parts) {
+      if (!part.lent) continue;
+      copy_bytes(to, part.slice.bytes.data, part.slice.bytes.size);
+      to += part.slice.bytes.size;
+    }
+  }
+  for (const Part& part : step.parts) {
+    if (!part.lent || step.staged) continue;
+    if (owners.empty() || !same_owner(owners.back(), part.slice.owner)) {
+      owners.push_back(part.slice.owner);
+    }
+  }
+  return link_->channel().lend(
+      message, region,
+      [weak = weak_from_this(), owners = std::move(owners), bytes = region.size]() mutable {
+        owners.clear();  // the room that they leave is what waiting bytes may need
         if (const auto self = weak.lock()) self->returned(bytes);
       },
       0, link_->lane(number_));
-  if (sent.done()) {
-    if (const Status status = sent.wait(); !status.ok()) return not_lent(step, status);
-  }
-  link_->counters().lent.fetch_add(1, std::memory_order_relaxed);
-  link_->counters().lent_bytes.fetch_add(step.bytes, std::memory_order_relaxed);
-  if (step.staged) {
-    link_->counters().staged_bytes.fetch_add(step.bytes, std::memory_order_relaxed);
-  }
 }
 
 void Outgoing::not_lent(Step& step, const Status& status) {
@@ -223,12 +284,16 @@ void Outgoing::not_lent(Step& step, const Status& status) {
   if (!full && status.code() != StatusCode::kUnsupported) return fail(status);
   const std::lock_guard lock(mutex_);
   if (!failed_.ok()) return;
-  lent_ -= step.bytes;
-  sent_ -= step.bytes;
-  waiting_.push_front(std::move(step.slices.front()));
+  const std::uint64_t bytes = step.inline_bytes + step.region.size;
+  lent_ -= step.region.size;
+  credit_ += step.inline_bytes;
+  sent_ -= bytes;
+  for (auto part = step.parts.rbegin(); part != step.parts.rend(); ++part) {
+    waiting_.push_front(std::move(part->slice));
+  }
   no_lends_ = no_lends_ || !full;
   // While something is lent, its return makes room and asks again; but messages get on as well.
-  by_message_ = step.bytes;
+  by_message_ = bytes;
 }
 
 void Outgoing::returned(std::uint64_t bytes) {

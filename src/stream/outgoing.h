@@ -1,8 +1,11 @@
 // Outgoing: the sending direction of one stream.
 //
-// Pieces wait in a queue until the peer allows them: bytes in messages need credit, which the peer
+// Slices wait in a queue until the peer allows them: bytes in messages need credit, which the peer
 // returns as its program takes them, and lent bytes have room in a window until the peer returns
 // them. Both bounds are the sender's own care; the receiver checks the first one.
+//
+// A frame gathers as many slices as one message and one lent region can carry. Long slices share a
+// region if they lie one behind the other in the device's memory, or are copied to such memory.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +41,18 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   void fail(const Status& reason);
 
  private:
-  // One frame to be sent: gathered slices in a message, or one slice that is lent.
+  struct Part {
+    Slice slice = {};
+    bool lent = false;  // else it is copied into the message
+  };
+  // One frame to be sent.
   struct Step {
     FrameKind kind = FrameKind::kData;
-    std::vector<Slice> slices;
-    std::uint64_t bytes = 0;
-    bool staged = false;  // the slice is to be copied into memory that the peer can read
+    std::vector<Part> parts;
+    std::uint64_t payload = 0;  // of the message: the pattern
+    std::uint64_t inline_bytes = 0;
+    ByteView region = {};  // all that is lent; of staged bytes, only the size
+    bool staged = false;   // lent bytes are to be copied into memory that the peer can read
   };
   struct Write {
     std::uint64_t end = 0;  // position in the stream behind its last byte
@@ -54,10 +63,17 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   Status queue(std::vector<Slice> slices, Stream::OnDone& done, bool end);
   void pump();
   bool next(Step& step);
-  bool next_lent(Step& step);
-  bool next_message(Step& step);
-  void send_message(const Step& step);
-  void lend(Step& step);
+  // Each adds to the frame what it can of the slice at the front. False if that is nothing.
+  bool gather_lent(Step& step);
+  bool gather_inline(Step& step);
+  void add_part(Step& step, std::uint64_t bytes, bool lent);
+  bool extends(ByteView region, ByteView memory);
+  std::uint64_t most_payload() {
+    return link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
+  }
+  void send_begin();
+  void send_data(Step& step);
+  Completion lend(ByteView message, const Step& step);
   void returned(std::uint64_t bytes);
   // The lend was refused: the bytes go in messages, unless returned memory may make room.
   void not_lent(Step& step, const Status& status);
@@ -78,6 +94,7 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   std::uint64_t by_message_ = 0;  // of the front of the queue, bytes that cannot be lent
   bool no_lends_ = false;         // the peer's release knows none
   bool ending_ = false;
+  bool begun_ = false;  // the peer has the windows
   bool end_sent_ = false;
   bool taken_ = false;
   Stream::OnDone finished_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "farwrite/bytes.h"
@@ -14,14 +15,15 @@
 namespace farwrite::stream {
 
 enum class FrameKind : std::uint8_t {
-  kData = 1,    // payload: the next bytes
-  kLent = 2,    // the next bytes are lent with the message
-  kCredit = 3,  // value: bytes of kData that the program has taken since the last one
+  kData = 1,    // payload: the next bytes, in the message and in memory lent with it (DataPattern)
+  kBegin = 2,   // value: window, payload: u64 message_window of the sender's options
+  kCredit = 3,  // value: bytes in messages that the program has taken since the last one
   kEnd = 4,     // no more bytes
   kTaken = 5,   // the program has been given everything up to kEnd
   kAbort = 6,   // payload: why, for people
   kProbe = 7,   // value: what kProbed answers; with a payload or lent, which the peer looks at
   kProbed = 8,  // value: of the kProbe
+  kBreak = 9,   // payload: why, for people; all streams of the channel end
 };
 
 struct StreamFrame {
@@ -34,6 +36,10 @@ struct StreamFrame {
 
   // The head alone; the payload is appended behind it.
   std::vector<std::byte> head() const;
+  // Of a kAbort or kBreak: the whole message, with the beginning of `reason`.
+  std::vector<std::byte> with_reason(const Status& reason) const;
+  // What the peer gives as the reason in its kAbort or kBreak.
+  std::string reason() const;
   // kProtocolError.
   static Result<StreamFrame> decode(ByteView message);
 };

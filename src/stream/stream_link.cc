@@ -1,5 +1,6 @@
 #include "stream/stream_link.h"
 
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ StreamLink::~StreamLink() {
 }
 
 void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status&)> reached) {
+  if (const Status started = start_worker(); !started.ok()) return reached(started);
   {
     const std::lock_guard lock(jobs_->mutex);
     jobs_->queue.emplace_back([channel = channel_, lent, reached = std::move(reached)]() mutable {
@@ -44,14 +46,30 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
     });
   }
   jobs_->changed.notify_one();
+}
+
+Status StreamLink::start_worker() {
   const std::lock_guard lock(mutex_);
-  if (worker_.joinable()) return;
+  if (worker_.joinable()) return Status();
   const core::SignalsBlocked blocked;
-  worker_ = std::thread([jobs = jobs_] { jobs->work(); });
+  try {
+    worker_ = std::thread([jobs = jobs_] { jobs->work(); });
+  } catch (const std::system_error& error) {
+    return Status::system_error(StatusCode::kResourceExhausted,
+                                {"map lent memory", channel_.peer_name()},
+                                "no thread could be started", error.code().value(),
+                                "end other threads, or raise the limit (ulimit -u)");
+  }
+  return Status();
 }
 
 void StreamLink::tell(const StreamFrame& frame) {
   const std::vector<std::byte> message = frame.head();
+  static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
+}
+
+void StreamLink::tell(const StreamFrame& frame, const Status& reason) {
+  const std::vector<std::byte> message = frame.with_reason(reason);
   static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
 }
 

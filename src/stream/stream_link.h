@@ -35,6 +35,8 @@ class StreamLink {
 
   // Sends a frame without a payload, of its stream's lane. A failure shows at the channel's end.
   void tell(const StreamFrame& frame);
+  // The same for a frame with a reason.
+  void tell(const StreamFrame& frame, const Status& reason);
 
   // Memory of `bytes`: the device's if there is some and `registered`, else the heap's. It goes
   // with the owner, and `freed` runs then.
@@ -44,7 +46,8 @@ class StreamLink {
   };
   Buffer buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
 
-  // Makes the first view of lent memory in a thread of the link, then calls `reached` there.
+  // Makes the first view of lent memory in a thread of the link, then calls `reached` there. If no
+  // thread can be started, calls it at once with kResourceExhausted.
   void reach(const RemoteRegion& lent, std::function<void(const Status&)> reached);
 
   struct Counters {
@@ -71,6 +74,8 @@ class StreamLink {
 
     void work();
   };
+
+  Status start_worker();
 
   Device device_;
   Channel channel_;

@@ -1,6 +1,7 @@
 // StreamState: one end of a stream: its two directions, and how they end together.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -34,6 +35,7 @@ class StreamState {
   const std::uint64_t number_;
   const std::shared_ptr<Outgoing> outgoing_;
   const std::shared_ptr<Incoming> incoming_;
+  std::atomic<bool> aborted_{false};  // by either side: the peer knows
 };
 
 }  // namespace farwrite::stream

@@ -136,7 +136,13 @@ Stats StreamsState::stats() const {
 void StreamsState::take(Notification notification) {
   Result<StreamFrame> frame =
       StreamFrame::decode({notification.message.data(), notification.message.size()});
-  if (!frame.ok()) return end(frame.status());
+  if (!frame.ok()) return break_off(frame.status());
+  if (frame->kind == FrameKind::kBreak) {
+    return end(Status::error(StatusCode::kUnavailable,
+                             {.operation = "use a stream", .peer = link_->channel().peer_name()},
+                             "the peer has ended all streams of the channel: " + frame->reason(),
+                             "connect again"));
+  }
   if (frame->kind == FrameKind::kProbe) return probe_.answer(frame.value(), notification.lent);
   if (frame->kind == FrameKind::kProbed) return probe_.take(frame->value);
   std::shared_ptr<StreamState> stream;
@@ -149,9 +155,18 @@ void StreamsState::take(Notification notification) {
     return stream->take(frame.value(), std::move(notification.message),
                         std::move(notification.lent));
   }
-  const bool sends = frame->kind == FrameKind::kData || frame->kind == FrameKind::kLent ||
+  const bool sends = frame->kind == FrameKind::kBegin || frame->kind == FrameKind::kData ||
                      frame->kind == FrameKind::kEnd;
   if (sends) link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream});
+}
+
+void StreamsState::break_off(const Status& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.ok()) return;  // the peer knows, or is gone
+  }
+  link_->tell({.kind = FrameKind::kBreak}, reason);
+  end(reason);
 }
 
 void StreamsState::end(const Status& reason) {

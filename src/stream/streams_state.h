@@ -38,6 +38,8 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
         options_(options) {}
   void take(Notification notification);
   void end(const Status& reason);
+  // The peer does not keep to the rules: ends all streams, and tells it.
+  void break_off(const Status& reason);
 
   const std::shared_ptr<StreamLink> link_;
   StreamProbe probe_{link_};

@@ -1,7 +1,5 @@
 // Byte streams over a channel, on every fabric: order, no copy where none is needed, bounds on what
 // is on its way, and every way to end.
-#include "farwrite/stream.h"
-
 #include <poll.h>
 
 #include <atomic>
@@ -15,123 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "conformance/conformance.h"
+#include "conformance/stream_fixture.h"
 
 namespace farwrite::stream {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
-// Memory of the heap that a slice owns.
-Slice heap_slice(const std::vector<std::byte>& bytes) {
-  const auto owner = std::make_shared<const std::vector<std::byte>>(bytes);
-  return {.bytes = {owner->data(), owner->size()}, .owner = owner};
-}
-
-class Streaming : public ConformancePair {
- protected:
-  void SetUp() override {
-    ConformancePair::SetUp();
-    create({});
-  }
-  // A stream and a slice may hold what the software adapter's memory must not outlive.
-  void TearDown() override {
-    near_end_ = far_end_ = Stream();
-    near_streams_ = far_streams_ = Streams();
-    EXPECT_OK(near_device_.close(kHang));
-    EXPECT_OK(far_device_.close(kHang));
-  }
-
-  // Replaces the streams, with sizes that make short tests meet every limit.
-  void create(Options options) {
-    near_end_ = far_end_ = Stream();
-    auto near = Streams::create(near_device_, near_, options);
-    auto far = Streams::create(far_device_, far_, options);
-    ASSERT_OK(near);
-    ASSERT_OK(far);
-    near_streams_ = *std::move(near);
-    far_streams_ = *std::move(far);
-    ++number_;  // the peer may still hear of the stream before
-    near_end_ = must_open(near_streams_, number_);
-    far_end_ = must_open(far_streams_, number_);
-  }
-  static Options small_sizes() {
-    Options options;
-    options.lend_from = 2048;
-    options.chunk = 10'000;
-    options.window = 100'000;
-    options.write_bound = 1000;
-    options.held = 50'000;
-    return options;
-  }
-  static Stream must_open(Streams& streams, std::uint64_t number) {
-    auto stream = streams.open(number);
-    EXPECT_OK(stream);
-    return stream.ok() ? *std::move(stream) : Stream();
-  }
-
-  // Memory of the near device; the slice's owner frees it and counts.
-  Slice device_slice(const std::vector<std::byte>& bytes) {
-    std::byte* const memory = near_device_.allocate_raw(bytes.size());
-    EXPECT_NE(memory, nullptr);
-    std::memcpy(memory, bytes.data(), bytes.size());
-    return {.bytes = {memory, bytes.size()},
-            .owner = std::shared_ptr<const void>(
-                memory, [this, device = near_device_](const void* data) mutable {
-                  device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
-                  ++freed_;
-                })};
-  }
-
-  static std::future<Status> write(Stream& stream, std::vector<Slice> slices) {
-    auto done = std::make_shared<std::promise<Status>>();
-    stream.write(std::move(slices), [done](const Status& status) { done->set_value(status); });
-    return done->get_future();
-  }
-  static std::future<Status> finish(Stream& stream) {
-    auto done = std::make_shared<std::promise<Status>>();
-    stream.finish([done](const Status& status) { done->set_value(status); });
-    return done->get_future();
-  }
-  static Result<std::vector<Slice>> read(Stream& stream) {
-    auto come = std::make_shared<std::promise<Result<std::vector<Slice>>>>();
-    stream.read([come](Result<std::vector<Slice>> slices) { come->set_value(std::move(slices)); });
-    auto slices = come->get_future();
-    if (slices.wait_for(kHang) != std::future_status::ready) {
-      return Status(StatusCode::kDeadlineExceeded, "the test's read got nothing");
-    }
-    return slices.get();
-  }
-  // Appends what comes until there are `bytes` of it, or the end. Keeps the slices if asked to.
-  static Status read_to(Stream& stream, std::size_t bytes, std::vector<std::byte>& all,
-                        std::vector<Slice>* kept = nullptr) {
-    while (all.size() < bytes) {
-      auto slices = read(stream);
-      if (!slices.ok()) return slices.status();
-      if (slices->empty()) break;
-      for (Slice& slice : *slices) {
-        all.insert(all.end(), slice.bytes.data, slice.bytes.data + slice.bytes.size);
-        if (kept != nullptr) kept->push_back(std::move(slice));
-      }
-    }
-    return Status();
-  }
-  static bool ready(std::future<Status>& done, std::chrono::milliseconds wait) {
-    return done.wait_for(wait) == std::future_status::ready;
-  }
-  static Status outcome(std::future<Status> done) {
-    if (!ready(done, std::chrono::milliseconds(kHang))) {
-      return Status(StatusCode::kDeadlineExceeded, "the test's write did not end");
-    }
-    return done.get();
-  }
-  bool maps() const { return near_.maps_peer_memory(); }
-
-  Streams near_streams_, far_streams_;
-  Stream near_end_, far_end_;
-  std::uint64_t number_ = 1000;
-  std::atomic<int> freed_{0};
-};
 
 TEST_P(Streaming, ShortSlicesOfOneWriteTravelInOneMessage) {
   const std::vector<std::byte> bytes = make_bytes(500, 1);
@@ -285,6 +170,24 @@ TEST_P(Streaming, AnAbortEndsBothSidesAndNoOtherStream) {
   static_cast<void>(outcome(std::move(written)));
 }
 
+TEST_P(Streaming, AMalformedMessageEndsAllStreamsOnBothSides) {
+  Stream other_near = must_open(near_streams_, 2);
+  Stream other_far = must_open(far_streams_, 2);
+  ASSERT_OK(near_.send({"garbage", 7}).wait(kHang));
+  for (Stream* stream : {&far_end_, &other_far}) {
+    EXPECT_CODE(kProtocolError, read(*stream).status());
+    EXPECT_CODE(kProtocolError, outcome(write(*stream, {heap_slice(make_bytes(10, 1))})));
+  }
+  for (Stream* stream : {&near_end_, &other_near}) {
+    const Status told = read(*stream).status();
+    EXPECT_CODE(kUnavailable, told);
+    EXPECT_NE(told.message().find("read a stream message"), std::string::npos) << told.to_string();
+    EXPECT_CODE(kUnavailable, outcome(write(*stream, {heap_slice(make_bytes(10, 1))})));
+  }
+  EXPECT_CODE(kProtocolError, far_streams_.open(9).status());
+  EXPECT_CODE(kUnavailable, near_streams_.open(9).status());
+}
+
 TEST_P(Streaming, ADroppedStreamEndsAtThePeer) {
   near_end_ = Stream();
   EXPECT_CODE(kUnavailable, read(far_end_).status());
@@ -376,6 +279,22 @@ TEST_P(Streaming, AProgramMayDeliverInItsOwnLoop) {
   stop.store(true);
   near_loop.join();
   far_loop.join();
+TEST_P(Streaming, WindowsThatDifferEndTheStreamOnBothSides) {
+  for (const bool of_messages : {false, true}) {
+    Options near = small_sizes(), far = near;
+    (of_messages ? far.message_window : far.window) *= 2;
+    const std::string named = of_messages ? "message_window" : "window";
+    create(near, far);
+    static_cast<void>(write(near_end_, {heap_slice(make_bytes(100, 1))}));
+    const Status at_far = read(far_end_).status();
+    EXPECT_CODE(kFailedPrecondition, at_far);
+    EXPECT_NE(at_far.message().find("the sender's " + named), std::string::npos)
+        << at_far.to_string();
+    const Status at_near = read(near_end_).status();
+    EXPECT_CODE(kUnavailable, at_near);
+    EXPECT_NE(at_near.message().find("the sender's " + named), std::string::npos)
+        << at_near.to_string();
+  }
 }
 
 TEST_P(Streaming, TuningChoosesSizesThatWork) {
@@ -426,81 +345,8 @@ TEST_P(Streaming, AllMemoryIsGivenBack) {
   }));
 }
 
-// A peer that speaks the channel's language and not the streams'.
-class StreamingWithAStranger : public ConformancePair {
- protected:
-  void SetUp() override {
-    ConformancePair::SetUp();
-    auto streams = Streams::create(far_device_, far_);
-    ASSERT_OK(streams);
-    streams_ = *std::move(streams);
-    auto stream = streams_.open(1);
-    ASSERT_OK(stream);
-    stream_ = *std::move(stream);
-  }
-  void TearDown() override {
-    stream_ = Stream();
-    streams_ = Streams();
-  }
-  // A frame: kind, stream, value, payload.
-  void send(std::uint8_t kind, std::uint64_t number, std::uint64_t value, std::size_t payload) {
-    std::vector<std::byte> message(17 + payload, std::byte{1});
-    message[0] = static_cast<std::byte>(kind);
-    for (int i = 0; i < 8; ++i) {
-      message[1 + i] = static_cast<std::byte>(number >> (8 * i));
-      message[9 + i] = static_cast<std::byte>(value >> (8 * i));
-    }
-    EXPECT_OK(near_.send({message.data(), message.size()}).wait(kHang));
-  }
-  Status outcome() {
-    while (true) {
-      auto come = std::make_shared<std::promise<Status>>();
-      stream_.read(
-          [come](const Result<std::vector<Slice>>& slices) { come->set_value(slices.status()); });
-      auto status = come->get_future();
-      if (status.wait_for(kHang) != std::future_status::ready) return Status();
-      if (Status ended = status.get(); !ended.ok()) return ended;
-    }
-  }
-
-  Streams streams_;
-  Stream stream_;
-};
-
-TEST_P(StreamingWithAStranger, GarbageEndsTheStreamsAndNothingElse) {
-  EXPECT_OK(near_.send({"garbage", 7}).wait(kHang));
-  EXPECT_CODE(kProtocolError, outcome());
-}
-
-TEST_P(StreamingWithAStranger, MoreThanTheWindowEndsTheStream) {
-  const std::size_t most = static_cast<std::size_t>(near_.max_message_bytes() - 17);
-  for (std::uint64_t sent = 0; sent <= Options().message_window; sent += most) send(1, 1, 0, most);
-  auto told = near_.wait_notification(kHang);
-  ASSERT_OK(told);
-  ASSERT_FALSE(told->message.empty());
-  EXPECT_EQ(told->message[0], std::byte{6});
-  EXPECT_CODE(kProtocolError, outcome());
-  EXPECT_OK(streams_.open(2));
-}
-
-TEST_P(StreamingWithAStranger, FalseConfirmationsEndTheStream) {
-  send(3, 1, 1, 0);
-  EXPECT_CODE(kProtocolError, outcome());
-}
-
-TEST_P(StreamingWithAStranger, AnEndOfWhatWasNotSentEndsTheStream) {
-  send(5, 1, 0, 0);
-  EXPECT_CODE(kProtocolError, outcome());
-}
-
-TEST_P(StreamingWithAStranger, ALendWithoutMemoryEndsTheStream) {
-  send(2, 1, 0, 0);
-  EXPECT_CODE(kProtocolError, outcome());
-}
-
 FARWRITE_EVERY_FABRIC(Streaming);
 FARWRITE_ENCRYPTED_TOO(Streaming);
-FARWRITE_EVERY_FABRIC(StreamingWithAStranger);
 
 }  // namespace
 }  // namespace farwrite::stream
