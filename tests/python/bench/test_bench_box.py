@@ -8,11 +8,13 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from self_contained import check_page
 
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench import _native
@@ -23,8 +25,11 @@ from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.box.orders import Close, Open
 from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan
+from farwrite_bench.box.report import report
 from farwrite_bench.box.rows import FIELDS
+from farwrite_bench.box.rows import row as make_row
 from farwrite_bench.box.tables import picture, tables
+from farwrite_bench.machine import load, machine
 
 TRANSPORTS = [BOX_SHM, BOX_TCP, MPI, MPI_SHARED]
 
@@ -52,7 +57,8 @@ def measure(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "farwrite", "bench", "box", "--quick"),
-            *("--json", str(figures), "--svg", str(tmp_path / "box.svg"), *arguments),
+            *("--json", str(figures), "--svg", str(tmp_path / "box.svg")),
+            *("--report", str(tmp_path / "box.html"), *arguments),
         ],
         capture_output=True,
         text=True,
@@ -83,6 +89,10 @@ def test_every_transport_of_the_emulation_keeps_every_update(tmp_path: Path, mpi
     assert "btl_vader_single_copy_mechanism cma" in facts["settings"]["mpi"]
     assert facts["settings"]["mpi"] in shown
     assert "box-tcp" in (tmp_path / "box.svg").read_text()
+    page = (tmp_path / "box.html").read_text()
+    check_page(page, "svg", "table")
+    assert "Inception-v1 x 2" in page
+    assert facts["settings"]["mpi"] in page
 
 
 def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
@@ -104,6 +114,12 @@ def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
     assert published["visible_ms"] > 0
     assert ("publish", "shared-memory") in rows
     assert {"torch-file", "numpy-file"} & {row["transport"] for row in facts["rows"]}
+    page = (tmp_path / "box.html").read_text()
+    check_page(page, "table")
+    assert "box-shm x 2" in page
+    assert f"{moved['limit_gb_s']:.2f}" in page
+    verdict = "met" if moved["target_met"] else "MISSED"
+    assert f"<td>{escape(moved['target'])}</td><td>{verdict}</td>" in page
 
 
 def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None) -> None:
@@ -129,6 +145,47 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
     assert all("of memory" in row["skipped"] for row in rows)
     assert all("skipped: needs" in cells[-1] for _, _, table in tables(rows) for cells in table)
     assert picture(rows) is None
+
+
+def test_the_page_shows_which_targets_were_met_and_which_rows_were_skipped() -> None:
+    rows = [
+        make_row("latency", BOX_SHM, p50_us=1.5, p99_us=2.0, target="<=2 us", target_met=True),
+        make_row(
+            "bandwidth",
+            BOX_SHM,
+            workers=8,
+            bytes=GIB,
+            gb_s=4.0,
+            limit_gb_s=8.0,
+            ratio=0.5,
+            target=">=0.9",
+            target_met=False,
+        ),
+        make_row(
+            "emulation",
+            BOX_SHM,
+            model="vgg16",
+            workers=32,
+            bytes=GIB,
+            compute_ms=190.0,
+            skipped="needs 69 GiB of memory, and 1 GiB are available",
+        ),
+    ]
+    page = report(
+        {
+            "machine": machine(),
+            "load": load(),
+            "notes": ["the first note"],
+            "settings": {"rounds": 3, "steps": 5, "mpi": None},
+            "rows": rows,
+        }
+    )
+    check_page(page, "table")
+    assert "1 of 2" in page
+    assert "<td>1.50 us</td><td>&lt;=2 us</td><td>met</td>" in page
+    assert "<td>0.50</td><td>&gt;=0.9</td><td>MISSED</td>" in page
+    assert "skipped: needs 69 GiB of memory" in page
+    assert "the first note" in page
 
 
 def test_the_fastest_of_those_measured_in_all_rounds_counts() -> None:
