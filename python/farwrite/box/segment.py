@@ -177,6 +177,9 @@ class Segment(Changes[int]):
             If `out` or the range do not fit.
         NotFound
             If the segment was freed.
+        ResourceExhausted
+            If the elements change all the time, and leases took every buffer for as long as the
+            timeout given to `connect`.
         """
         return self.read_with_version(
             out, start=start, count=count, consistent=consistent, min_version=min_version,
