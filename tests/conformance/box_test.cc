@@ -414,6 +414,26 @@ TEST_P(Box, ATemporarySegmentGoesWithItsLastClient) {
   EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
 }
 
+TEST_P(Box, ATemporarySegmentStaysWhileAnyOfManyPassingClientsHasIt) {
+  constexpr int kClients = 4;
+  constexpr int kRounds = 200;
+  SegmentSpec spec = vector_spec("scratch", 4);
+  spec.temporary = true;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([spec, client = connect()] {
+      for (int round = 0; round < kRounds; ++round) {
+        Result<Segment> mine = client.create(spec, Creation::kOpenOrCreate);
+        ASSERT_OK(mine);
+        ASSERT_OK(error_of(mine.value(), change_of(Operation::kFill, 1.0))) << "round " << round;
+        ASSERT_OK(mine->detach());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
+}
+
 TEST_P(Box, AClientThatLeavesGivesBackItsLeases) {
   const Client client = connect();
   const Segment segment = create(client, vector_spec("weights", kElements));
