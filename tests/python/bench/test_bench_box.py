@@ -8,6 +8,7 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -130,10 +131,17 @@ def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None
         openmpi.find()
 
 
-def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
+def test_a_case_beyond_memory_is_a_row_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_nothing(*_: object) -> None:
+        raise AssertionError("processes are started although no case fits")
+
+    monkeypatch.setattr(emulation, "box_tasks", start_nothing)
+    monkeypatch.setattr(emulation, "mpi_ranks", start_nothing)
     plan = BoxPlan(
         tests=("emulation",),
-        transports=(BOX_SHM, BOX_TCP),
+        transports=(BOX_SHM, BOX_TCP, MPI),
         networks=(NETWORKS["vgg16"],),
         workers=(32,),
         processes=(),
@@ -142,12 +150,38 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
         quick=False,
         available=GIB,
     )
-    groups = emulation.Groups((), (), tmp_path)
-    rows = emulation.rows_of(plan, groups, "", NETWORKS["vgg16"], 32, lambda *_: None)
-    assert [row["comm_ms"] for row in rows] == [None, None]
+    rows = emulation.run(plan, OpenMpi(tmp_path), "", lambda *_: None, tmp_path)
+    assert [row["comm_ms"] for row in rows] == [None, None, None]
     assert all("of memory" in row["skipped"] for row in rows)
     assert all("skipped: needs" in cells[-1] for _, _, table in tables(rows) for cells in table)
     assert picture(rows) is None
+
+
+@pytest.mark.timeout(300)
+def test_a_way_beyond_memory_leaves_its_transport_to_the_other_one(
+    tmp_path: Path, mpi: OpenMpi
+) -> None:
+    network = NETWORKS["inception_v1"]
+    plan = BoxPlan(
+        tests=("emulation",),
+        transports=(BOX_SHM, BOX_TCP, MPI),
+        networks=(network,),
+        workers=(8,),
+        processes=(),
+        rounds=2,
+        steps=2,
+        quick=True,
+        available=0,
+    )
+    size = plan.network_bytes(network)
+    plan = replace(plan, available=20 * size)  # 8 workers: lease 18, copy 19, tcp 27, MPI 25 and 17
+    rows = {
+        row["transport"]: row for row in emulation.run(plan, mpi, "", lambda *_: None, tmp_path)
+    }
+    assert rows[BOX_SHM]["variants"].keys() == {"box-shm lease", "box-shm copy"}
+    assert rows[MPI]["variants"].keys() == {"one-sided"}
+    assert all(rows[key]["verified"] for key in (BOX_SHM, MPI))
+    assert "of memory" in rows[BOX_TCP]["skipped"]
 
 
 def test_the_page_shows_which_targets_were_met_and_which_rows_were_skipped() -> None:

@@ -116,11 +116,16 @@ def _groups(
     stack: contextlib.ExitStack,
     logs: Path,
 ) -> Groups:
+    # Processes for cases that are all too large would be started for nothing.
+    smallest = min(plan.network_bytes(network) for network in plan.networks)
+    transports = {
+        way.transport for way in WAYS if way.memory(workers, smallest) <= plan.available
+    } & {*plan.transports}
     ranks: Sequence[Member] = ()
     tasks: Sequence[Task] = ()
-    if openmpi is not None and {MPI, MPI_SHARED} & {*plan.transports}:
+    if openmpi is not None and {MPI, MPI_SHARED} & transports:
         ranks = stack.enter_context(mpi_ranks(openmpi, workers + 1, logs / f"mpi-{workers}.log"))
-    if {*BOXES} & {*plan.transports}:
+    if {*BOXES} & transports:
         tasks = stack.enter_context(box_tasks(workers, logs))
     return Groups(ranks, tasks, logs)
 
@@ -141,13 +146,13 @@ def rows_of(
         needed = way.memory(workers, size)
         if way.transport not in plan.transports:
             continue
-        if way.transport in (MPI, MPI_SHARED) and not groups.ranks:
-            skipped[way.key] = why_not
-        elif needed > plan.available:
+        if needed > plan.available:
             skipped[way.key] = (
                 f"needs {format_size(needed)} of memory, and {format_size(plan.available)} are"
                 " available"
             )
+        elif way.transport in (MPI, MPI_SHARED) and not groups.ranks:
+            skipped[way.key] = why_not
         else:
             turns[way.key] = []
     with contextlib.ExitStack() as stack:
