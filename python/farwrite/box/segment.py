@@ -58,8 +58,9 @@ class Segment(Changes[int]):
     The constructor is internal: use the methods of `Client`.
     """
 
-    def __init__(self, native: _farwrite.BoxSegment) -> None:
+    def __init__(self, native: _farwrite.BoxSegment, watches: set[Watch]) -> None:
         self._native = native
+        self._watches = watches  # the client's open ones
         info: Any = native.info()
         self._name: str = info["name"]
         self._key: int = info["key"]
@@ -323,14 +324,14 @@ class Segment(Changes[int]):
 
         Farwrite calls it in its own threads, one call at a time. `callback` must not block.
         Versions that came in between are not repeated. Exceptions from `callback` go to
-        ``sys.unraisablehook``.
+        ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
         """
         if not callable(callback):
             raise InvalidArgument(
                 f"on_update: {type(callback).__name__} cannot be called; give a function that takes"
                 " a version"
             )
-        return Watch(self._native, self.version, callback)
+        return Watch(self._native, self.version, callback, self._watches)
 
     # --- Changes, and the end.
 
