@@ -66,7 +66,6 @@ class Segment(Changes[int]):
         self._key: int = info["key"]
         self._description: bytes = info["description"]
         self._layout = parse_layout(info["element"], info["dims"], self._description, self._name)
-        self._itemsize = self._layout.itemsize
 
     # --- What it is.
 
@@ -104,7 +103,7 @@ class Segment(Changes[int]):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self._itemsize
+        return self._layout.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -210,7 +209,7 @@ class Segment(Changes[int]):
         if out is None:
             offset, length = self.range_of("read", 0 if start is None else start, count)
             whole = start is None and count is None
-            shape = self._layout.shape if whole else (length // self._itemsize,)
+            shape = self._layout.shape if whole else (length // self._layout.itemsize,)
             out = np.empty(shape, self._layout.dtype)
             data = destination_of("read", out).data
         else:
