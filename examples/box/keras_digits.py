@@ -7,15 +7,16 @@ after each batch, a worker moves towards the shared weights, and the shared weig
 the worker. The program prints how many of the test images the shared weights recognize.
 """
 
-import multiprocessing
 import os
 
 # The model is small: five processes need no GPU for it, and no messages about it.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import digits
 import keras
 import numpy as np
+from digits import TRAINING
 
 import farwrite as fw
 from farwrite.box.training import Termination
@@ -23,16 +24,6 @@ from farwrite.box.training.keras import SEASGDCallback, read_model
 
 WORKERS = 4
 ITERATIONS = 250  # of each worker, on average
-TRAINING = 1500  # images; the others are for the test
-
-
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    """Return all images and their labels, in a random order."""
-    from sklearn.datasets import load_digits  # takes a second, which the workers save
-
-    images, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(labels))
-    return (images[order] / 16).astype(np.float32), labels[order]
 
 
 def make_model() -> keras.Model:
@@ -61,19 +52,11 @@ def worker(number: int, endpoint: str, images: np.ndarray, labels: np.ndarray) -
 
 
 def main() -> None:
-    images, labels = digits()
-    spawn = multiprocessing.get_context("spawn")
+    images, labels = digits.load()
     with fw.box.serve() as server, server.connect() as box:
-        workers = []
-        for number in range(WORKERS):
-            mine = slice(number, TRAINING, WORKERS)
-            given = (number, server.endpoint, images[mine], labels[mine])
-            workers.append(spawn.Process(target=worker, args=given, daemon=True))
-            workers[-1].start()
-        for process in workers:
-            process.join()
-        if any(process.exitcode for process in workers):
-            raise SystemExit("a worker failed")
+        mine = [slice(number, TRAINING, WORKERS) for number in range(WORKERS)]
+        parts = [(images[one], labels[one]) for one in mine]
+        digits.join(digits.start(worker, server.endpoint, parts))
         model = make_model()
         version = read_model(box, "digits", model)
     answers = model.predict(images[TRAINING:], verbose=0).argmax(axis=1)

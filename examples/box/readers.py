@@ -7,24 +7,14 @@ of its weights. Each reader scores the versions it gets on the test images. A ve
 while a reader uses it, without a copy. A reader that is slower than the trainer skips versions.
 """
 
-import multiprocessing
-
+import digits
 import numpy as np
+from digits import TRAINING
 
 import farwrite as fw
 
 READERS = 4
 EPOCHS = 60
-TRAINING = 1500  # images; the others are for the test
-
-
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    """Return all images and their labels, in a random order."""
-    from sklearn.datasets import load_digits  # takes a second, which the readers save
-
-    images, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(labels))
-    return (images[order] / 16).astype(np.float32), labels[order]
 
 
 def reader(number: int, endpoint: str, images: np.ndarray, labels: np.ndarray) -> None:
@@ -68,25 +58,18 @@ def new_model() -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    images, labels = digits()
-    spawn = multiprocessing.get_context("spawn")
+    images, labels = digits.load()
     with (
         fw.box.serve() as server,
         server.connect() as box,
         # Each reader may hold another version; one is the newest, and one is being filled.
         server.publisher("policy", like=new_model(), buffers=READERS + 2) as policy,
     ):
-        readers = []
-        for number in range(READERS):
-            given = (number, server.endpoint, images[TRAINING:], labels[TRAINING:])
-            readers.append(spawn.Process(target=reader, args=given, daemon=True))
-            readers[-1].start()
+        test = (images[TRAINING:], labels[TRAINING:])
+        readers = digits.start(reader, server.endpoint, [test] * READERS)
         box.event("readers").wait(READERS, timeout=120)
         train(policy, images[:TRAINING], labels[:TRAINING])
-        for process in readers:
-            process.join()
-        if any(process.exitcode for process in readers):
-            raise SystemExit("a reader failed")
+        digits.join(readers)
     print(f"the trainer published {EPOCHS} versions")
 
 

@@ -195,6 +195,7 @@ class FARWRITE_API Segment {
 
   /// Reads `out.size` bytes from `offset` on. One-sided, and never torn: the versions are compared
   /// before and after. After a few failed tries the server pins a buffer for the read.
+  /// kResourceExhausted if other leases take every buffer for longer than ClientOptions::timeout.
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset = 0,
                           const ReadOptions& options = {}) const;
   /// Posts one change. The server applies the changes of one client in the order of posting.

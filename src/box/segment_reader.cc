@@ -169,19 +169,31 @@ Status SegmentReader::read_leased(MutableByteView out, std::uint64_t offset) {
   return status;
 }
 
+Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,
+                                 Consistency consistency) {
+  const Clock::time_point begin = Clock::now();
+  while (true) {
+    const Result<bool> whole =
+        consistency == Consistency::kChunk ? read_chunks(out, offset) : read_segment(out, offset);
+    if (!whole.ok()) return whole.status();
+    if (whole.value()) return Status();
+    Status leased = read_leased(out, offset);
+    if (leased.code() != StatusCode::kResourceExhausted) return leased;
+    // Other leases take every buffer. Those of other reads end soon.
+    if (Clock::now() - begin > segment_.client()->timeout()) return leased;
+    std::this_thread::sleep_for(kLongestNap);
+  }
+}
+
 Result<ReadResult> SegmentReader::read(MutableByteView out, std::uint64_t offset,
                                        Consistency consistency) {
-  Result<bool> whole = true;
   if (out.size > 0) {
-    whole =
-        consistency == Consistency::kChunk ? read_chunks(out, offset) : read_segment(out, offset);
+    FARWRITE_RETURN_IF_ERROR(read_range(out, offset, consistency));
   } else {
     const Result<std::uint64_t> version = segment_.version();
     if (!version.ok()) return version.status();
     result_.version = version.value();
   }
-  if (!whole.ok()) return whole.status();
-  if (!whole.value()) FARWRITE_RETURN_IF_ERROR(read_leased(out, offset));
   ClientState::Counters& counters = segment_.client()->counters();
   counters.reads.fetch_add(1, std::memory_order_relaxed);
   counters.read_retries.fetch_add(result_.retries, std::memory_order_relaxed);

@@ -21,6 +21,9 @@ class SegmentReader {
   // kNotFound if the buffer is gone: look for the place again.
   Status fetch(const SegmentState::Place& place, MutableByteView out, std::uint64_t offset);
 
+  // Tries without the server first, then with a lease. kResourceExhausted if other leases take
+  // every buffer for longer than the client's timeout.
+  Status read_range(MutableByteView out, std::uint64_t offset, Consistency consistency);
   // Each true if `out` is whole, false after too many tries.
   Result<bool> read_segment(MutableByteView out, std::uint64_t offset);
   Result<bool> read_chunks(MutableByteView out, std::uint64_t offset);

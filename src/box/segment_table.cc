@@ -15,20 +15,49 @@ std::string text(const SegmentSpec& spec) {
   return shape + ")";
 }
 
+// Whether a request to create `spec` may attach `other`, which has its name.
+Status check_existing(const HostedSegment& other, const SegmentSpec& spec, Creation creation) {
+  if (creation == Creation::kExclusive) {
+    return Status::error(StatusCode::kAlreadyExists, {.operation = "create a segment"},
+                         "'" + spec.name + "' exists",
+                         "attach it, open or create it, or choose another name");
+  }
+  if (other.spec().type != spec.type || other.spec().dims != spec.dims) {
+    return Status::error(
+        StatusCode::kInvalidArgument, {.operation = "create a segment"},
+        "'" + spec.name + "' exists as " + text(other.spec()) + ", not as " + text(spec),
+        "attach it as it is, or choose another name");
+  }
+  return Status();
+}
+
+Status no_segment(std::uint64_t key) {
+  return Status::error(StatusCode::kNotFound, {.operation = "find a segment"},
+                       "the box has no segment of key " + std::to_string(key) +
+                           ": it was freed, or the key belongs to another box",
+                       "attach the segment by its name");
+}
+
 }  // namespace
 
-void SegmentTable::add(const Segment& segment) {
+SegmentTable::Entry* SegmentTable::find_entry(std::string_view name) {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &by_key_.at(found->second);
+}
+
+void SegmentTable::add(const Segment& segment, std::uint32_t attached) {
   const std::string& name = segment->spec().name;
   std::vector<Awaiting> found;
   {
     const std::lock_guard lock(mutex_);
-    by_key_[segment->key()] = {.segment = segment};
-    by_name_[name] = segment->key();
     const auto left =
         std::partition(awaiting_.begin(), awaiting_.end(),
                        [&](const Awaiting& awaiting) { return awaiting.name != name; });
     std::move(left, awaiting_.end(), std::back_inserter(found));
     awaiting_.erase(left, awaiting_.end());
+    by_key_[segment->key()] = {.segment = segment,
+                               .attached = attached + static_cast<std::uint32_t>(found.size())};
+    by_name_[name] = segment->key();
   }
   for (const Awaiting& awaiting : found) awaiting.found(segment);
 }
@@ -37,30 +66,22 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
   const std::lock_guard making(making_);
-  if (Result<Segment> there = find(spec.name); there.ok()) {
-    const SegmentSpec& other = there.value()->spec();
-    if (creation == Creation::kExclusive) {
-      return Status::error(StatusCode::kAlreadyExists, {.operation = "create a segment"},
-                           "'" + spec.name + "' exists",
-                           "attach it, open or create it, or choose another name");
-    }
-    if (other.type != spec.type || other.dims != spec.dims) {
-      return Status::error(
-          StatusCode::kInvalidArgument, {.operation = "create a segment"},
-          "'" + spec.name + "' exists as " + text(other) + ", not as " + text(spec),
-          "attach it as it is, or choose another name");
-    }
-    return there;
-  }
   std::uint64_t key = 0;
   {
     const std::lock_guard lock(mutex_);
+    if (Entry* const there = find_entry(spec.name)) {
+      if (Status status = check_existing(*there->segment, spec, creation); !status.ok()) {
+        return status;
+      }
+      ++there->attached;
+      return there->segment;
+    }
     while (key == 0 || by_key_.contains(key)) {
       key = (std::uint64_t{random_()} << 32) | random_();
     }
   }
   Result<Segment> made = HostedSegment::create(device_, spec, key, 0);
-  if (made.ok()) add(made.value());
+  if (made.ok()) add(made.value(), 1);
   return made;
 }
 
@@ -68,7 +89,11 @@ Result<SegmentTable::Segment> SegmentTable::restore(
     const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
     const std::function<Status(MutableByteView)>& fill) {
   const std::lock_guard making(making_);
-  if (find(key).ok() || find(spec.name).ok()) {
+  const auto taken = [&] {
+    const std::lock_guard lock(mutex_);
+    return by_key_.contains(key) || find_entry(spec.name) != nullptr;
+  };
+  if (taken()) {
     return Status::error(StatusCode::kProtocolError, {.operation = "restore a snapshot"},
                          "it has two segments '" + spec.name + "', or two of one key",
                          "remove the file, and restore the one before");
@@ -76,27 +101,34 @@ Result<SegmentTable::Segment> SegmentTable::restore(
   Result<Segment> made = HostedSegment::create(device_, spec, key, version);
   if (!made.ok()) return made;
   FARWRITE_RETURN_IF_ERROR(fill(made.value()->first_bytes()));
-  add(made.value());
+  add(made.value(), 0);
   return made;
 }
 
-Result<SegmentTable::Segment> SegmentTable::find(std::string_view name) const {
+Result<SegmentTable::Segment> SegmentTable::attach(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = by_name_.find(name); found != by_name_.end()) {
-    return by_key_.at(found->second).segment;
+  if (Entry* const entry = find_entry(name)) {
+    ++entry->attached;
+    return entry->segment;
   }
   return Status::error(StatusCode::kNotFound, {.operation = "attach a segment"},
                        "the box has no segment '" + std::string(name) + "'",
                        "create it first, or attach it with a timeout");
 }
 
+Result<SegmentTable::Segment> SegmentTable::attach(std::uint64_t key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return no_segment(key);
+  ++found->second.attached;
+  return found->second.segment;
+}
+
 Result<SegmentTable::Segment> SegmentTable::find(std::uint64_t key) const {
   const std::lock_guard lock(mutex_);
-  if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second.segment;
-  return Status::error(StatusCode::kNotFound, {.operation = "find a segment"},
-                       "the box has no segment of key " + std::to_string(key) +
-                           ": it was freed, or the key belongs to another box",
-                       "attach the segment by its name");
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return no_segment(key);
+  return found->second.segment;
 }
 
 std::vector<SegmentTable::Segment> SegmentTable::all() const {
@@ -124,12 +156,13 @@ std::uint64_t SegmentTable::await(const std::string& name,
   Segment there;
   {
     const std::lock_guard lock(mutex_);
-    const auto key = by_name_.find(name);
-    if (key == by_name_.end()) {
+    Entry* const entry = find_entry(name);
+    if (entry == nullptr) {
       awaiting_.push_back({.id = next_awaiting_, .name = name, .found = std::move(found)});
       return next_awaiting_++;
     }
-    there = by_key_.at(key->second).segment;
+    ++entry->attached;
+    there = entry->segment;
   }
   found(there);
   return 0;
@@ -140,22 +173,17 @@ void SegmentTable::stop_awaiting(std::uint64_t id) {
   std::erase_if(awaiting_, [&](const Awaiting& awaiting) { return awaiting.id == id; });
 }
 
-void SegmentTable::attach(const HostedSegment& segment) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = by_key_.find(segment.key()); found != by_key_.end()) {
-    ++found->second.attached;
-  }
-}
-
 void SegmentTable::detach(const Segment& segment) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = by_key_.find(segment->key());
     if (found == by_key_.end() || --found->second.attached > 0) return;
     if (!segment->spec().temporary) return;
+    // Under the same lock, so that no other client attaches it before it is gone.
+    by_key_.erase(found);
+    by_name_.erase(segment->spec().name);
   }
-  // Nobody is left who could be told that another client was faster.
-  static_cast<void>(free(segment));
+  segment->free();
 }
 
 Status SegmentTable::free(const Segment& segment) {

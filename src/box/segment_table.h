@@ -1,4 +1,4 @@
-// SegmentTable: the segments of a server, by name and by key, and who has them attached.
+// SegmentTable: the segments of a server, by name and by key, and how many have them attached.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +24,29 @@ class SegmentTable {
 
   explicit SegmentTable(Device device) : device_(std::move(device)) {}
 
-  // A new segment, or with kOpenOrCreate the one of that name, type and shape. kAlreadyExists,
-  // kInvalidArgument, kResourceExhausted.
+  // Attaches a new segment, or with kOpenOrCreate the one of that name, type and shape.
+  // kAlreadyExists, kInvalidArgument, kResourceExhausted.
   Result<Segment> create(const SegmentSpec& spec, Creation creation);
-  // One out of a snapshot, with its key and version; `fill` gives it its bytes.
+  // Adds one out of a snapshot, with its key and version; `fill` gives it its bytes. Nobody has it
+  // attached.
   Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
                           const std::function<Status(MutableByteView)>& fill);
 
-  // kNotFound.
-  Result<Segment> find(std::string_view name) const;
+  // Finds and attaches in one step: no other client's detach() frees the segment in between. Every
+  // attachment ends with detach(). kNotFound.
+  Result<Segment> attach(std::string_view name);
+  Result<Segment> attach(std::uint64_t key);
+  // Without an attachment. kNotFound.
   Result<Segment> find(std::uint64_t key) const;
   std::vector<Segment> all() const;
   SegmentInfo describe(const HostedSegment& segment) const;
 
-  // Calls `found` once, when a segment of that name exists; in this thread if it does. Returns what
-  // stop_awaiting() takes; 0 if it was called.
+  // Calls `found` once, with a segment that it attaches, when one of that name exists; in this
+  // thread if it does. Returns what stop_awaiting() takes; 0 if it was called.
   std::uint64_t await(const std::string& name, std::function<void(const Segment&)> found);
   void stop_awaiting(std::uint64_t id);
 
-  void attach(const HostedSegment& segment);
-  // Frees a temporary segment that nobody has attached any more.
+  // Ends one attachment, and frees a temporary segment with its last one.
   void detach(const Segment& segment);
   // kNotFound if it was freed already.
   Status free(const Segment& segment);
@@ -59,7 +62,10 @@ class SegmentTable {
     std::function<void(const Segment&)> found;
   };
 
-  void add(const Segment& segment);
+  // With `attached` attachments, and one for each that awaits the name.
+  void add(const Segment& segment, std::uint32_t attached);
+  // With mutex_; null without one.
+  Entry* find_entry(std::string_view name);
 
   Device device_;
   // Held while a segment is made, so that a name is made once; taken before mutex_.

@@ -130,10 +130,8 @@ void Session::handle(Arrival& arrival) {
     case Verb::kAttachName:
       wait_name(request);
       return;
-    case Verb::kAttachKey: {
-      if (const auto segment = find(request)) attach(request.id, segment);
-      return;
-    }
+    case Verb::kAttachKey:
+      return attach(request.id, server_.table().attach(request.key));
     case Verb::kDetach:
       detach(request.key);
       return;
@@ -188,22 +186,24 @@ void Session::create(const Arrival& arrival) {
     spec.description.assign(reinterpret_cast<const char*>(arrival.request.bytes.data()),
                             arrival.request.bytes.size());
   }
-  const Result<std::shared_ptr<HostedSegment>> made =
-      server_.table().create(spec, arrival.request.creation);
-  if (!made.ok()) return refuse(arrival.request.id, made.status());
-  attach(arrival.request.id, made.value());
+  attach(arrival.request.id, server_.table().create(spec, arrival.request.creation));
 }
 
-void Session::attach(std::uint64_t request, const std::shared_ptr<HostedSegment>& segment) {
+void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found) {
+  if (!found.ok()) return refuse(request, found.status());
+  const std::shared_ptr<HostedSegment>& segment = found.value();
+  bool left = false;
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (left_) return;
-    Attachment& attachment = attachments_[segment->key()];
-    attachment.segment = segment;
-    first = attachment.times++ == 0;
-    server_.table().attach(*segment);
+    left = left_;
+    if (!left) {
+      Attachment& attachment = attachments_[segment->key()];
+      attachment.segment = segment;
+      first = attachment.times++ == 0;
+    }
   }
+  if (left) return server_.table().detach(segment);
   reply_with({.id = request,
               .key = segment->key(),
               .version = segment->version(),
@@ -306,33 +306,28 @@ void Session::wait_version(const Request& request) {
 }
 
 void Session::answer_wait(std::uint64_t request, const Result<std::uint64_t>& version) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (waits_.erase(request) == 0) return;
-  }
+  if (!take_wait(request)) return;
   if (!version.ok()) return refuse(request, version.status());
   reply({.id = request, .version = version.value()});
 }
 
+bool Session::take_wait(std::uint64_t request) {
+  const std::lock_guard lock(mutex_);
+  return waits_.erase(request) > 0;
+}
+
 void Session::wait_name(const Request& request) {
-  if (request.number == 0) {
-    const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.name);
-    if (!segment.ok()) return refuse(request.id, segment.status());
-    return attach(request.id, segment.value());
-  }
+  if (request.number == 0) return attach(request.id, server_.table().attach(request.name));
   {
     const std::lock_guard lock(mutex_);
     waits_[request.id] = {};
   }
+  SegmentTable& table = server_.table();
   const std::uint64_t id =
-      server_.table().await(request.name, [weak = weak_from_this(), number = request.id](
-                                              const std::shared_ptr<HostedSegment>& segment) {
+      table.await(request.name, [&table, weak = weak_from_this(), number = request.id](
+                                    const std::shared_ptr<HostedSegment>& segment) {
         const auto session = weak.lock();
-        if (session == nullptr) return;
-        {
-          const std::lock_guard lock(session->mutex_);
-          if (session->waits_.erase(number) == 0) return;
-        }
+        if (session == nullptr || !session->take_wait(number)) return table.detach(segment);
         session->attach(number, segment);
       });
   const std::lock_guard lock(mutex_);

@@ -58,7 +58,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Returns the segment of the request's key. Without one, refuses the request and returns null.
   std::shared_ptr<HostedSegment> find(const Request& request);
   void create(const Arrival& arrival);
-  void attach(std::uint64_t request, const std::shared_ptr<HostedSegment>& segment);
+  // Answers a request with a segment that the table has attached for it, or with its error.
+  void attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found);
+  // Whether the request still waits: the caller answers it then.
+  bool take_wait(std::uint64_t request);
   void answer_wait(std::uint64_t request, const Result<std::uint64_t>& version);
   void change(Arrival& arrival);
   void wait_version(const Request& request);

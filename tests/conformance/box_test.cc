@@ -254,6 +254,33 @@ TEST_P(BoxOnOneHost, LeasesOfTooManyVersionsAreRefusedAndChangesGoOn) {
   EXPECT_TRUE(eventually([&] { return segment.lease(kHang).ok(); }));
 }
 
+TEST_P(BoxOnOneHost, AReadOutlastsLeasesThatLeaveItNoBuffer) {
+  SegmentSpec spec = vector_spec("weights", kLarge);
+  spec.buffers = 2;
+  const Segment segment = create(connect(), spec);
+  const Result<Segment> reader = connect().attach("weights");
+  ASSERT_OK(reader);
+  Result<LeasedSegment> lease = segment.lease(kHang);
+  ASSERT_OK(lease);
+  apply(segment, change_of(Operation::kFill, 1.0));
+  EXPECT_EQ(StatusCode::kResourceExhausted, reader.value().lease(kHang).status().code());
+  std::atomic<bool> stop = false;
+  std::thread changing([&] {
+    while (!stop) apply(segment, change_of(Operation::kScale, -1.0));
+  });
+  std::thread releasing([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    lease = LeasedSegment();
+  });
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<float> values = read(reader.value());
+    EXPECT_TRUE(all_are(values.front(), values)) << "round " << round;
+  }
+  releasing.join();
+  stop = true;
+  changing.join();
+}
+
 TEST_P(Box, WaitsEndAtTheirVersionAtTheirTimeoutOrWhenTheSegmentIsFreed) {
   Segment segment = create(connect(), vector_spec("weights", kElements));
   Result<Segment> watched = connect().attach("weights");
@@ -384,6 +411,26 @@ TEST_P(Box, ATemporarySegmentGoesWithItsLastClient) {
   EXPECT_TRUE(eventually([&] { return server().stats().clients == 1; }));
   EXPECT_TRUE(all_are(0.0F, read(other.value())));
   ASSERT_OK(other->detach());
+  EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
+}
+
+TEST_P(Box, ATemporarySegmentStaysWhileAnyOfManyPassingClientsHasIt) {
+  constexpr int kClients = 4;
+  constexpr int kRounds = 200;
+  SegmentSpec spec = vector_spec("scratch", 4);
+  spec.temporary = true;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([spec, client = connect()] {
+      for (int round = 0; round < kRounds; ++round) {
+        Result<Segment> mine = client.create(spec, Creation::kOpenOrCreate);
+        ASSERT_OK(mine);
+        ASSERT_OK(error_of(mine.value(), change_of(Operation::kFill, 1.0))) << "round " << round;
+        ASSERT_OK(mine->detach());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
 }
 

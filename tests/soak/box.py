@@ -4,8 +4,8 @@
 
 Every operation is drawn from a seeded generator: a read, a change, a lease, a wait, an attachment,
 a segment that comes and goes, a client that does. After a warm-up the process, which is server and
-client, may hold no more memory, descriptors, threads, segments or leases than before, and the sums
-in the segments must be those of the changes.
+client, may hold no more memory, shared mappings, descriptors, threads, segments or leases than
+before, and the sums in the segments must be those of the changes.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Held:
     """What the process holds of the machine."""
 
     rss: int
+    shared_mappings: int
+    """Of memfds and of files in /dev/shm, for example."""
     descriptors: int
     threads: int
     segments: int
@@ -50,8 +52,10 @@ def held(server: fw.box.Server) -> Held:
     """Look at this process."""
     gc.collect()
     stats = server.stats()
+    mappings = Path("/proc/self/maps").read_text().splitlines()
     return Held(
         rss=int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
+        shared_mappings=sum(line.split()[1].endswith("s") for line in mappings),
         descriptors=len(os.listdir("/proc/self/fd")),
         threads=len(os.listdir("/proc/self/task")),
         segments=stats.segments,

@@ -1,4 +1,4 @@
-"""The files that ``--json`` and ``--svg`` name."""
+"""The files that ``--json``, ``--svg`` and ``--report`` name."""
 
 from __future__ import annotations
 

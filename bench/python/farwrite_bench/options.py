@@ -20,6 +20,11 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--json": {"type": Path, "metavar": "FILE", "help": "also write the figures to FILE as JSON"},
     "--svg": {"type": Path, "metavar": "FILE", "help": "also draw a chart to FILE as SVG"},
+    "--report": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "also write an HTML page with the figures and charts to FILE",
+    },
     "--markdown": {"action": "store_true", "help": "print tables as Markdown"},
 }
 _NUMBERS = {

@@ -134,8 +134,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         count: SupportsIndex | None = None,
     ) -> Outcome:
         """Multiply elements by `factor`, a whole number for a segment of integers."""
-        number = _factor("scale", "factor", factor, self._segment())
-        return self._alone("scale", _Operation.SCALE, number, start, count)
+        return self._alone("scale", _Operation.SCALE, "factor", factor, start, count)
 
     def fill(
         self,
@@ -145,8 +144,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         count: SupportsIndex | None = None,
     ) -> Outcome:
         """Set elements to `value`, a whole number for a segment of integers."""
-        number = _factor("fill", "value", value, self._segment())
-        return self._alone("fill", _Operation.FILL, number, start, count)
+        return self._alone("fill", _Operation.FILL, "value", value, start, count)
 
     def copy_from(
         self,
@@ -230,11 +228,14 @@ class Changes(abc.ABC, Generic[Outcome]):
         self,
         operation: str,
         code: _farwrite.BoxOperation,
-        factor: float,
+        what: str,
+        value: SupportsFloat,
         start: SupportsIndex,
         count: SupportsIndex | None,
     ) -> Outcome:
-        offset, length = self._segment().range_of(operation, start, count)
+        target = self._segment()
+        factor = _factor(operation, what, value, target)
+        offset, length = target.range_of(operation, start, count)
         return self._post(code, offset, length, factor)
 
     def _post(

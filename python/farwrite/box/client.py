@@ -16,6 +16,7 @@ from farwrite.box.publisher import Publisher, WriteTarget
 from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
+from farwrite.box.updates import Watch
 from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import InvalidArgument
@@ -80,6 +81,7 @@ class Client(Closing):
 
     def __init__(self, native: _farwrite.BoxClient) -> None:
         self._native = native
+        self._watches: set[Watch] = set()
 
     # --- Segments.
 
@@ -137,7 +139,7 @@ class Client(Closing):
             name, layout.element, layout.dims(), layout.description(),
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        segment = Segment(native)
+        segment = Segment(native, self._watches)
         if not segment.layout.same_as(layout):
             raise InvalidArgument(
                 f"create: the box has a segment '{name}' of shape {segment.shape} and dtype"
@@ -164,7 +166,7 @@ class Client(Closing):
             name, _farwrite.BoxElement.BYTES, (count,), description,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        return Segment(native)
+        return Segment(native, self._watches)
 
     def _create(
         self,
@@ -205,9 +207,11 @@ class Client(Closing):
         """
         limit = seconds("attach", timeout)
         if isinstance(segment, str):
-            return Segment(self._native.attach_name(text("attach", "name", segment), limit))
-        key = whole_number("attach", "the key", segment, 0, 2**64 - 1)
-        return Segment(self._native.attach_key(key))
+            native = self._native.attach_name(text("attach", "name", segment), limit)
+        else:
+            key = whole_number("attach", "the key", segment, 0, 2**64 - 1)
+            native = self._native.attach_key(key)
+        return Segment(native, self._watches)
 
     def event(self, name: str, *, temporary: bool = False) -> Event:
         """Attach the event of that name, or create it.

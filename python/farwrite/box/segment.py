@@ -58,14 +58,14 @@ class Segment(Changes[int]):
     The constructor is internal: use the methods of `Client`.
     """
 
-    def __init__(self, native: _farwrite.BoxSegment) -> None:
+    def __init__(self, native: _farwrite.BoxSegment, watches: set[Watch]) -> None:
         self._native = native
+        self._watches = watches  # the client's open ones
         info: Any = native.info()
         self._name: str = info["name"]
         self._key: int = info["key"]
         self._description: bytes = info["description"]
         self._layout = parse_layout(info["element"], info["dims"], self._description, self._name)
-        self._itemsize = self._layout.itemsize
 
     # --- What it is.
 
@@ -103,7 +103,7 @@ class Segment(Changes[int]):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self._itemsize
+        return self._layout.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -177,6 +177,9 @@ class Segment(Changes[int]):
             If `out` or the range do not fit.
         NotFound
             If the segment was freed.
+        ResourceExhausted
+            If the elements change all the time, and leases took every buffer for as long as the
+            timeout given to `connect`.
         """
         return self.read_with_version(
             out, start=start, count=count, consistent=consistent, min_version=min_version,
@@ -206,7 +209,7 @@ class Segment(Changes[int]):
         if out is None:
             offset, length = self.range_of("read", 0 if start is None else start, count)
             whole = start is None and count is None
-            shape = self._layout.shape if whole else (length // self._itemsize,)
+            shape = self._layout.shape if whole else (length // self._layout.itemsize,)
             out = np.empty(shape, self._layout.dtype)
             data = destination_of("read", out).data
         else:
@@ -320,14 +323,14 @@ class Segment(Changes[int]):
 
         Farwrite calls it in its own threads, one call at a time. `callback` must not block.
         Versions that came in between are not repeated. Exceptions from `callback` go to
-        ``sys.unraisablehook``.
+        ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
         """
         if not callable(callback):
             raise InvalidArgument(
                 f"on_update: {type(callback).__name__} cannot be called; give a function that takes"
                 " a version"
             )
-        return Watch(self._native, self.version, callback)
+        return Watch(self._native, self.version, callback, self._watches)
 
     # --- Changes, and the end.
 

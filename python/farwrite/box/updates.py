@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
@@ -73,18 +74,27 @@ class Updates:
 class Watch:
     """Calls a function after new changes. `Segment.on_update` creates it.
 
-    A context manager. The calls also end when the segment is freed or the client closes.
+    A context manager. The calls also end when the segment is freed, when the client closes, or when
+    the program holds neither the client, nor a segment of it, nor this object any more.
+
+    The constructor is internal.
     """
 
     def __init__(
-        self, native: _farwrite.BoxSegment, version: int, callback: Callable[[int], object]
+        self,
+        native: _farwrite.BoxSegment,
+        version: int,
+        callback: Callable[[int], object],
+        watches: set[Watch],
     ) -> None:
         self._native = native
         self._callback: Callable[[int], object] | None = callback
         self._lock = threading.Lock()
         self._arrived: deque[tuple[int, int]] = deque()
         self._delivering = False
-        native.on_version(version + 1, self._arrive)
+        watches.add(self)
+        self._watches = weakref.ref(watches)
+        self._expect(version + 1)
 
     @property
     def closed(self) -> bool:
@@ -94,6 +104,21 @@ class Watch:
     def close(self) -> None:
         """Make no further call. A call that runs in another thread may still be under way."""
         self._callback = None
+        watches = self._watches()
+        if watches is not None:
+            watches.discard(self)
+
+    def _expect(self, version: int) -> None:
+        # The core keeps what it will call, and the callback often refers to the segment, which
+        # keeps the client. Weak, this is no cycle that keeps a client which nobody closes.
+        arrive = weakref.WeakMethod(self._arrive)
+
+        def on_version(now: int, code: int, message: str) -> None:
+            alive = arrive()
+            if alive is not None:
+                alive(now, code, message)
+
+        self._native.on_version(version, on_version)
 
     def _arrive(self, version: int, code: int, _: str) -> None:
         # on_version() may call back before it returns: the loop below takes that one up, so that
@@ -115,13 +140,13 @@ class Watch:
                 version, code = self._arrived.popleft()
             callback = self._callback
             if code != 0 or callback is None:
-                self._callback = None
+                self.close()
                 continue
             try:
                 callback(version)
             except BaseException as error:
                 failed = error  # the calls go on; the binding reports it
-            self._native.on_version(version + 1, self._arrive)
+            self._expect(version + 1)
         if failed is not None:
             raise failed
 

@@ -8,11 +8,15 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from dataclasses import replace
+from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from self_contained import check_page
 
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench import _native
@@ -23,8 +27,11 @@ from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.box.orders import Close, Open
 from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan
+from farwrite_bench.box.report import report
 from farwrite_bench.box.rows import FIELDS
+from farwrite_bench.box.rows import row as make_row
 from farwrite_bench.box.tables import picture, tables
+from farwrite_bench.machine import load, machine
 
 TRANSPORTS = [BOX_SHM, BOX_TCP, MPI, MPI_SHARED]
 
@@ -52,7 +59,8 @@ def measure(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "farwrite", "bench", "box", "--quick"),
-            *("--json", str(figures), "--svg", str(tmp_path / "box.svg"), *arguments),
+            *("--json", str(figures), "--svg", str(tmp_path / "box.svg")),
+            *("--report", str(tmp_path / "box.html"), *arguments),
         ],
         capture_output=True,
         text=True,
@@ -83,6 +91,10 @@ def test_every_transport_of_the_emulation_keeps_every_update(tmp_path: Path, mpi
     assert "btl_vader_single_copy_mechanism cma" in facts["settings"]["mpi"]
     assert facts["settings"]["mpi"] in shown
     assert "box-tcp" in (tmp_path / "box.svg").read_text()
+    page = (tmp_path / "box.html").read_text()
+    check_page(page, "svg", "table")
+    assert "Inception-v1 x 2" in page
+    assert facts["settings"]["mpi"] in page
 
 
 def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
@@ -103,7 +115,15 @@ def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
     assert (published["copies_publisher"], published["copies_reader"]) == (1, 0)
     assert published["visible_ms"] > 0
     assert ("publish", "shared-memory") in rows
-    assert {"torch-file", "numpy-file"} & {row["transport"] for row in facts["rows"]}
+    by_file = rows["publish", "torch-file" if find_spec("torch") else "numpy-file"]
+    assert (by_file["copies_publisher"], by_file["copies_reader"]) == (1, 1)
+    assert by_file["visible_ms"] > 0
+    page = (tmp_path / "box.html").read_text()
+    check_page(page, "table")
+    assert "box-shm x 2" in page
+    assert f"{moved['limit_gb_s']:.2f}" in page
+    verdict = "met" if moved["target_met"] else "MISSED"
+    assert f"<td>{escape(moved['target'])}</td><td>{verdict}</td>" in page
 
 
 def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None) -> None:
@@ -111,10 +131,17 @@ def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None
         openmpi.find()
 
 
-def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
+def test_a_case_beyond_memory_is_a_row_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_nothing(*_: object) -> None:
+        raise AssertionError("processes are started although no case fits")
+
+    monkeypatch.setattr(emulation, "box_tasks", start_nothing)
+    monkeypatch.setattr(emulation, "mpi_ranks", start_nothing)
     plan = BoxPlan(
         tests=("emulation",),
-        transports=(BOX_SHM, BOX_TCP),
+        transports=(BOX_SHM, BOX_TCP, MPI),
         networks=(NETWORKS["vgg16"],),
         workers=(32,),
         processes=(),
@@ -123,12 +150,79 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(tmp_path: Path) -> None:
         quick=False,
         available=GIB,
     )
-    groups = emulation.Groups((), (), tmp_path)
-    rows = emulation.rows_of(plan, groups, "", NETWORKS["vgg16"], 32, lambda *_: None)
-    assert [row["comm_ms"] for row in rows] == [None, None]
+    rows = emulation.run(plan, OpenMpi(tmp_path), "", lambda *_: None, tmp_path)
+    assert [row["comm_ms"] for row in rows] == [None, None, None]
     assert all("of memory" in row["skipped"] for row in rows)
     assert all("skipped: needs" in cells[-1] for _, _, table in tables(rows) for cells in table)
     assert picture(rows) is None
+
+
+@pytest.mark.timeout(300)
+def test_a_way_beyond_memory_leaves_its_transport_to_the_other_one(
+    tmp_path: Path, mpi: OpenMpi
+) -> None:
+    network = NETWORKS["inception_v1"]
+    plan = BoxPlan(
+        tests=("emulation",),
+        transports=(BOX_SHM, BOX_TCP, MPI),
+        networks=(network,),
+        workers=(8,),
+        processes=(),
+        rounds=2,
+        steps=2,
+        quick=True,
+        available=0,
+    )
+    size = plan.network_bytes(network)
+    plan = replace(plan, available=20 * size)  # 8 workers: lease 18, copy 19, tcp 27, MPI 25 and 17
+    rows = {
+        row["transport"]: row for row in emulation.run(plan, mpi, "", lambda *_: None, tmp_path)
+    }
+    assert rows[BOX_SHM]["variants"].keys() == {"box-shm lease", "box-shm copy"}
+    assert rows[MPI]["variants"].keys() == {"one-sided"}
+    assert all(rows[key]["verified"] for key in (BOX_SHM, MPI))
+    assert "of memory" in rows[BOX_TCP]["skipped"]
+
+
+def test_the_page_shows_which_targets_were_met_and_which_rows_were_skipped() -> None:
+    rows = [
+        make_row("latency", BOX_SHM, p50_us=1.5, p99_us=2.0, target="<=2 us", target_met=True),
+        make_row(
+            "bandwidth",
+            BOX_SHM,
+            workers=8,
+            bytes=GIB,
+            gb_s=4.0,
+            limit_gb_s=8.0,
+            ratio=0.5,
+            target=">=0.9",
+            target_met=False,
+        ),
+        make_row(
+            "emulation",
+            BOX_SHM,
+            model="vgg16",
+            workers=32,
+            bytes=GIB,
+            compute_ms=190.0,
+            skipped="needs 69 GiB of memory, and 1 GiB are available",
+        ),
+    ]
+    page = report(
+        {
+            "machine": machine(),
+            "load": load(),
+            "notes": ["the first note"],
+            "settings": {"rounds": 3, "steps": 5, "mpi": None},
+            "rows": rows,
+        }
+    )
+    check_page(page, "table")
+    assert "1 of 2" in page
+    assert "<td>1.50 us</td><td>&lt;=2 us</td><td>met</td>" in page
+    assert "<td>0.50</td><td>&gt;=0.9</td><td>MISSED</td>" in page
+    assert "skipped: needs 69 GiB of memory" in page
+    assert "the first note" in page
 
 
 def test_the_fastest_of_those_measured_in_all_rounds_counts() -> None:

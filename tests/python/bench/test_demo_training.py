@@ -9,11 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from self_contained import check_page
 
 import farwrite as fw
 from farwrite.sockets import socket_bytes
@@ -56,19 +56,6 @@ def train(folder: Path, *options: str) -> tuple[dict, str]:  # type: ignore[type
     return json.loads((folder / "results.json").read_text()), ended.stdout
 
 
-class Links(HTMLParser):
-    """Collects the links and the tags of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.found += [str(value) for name, value in attrs if name in ("src", "href")]
-
-
 def test_training_over_stock_grpc_fills_results_and_report(tmp_path: Path) -> None:
     facts, printed = train(tmp_path, "--transport", "grpc", "--steps", "20")
     (run,) = facts["runs"]
@@ -85,14 +72,7 @@ def test_training_over_stock_grpc_fills_results_and_report(tmp_path: Path) -> No
     assert facts["speedup"] == {}
     assert "64-128-10" in printed
 
-    html = (tmp_path / "report.html").read_text()
-    page = Links()
-    page.feed(html)
-    assert page.found == []
-    assert {"svg", "table"} <= page.tags
-    assert "script" not in page.tags
-    assert "prefers-color-scheme: dark" in html
-    assert 'name="viewport"' in html
+    check_page((tmp_path / "report.html").read_text(), "svg", "table")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import threading
 import time
@@ -137,6 +138,64 @@ def test_the_calls_end_when_the_segment_is_freed(box: fw.box.Client) -> None:
     while not watch.closed:
         assert time.monotonic() < give_up
         time.sleep(0.01)
+
+
+def test_the_calls_go_on_while_the_client_is_held(box: fw.box.Client) -> None:
+    seen: queue.Queue[int] = queue.Queue()
+    box.event("epoch").on_signal(seen.put)  # neither the event nor the watch is kept
+    gc.collect()
+    for count in range(1, 4):
+        box.event("epoch").signal()
+        assert seen.get(timeout=30) == count
+
+
+def test_a_held_watch_keeps_its_client(box_server: fw.box.Server, box: fw.box.Client) -> None:
+    seen: queue.Queue[int] = queue.Queue()
+    segment = box.create("w", 1, "float32")
+    watch = box_server.connect().attach("w").on_update(seen.put)
+    gc.collect()
+    segment.fill(1)
+    assert seen.get(timeout=30) == 1
+    assert not watch.closed
+
+
+@pytest.mark.parametrize("changes", [0, 3])
+def test_a_client_with_a_callback_goes_with_its_last_reference(
+    box_server: fw.box.Server, box: fw.box.Client, changes: int
+) -> None:
+    segment = box.create("w", 1, "float32")
+    seen: queue.Queue[int] = queue.Queue()
+
+    def leave_a_callback() -> None:
+        client = box_server.connect()
+        mine = client.attach("w")
+
+        def note(version: int) -> None:
+            assert mine.name == "w"  # so the callback refers to the segment
+            seen.put(version)
+
+        mine.on_update(note)
+        for version in range(1, changes + 1):
+            segment.fill(version)
+            assert seen.get(timeout=30) == version
+        assert box_server.stats().clients == 2
+
+    leave_a_callback()
+    give_up = time.monotonic() + 20
+    while box_server.stats().clients > 1:
+        gc.collect()
+        assert time.monotonic() < give_up, "the client lives on"
+        time.sleep(0.05)
+    segment.fill(0)
+    assert seen.empty()
+
+
+def test_a_closed_watch_keeps_no_attachment(box: fw.box.Client) -> None:
+    segment = box.create("w", 1, "float32", temporary=True)
+    with segment.on_update(lambda version: None):
+        pass
+    del segment
+    assert box.list() == []
 
 
 def test_processes_meet_at_an_event(box_server: fw.box.Server, box: fw.box.Client) -> None:

@@ -39,6 +39,7 @@ from farwrite_bench.box.plan import (
     expected_seconds,
     networks,
 )
+from farwrite_bench.box.report import report
 from farwrite_bench.box.rows import Row
 from farwrite_bench.box.tables import picture, tables
 from farwrite_bench.figures import write, write_json
@@ -88,7 +89,7 @@ def add_parser(kinds: Subparsers) -> None:
     )
     add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS, kind=count)
     add_number(parser, "--steps", STEPS, quick=QUICK_STEPS, kind=count)
-    add_shared(parser, "--quick", "--json", "--svg", "--markdown")
+    add_shared(parser, "--quick", "--json", "--svg", "--report", "--markdown")
     parser.set_defaults(run=run)
 
 
@@ -108,40 +109,43 @@ def run(arguments: argparse.Namespace) -> int:
             rows = _measure(plan, openmpi, why_not, bar, Path(logs))
         finally:
             bar.clear()
-    facts = machine()
-    settings = {
-        "rounds": plan.rounds,
-        "steps": plan.steps,
-        "quick": plan.quick,
-        "mpi": openmpi.settings() if openmpi else None,
-        "sockets": SOCKET_TUNING,
-    }
-    print(
-        f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, copy kernel"
-        f" {facts['copy_kernel']}, load {averages[0]}; median of {plan.rounds} rounds"
-    )
-    table = markdown_table if arguments.markdown else text_table
-    for title, headers, cells in tables(rows):
-        print(f"\n{title}\n")
-        print("\n".join(table(headers, cells)))
-    if openmpi is not None:
-        print(f"\nmpi settings: {settings['mpi']}")
-    for note in NOTES:
-        print(f"\n{note}")
-    write_json(
-        arguments.json,
-        {
-            "machine": facts,
-            "load": averages,
-            "notes": [*notes, *NOTES],
-            "settings": settings,
-            "rows": rows,
+    facts = {
+        "machine": machine(),
+        "load": averages,
+        "notes": [*notes, *NOTES],
+        "settings": {
+            "rounds": plan.rounds,
+            "steps": plan.steps,
+            "quick": plan.quick,
+            "mpi": openmpi.settings() if openmpi else None,
+            "sockets": SOCKET_TUNING,
         },
-    )
+        "rows": rows,
+    }
+    _print(facts, markdown=arguments.markdown)
+    write_json(arguments.json, facts)
+    if arguments.report is not None:
+        write(arguments.report, report(facts))
     drawn = picture(rows)
     if arguments.svg is not None and drawn is not None:
         write(arguments.svg, drawn)
     return 0 if all(row.get("verified", True) for row in rows) else 1
+
+
+def _print(facts: dict[str, Any], *, markdown: bool) -> None:
+    known, settings = facts["machine"], facts["settings"]
+    print(
+        f"{known['cpu']}, {known['cpus']} CPUs, Linux {known['kernel']}, copy kernel"
+        f" {known['copy_kernel']}, load {facts['load'][0]}; median of {settings['rounds']} rounds"
+    )
+    table = markdown_table if markdown else text_table
+    for title, headers, cells in tables(facts["rows"]):
+        print(f"\n{title}\n")
+        print("\n".join(table(headers, cells)))
+    if settings["mpi"] is not None:
+        print(f"\nmpi settings: {settings['mpi']}")
+    for note in NOTES:
+        print(f"\n{note}")
 
 
 def _plan(arguments: argparse.Namespace) -> BoxPlan:

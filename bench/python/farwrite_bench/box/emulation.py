@@ -14,7 +14,7 @@ from typing import Any
 from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.box.emulator import DELTA
-from farwrite_bench.box.group import Member, ask, box_tasks, mpi_ranks, serving
+from farwrite_bench.box.group import ask, box_tasks, mpi_ranks, serving
 from farwrite_bench.box.networks import Network
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Start
@@ -29,6 +29,7 @@ from farwrite_bench.box.plan import (
     BoxPlan,
 )
 from farwrite_bench.box.rows import Row, row
+from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
 
 Progress = Callable[[float, str], None]
@@ -102,9 +103,9 @@ def run(
 class Groups:
     """The processes of one number of workers."""
 
-    ranks: Sequence[Member]
+    ranks: Sequence[Control]
     """Of MPI, the server first; empty without MPI."""
-    tasks: Sequence[Member]
+    tasks: Sequence[Control]
     """The workers over the box."""
     logs: Path
 
@@ -116,11 +117,16 @@ def _groups(
     stack: contextlib.ExitStack,
     logs: Path,
 ) -> Groups:
-    ranks: Sequence[Member] = ()
+    # Processes for cases that are all too large would be started for nothing.
+    smallest = min(plan.network_bytes(network) for network in plan.networks)
+    transports = {
+        way.transport for way in WAYS if way.memory(workers, smallest) <= plan.available
+    } & {*plan.transports}
+    ranks: Sequence[Control] = ()
     tasks: Sequence[Task] = ()
-    if openmpi is not None and {MPI, MPI_SHARED} & {*plan.transports}:
+    if openmpi is not None and {MPI, MPI_SHARED} & transports:
         ranks = stack.enter_context(mpi_ranks(openmpi, workers + 1, logs / f"mpi-{workers}.log"))
-    if {*BOXES} & {*plan.transports}:
+    if {*BOXES} & transports:
         tasks = stack.enter_context(box_tasks(workers, logs))
     return Groups(ranks, tasks, logs)
 
@@ -141,13 +147,13 @@ def rows_of(
         needed = way.memory(workers, size)
         if way.transport not in plan.transports:
             continue
-        if way.transport in (MPI, MPI_SHARED) and not groups.ranks:
-            skipped[way.key] = why_not
-        elif needed > plan.available:
+        if needed > plan.available:
             skipped[way.key] = (
                 f"needs {format_size(needed)} of memory, and {format_size(plan.available)} are"
                 " available"
             )
+        elif way.transport in (MPI, MPI_SHARED) and not groups.ranks:
+            skipped[way.key] = why_not
         else:
             turns[way.key] = []
     with contextlib.ExitStack() as stack:
@@ -197,8 +203,8 @@ class Case:
     """A way that is open: who runs it, and who can look through the shared weights."""
 
     key: str
-    runners: Sequence[Member]
-    checker: Member
+    runners: Sequence[Control]
+    checker: Control
     workers: int
     steps: int = 0
     """That every worker has made since the case is open."""

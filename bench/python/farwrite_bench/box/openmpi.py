@@ -1,8 +1,8 @@
 """Finds Debian's OpenMPI, or unpacks it without root, and starts programs under it.
 
-The packages are unpacked by ``tools/fetch_debs.sh`` into the ``.cache`` of a checkout. OpenMPI then
-needs to be told where it lies: `OpenMpi.environment`. ``mpi4py`` comes from PyPI; its wheel opens
-whatever ``libmpi.so.40`` the loader finds.
+``tools/fetch_debs.sh`` unpacks the packages into the ``.cache`` of a checkout. The variables in
+`OpenMpi.environment` name that place to OpenMPI. ``mpi4py`` comes from PyPI; its wheel loads the
+first ``libmpi.so.40`` that the loader finds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from farwrite.errors import NotFound
 
 PACKAGE = "openmpi-bin:usr/bin/orterun"
 FOLDER = Path(".cache/openmpi")
-"""Of a checkout: a folder of its own, since its libraries are put before the system's."""
+"""The folder in a checkout. It has nothing else, because the loader searches it first."""
 OPTIONS = (
     "--allow-run-as-root",
     "--oversubscribe",
@@ -32,7 +32,7 @@ OPTIONS = (
     *("--mca", "plm", "isolated"),
 )
 """ob1 over shared memory, with the kernel's copy from process to process (CMA). A rank that waits
-inside of MPI yields its processor, as others compute there. `isolated` starts no ssh."""
+inside MPI yields its processor to the ranks that compute. `isolated` starts no ssh."""
 FETCH_SECONDS = 300
 HINT = (
     "run `tools/fetch_debs.sh --into $PWD/.cache/openmpi openmpi-bin:usr/bin/orterun` in a checkout"

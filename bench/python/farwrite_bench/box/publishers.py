@@ -1,7 +1,7 @@
 """Ways to hand a model to many readers of one host: over a box, a file, or shared memory.
 
 A publisher and its readers count versions from 1 on. Every element of version n is n, so a reader
-that sees an old or a torn version is found out.
+detects an old or a torn version.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from farwrite_bench.plan import MIB
 Floats = npt.NDArray[np.float32]
 
 NAP_SECONDS = 200e-6
-"""Between two looks of a reader whose way has no events."""
+"""Between two checks of a reader that has no events to wait for."""
 WAIT_SECONDS = 60.0
 COUNTER_BYTES = 4096
-"""In front of the bytes in shared memory: the version, on a page of its own."""
+"""The bytes before the model in shared memory: a page that holds the version."""
 BUFFERS = 3
 SPARE_BYTES = 128 * MIB
-"""Of a box, beyond its segments: the pool that it takes at its start, and what it needs itself."""
+"""Memory of a box besides its segments: the pool that it takes at its start, and its records."""
 NAME = "model"
 
 
@@ -46,7 +46,7 @@ def has_torch() -> bool:
 
 
 class Publisher:
-    """Publishes the next version at each start; `publish` gets the number and the bytes."""
+    """Publishes the next version at each start; `publish` takes its number and its elements."""
 
     def __init__(self, order: Open, publish: Callable[[int, Floats], object]) -> None:
         self._model = floats(order.bytes // 4, 0)
@@ -55,7 +55,7 @@ class Publisher:
         self._version = 0
 
     def run(self, order: Start) -> Ran:
-        """Publish one version; its figure is the time of one streaming copy of as many bytes."""
+        """Publish one version. The answer has the time of one streaming copy of as many bytes."""
         self._version += 1
         self._model.fill(self._version)
         start = time.perf_counter()
@@ -68,7 +68,7 @@ class Publisher:
 
 
 class Reader:
-    """Waits for the next version at each start; `look` waits and returns first and last element."""
+    """Waits for the next version at each start; `look` returns its first and last element."""
 
     def __init__(self, look: Callable[[int], tuple[float, float]], close: Callable[[], object]):
         self._look, self._close = look, close
@@ -88,16 +88,16 @@ class Reader:
         return Ran(began, ended)
 
     def check(self) -> Checked:
-        """Nothing to look through: each step is checked."""
+        """Return no figures: `run` checks each version."""
         return Checked(0.0, 0.0)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._close()
 
 
 Published = tuple[Publisher, str, Callable[[], object]]
-"""The publisher, where its readers find it, and what ends it."""
+"""The publisher, the place where its readers find it, and the function that ends it."""
 
 
 def box_publisher(order: Open) -> Published:
@@ -162,7 +162,7 @@ class SharedModel:
         self.array: Floats = whole[COUNTER_BYTES : COUNTER_BYTES + size].view(np.float32)
 
     def put(self, version: int, array: Floats) -> None:
-        """Copy the bytes, then count up."""
+        """Copy the elements, then store the version's number."""
         np.copyto(self.array, array)
         self.version[0] = version
 
@@ -173,10 +173,10 @@ class SharedModel:
 
 
 def shared_publisher(order: Open) -> Published:
-    """Copy into shared memory. A reader that is still at the version before sees torn bytes."""
+    """Copy into shared memory. A reader that still uses the version before sees torn bytes."""
     memory = shared_memory.SharedMemory(create=True, size=COUNTER_BYTES + order.bytes)
     model = SharedModel(memory, order.bytes)
-    model.array.fill(0)  # every page is taken
+    model.array.fill(0)  # takes every page before the first version
 
     def close() -> None:
         model.close()
@@ -186,9 +186,9 @@ def shared_publisher(order: Open) -> Published:
 
 
 def shared_reader(order: Open) -> Reader:
-    """Look at the bytes where they lie."""
+    """Read the elements in place."""
     memory = shared_memory.SharedMemory(order.place)
-    # Before Python 3.13 the reader's process also wants to remove the memory at its end.
+    # Before Python 3.13, the reader's process would also remove the memory when it ends.
     resource_tracker.unregister(f"/{memory.name}", "shared_memory")
     model = SharedModel(memory, order.bytes)
 

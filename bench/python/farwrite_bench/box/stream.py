@@ -24,11 +24,11 @@ from farwrite_bench.box.pages import octets
 Bytes = npt.NDArray[np.uint8]
 READ, WRITE = "read", "write"
 WARM_UP = 3
-"""Moves after which every page is taken: a writer's segments land in two buffers, by turns."""
+"""Moves that take every page before the first turn: a writer's segments fill two buffers."""
 
 
 class Stream:
-    """Moves the same bytes again and again. `move` is one whole segment."""
+    """Moves the same bytes again and again. `move` moves one whole segment."""
 
     def __init__(self, move: Callable[[], object], close: Callable[[], object]) -> None:
         self._move, self._close = move, close
@@ -44,19 +44,19 @@ class Stream:
         return Ran(began, time.perf_counter())
 
     def check(self) -> Checked:
-        """Nothing to look through: the turns only move bytes."""
+        """Return no figures: the turns only move bytes."""
         return Checked(0.0, 0.0)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._close()
 
 
 def box_stream(order: Open, fabric: str, what: str) -> Stream:
-    """Read or write a segment of this process's own."""
+    """Read or write a segment that only this process uses."""
     client = box.connect(order.place, fabrics=[fabric])
     segment = client.create(f"stream {order.number}", (order.bytes,), "uint8", buffers=2)
-    if what == READ and fabric == "shm":  # a copy into any memory
+    if what == READ and fabric == "shm":  # the read is a copy, into any memory
         memory = octets(order.bytes, order.number % 251)
     else:
         memory = client.array((order.bytes,), "uint8").array
@@ -67,7 +67,7 @@ def box_stream(order: Open, fabric: str, what: str) -> Stream:
 
 
 def shm_stream(order: Open, what: str) -> Stream:
-    """Copy from or to a part of shared memory of this process's own."""
+    """Copy from or to a part of shared memory that only this process uses."""
     with open(order.place, "r+b") as file:
         size = os.fstat(file.fileno()).st_size
         mapped = mmap.mmap(file.fileno(), size)
@@ -83,11 +83,11 @@ def shm_stream(order: Open, what: str) -> Stream:
 
 
 def tcp_stream(order: Open, what: str) -> Stream:
-    """Receive from or send to a thread of the raw server, which does the same for ever."""
+    """Receive from, or send to, a thread of the raw server."""
     host, port = order.place.rsplit(":", 1)
     line = socket.create_connection((host, int(port)))
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # The server sends what a reader asks for; a writer's segment is answered when it has arrived.
+    # A reader sends a byte to request a segment. A writer receives one when a segment arrived.
     head = np.array([order.bytes, what == READ], np.uint64).view(np.uint8)
     send_all(line.fileno(), head)
     memory = octets(order.bytes, order.number % 251)

@@ -29,6 +29,8 @@ CAPTIONS = {
     EMULATION: "Asynchronous training, emulated: exposed communication of one step",
 }
 
+TARGET_HEADERS = ("test", "case", "measured", "target", "verdict")
+
 
 def tables(rows: Sequence[Row]) -> Iterator[Table]:
     """Make one table for each test that has rows."""
@@ -38,7 +40,28 @@ def tables(rows: Sequence[Row]) -> Iterator[Table]:
             yield CAPTIONS[test], _HEADERS[test], [_or_skipped(row, make(row)) for row in mine]
 
 
+def targets(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Format the rows that have a target as the cells below `TARGET_HEADERS`."""
+    return [
+        (
+            row["test"],
+            _CELLS[row["test"]](row)[0],
+            f"{row['p50_us']:.2f} us" if row["test"] == LATENCY else _ratio(row),
+            row["target"],
+            "met" if row["target_met"] else "MISSED",
+        )
+        for row in rows
+        if row["target"] is not None
+    ]
+
+
 def picture(rows: Sequence[Row]) -> str | None:
+    """Place the charts of the emulation in one SVG file; None without any."""
+    drawn = emulation_charts(rows)
+    return standalone(beside("Exposed communication of a step", drawn)) if drawn else None
+
+
+def emulation_charts(rows: Sequence[Row]) -> list[str]:
     """Draw exposed time by the size of the parameters, a chart for each number of workers."""
     measured = [row for row in rows if row["test"] == EMULATION and row["comm_ms"] is not None]
     drawn = []
@@ -53,7 +76,7 @@ def picture(rows: Sequence[Row]) -> str | None:
         )
         of_it = [row for row in measured if row["workers"] == workers]
         drawn.append(lines(look, [_series(key, of_it) for key in _keys(of_it)]))
-    return standalone(beside("Exposed communication of a step", drawn)) if drawn else None
+    return drawn
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:

@@ -28,9 +28,7 @@ def run(main: Callable[[Connection], None]) -> NoReturn:
     The first argument of the command line is the pipe's descriptor, the second the parent's id.
     """
     descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    # Ctrl-C reaches the whole process group; the parent ends its children.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
     control = Connection(descriptor)
@@ -46,6 +44,15 @@ def run(main: Callable[[Connection], None]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def end_with_parent(number: signal.Signals) -> None:
+    """Let the kernel send this process a signal when its parent ends, and ignore Ctrl-C.
+
+    Ctrl-C reaches the whole process group; the parent ends its children.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _send(control: Connection, failure: Failure) -> None:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition
-from farwrite_bench.cluster.process import LOG_LINES_SHOWN, QUIET
+from farwrite_bench.cluster.control import end_of
+from farwrite_bench.cluster.process import QUIET
 
 
 def make_ready(log: Path) -> None:
@@ -30,8 +31,4 @@ def make_ready(log: Path) -> None:
             check=False,
         )
     if ended.returncode != 0:
-        lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-        tail = "".join(f"\n    {line[:300]}" for line in lines)
-        raise FailedPrecondition(
-            f"Farwrite's TensorFlow plug-in cannot be loaded; the end of the output:{tail}"
-        )
+        raise FailedPrecondition(f"Farwrite's TensorFlow plug-in cannot be loaded; {end_of(log)}")

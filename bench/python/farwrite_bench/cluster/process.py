@@ -1,4 +1,4 @@
-"""The parent's side: starts children, exchanges messages, and shows the log of one that fails."""
+"""The parent's side: starts children, ends them, and finds ports for them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from collections.abc import Mapping, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
 
-from farwrite.errors import InvalidArgument, PeerDead, ResourceExhausted
-from farwrite_bench.cluster.child import Failure
+from farwrite.errors import InvalidArgument, ResourceExhausted
+from farwrite_bench.cluster.control import Control
 
-START_SECONDS = 120.0
-"""Long, because importing TensorFlow from a cold disk is slow."""
 END_SECONDS = 5.0
-LOG_LINES_SHOWN = 12
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "GRPC_VERBOSITY": "ERROR",
@@ -34,7 +30,7 @@ PORTS_TRIED = 500
 """Most ports that one search tries."""
 
 
-class Task:
+class Task(Control):
     """A child process that runs a module's main function with a control pipe.
 
     Parameters
@@ -51,9 +47,9 @@ class Task:
 
     def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
         self.name = name
-        self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        self._control, theirs = Pipe()
+        ours, theirs = Pipe()
+        super().__init__(ours, f"task {name}", log)
         with theirs, log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
@@ -64,42 +60,6 @@ class Task:
                 pass_fds=[theirs.fileno()],
             )
 
-    def send(self, message: object) -> None:
-        """Send an object that can be pickled."""
-        try:
-            self._control.send(message)
-        except OSError:
-            self._fail("ended early")
-
-    def receive(self, seconds: float = START_SECONDS) -> object:
-        """Wait for the child's next message.
-
-        Raises
-        ------
-        PeerDead
-            If the child failed, ended, or sent nothing. The message has the end of its log.
-        """
-        try:
-            silent = not self._control.poll(seconds)
-            message: object = None if silent else self._control.recv()
-        except (EOFError, OSError):
-            self._fail("ended early")
-        if silent:
-            self._fail(f"sent nothing for {seconds:.0f} s")
-        if isinstance(message, Failure):
-            self._fail(f"failed: {message.message}")
-        return message
-
-    def ask(self, message: object) -> object:
-        """Send a message and return the answer."""
-        self.send(message)
-        return self.receive()
-
-    def _fail(self, what: str) -> NoReturn:
-        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-        tail = "".join(f"\n    {line[:300]}" for line in lines)
-        raise PeerDead(f"task {self.name} {what}; the end of {self._log}:{tail}")
-
     def __enter__(self) -> Task:
         return self
 
@@ -109,7 +69,7 @@ class Task:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._control.close()
+        self.close()
         try:
             self._process.wait(END_SECONDS if kind is None else 0.2)
         except subprocess.TimeoutExpired:

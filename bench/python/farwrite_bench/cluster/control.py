@@ -1,0 +1,75 @@
+"""The parent's end of a child's control pipe, and the log of a child that fails."""
+
+from __future__ import annotations
+
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+from farwrite.errors import PeerDead
+from farwrite_bench.cluster.child import Failure
+
+START_SECONDS = 120.0
+"""Long, because importing TensorFlow from a cold disk is slow."""
+LOG_LINES_SHOWN = 12
+
+
+class Control:
+    """Exchanges messages with one child.
+
+    Parameters
+    ----------
+    connection : Connection
+        The parent's end of the pipe.
+    name : str
+        What messages call the child, such as "task server".
+    log : Path
+        The file with the child's output.
+    """
+
+    def __init__(self, connection: Connection, name: str, log: Path) -> None:
+        self._connection, self._name, self._log = connection, name, log
+
+    def send(self, message: object) -> None:
+        """Send an object that can be pickled."""
+        try:
+            self._connection.send(message)
+        except OSError:
+            self._fail("ended early")
+
+    def receive(self, seconds: float = START_SECONDS) -> object:
+        """Wait for the child's next message.
+
+        Raises
+        ------
+        PeerDead
+            If the child failed, ended, or sent nothing. The message has the end of its log.
+        """
+        try:
+            silent = not self._connection.poll(seconds)
+            message: object = None if silent else self._connection.recv()
+        except (EOFError, OSError):
+            self._fail("ended early")
+        if silent:
+            self._fail(f"sent nothing for {seconds:.0f} s")
+        if isinstance(message, Failure):
+            self._fail(f"failed: {message.message}")
+        return message
+
+    def ask(self, message: object) -> object:
+        """Send a message and return the answer."""
+        self.send(message)
+        return self.receive()
+
+    def close(self) -> None:
+        """Close the pipe, which ends the child."""
+        self._connection.close()
+
+    def _fail(self, what: str) -> NoReturn:
+        raise PeerDead(f"{self._name} {what}; {end_of(self._log)}")
+
+
+def end_of(log: Path) -> str:
+    """Return the last lines of a log, to end an error's sentence with."""
+    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    return f"the end of {log}:" + "".join(f"\n    {line[:300]}" for line in lines)
