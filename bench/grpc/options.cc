@@ -1,0 +1,72 @@
+#include "options.h"
+
+#include <charconv>
+#include <cstdio>
+#include <string_view>
+
+namespace {
+
+constexpr std::string_view kUsage =
+    "use --buffers N[,N...] [--serialized] [--acknowledge] [--listen ADDRESS]"
+    " [--server-threads N] [--outstanding N] [--reuse]";
+
+template <typename Number>
+bool parse(std::string_view text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && rest == end && number > 0;
+}
+
+bool parse_buffers(std::string_view text, std::vector<std::size_t>& buffers) {
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    if (!parse(text.substr(0, comma), buffers.emplace_back())) return false;
+    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+  }
+  return !buffers.empty();
+}
+
+}  // namespace
+
+std::optional<Options> parse_options(int argc, char** argv) {
+  Options options;
+  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    const std::string_view name = arguments[at];
+    const std::string_view value = at + 1 < arguments.size() ? arguments[at + 1] : "";
+    bool valid = true;
+    bool takes_value = true;
+    if (name == "--buffers") {
+      valid = parse_buffers(value, options.buffers);
+    } else if (name == "--listen") {
+      options.listen = value;
+      valid = !value.empty();
+    } else if (name == "--server-threads") {
+      valid = parse(value, options.server_threads);
+    } else if (name == "--outstanding") {
+      valid = parse(value, options.outstanding);
+    } else {
+      takes_value = false;
+      if (name == "--serialized") {
+        options.serialized = true;
+      } else if (name == "--acknowledge") {
+        options.reply = Reply::kAcknowledge;
+      } else if (name == "--reuse") {
+        options.reuse = true;
+      } else {
+        valid = false;
+      }
+    }
+    if (!valid) {
+      std::fprintf(stderr, "grpc_payloads: bad argument %s; %s\n", std::string(name).c_str(),
+                   kUsage.data());
+      return std::nullopt;
+    }
+    at += takes_value ? 1 : 0;
+  }
+  if (options.buffers.empty()) {
+    std::fprintf(stderr, "grpc_payloads: no --buffers; %s\n", kUsage.data());
+    return std::nullopt;
+  }
+  return options;
+}
