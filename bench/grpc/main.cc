@@ -11,8 +11,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -26,20 +30,21 @@
 
 namespace {
 
-rusage usage() {
+// The processor time of this process so far.
+double cpu_seconds() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
-  return used;
-}
-
-double cpu_seconds(const rusage& used) {
   const auto seconds = [](const timeval& time) { return time.tv_sec + time.tv_usec * 1e-6; };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-int fail(const std::string& problem) {
-  std::fprintf(stderr, "grpc_payloads: %s\n", problem.c_str());
-  return 1;
+// The largest resident memory so far. getrusage also counts the program that started this one.
+long peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stol(line.substr(6)) * 1024;
+  }
+  return 0;
 }
 
 template <typename... Values>
@@ -49,61 +54,86 @@ void answer(const char* format, Values... values) {
   std::fflush(stdout);
 }
 
-// What a process had done at the order to start.
-struct Counted {
-  double cpu_seconds = 0;
-  std::uint64_t calls = 0;
+// The process. Every order returns "", or what failed.
+template <typename Message>
+class Process {
+ public:
+  explicit Process(const Options& options) : worker_(options) {
+    if (!options.listen.empty()) server_.emplace(options, worker_.payload_bytes());
+  }
+
+  std::string greet(const std::string& listen) {
+    const std::string address = server_ ? server_->start() : "";
+    if (server_ && address.empty()) return "cannot listen at " + listen;
+    answer(R"({"address": "%s", "pid": %d, "payload_bytes": %zu, "grpc": "%s", "tuning": "%s"})",
+           address.c_str(), ::getpid(), worker_.payload_bytes(), grpc::Version().c_str(),
+           tuning().c_str());
+    return "";
+  }
+
+  std::string connect(std::istream& words) {
+    const std::vector<std::string> addresses{std::istream_iterator<std::string>(words), {}};
+    std::string problem = worker_.connect(addresses);
+    if (problem.empty()) answer(R"({"connected": %zu})", addresses.size());
+    return problem;
+  }
+
+  void start() {
+    cpu_before_ = cpu_seconds();
+    calls_before_ = worker_.calls();
+    answer(R"({"started": true})");
+  }
+
+  std::string measure(std::istream& words) {
+    double warm_up = 0;
+    double seconds = 0;
+    words >> warm_up >> seconds;
+    Measured measured;
+    std::string problem = worker_.measure(std::chrono::duration<double>(warm_up),
+                                          std::chrono::duration<double>(seconds), measured);
+    if (problem.empty()) {
+      answer(R"({"calls": %lu, "seconds": %.6f, "p50_us": %.3f, "p99_us": %.3f})", measured.calls,
+             measured.seconds, measured.p50_us, measured.p99_us);
+    }
+    return problem;
+  }
+
+  void end() {
+    answer(R"({"cpu_seconds": %.6f, "calls": %lu, "calls_in_all": %lu, "served": %lu,)"
+           R"( "wrong": %lu, "peak_bytes": %ld})",
+           cpu_seconds() - cpu_before_, worker_.calls() - calls_before_, worker_.calls(),
+           server_ ? server_->served() : 0UL, server_ ? server_->wrong() : 0UL, peak_bytes());
+  }
+
+ private:
+  Worker<Message> worker_;
+  std::optional<Server<Message>> server_;
+  double cpu_before_ = 0;
+  std::uint64_t calls_before_ = 0;
 };
 
 template <typename Message>
-int follow_orders(const Options& options) {
-  Worker<Message> worker(options);
-  std::optional<Server<Message>> server;
-  std::string address;
-  if (!options.listen.empty()) {
-    server.emplace(options, worker.payload_bytes());
-    address = server->start();
-    if (address.empty()) return fail("cannot listen at " + options.listen);
-  }
-  answer(R"({"address": "%s", "pid": %d, "payload_bytes": %zu, "grpc": "%s", "tuning": "%s"})",
-         address.c_str(), ::getpid(), worker.payload_bytes(), grpc::Version().c_str(),
-         tuning().c_str());
-  Counted before;
-  std::string line;
-  while (std::getline(std::cin, line)) {
+std::string follow_orders(const Options& options) {
+  Process<Message> process(options);
+  std::string problem = process.greet(options.listen);
+  for (std::string line; problem.empty() && std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string order;
     words >> order;
     if (order == "connect") {
-      std::vector<std::string> addresses;
-      for (std::string word; words >> word;) addresses.push_back(word);
-      if (std::string problem = worker.connect(addresses); !problem.empty()) return fail(problem);
-      answer(R"({"connected": %zu})", addresses.size());
+      problem = process.connect(words);
     } else if (order == "start") {
-      before = {cpu_seconds(usage()), worker.calls()};
-      answer(R"({"started": true})");
+      process.start();
     } else if (order == "measure") {
-      double warm_up = 0;
-      double seconds = 0;
-      words >> warm_up >> seconds;
-      Measured measured;
-      const std::string problem = worker.measure(std::chrono::duration<double>(warm_up),
-                                                 std::chrono::duration<double>(seconds), measured);
-      if (!problem.empty()) return fail(problem);
-      answer(R"({"calls": %lu, "seconds": %.6f, "p50_us": %.3f, "p99_us": %.3f})", measured.calls,
-             measured.seconds, measured.p50_us, measured.p99_us);
+      problem = process.measure(words);
     } else if (order == "end") {
-      const rusage used = usage();
-      answer(
-          R"({"cpu_seconds": %.6f, "calls": %lu, "calls_in_all": %lu, "served": %lu, "wrong": %lu, "peak_bytes": %ld})",
-          cpu_seconds(used) - before.cpu_seconds, worker.calls() - before.calls, worker.calls(),
-          server ? server->served() : 0UL, server ? server->wrong() : 0UL, used.ru_maxrss * 1024);
-      return 0;
+      process.end();
+      return "";
     } else {
-      return fail("unknown order '" + line + "'");
+      problem = "unknown order '" + line + "'";
     }
   }
-  return fail("its input ended before the order to end");
+  return problem.empty() ? "the input ended before the order to end" : problem;
 }
 
 }  // namespace
@@ -112,5 +142,9 @@ int main(int argc, char** argv) {
   const std::optional<Options> options = parse_options(argc, argv);
   if (!options) return 2;
   tune_malloc();
-  return options->serialized ? follow_orders<Serialized>(*options) : follow_orders<Plain>(*options);
+  const std::string problem =
+      options->serialized ? follow_orders<Serialized>(*options) : follow_orders<Plain>(*options);
+  if (problem.empty()) return 0;
+  std::fprintf(stderr, "grpc_payloads: %s\n", problem.c_str());
+  return 1;
 }

@@ -1,0 +1,57 @@
+"""The transports: where the servers listen, and what runs the program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TCP, UDS, COPY, MPI = "tcp", "uds", "copy", "mpi"
+FARWRITE_SHM, FARWRITE_TCP, FARWRITE_VERBS = "farwrite-shm", "farwrite-tcp", "farwrite-verbs"
+
+FABRICS = "FARWRITE_GRPC_FABRICS"
+COPIES = "FARWRITE_GRPC_COPY"
+STATS = "FARWRITE_GRPC_STATS"
+"""Names the file to which the component appends its counters when the process ends."""
+RUN = (sys.executable, "-m", "farwrite", "run", "--grpc", "--require", "--")
+"""Runs an unmodified program over Farwrite, and fails if it stays with TCP."""
+START_SECONDS, WRAPPED_START_SECONDS = 0.3, 0.9
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One way to carry the bytes."""
+
+    key: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the component is told; empty where it takes no part."""
+    is_default: bool = True
+    """Measured without being asked for."""
+
+    @property
+    def is_farwrite(self) -> bool:
+        """Whether Farwrite carries the bytes."""
+        return bool(self.variables)
+
+    @property
+    def start_seconds(self) -> float:
+        """About how long a turn of two processes takes to start and to end."""
+        return WRAPPED_START_SECONDS if self.is_farwrite or self.key == MPI else START_SECONDS
+
+    def command(self, *program: str) -> list[str]:
+        """Return the command line that runs `program` over this transport."""
+        return [*(RUN if self.is_farwrite else ()), *program]
+
+
+TRANSPORTS = {
+    transport.key: transport
+    for transport in (
+        Transport(TCP),
+        Transport(UDS),
+        Transport(MPI),
+        Transport(COPY, {FABRICS: "shm", COPIES: "1"}),
+        Transport(FARWRITE_SHM, {FABRICS: "shm"}),
+        Transport(FARWRITE_TCP, {FABRICS: "tcp"}),
+        Transport(FARWRITE_VERBS, {FABRICS: "verbs"}, is_default=False),
+    )
+}
