@@ -65,9 +65,8 @@ class Process {
   std::string greet(const std::string& listen) {
     const std::string address = server_ ? server_->start() : "";
     if (server_ && address.empty()) return "cannot listen at " + listen;
-    answer(R"({"address": "%s", "pid": %d, "payload_bytes": %zu, "grpc": "%s", "tuning": "%s"})",
-           address.c_str(), ::getpid(), worker_.payload_bytes(), grpc::Version().c_str(),
-           tuning().c_str());
+    answer(R"({"address": "%s", "pid": %d, "payload_bytes": %zu, "grpc": "%s"})", address.c_str(),
+           ::getpid(), worker_.payload_bytes(), grpc::Version().c_str());
     return "";
   }
 

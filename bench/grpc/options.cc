@@ -8,19 +8,30 @@ namespace {
 
 constexpr std::string_view kUsage =
     "use --buffers N[,N...] [--serialized] [--acknowledge] [--listen ADDRESS]"
-    " [--server-threads N] [--outstanding N] [--reuse]";
+    " [--server-threads N] [--outstanding N] [--argument NAME=INTEGER]... [--reuse]";
 
 template <typename Number>
 bool parse(std::string_view text, Number& number) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && rest == end && number > 0;
+  return error == std::errc() && rest == end;
+}
+
+template <typename Number>
+bool parse_count(std::string_view text, Number& number) {
+  return parse(text, number) && number > 0;
+}
+
+bool parse_argument(std::string_view text, std::vector<std::pair<std::string, int>>& arguments) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos) return false;
+  return parse(text.substr(equals + 1), arguments.emplace_back(text.substr(0, equals), 0).second);
 }
 
 bool parse_buffers(std::string_view text, std::vector<std::size_t>& buffers) {
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
-    if (!parse(text.substr(0, comma), buffers.emplace_back())) return false;
+    if (!parse_count(text.substr(0, comma), buffers.emplace_back())) return false;
     text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
   }
   return !buffers.empty();
@@ -42,9 +53,11 @@ std::optional<Options> parse_options(int argc, char** argv) {
       options.listen = value;
       valid = !value.empty();
     } else if (name == "--server-threads") {
-      valid = parse(value, options.server_threads);
+      valid = parse_count(value, options.server_threads);
     } else if (name == "--outstanding") {
-      valid = parse(value, options.outstanding);
+      valid = parse_count(value, options.outstanding);
+    } else if (name == "--argument") {
+      valid = parse_argument(value, options.arguments);
     } else {
       takes_value = false;
       if (name == "--serialized") {

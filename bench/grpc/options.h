@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 enum class Reply { kEcho, kAcknowledge };
@@ -20,6 +21,8 @@ struct Options {
   int server_threads = 1;
   // Calls under way to each server.
   int outstanding = 1;
+  // Settings of gRPC, of channels and servers alike.
+  std::vector<std::pair<std::string, int>> arguments;
   // Send one payload again and again instead of a newly allocated one for each call.
   bool reuse = false;
 };

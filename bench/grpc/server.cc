@@ -89,7 +89,7 @@ Server<Message>::~Server() {
 template <typename Message>
 std::string Server<Message>::start() {
   grpc::ServerBuilder builder;
-  tune(builder);
+  tune(builder, options_);
   int port = 0;
   builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service_);

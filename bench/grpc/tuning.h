@@ -1,16 +1,14 @@
-// The settings of gRPC and of malloc that every transport gets alike.
+// Applies settings of gRPC and of malloc.
 #pragma once
 
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <string>
+#include "options.h"
 
 // Keeps freed memory of large payloads for the next one.
 void tune_malloc();
 
-void tune(grpc::ServerBuilder& builder);
-grpc::ChannelArguments tuned_arguments();
-
-// A line that describes all of this.
-std::string tuning();
+// Applies the options' arguments.
+void tune(grpc::ServerBuilder& builder, const Options& options);
+grpc::ChannelArguments channel_arguments(const Options& options);

@@ -57,8 +57,8 @@ Worker<Message>::~Worker() {
 template <typename Message>
 std::string Worker<Message>::connect(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
-    const auto channel =
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), tuned_arguments());
+    const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                                   channel_arguments(options_));
     if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTime)) {
       return "cannot connect to " + address + " within 20 s";
     }

@@ -17,7 +17,7 @@ from farwrite_bench.grpc import build, transport
 from farwrite_bench.grpc.arguments import add_arguments, make_plan
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import Scale, random_payload, skewed, uniform
-from farwrite_bench.grpc.plan import QUICK, GrpcPlan
+from farwrite_bench.grpc.plan import GrpcPlan
 from farwrite_bench.grpc.rows import FIELDS
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.grpc.turn import Turn, take_turn
@@ -73,14 +73,16 @@ def plan_of(*words: str) -> GrpcPlan:
 
 def take(program: Path, tmp_path: Path, *, farwrite: bool) -> Turn:
     """Take a turn of small payloads."""
-    plan = plan_of("bandwidth", "--size", "4K")
+    plan = plan_of("bandwidth", "--quick", "--size", "4K")
     chosen = TRANSPORTS["farwrite-shm" if farwrite else "tcp"]
-    return take_turn(program, plan.cases[0], chosen, QUICK, plan.host, tmp_path)
+    return take_turn(program, plan.cases[0], chosen, plan, tmp_path)
 
 
 def test_tcp_and_unix_sockets_take_turns_in_both_modes(tmp_path: Path, program: Path) -> None:
     rows, shown = measure(
-        tmp_path, "latency", "--transport", "tcp", "--transport", "uds", "--size", "64,100000"
+        tmp_path,
+        *("latency", "--transport", "tcp", "--transport", "uds", "--size", "64,100000"),
+        *("--argument", "grpc.http2.write_buffer_size=65536"),
     )
     assert [(row["size"], row["transport"]) for row in rows] == [
         (64, "tcp"),
@@ -90,7 +92,8 @@ def test_tcp_and_unix_sockets_take_turns_in_both_modes(tmp_path: Path, program: 
     ]
     assert {row["copies"] for row in rows} == {None}
     assert "uds" in (tmp_path / "grpc.svg").read_text()
-    assert "grpc.http2.max_frame_size=1048576" in shown
+    assert shown.count("grpc.http2.max_frame_size=1048576") == 2
+    assert shown.count("grpc.http2.write_buffer_size=65536") == 2
 
 
 def test_every_benchmark_has_rows_of_every_scheme(tmp_path: Path, program: Path) -> None:
@@ -161,6 +164,7 @@ def test_a_payload_that_cannot_be_made_is_refused(words: list[str], message: str
         (["--seconds", "0"], "is no length of a turn"),
         (["--transport", "rdma"], "invalid choice"),
         (["--bias", "huge"], "invalid choice"),
+        (["--argument", "grpc.http2.bdp_probe"], "is not NAME=INTEGER"),
     ],
 )
 def test_a_bad_option_is_named(

@@ -65,6 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1",
         help="where servers listen for TCP (default: 127.0.0.1)",
     )
+    parser.add_argument(
+        "--argument",
+        type=_argument,
+        action="append",
+        metavar="NAME=N",
+        help="a channel argument of gRPC for all transports, instead of the ones that are printed;"
+        " may be given several times",
+    )
     _add_payload(parser)
     _add_processes(parser)
     _add_pace(parser)
@@ -177,6 +185,7 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
         transports=chosen_transports(arguments.transport),
         pace=_pace(arguments),
         host=arguments.address,
+        arguments=dict(arguments.argument or ()),
     )
 
 
@@ -237,6 +246,13 @@ def _benchmark(text: str) -> str:
     if text not in BENCHMARKS:
         raise argparse.ArgumentTypeError(f"no benchmark {text!r}; use {', '.join(BENCHMARKS)}")
     return text
+
+
+def _argument(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not (name and equals) or not value.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=INTEGER, as grpc.http2.bdp_probe=1")
+    return name, int(value)
 
 
 def _nodes(text: str) -> int:

@@ -36,6 +36,7 @@ NOTES = (
     "mpi: OpenMPI by mpi4py with the same requests and replies, one message for each buffer, into"
     " receive buffers posted in advance. It has no serialized mode.",
 )
+MALLOC = "M_MMAP_THRESHOLD 32 MiB, M_TRIM_THRESHOLD 1 GiB, M_TOP_PAD 64 MiB, in all programs"
 PAYLOADS = {
     FRESH: "fresh payloads: each call allocates its buffers, as a program does that sends new"
     " tensors",
@@ -89,7 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
         "payload": PAYLOADS[arguments.payload],
         "server_threads": arguments.server_threads,
         "seed": arguments.seed,
-        "grpc": measurement.tuning,
+        "grpc": _grpc_settings(plan, measurement.grpc),
+        "malloc": MALLOC,
         "mpi": openmpi.settings() if openmpi else None,
     }
     print(
@@ -100,9 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
     for title, headers, cells in tables(rows):
         print(f"\n{title}\n")
         print("\n".join(table(headers, cells)))
-    for name in ("payload", "grpc", "mpi"):
-        if settings[name]:
-            print(f"\n{name} settings: {settings[name]}")
+    print(f"\npayload: {settings['payload']}")
+    for key, line in _grpc_settings(plan, measurement.grpc).items():
+        print(f"{key}: {line}")
+    print(f"malloc: {MALLOC}")
+    if openmpi is not None:
+        print(f"mpi: {settings['mpi']}")
     for note in NOTES:
         print(f"\n{note}")
     write_json(
@@ -119,6 +124,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.svg is not None and drawn is not None:
         write(arguments.svg, drawn)
     return 0
+
+
+def _grpc_settings(plan: GrpcPlan, version: str) -> dict[str, str]:
+    """Describe how gRPC is set up, by transport."""
+    return {
+        transport.key: " ".join(
+            [
+                f"gRPC {version}:",
+                *(f"{name}={value}" for name, value in plan.arguments_of(transport).items()),
+            ]
+        )
+        for transport in plan.transports
+        if transport.key != MPI
+    }
 
 
 def _openmpi(plan: GrpcPlan) -> tuple[OpenMpi | None, str]:

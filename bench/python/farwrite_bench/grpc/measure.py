@@ -14,7 +14,7 @@ from farwrite_bench.table import ProgressBar
 
 
 class Measurement:
-    """A run: what it needs, and what it learned about the settings."""
+    """A run: what it needs, and the version of gRPC that it met."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Measurement:
         bar: ProgressBar,
         logs: Path,
     ) -> None:
-        self.tuning = ""
+        self.grpc = ""
         self._plan, self._executable, self._bar, self._logs = plan, executable, bar, logs
         self._openmpi, self._why_not = openmpi, why_not
 
@@ -43,7 +43,7 @@ class Measurement:
                     turn = self._turn(case, transport)
                     if turn is not None:
                         turns.setdefault(transport.key, []).append(turn)
-                        self.tuning = turn.tuning or self.tuning
+                        self.grpc = turn.grpc or self.grpc
             found += (
                 make_row(
                     case,
@@ -57,9 +57,8 @@ class Measurement:
         return found
 
     def _turn(self, case: Case, transport: Transport) -> Turn | None:
-        pace = self._plan.pace
         if transport.key != MPI:
-            return take_turn(self._executable, case, transport, pace, self._plan.host, self._logs)
+            return take_turn(self._executable, case, transport, self._plan, self._logs)
         if self._openmpi is None:
             return None
-        return mpi.take_turn(self._openmpi, case, pace, self._logs)
+        return mpi.take_turn(self._openmpi, case, self._plan.pace, self._logs)

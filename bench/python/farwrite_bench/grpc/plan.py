@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from farwrite_bench.grpc.payload import Payload
 from farwrite_bench.grpc.transport import MPI, TRANSPORTS, Transport
@@ -78,6 +78,12 @@ class GrpcPlan:
     pace: Pace
     host: str
     """Where servers listen."""
+    arguments: Mapping[str, int] = field(default_factory=dict)
+    """Settings of gRPC that replace or join those of every transport."""
+
+    def arguments_of(self, transport: Transport) -> dict[str, int]:
+        """Return the settings of gRPC for `transport`."""
+        return {**transport.arguments, **self.arguments}
 
     def transports_of(self, case: Case) -> list[Transport]:
         """Return the transports that take part in `case`."""

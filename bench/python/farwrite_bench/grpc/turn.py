@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from farwrite.errors import Internal
 from farwrite_bench.grpc.counters import read_counters
-from farwrite_bench.grpc.plan import SERIALIZED, Case, Pace
+from farwrite_bench.grpc.plan import SERIALIZED, Case, GrpcPlan, Pace
 from farwrite_bench.grpc.program import ANSWER_SECONDS, Program
 from farwrite_bench.grpc.transport import STATS, UDS, Transport
 
@@ -32,8 +33,8 @@ class Turn:
     """The largest resident memory of a server and of a worker."""
     copies: float | None = None
     """Staged bytes of all processes for a byte of payload; None where nobody counts them."""
-    tuning: str = ""
-    """How the program set up gRPC."""
+    grpc: str = ""
+    """The version of gRPC."""
 
 
 def figures(
@@ -41,7 +42,7 @@ def figures(
     measured: list[dict[str, Any]],
     ended: dict[str, list[dict[str, Any]]],
     staged_bytes: int | None = None,
-    tuning: str = "",
+    grpc: str = "",
 ) -> Turn:
     """Turn the answers of workers and of all processes, by role, into figures."""
     everybody = [answer for answers in ended.values() for answer in answers]
@@ -63,68 +64,91 @@ def figures(
             if answers
         },
         copies=None if staged_bytes is None else staged_bytes / (in_all * case.bytes_of_call),
-        tuning=tuning,
+        grpc=grpc,
     )
 
 
 def take_turn(
-    executable: Path, case: Case, transport: Transport, pace: Pace, host: str, logs: Path
+    executable: Path, case: Case, transport: Transport, plan: GrpcPlan, logs: Path
 ) -> Turn:
-    """Measure `case` over `transport` once, in new processes."""
+    """Measure `case` over `transport` once, in new processes.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    FailedPrecondition
+        If Farwrite should have carried the bytes and did not.
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-grpc-")))
+        arguments = [*_of_case(case), *_of_grpc(plan.arguments_of(transport))]
 
-        def start(role: str, number: int, *arguments: str) -> Program:
-            name = f"{role} {number} of {case.benchmark} over {transport.key}"
-            return stack.enter_context(
-                Program(
-                    name,
-                    transport.command(str(executable), *_arguments(case), *arguments),
-                    {**transport.variables, STATS: str(folder / f"{role}-{number}.stats")},
-                    logs / f"{transport.key}-{role}-{number}.log",
-                )
+        def start(role: str, number: int, *own: str) -> _Member:
+            stats = folder / f"{role}-{number}.stats"
+            program = Program(
+                f"{role} {number} of {case.benchmark} over {transport.key}",
+                transport.command(str(executable), *arguments, *own),
+                {**transport.variables, STATS: str(stats)},
+                logs / f"{transport.key}-{role}-{number}.log",
             )
+            return _Member(stack.enter_context(program), stats)
 
         servers = [
-            start("server", n, "--listen", _listen(transport, host, folder, n))
-            for n in range(case.servers)
+            start("server", number, "--listen", _listen(transport, plan.host, folder, number))
+            for number in range(case.servers)
         ]
-        workers = [start("worker", n) for n in range(case.workers)]
-        greetings = {process: process.answer() for process in (*servers, *workers)}
-        addresses = [greetings[server]["address"] for server in servers]
-        callers = workers or servers
-        for caller in callers:
-            own = greetings[caller]["address"]
-            caller.order("connect", *(each for each in addresses if each != own))
-        for caller in callers:
-            caller.answer()
-        for process in (*servers, *workers):
-            process.ask("start")
-        for caller in callers:
-            caller.order("measure", pace.warm_up, pace.seconds)
-        limit = pace.warm_up + pace.seconds + ANSWER_SECONDS
-        measured = [caller.answer(limit) for caller in callers]
-        # Workers end first, so that their connections end in order.
-        ended = {"worker": [worker.ask("end") for worker in workers]}
-        for worker in workers:
-            worker.wait()
-        ended["server"] = [server.ask("end") for server in servers]
-        for server in servers:
-            server.wait()
-        staged = None
-        if transport.is_farwrite:
-            named = {"server": servers, "worker": workers}
-            staged = sum(
-                read_counters(
-                    folder / f"{role}-{number}.stats", greetings[process]["pid"], process.name
-                ).staged_bytes
-                for role, processes in named.items()
-                for number, process in enumerate(processes)
-            )
-        return figures(case, measured, ended, staged, greetings[callers[0]]["tuning"])
+        workers = [start("worker", number) for number in range(case.workers)]
+        for member in (*servers, *workers):
+            member.greeting = member.program.answer()
+        measured = _measure(servers, workers, plan.pace)
+        # Workers end first, so that servers end without connections.
+        ended = {"worker": _end(workers), "server": _end(servers)}
+        staged = _staged_bytes((*servers, *workers)) if transport.is_farwrite else None
+        return figures(case, measured, ended, staged, servers[0].greeting["grpc"])
 
 
-def _arguments(case: Case) -> list[str]:
+@dataclass
+class _Member:
+    """A process of a turn."""
+
+    program: Program
+    stats: Path
+    greeting: dict[str, Any] = field(default_factory=dict)
+
+
+def _measure(servers: list[_Member], workers: list[_Member], pace: Pace) -> list[dict[str, Any]]:
+    """Let workers call servers, or servers each other if there are no workers."""
+    callers = workers or servers
+    addresses = [server.greeting["address"] for server in servers]
+    for caller in callers:
+        others = [address for address in addresses if address != caller.greeting["address"]]
+        caller.program.order("connect", *others)
+    for caller in callers:
+        caller.program.answer()
+    for member in (*servers, *workers):
+        member.program.ask("start")
+    for caller in callers:
+        caller.program.order("measure", pace.warm_up, pace.seconds)
+    limit = pace.warm_up + pace.seconds + ANSWER_SECONDS
+    return [caller.program.answer(limit) for caller in callers]
+
+
+def _end(members: list[_Member]) -> list[dict[str, Any]]:
+    answers = [member.program.ask("end") for member in members]
+    for member in members:
+        member.program.wait()
+    return answers
+
+
+def _staged_bytes(members: Iterable[_Member]) -> int:
+    return sum(
+        read_counters(member.stats, member.greeting["pid"], member.program.name).staged_bytes
+        for member in members
+    )
+
+
+def _of_case(case: Case) -> list[str]:
     return [
         *("--buffers", ",".join(map(str, case.payload.buffers))),
         *("--outstanding", str(case.outstanding)),
@@ -133,6 +157,11 @@ def _arguments(case: Case) -> list[str]:
         *([] if case.echo else ["--acknowledge"]),
         *(["--reuse"] if case.reuse else []),
     ]
+
+
+def _of_grpc(settings: Mapping[str, int]) -> Iterator[str]:
+    for name, value in settings.items():
+        yield from ("--argument", f"{name}={value}")
 
 
 def _listen(transport: Transport, host: str, folder: Path, number: int) -> str:
