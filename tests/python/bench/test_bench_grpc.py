@@ -18,7 +18,8 @@ from farwrite_bench.grpc.arguments import add_arguments, make_plan
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import Scale, random_payload, skewed, uniform
 from farwrite_bench.grpc.plan import GrpcPlan
-from farwrite_bench.grpc.rows import FIELDS
+from farwrite_bench.grpc.rows import FIELDS, make_row
+from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.grpc.turn import Turn, take_turn
 
@@ -76,6 +77,12 @@ def take(program: Path, tmp_path: Path, *, farwrite: bool) -> Turn:
     plan = plan_of("bandwidth", "--quick", "--size", "4K")
     chosen = TRANSPORTS["farwrite-shm" if farwrite else "tcp"]
     return take_turn(program, plan.cases[0], chosen, plan, tmp_path)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, counters: dict[str, object]) -> None:
+    """Let programs over Farwrite run without it, and report these counters."""
+    wrapper = (sys.executable, "-c", COUNTING, json.dumps(counters))
+    monkeypatch.setattr(transport, "RUN", wrapper)
 
 
 def test_tcp_and_unix_sockets_take_turns_in_both_modes(tmp_path: Path, program: Path) -> None:
@@ -183,18 +190,32 @@ def test_a_farwrite_turn_without_counters_is_refused(
         take(program, tmp_path, farwrite=True)
 
 
-@pytest.mark.parametrize("upgraded", [0, 1])
-def test_a_farwrite_turn_counts_only_if_it_was_upgraded(
-    upgraded: int, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+def test_copies_are_the_staged_bytes_of_all_processes(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counters = {"upgraded": upgraded, "stayed": {"no component": 1}, "staged_bytes": 4096}
-    wrapper = (sys.executable, "-c", COUNTING, json.dumps(counters))
-    monkeypatch.setattr(transport, "RUN", wrapper)
-    if upgraded:
-        assert 0 < (take(program, tmp_path, farwrite=True).copies or 0) < 2
-    else:
-        with pytest.raises(FailedPrecondition, match=r"was upgraded, .* no component \(1\)"):
-            take(program, tmp_path, farwrite=True)
+    pretend(monkeypatch, {"upgraded": 1, "stayed": {}, "staged_bytes": 4096})
+    # Two processes staged one payload each, of those of all calls.
+    assert 0 < (take(program, tmp_path, farwrite=True).copies or 0) < 2
+
+
+@pytest.mark.parametrize(
+    ("upgraded", "stayed", "message"),
+    [
+        (0, {}, r"carried 0 connections .* stayed: none"),
+        (1, {"the peer has no Farwrite": 2}, r"stayed: the peer has no Farwrite \(2\)"),
+    ],
+)
+def test_a_farwrite_turn_that_was_not_upgraded_is_refused(
+    upgraded: int,
+    stayed: dict[str, int],
+    message: str,
+    tmp_path: Path,
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretend(monkeypatch, {"upgraded": upgraded, "stayed": stayed, "staged_bytes": 0})
+    with pytest.raises(FailedPrecondition, match=message):
+        take(program, tmp_path, farwrite=True)
 
 
 def test_counters_of_another_process_do_not_count(tmp_path: Path) -> None:
@@ -211,6 +232,15 @@ def test_a_program_that_fails_is_reported_with_its_last_words(tmp_path: Path) ->
     broken.chmod(0o755)
     with pytest.raises(PeerDead, match=r"server 0 .* ended early; .*\n    no such luck"):
         take(broken, tmp_path, farwrite=False)
+
+
+def test_a_transport_that_nobody_measured_has_a_row_that_says_so() -> None:
+    case = plan_of("latency", "--size", "64").cases[0]
+    row = make_row(case, TRANSPORTS["mpi"], {}, mean=False, skipped="no OpenMPI")
+    assert (row["p50_us"], row["skipped"]) == (None, "no OpenMPI")
+    ((_, headers, cells),) = tables([row])
+    assert len(cells[0]) == len(headers)
+    assert cells[0][2:4] == ["mpi", "skipped"]
 
 
 def test_without_grpc_the_command_says_what_to_install(

@@ -12,6 +12,7 @@ from farwrite_bench.grpc.payload import (
     PLAIN,
     RANDOM,
     SCHEMES,
+    SEED,
     SKEW,
     UNIFORM,
     Payload,
@@ -118,7 +119,11 @@ def _add_payload(parser: argparse.ArgumentParser) -> None:
         help="random: a category to choose from; two are needed (default: all)",
     )
     group.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="random: seed of the choice (default: 1)"
+        "--seed",
+        type=int,
+        default=SEED,
+        metavar="N",
+        help=f"random: seed of the choice (default: {SEED})",
     )
     group.add_argument(
         "--payload",

@@ -34,7 +34,7 @@ class Pace:
     """A row is the mean over the rounds, not the median."""
 
 
-SHORT = Pace(0.15, 0.5, 3)
+SHORT = Pace(0.1, 0.4, 3)
 QUICK = Pace(0.01, 0.05, 1)
 FULL = Pace(2.0, 10.0, 5, mean=True)
 """The times of TF-gRPC-Bench."""

@@ -73,7 +73,7 @@ def _cells(row: Row) -> list[str]:
     size = row["size"]
     name = format_size(size) if row["scheme"] == PLAIN else f"{row['scheme']}, {size} B"
     if row["skipped"] is not None:
-        return [name, row["mode"], row["transport"], f"skipped: {row['skipped']}", *[""] * 7]
+        return [name, row["mode"], row["transport"], "skipped", *["-"] * 7]
     return [
         name,
         row["mode"],

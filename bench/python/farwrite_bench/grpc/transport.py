@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 TCP, UDS, COPY, MPI = "tcp", "uds", "copy", "mpi"
-FARWRITE_SHM, FARWRITE_TCP, FARWRITE_VERBS = "farwrite-shm", "farwrite-tcp", "farwrite-verbs"
+OVER_SHM, OVER_TCP, OVER_VERBS = "farwrite-shm", "farwrite-tcp", "farwrite-verbs"
 
 FABRICS = "FARWRITE_GRPC_FABRICS"
 COPIES = "FARWRITE_GRPC_COPY"
@@ -68,8 +68,8 @@ TRANSPORTS = {
         Transport(UDS),
         Transport(MPI),
         Transport(COPY, {FABRICS: "shm", COPIES: "1"}),
-        Transport(FARWRITE_SHM, {FABRICS: "shm"}),
-        Transport(FARWRITE_TCP, {FABRICS: "tcp"}),
-        Transport(FARWRITE_VERBS, {FABRICS: "verbs"}, is_default=False),
+        Transport(OVER_SHM, {FABRICS: "shm"}),
+        Transport(OVER_TCP, {FABRICS: "tcp"}),
+        Transport(OVER_VERBS, {FABRICS: "verbs"}, is_default=False),
     )
 }
