@@ -98,9 +98,9 @@ class Process {
   }
 
   void end() {
-    answer(R"({"cpu_seconds": %.6f, "calls": %lu, "calls_in_all": %lu, "served": %lu,)"
+    answer(R"({"cpu_seconds": %.6f, "calls": %lu, "served": %lu,)"
            R"( "wrong": %lu, "peak_bytes": %ld})",
-           cpu_seconds() - cpu_before_, worker_.calls() - calls_before_, worker_.calls(),
+           cpu_seconds() - cpu_before_, worker_.calls() - calls_before_,
            server_ ? server_->served() : 0UL, server_ ? server_->wrong() : 0UL, peak_bytes());
   }
 

@@ -31,6 +31,15 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 """Runs a program as Farwrite's component would, as far as its counters go."""
 
+COUNTERS: dict[str, object] = {
+    "upgraded": 1,
+    "stayed": {},
+    "sent_bytes": 1000,
+    "staged_bytes": 0,
+    "message_bytes": 0,
+    "read_bytes": 0,
+}
+
 
 @pytest.fixture(scope="session")
 def program() -> Path:
@@ -190,12 +199,13 @@ def test_a_farwrite_turn_without_counters_is_refused(
         take(program, tmp_path, farwrite=True)
 
 
-def test_copies_are_the_staged_bytes_of_all_processes(
+def test_copies_are_those_of_all_processes(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend(monkeypatch, {"upgraded": 1, "stayed": {}, "staged_bytes": 4096})
-    # Two processes staged one payload each, of those of all calls.
-    assert 0 < (take(program, tmp_path, farwrite=True).copies or 0) < 2
+    pretend(monkeypatch, {**COUNTERS, "staged_bytes": 500, "message_bytes": 250})
+    assert take(program, tmp_path, farwrite=True).copies == 1
+    pretend(monkeypatch, {**COUNTERS, "read_bytes": 1000})
+    assert take(program, tmp_path, farwrite=True).copies == 1
 
 
 @pytest.mark.parametrize(
@@ -213,14 +223,14 @@ def test_a_farwrite_turn_that_was_not_upgraded_is_refused(
     program: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pretend(monkeypatch, {"upgraded": upgraded, "stayed": stayed, "staged_bytes": 0})
+    pretend(monkeypatch, {**COUNTERS, "upgraded": upgraded, "stayed": stayed})
     with pytest.raises(FailedPrecondition, match=message):
         take(program, tmp_path, farwrite=True)
 
 
 def test_counters_of_another_process_do_not_count(tmp_path: Path) -> None:
     file = tmp_path / "stats"
-    file.write_text('{"pid": 1, "upgraded": 1, "stayed": {}, "staged_bytes": 0}\n')
+    file.write_text(json.dumps({"pid": 1, **COUNTERS}) + "\n")
     assert read_counters(file, 1, "server 0").upgraded == 1
     with pytest.raises(FailedPrecondition, match="wrote no counters"):
         read_counters(file, 2, "server 0")

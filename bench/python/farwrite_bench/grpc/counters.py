@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition
@@ -17,8 +17,24 @@ class Counters:
     """Connections that Farwrite carried."""
     stayed: dict[str, int]
     """Connections that stayed with their socket, by reason."""
+    sent_bytes: int
+    """Bytes that gRPC sent, with its own headers."""
     staged_bytes: int
-    """Bytes that were copied on their way in this process."""
+    """Copied to where the peer can read them."""
+    message_bytes: int
+    """Copied into a message, and by the peer out of it."""
+    read_bytes: int
+    """Received by a one-sided read of the peer's memory; on one host the processor copies them."""
+
+    def copied_bytes(self, one_host: bool) -> int:
+        """Return the bytes that Farwrite, not the kernel, copied for this process.
+
+        Parameters
+        ----------
+        one_host : bool
+            The fabric maps the peer's memory, so that a read is a copy.
+        """
+        return self.staged_bytes + 2 * self.message_bytes + (self.read_bytes if one_host else 0)
 
 
 def read_counters(file: Path, pid: int, process: str) -> Counters:
@@ -27,13 +43,13 @@ def read_counters(file: Path, pid: int, process: str) -> Counters:
     Raises
     ------
     FailedPrecondition
-        If there are none, or not every connection of the process was upgraded. A row of such a turn would
-        show something other than Farwrite.
+        If there are none, or a connection of the process was not upgraded. The row of such a turn
+        would show something other than Farwrite.
     """
     for line in _lines(file):
         found = json.loads(line)
         if found["pid"] == pid:
-            counters = Counters(found["upgraded"], found["stayed"], found["staged_bytes"])
+            counters = Counters(**{each.name: found[each.name] for each in fields(Counters)})
             break
     else:
         raise FailedPrecondition(

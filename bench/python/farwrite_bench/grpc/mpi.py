@@ -46,7 +46,7 @@ def take_turn(openmpi: OpenMpi, case: Case, pace: Pace, logs: Path) -> Turn:
     done = [answer for answer in answers if isinstance(answer, Done)]
     if len(done) != len(ranks):
         raise Internal(f"bench grpc: MPI ranks answered {answers!r}; report this")
-    ended = [{**asdict(each), "calls_in_all": each.calls} for each in done]
+    ended = [asdict(each) for each in done]
     measured = [each.measured for each in done if each.measured is not None]
     by_role = {"worker": ended[case.servers :], "server": ended[: case.servers]}
     return figures(case, measured, by_role)

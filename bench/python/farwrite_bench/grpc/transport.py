@@ -52,6 +52,11 @@ class Transport:
         return bool(self.variables)
 
     @property
+    def maps_peers(self) -> bool:
+        """Whether a process maps the memory of its peers."""
+        return self.variables.get(FABRICS) == "shm"
+
+    @property
     def start_seconds(self) -> float:
         """About how long a turn of two processes takes to start and to end."""
         return WRAPPED_START_SECONDS if self.is_farwrite or self.key == MPI else START_SECONDS

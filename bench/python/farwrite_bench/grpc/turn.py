@@ -32,7 +32,7 @@ class Turn:
     peak_bytes: dict[str, int]
     """The largest resident memory of a server and of a worker."""
     copies: float | None = None
-    """Staged bytes of all processes for a byte of payload; None where nobody counts them."""
+    """How often Farwrite copied a byte that gRPC sent; None where nobody counts that."""
     grpc: str = ""
     """The version of gRPC."""
 
@@ -41,14 +41,13 @@ def figures(
     case: Case,
     measured: list[dict[str, Any]],
     ended: dict[str, list[dict[str, Any]]],
-    staged_bytes: int | None = None,
+    copies: float | None = None,
     grpc: str = "",
 ) -> Turn:
     """Turn the answers of workers and of all processes, by role, into figures."""
     everybody = [answer for answers in ended.values() for answer in answers]
     rate = sum(answer["calls"] / answer["seconds"] for answer in measured)
     calls = sum(answer["calls"] for answer in everybody)
-    in_all = sum(answer["calls_in_all"] for answer in everybody)
     if any(answer["wrong"] for answer in everybody):
         raise Internal("bench grpc: a server received a damaged payload; report this")
     return Turn(
@@ -63,7 +62,7 @@ def figures(
             for role, answers in ended.items()
             if answers
         },
-        copies=None if staged_bytes is None else staged_bytes / (in_all * case.bytes_of_call),
+        copies=copies,
         grpc=grpc,
     )
 
@@ -104,8 +103,8 @@ def take_turn(
         measured = _measure(servers, workers, plan.pace)
         # Workers end first, so that servers end without connections.
         ended = {"worker": _end(workers), "server": _end(servers)}
-        staged = _staged_bytes((*servers, *workers)) if transport.is_farwrite else None
-        return figures(case, measured, ended, staged, servers[0].greeting["grpc"])
+        copies = _copies((*servers, *workers), transport) if transport.is_farwrite else None
+        return figures(case, measured, ended, copies, servers[0].greeting["grpc"])
 
 
 @dataclass
@@ -141,11 +140,13 @@ def _end(members: list[_Member]) -> list[dict[str, Any]]:
     return answers
 
 
-def _staged_bytes(members: Iterable[_Member]) -> int:
-    return sum(
-        read_counters(member.stats, member.greeting["pid"], member.program.name).staged_bytes
+def _copies(members: Iterable[_Member], transport: Transport) -> float:
+    counters = [
+        read_counters(member.stats, member.greeting["pid"], member.program.name)
         for member in members
-    )
+    ]
+    copied = sum(each.copied_bytes(transport.maps_peers) for each in counters)
+    return copied / sum(each.sent_bytes for each in counters)
 
 
 def _of_case(case: Case) -> list[str]:
