@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-slow test-asan test-tsan verbs-test fuzz soak nightly lint format
-.PHONY: bench docs clean
+.PHONY: bench docs clean grpc-programs
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -90,6 +90,10 @@ plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the u
 .cache/.googletest: tools/fetch_debs.sh
 	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
 	@mkdir -p $(@D) && touch $@
+
+grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/programs
+	$(call say,test: build gRPC's programs (minutes at first))
+	@tools/build_grpc_programs.sh
 
 test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release

@@ -187,6 +187,16 @@ class FARWRITE_API Channel {
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
   /// Takes the next notification if there is one. Never blocks.
   Result<std::optional<Notification>> try_notification();
+  /// For event loops: a descriptor to wait on (poll(2), epoll(7)) between calls of
+  /// try_notification(), each wait behind arm_notifications(). It is readable once a notification
+  /// may have come or the channel has ended. It belongs to the channel and is valid until the last
+  /// handle is gone; do not read from it. On fabrics without help from the target's CPU (shm) no
+  /// other thread is woken for the arrival.
+  Result<int> notification_descriptor();
+  /// Call it before each wait on notification_descriptor(). False: something is there already, so
+  /// call try_notification() until it has nothing, and then this again. Thread-safe, but one event
+  /// loop only.
+  Result<bool> arm_notifications();
   /// Passes every later notification to `handler`, in lane order, instead of the queue. nullptr
   /// restores the queue. The handler must not block.
   ///

@@ -45,6 +45,9 @@ struct Options {
   std::uint64_t message_window = std::uint64_t{256} << 10;
   /// A write is done when at most so many bytes still wait at the sender, up to its own last one.
   std::uint64_t write_bound = std::uint64_t{1} << 20;
+  /// The program delivers what comes by Streams::poll(), between waits on Streams::descriptor().
+  /// Otherwise the pollers of the device deliver.
+  bool polled = false;
   /// The most received bytes of one stream that slices may keep in the peer's memory (on one host)
   /// or in this device's, at most half of `window`. Beyond it, bytes are copied to memory of their
   /// own, so that a program that keeps its slices does not stop its peer.
@@ -121,6 +124,13 @@ class FARWRITE_API Streams {
   /// Measures the channel, for at most about `time`, and sets Options::lend_from and Options::chunk
   /// for streams that are opened later on this side. The peer only answers.
   Status tune(std::chrono::nanoseconds time = std::chrono::milliseconds(50));
+  /// With Options::polled: delivers what has come, in this thread. True if there was something.
+  /// Never blocks. While one thread delivers, other threads return false.
+  bool poll();
+  /// With Options::polled: a descriptor to wait on, as Channel::notification_descriptor().
+  Result<int> descriptor();
+  /// Before each wait on descriptor(). False: call poll() first. True after the end.
+  bool arm();
   /// The options in force.
   Options options() const;
   /// The counts.

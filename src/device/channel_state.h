@@ -69,6 +69,8 @@ class ChannelState final : public fabric::LinkObserver,
                       std::uint64_t length);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
+  Result<int> notification_descriptor();
+  Result<bool> arm_notifications();
   Status on_notification(std::function<void(Notification)> handler,
                          std::chrono::nanoseconds timeout);
   std::uint64_t max_message_bytes() const;

@@ -323,6 +323,23 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   return next;
 }
 
+Result<int> ChannelState::notification_descriptor() {
+  constexpr std::string_view kOperation = "make a descriptor for notifications";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return unusable(kOperation);
+  return inbox_.descriptor();
+}
+
+Result<bool> ChannelState::arm_notifications() {
+  constexpr std::string_view kOperation = "wait for a notification";
+  FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return unusable(kOperation);
+  const core::Inside inside(this);
+  return inbox_.arm(*this);
+}
+
 Status ChannelState::on_notification(std::function<void(Notification)> handler,
                                      std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "set a notification handler";

@@ -122,6 +122,10 @@ Result<std::optional<Notification>> Channel::try_notification() {
   return state_->try_notification();
 }
 
+Result<int> Channel::notification_descriptor() { return state_->notification_descriptor(); }
+
+Result<bool> Channel::arm_notifications() { return state_->arm_notifications(); }
+
 Status Channel::on_notification(std::function<void(Notification)> handler,
                                 std::chrono::nanoseconds timeout) {
   return state_->on_notification(std::move(handler), timeout);

@@ -1,5 +1,6 @@
 #include "device/notification_inbox.h"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -69,10 +70,8 @@ void NotificationInbox::on_notification(Notification notification) {
     queue_.push_back(std::move(notification));
     queued_.store(queue_.size());
   }
-  if (blocked_.load() > 0) {
-    changed_.notify_one();
-    ring_sleeper();
-  }
+  if (blocked_.load() > 0) changed_.notify_one();
+  ring_sleeper();
 }
 
 Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
@@ -194,10 +193,51 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nano
     ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
   }
   sleeping_.store(false);
-  if ((doorbells.front().revents & POLLIN) != 0) {
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &rings, sizeof(rings));
+  if ((doorbells.front().revents & POLLIN) != 0) silence();
+}
+
+Result<int> NotificationInbox::descriptor() {
+  const std::lock_guard lock(loop_mutex_);
+  if (loop_.valid()) return loop_.get();
+  loop_ = core::UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event wake{.events = EPOLLIN, .data = {.fd = wake_.get()}};
+  if (loop_.valid() && ::epoll_ctl(loop_.get(), EPOLL_CTL_ADD, wake_.get(), &wake) == 0) {
+    return loop_.get();
   }
+  const int error = errno;
+  loop_.reset();
+  return Status::system_error(StatusCode::kResourceExhausted,
+                              {"make a descriptor for notifications"}, "epoll has failed", error,
+                              "raise the limit of open files (ulimit -n)");
+}
+
+Result<bool> NotificationInbox::arm(LaneDriver& driver) {
+  FARWRITE_RETURN_IF_ERROR(descriptor().status());
+  const std::lock_guard lock(loop_mutex_);
+  if (rung_.load() && rung_.exchange(false)) silence();
+  armed_.store(true);
+  std::vector<pollfd> doorbells;
+  bool quiet = driver.arm_lanes(doorbells);
+  for (const pollfd& bell : doorbells) {
+    const auto known = std::find_if(loop_bells_.begin(), loop_bells_.end(),
+                                    [&](const pollfd& other) { return other.fd == bell.fd; });
+    if (known != loop_bells_.end() && known->events == bell.events) continue;
+    // poll's and epoll's bits are the same (epoll_ctl(2)).
+    epoll_event event{.events = static_cast<std::uint32_t>(bell.events), .data = {.fd = bell.fd}};
+    const bool added = known == loop_bells_.end();
+    if (::epoll_ctl(loop_.get(), added ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, bell.fd, &event) != 0) {
+      return Status::system_error(StatusCode::kResourceExhausted, {"wait for a notification"},
+                                  "epoll takes no doorbell", errno, "use wait_notification()");
+    }
+    if (added) {
+      loop_bells_.push_back(bell);
+    } else {
+      known->events = bell.events;
+    }
+  }
+  quiet = quiet && queued_.load() == 0 && driver.ended().ok();
+  if (!quiet) armed_.store(false);
+  return quiet;
 }
 
 void NotificationInbox::wake_all() {
@@ -209,8 +249,15 @@ void NotificationInbox::wake_all() {
   ring_sleeper();
 }
 
+void NotificationInbox::silence() {
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &rings, sizeof(rings));
+}
+
 void NotificationInbox::ring_sleeper() {
-  if (!sleeping_.load()) return;
+  const bool armed = armed_.load() && armed_.exchange(false);
+  if (!armed && !sleeping_.load()) return;
+  rung_.store(true);
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const ssize_t count = ::write(wake_.get(), &kOne, sizeof(kOne));
 }

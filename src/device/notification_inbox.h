@@ -78,6 +78,10 @@ class NotificationInbox final : public fabric::EventSink {
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
   Result<Notification> take(LaneDriver& driver, core::Deadline deadline,
                             std::chrono::nanoseconds spin);
+  // For an event loop: what it waits on, made by the first call. kResourceExhausted.
+  Result<int> descriptor();
+  // Before each wait on the descriptor. False: there may be something to take already.
+  Result<bool> arm(LaneDriver& driver);
   // Makes everybody who blocks look at driver.ended() again.
   void wake_all();
 
@@ -104,6 +108,7 @@ class NotificationInbox final : public fabric::EventSink {
   void block(LaneDriver& driver, std::chrono::nanoseconds longest);
   void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
   void ring_sleeper();
+  void silence();
 
   std::shared_timed_mutex mode_;
   std::function<void(Notification)> handler_;  // under mode_
@@ -123,6 +128,12 @@ class NotificationInbox final : public fabric::EventSink {
   std::atomic<bool> call_at_end_{false};
   std::atomic<bool> sleeping_{false};
   core::UniqueFd wake_;  // an eventfd, for what no doorbell announces
+
+  std::mutex loop_mutex_;           // guards what an event loop waits on
+  core::UniqueFd loop_;             // an epoll of wake_ and the doorbells
+  std::vector<pollfd> loop_bells_;  // in it, behind wake_
+  std::atomic<bool> armed_{false};  // the event loop is to be woken
+  std::atomic<bool> rung_{false};   // wake_ was rung since arm() silenced it
 
   core::Counter notifications_, messages_;
 };

@@ -47,6 +47,12 @@ Result<Stream> Streams::open(std::uint64_t number) {
 
 Status Streams::tune(std::chrono::nanoseconds time) { return state_->tune(time); }
 
+bool Streams::poll() { return state_->poll(); }
+
+Result<int> Streams::descriptor() { return state_->descriptor(); }
+
+bool Streams::arm() { return state_->arm(); }
+
 Options Streams::options() const { return state_->options(); }
 
 Stats Streams::stats() const { return state_->stats(); }

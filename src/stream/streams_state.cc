@@ -1,11 +1,15 @@
 #include "stream/streams_state.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace farwrite::stream {
 namespace {
+
+// Notifications that one poll() delivers, so that its thread sees to other things as well.
+constexpr int kMostAtOnce = 64;
 
 Status check(const Options& options, const Channel& channel) {
   const auto refuse = [](std::string_view cause, std::string_view remedy) {
@@ -39,6 +43,10 @@ Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channe
   // Weak: a callback must not be what keeps the channel open.
   const std::weak_ptr<StreamsState> weak = state;
   Channel& taken = state->link_->channel();
+  if (options.polled) {
+    FARWRITE_RETURN_IF_ERROR(taken.on_notification(nullptr));
+    return state;
+  }
   FARWRITE_RETURN_IF_ERROR(taken.on_notification([weak](Notification notification) {
     if (const auto self = weak.lock()) self->take(std::move(notification));
   }));
@@ -75,6 +83,32 @@ Status StreamsState::tune(std::chrono::nanoseconds time) {
   options_.lend_from = measured.lend_from;
   options_.chunk = measured.chunk;
   return Status();
+}
+
+bool StreamsState::poll() {
+  if (over_.load() || polling_.exchange(true)) return false;
+  bool found = false;
+  for (int count = 0; count < kMostAtOnce; ++count) {
+    Result<std::optional<Notification>> next = link_->channel().try_notification();
+    if (!next.ok()) {
+      end(next.status());
+      found = true;
+      break;
+    }
+    if (!next->has_value()) break;
+    found = true;
+    take(**std::move(next));
+  }
+  polling_.store(false);
+  return found;
+}
+
+bool StreamsState::arm() {
+  if (over_.load()) return true;
+  const Result<bool> quiet = link_->channel().arm_notifications();
+  if (quiet.ok()) return quiet.value();
+  end(quiet.status());
+  return true;
 }
 
 Options StreamsState::options() const {
@@ -132,6 +166,7 @@ void StreamsState::end(const Status& reason) {
     const std::lock_guard lock(mutex_);
     if (!ended_.ok()) return;
     ended_ = why;
+    over_.store(true);
     streams.swap(streams_);
   }
   probe_.end(why);

@@ -1,6 +1,7 @@
 // StreamsState: the streams of one channel by number, and who gets what the channel brings.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -25,6 +26,9 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
 
   Result<std::shared_ptr<StreamState>> open(std::uint64_t number);
   Status tune(std::chrono::nanoseconds time);
+  bool poll();
+  Result<int> descriptor() { return link_->channel().notification_descriptor(); }
+  bool arm();
   Options options() const;
   Stats stats() const;
 
@@ -37,6 +41,9 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
 
   const std::shared_ptr<StreamLink> link_;
   StreamProbe probe_{link_};
+
+  std::atomic<bool> polling_{false};
+  std::atomic<bool> over_{false};  // ended_ is set
 
   mutable std::mutex mutex_;
   Options options_;

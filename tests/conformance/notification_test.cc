@@ -1,6 +1,9 @@
 // Tags and messages: how they arrive, and how they are taken.
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -180,6 +183,62 @@ TEST_P(Notifications, BothDirectionsAtOnce) {
   threads.push_back(listen(far_, 0));
   threads.push_back(listen(near_, 1'000'000));
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(Notifications, AnEventLoopSleepsOnADescriptor) {
+  constexpr std::uint32_t kCount = 20'000;
+  const auto descriptor = far_.notification_descriptor();
+  ASSERT_OK(descriptor);
+  std::thread poster([&] {
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+      (void)near_.notify(i);
+      // So that the loop sleeps now and then.
+      if (i % 1000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  std::uint32_t taken = 0;
+  std::uint32_t sleeps = 0;
+  while (taken < kCount) {
+    auto next = far_.try_notification();
+    ASSERT_OK(next);
+    if (next->has_value()) {
+      ASSERT_EQ((*next)->tag, taken);
+      ++taken;
+      continue;
+    }
+    auto quiet = far_.arm_notifications();
+    ASSERT_OK(quiet);
+    if (!quiet.value()) continue;
+    pollfd entry{descriptor.value(), POLLIN, 0};
+    const int ready = ::poll(&entry, 1, std::chrono::milliseconds(kHang).count());
+    EXPECT_EQ(ready, 1) << "after " << taken;
+    if (ready != 1) break;
+    ++sleeps;
+  }
+  poster.join();
+  EXPECT_EQ(taken, kCount);
+  EXPECT_GT(sleeps, 0U);
+}
+
+TEST_P(Notifications, TheEndWakesAnEventLoop) {
+  const auto descriptor = far_.notification_descriptor();
+  ASSERT_OK(descriptor);
+  const auto deadline = std::chrono::steady_clock::now() + kHang;
+  std::thread closer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_OK(near_.close(kHang));
+  });
+  bool ended = false;
+  while (!ended && std::chrono::steady_clock::now() < deadline) {
+    ended = !far_.try_notification().ok();
+    if (ended) break;
+    const auto quiet = far_.arm_notifications();
+    if (!quiet.ok() || !quiet.value()) continue;
+    pollfd entry{descriptor.value(), POLLIN, 0};
+    EXPECT_EQ(::poll(&entry, 1, std::chrono::milliseconds(kHang).count()), 1);
+  }
+  closer.join();
+  EXPECT_TRUE(ended);
 }
 
 TEST_P(Notifications, ALaneThatDoesNotExistIsRefused) {

@@ -2,6 +2,8 @@
 // is on its way, and every way to end.
 #include "farwrite/stream.h"
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -340,6 +342,40 @@ TEST_P(Streaming, OptionsThatCannotWorkAreRefused) {
   options = Options();
   options.message_window = near_.max_message_bytes() - 1;
   EXPECT_CODE(kInvalidArgument, Streams::create(near_device_, near_, options).status());
+}
+
+TEST_P(Streaming, AProgramMayDeliverInItsOwnLoop) {
+  Options options = small_sizes();
+  options.polled = true;
+  create(options);
+  std::atomic<bool> stop{false};
+  const auto loop = [&](Streams streams) {
+    while (!stop.load()) {
+      if (streams.poll()) continue;
+      if (!streams.arm()) continue;
+      pollfd entry{streams.descriptor().value(), POLLIN, 0};
+      // Short, so that `stop` is seen; one longer than that would fail read_to().
+      ::poll(&entry, 1, 200);
+    }
+  };
+  std::thread near_loop(loop, near_streams_);
+  std::thread far_loop(loop, far_streams_);
+  const std::vector<std::byte> bytes = make_bytes(3 * kMiB, 5);
+  for (int round = 0; round < 5; ++round) {
+    auto there = write(near_end_, {heap_slice(make_bytes(9, 1)), device_slice(bytes)});
+    std::vector<std::byte> all;
+    EXPECT_OK(read_to(far_end_, bytes.size() + 9, all));
+    EXPECT_EQ(std::vector<std::byte>(all.begin() + 9, all.end()), bytes);
+    EXPECT_OK(outcome(std::move(there)));
+    auto back = write(far_end_, {heap_slice(bytes)});
+    all.clear();
+    EXPECT_OK(read_to(near_end_, bytes.size(), all));
+    EXPECT_EQ(all, bytes);
+    EXPECT_OK(outcome(std::move(back)));
+  }
+  stop.store(true);
+  near_loop.join();
+  far_loop.join();
 }
 
 TEST_P(Streaming, TuningChoosesSizesThatWork) {

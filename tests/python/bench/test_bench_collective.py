@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_both_transports_reduce_in_turn(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "collective.json"
     ended = subprocess.run(

@@ -103,6 +103,7 @@ def test_farwrite_moves_the_tensor_past_the_sockets(tmp_path: Path) -> None:
         assert row["grpc_tensor_calls"] == 0
 
 
+@pytest.mark.slow
 def test_over_tcp_it_stands_beside_a_raw_socket(tmp_path: Path) -> None:
     facts, printed = measure(
         tmp_path,

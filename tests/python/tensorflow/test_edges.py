@@ -176,6 +176,7 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_saved_graph_has_the_edges_that_it_has_when_it_runs(
     tasks: Cluster, session_edges: dict[str, list[Edge]], tmp_path: Path

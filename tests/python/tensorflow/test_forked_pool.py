@@ -17,7 +17,8 @@ def run(folder: Path, protocol: str, peer: bool, environment: dict[str, str]) ->
 
 
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize("protocol", [pytest.param(STOCK, marks=pytest.mark.slow), FARWRITE])
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [STOCK, FARWRITE])
 def test_a_forked_pool_reads_what_a_server_had(tmp_path: Path, protocol: str) -> None:
     answered = run(tmp_path, protocol, peer=False, environment={})
     assert answered["seen"] == answered["expected"]
@@ -33,7 +34,8 @@ def test_a_forked_pool_reads_what_a_server_had(tmp_path: Path, protocol: str) ->
 
 
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize("fabric", [pytest.param("shm", marks=pytest.mark.slow), "tcp"])
+@pytest.mark.slow
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_a_forked_pool_reads_what_a_peer_sent(tmp_path: Path, fabric: str) -> None:
     answered = run(tmp_path, FARWRITE, peer=True, environment={"FARWRITE_FABRIC": fabric})
     assert answered["seen"] == answered["expected"]

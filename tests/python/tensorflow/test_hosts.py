@@ -51,6 +51,7 @@ def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host
             assert "go by tcp" in task.log.read_text()
 
 
+@pytest.mark.slow
 def test_each_pair_takes_its_own_way_and_a_client_named_localhost_is_reached(
     tmp_path: Path, hosts: tuple[Host, Host]
 ) -> None:

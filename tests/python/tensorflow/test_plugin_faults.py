@@ -146,6 +146,7 @@ def storm(made: Cluster, warm: int, rounds: int) -> None:
         eventually(lambda task=task: balanced(task.stats()))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)  # three clusters, on a machine that may be busy
 def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) -> None:
     results = {}

@@ -137,6 +137,7 @@ def test_functions_eager_copies_and_parameter_server_strategy(
     assert total(counters, "grpc_eager_inputs") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)  # twelve tasks, on a machine that may be busy
 def test_training_on_four_tasks_and_checkpoints_of_stock_and_for_stock(tmp_path: Path) -> None:
     """A queue between workers, partitioned variables; each run checks what it restores."""
@@ -177,7 +178,9 @@ def test_a_stock_peer_is_served_by_rpc(tmp_path: Path) -> None:
     assert results[1] == results[0]
 
 
-@pytest.mark.parametrize("variable", ["FARWRITE_TOKEN", "XDG_RUNTIME_DIR"])
+@pytest.mark.parametrize(
+    "variable", ["FARWRITE_TOKEN", pytest.param("XDG_RUNTIME_DIR", marks=pytest.mark.slow)]
+)
 def test_another_token_means_rpc_and_says_why(tmp_path: Path, variable: str) -> None:
     """A token that was set, and the cookies of two containers that share their network."""
     tokens = [str(tmp_path / name) for name in ("one", "two")]

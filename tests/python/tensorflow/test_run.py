@@ -145,6 +145,7 @@ def test_a_program_without_tensorflow_gets_no_table_and_needs_no_compiler(tmp_pa
     assert "wall time" not in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # imports TensorFlow twice
 def test_without_a_compiler_a_program_ends_unless_grpc_will_do(
     tmp_path: Path,

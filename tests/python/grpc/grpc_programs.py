@@ -1,0 +1,144 @@
+"""Starts and ends gRPC's own test programs, which `make grpc-programs` builds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+from grpc_statistics import VARIABLE, Statistics, read_statistics
+
+from processes import group_lives
+
+REPOSITORY = Path(__file__).parents[3]
+PROGRAMS = REPOSITORY / "build/grpc/programs"
+SOURCE = REPOSITORY / ".cache/grpc/grpc-1.51.1"
+LISTENING = "0A"
+START_SECONDS = 30.0
+END_SECONDS = 30.0
+"""Servers look for SIGINT every 5 seconds, and a busy machine takes its time."""
+LINES_SHOWN = 30
+
+
+def require_programs(*names: str) -> None:
+    """Skip the calling module if one of the programs is not built."""
+    for name in names:
+        if not (PROGRAMS / name).is_file():
+            pytest.skip(f"{name} is not built; type: make grpc-programs", allow_module_level=True)
+
+
+def listens(port: int) -> bool:
+    """Tell whether a socket of this machine listens on the port, without connecting to it."""
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == LISTENING and int(local.rpartition(":")[2], 16) == port:
+                return True
+    return False
+
+
+class GrpcProgram:
+    """A running program, killed with its children at the end of the context.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program with its arguments and whatever stands before it.
+    folder : Path
+        Where its log and its statistics go.
+    name : str
+        Names the two files in `folder`.
+    environment : mapping
+        Variables that are added to the environment of this process.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        folder: Path,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        self._statistics = folder / f"{name}.statistics"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                env={
+                    **os.environ,
+                    "GRPC_VERBOSITY": "DEBUG",
+                    "no_grpc_proxy": "127.0.0.1,localhost",
+                    VARIABLE: str(self._statistics),
+                    **(environment or {}),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def log(self) -> str:
+        """What it wrote to its output and its error output so far."""
+        return self._log.read_text(errors="replace")
+
+    def wait_until_it_listens(self, port: int) -> None:
+        """Wait until the port is open, and fail if the program ends instead."""
+        give_up = time.monotonic() + START_SECONDS
+        while not listens(port):
+            assert self._process.poll() is None, f"{self.name} ended early: {self._end_of_log()}"
+            assert time.monotonic() < give_up, (
+                f"{self.name} does not listen on port {port}: {self._end_of_log()}"
+            )
+            time.sleep(0.02)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until its log has the text, and fail if it ends without."""
+        give_up = time.monotonic() + START_SECONDS
+        while text not in self.log:
+            ended = self._process.poll() is not None and text not in self.log
+            assert not ended, f"{self.name} ended before '{text}': {self._end_of_log()}"
+            assert time.monotonic() < give_up, (
+                f"{self.name} did not write '{text}': {self._end_of_log()}"
+            )
+            time.sleep(0.02)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it and its children."""
+        os.killpg(self._process.pid, number)
+
+    def succeed(self, seconds: float = 60.0) -> Statistics | None:
+        """Wait for its end, and fail unless it ends well; return its statistics."""
+        try:
+            status = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"{self.name} runs for {seconds:.0f} s: {self._end_of_log()}")
+        assert status == 0, f"{self.name} ended with status {status}: {self._end_of_log()}"
+        return read_statistics(self._statistics)
+
+    def interrupt(self) -> Statistics | None:
+        """End it and its children as Ctrl-C would, in good order; return its statistics."""
+        self.send(signal.SIGINT)
+        return self.succeed(END_SECONDS)
+
+    def _end_of_log(self) -> str:
+        return "\n    ".join(["", *self.log.splitlines()[-LINES_SHOWN:]])
+
+    def __enter__(self) -> GrpcProgram:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if group_lives(self._process.pid):
+            self.send(signal.SIGKILL)
+        self._process.wait()
