@@ -23,6 +23,8 @@ from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.grpc.turn import Turn, take_turn
 
+pytestmark = pytest.mark.timeout(400)  # the first test compiles the program
+
 COUNTING = """
 import json, os, sys
 with open(os.environ["FARWRITE_GRPC_STATS"], "a") as file:
@@ -44,7 +46,7 @@ COUNTERS: dict[str, object] = {
 @pytest.fixture(scope="session")
 def program() -> Path:
     try:
-        return build.build()
+        return build.build(fetch=False)
     except NotFound as missing:
         pytest.skip(str(missing))
 

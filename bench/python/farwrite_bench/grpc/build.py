@@ -18,8 +18,8 @@ SYSTEM = (Path("/usr"), Path("/usr/local"))
 FETCH = "tools/fetch_grpc.sh"
 FETCH_SECONDS, BUILD_SECONDS = 600, 900
 HINT = (
-    "on Debian 12, `apt install g++ cmake libgrpc++-dev protobuf-compiler-grpc`, or run the command"
-    " in a checkout of Farwrite, which unpacks them without root"
+    "on Debian 12, `apt install g++ cmake libgrpc++-dev protobuf-compiler-grpc`; in a checkout of"
+    " Farwrite, `tools/fetch_grpc.sh` unpacks gRPC without root"
 )
 
 
