@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -47,12 +48,26 @@ long peak_bytes() {
   return 0;
 }
 
-template <typename... Values>
-void answer(const char* format, Values... values) {
-  std::printf(format, values...);
-  std::printf("\n");
-  std::fflush(stdout);
-}
+// A line of JSON on standard output.
+class Answer {
+ public:
+  Answer& add(const char* name, const std::string& text) {
+    return raw(name) << '"' << text << '"', *this;
+  }
+  template <typename Number>
+  Answer& add(const char* name, Number value) {
+    return raw(name) << value, *this;
+  }
+  void send() { std::cout << text_.str() << '}' << std::endl; }
+
+ private:
+  std::ostream& raw(const char* name) {
+    const bool is_first = text_.tellp() == std::streampos(0);
+    return text_ << (is_first ? "{" : ", ") << '"' << name << "\": " << std::setprecision(12);
+  }
+
+  std::ostringstream text_;
+};
 
 // The process. Every order returns "", or what failed.
 template <typename Message>
@@ -65,22 +80,26 @@ class Process {
   std::string greet(const std::string& listen) {
     const std::string address = server_ ? server_->start() : "";
     if (server_ && address.empty()) return "cannot listen at " + listen;
-    answer(R"({"address": "%s", "pid": %d, "payload_bytes": %zu, "grpc": "%s"})", address.c_str(),
-           ::getpid(), worker_.payload_bytes(), grpc::Version().c_str());
+    Answer()
+        .add("address", address)
+        .add("pid", ::getpid())
+        .add("payload_bytes", worker_.payload_bytes())
+        .add("grpc", grpc::Version())
+        .send();
     return "";
   }
 
   std::string connect(std::istream& words) {
     const std::vector<std::string> addresses{std::istream_iterator<std::string>(words), {}};
     std::string problem = worker_.connect(addresses);
-    if (problem.empty()) answer(R"({"connected": %zu})", addresses.size());
+    if (problem.empty()) Answer().add("connected", addresses.size()).send();
     return problem;
   }
 
   void start() {
     cpu_before_ = cpu_seconds();
     calls_before_ = worker_.calls();
-    answer(R"({"started": true})");
+    Answer().add("started", 1).send();
   }
 
   std::string measure(std::istream& words) {
@@ -91,17 +110,24 @@ class Process {
     std::string problem = worker_.measure(std::chrono::duration<double>(warm_up),
                                           std::chrono::duration<double>(seconds), measured);
     if (problem.empty()) {
-      answer(R"({"calls": %lu, "seconds": %.6f, "p50_us": %.3f, "p99_us": %.3f})", measured.calls,
-             measured.seconds, measured.p50_us, measured.p99_us);
+      Answer()
+          .add("calls", measured.calls)
+          .add("seconds", measured.seconds)
+          .add("p50_us", measured.p50_us)
+          .add("p99_us", measured.p99_us)
+          .send();
     }
     return problem;
   }
 
   void end() {
-    answer(R"({"cpu_seconds": %.6f, "calls": %lu, "served": %lu,)"
-           R"( "wrong": %lu, "peak_bytes": %ld})",
-           cpu_seconds() - cpu_before_, worker_.calls() - calls_before_,
-           server_ ? server_->served() : 0UL, server_ ? server_->wrong() : 0UL, peak_bytes());
+    Answer()
+        .add("cpu_seconds", cpu_seconds() - cpu_before_)
+        .add("calls", worker_.calls() - calls_before_)
+        .add("served", server_ ? server_->served() : 0)
+        .add("wrong", server_ ? server_->wrong() : 0)
+        .add("peak_bytes", peak_bytes())
+        .send();
   }
 
  private:

@@ -6,15 +6,14 @@
 
 namespace {
 
-constexpr std::string_view kUsage =
+constexpr const char* kUsage =
     "use --buffers N[,N...] [--serialized] [--acknowledge] [--listen ADDRESS]"
     " [--server-threads N] [--outstanding N] [--argument NAME=INTEGER]... [--reuse]";
 
 template <typename Number>
 bool parse(std::string_view text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && rest == end;
+  const auto [rest, error] = std::from_chars(text.begin(), text.end(), number);
+  return error == std::errc() && rest == text.end();
 }
 
 template <typename Number>
@@ -72,13 +71,13 @@ std::optional<Options> parse_options(int argc, char** argv) {
     }
     if (!valid) {
       std::fprintf(stderr, "grpc_payloads: bad argument %s; %s\n", std::string(name).c_str(),
-                   kUsage.data());
+                   kUsage);
       return std::nullopt;
     }
     at += takes_value ? 1 : 0;
   }
   if (options.buffers.empty()) {
-    std::fprintf(stderr, "grpc_payloads: no --buffers; %s\n", kUsage.data());
+    std::fprintf(stderr, "grpc_payloads: no --buffers; %s\n", kUsage);
     return std::nullopt;
   }
   return options;

@@ -5,6 +5,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tuning.h"
 
@@ -16,7 +17,7 @@ constexpr std::chrono::seconds kCallTime(30);
 constexpr char kMethod[] = "/farwrite.bench.Payloads/Exchange";
 
 double quantile(std::vector<double>& values, double share) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * (values.size() - 1) + 0.5);
+  const auto at = values.begin() + std::lround(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
