@@ -279,6 +279,8 @@ TEST_P(Streaming, AProgramMayDeliverInItsOwnLoop) {
   stop.store(true);
   near_loop.join();
   far_loop.join();
+}
+
 TEST_P(Streaming, WindowsThatDifferEndTheStreamOnBothSides) {
   for (const bool of_messages : {false, true}) {
     Options near = small_sizes(), far = near;

@@ -36,8 +36,10 @@ def ask(members: Sequence[Control], order: object) -> list[object]:
 
 
 @contextlib.contextmanager
-def mpi_ranks(openmpi: OpenMpi, count: int, log: Path) -> Iterator[list[Control]]:
-    """Start `count` ranks of `mpi_rank`; the first of them is the server."""
+def mpi_ranks(
+    openmpi: OpenMpi, count: int, log: Path, module: str = MODULES + "mpi_rank"
+) -> Iterator[list[Control]]:
+    """Start `count` ranks of `module`. In the box's own one the first rank is the server."""
     with contextlib.ExitStack() as stack:
         # MPI's own files: what a rank that is killed leaves goes with the folder.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-mpi-"))
@@ -47,7 +49,7 @@ def mpi_ranks(openmpi: OpenMpi, count: int, log: Path) -> Iterator[list[Control]
         listener.listen(count)
         output = stack.enter_context(log.open("wb"))
         launcher = subprocess.Popen(
-            openmpi.command(count, sys.executable, "-m", MODULES + "mpi_rank", address),
+            openmpi.command(count, sys.executable, "-m", module, address),
             env={**os.environ, **openmpi.environment, "TMPDIR": folder},
             stdin=subprocess.DEVNULL,
             stdout=output,

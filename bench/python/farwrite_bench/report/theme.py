@@ -12,6 +12,12 @@ _TRANSPORTS = {
     "box-tcp": ("#1b7c83", "#39c5cf"),
     "mpi": ("#7a828b", "#9aa4af"),
     "mpi-shared": ("#bc4c00", "#f0883e"),
+    "tcp": ("#57606a", "#b1bac4"),
+    "uds": ("#8250df", "#ab7df8"),
+    "copy": ("#bc4c00", "#f0883e"),
+    "farwrite-shm": ("#0969da", "#4493f8"),
+    "farwrite-tcp": ("#1b7c83", "#39c5cf"),
+    "farwrite-verbs": ("#1a7f37", "#3fb950"),
 }
 """The colour of each transport, in light and in dark mode."""
 

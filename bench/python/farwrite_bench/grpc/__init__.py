@@ -1,0 +1,1 @@
+"""``farwrite bench grpc``: payloads of unmodified gRPC programs over several transports."""

@@ -1,0 +1,92 @@
+"""Finds gRPC, or unpacks it in a checkout, and compiles the program that the benchmark runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from farwrite.errors import NotFound
+
+SOURCES = Path(__file__).parent / "program"
+SYSTEM = (Path("/usr"), Path("/usr/local"))
+"""Where gRPC may be installed."""
+FETCH = "tools/fetch_grpc.sh"
+FETCH_SECONDS, BUILD_SECONDS = 600, 900
+HINT = (
+    "on Debian 12, `apt install g++ cmake libgrpc++-dev protobuf-compiler-grpc`; in a checkout of"
+    " Farwrite, `tools/fetch_grpc.sh` unpacks gRPC without root"
+)
+
+
+def build(fetch: bool = True) -> Path:
+    """Return the compiled program; with `fetch`, a checkout unpacks gRPC if it is missing.
+
+    Raises
+    ------
+    NotFound
+        If gRPC, CMake or a compiler is missing, or the compilation fails.
+    """
+    checkout = next(_checkouts(), None)
+    prefix = Path(os.environ.get("FARWRITE_DEBS") or (checkout or Path()) / ".cache/debs") / "usr"
+    if not _has_grpc(prefix):
+        if checkout is None or not fetch:
+            raise NotFound(f"bench grpc: there is no gRPC for C++ here; {HINT}")
+        print("bench: unpacking gRPC into .cache (about a minute, once)", file=sys.stderr)
+        _run([FETCH], checkout, FETCH_SECONDS, "gRPC could not be fetched")
+    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if cmake is None:
+        raise NotFound(f"bench grpc: there is no cmake; {HINT}")
+    folder = checkout / "build/grpc_bench" if checkout else _cache() / "grpc_bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    executable = folder / "grpc_payloads"
+    if not executable.exists():
+        print("bench: compiling the gRPC program (about a minute, once)", file=sys.stderr)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        what = "the gRPC program could not be compiled"
+        configure = [cmake, "-S", str(SOURCES), "-B", str(folder), f"-DCMAKE_PREFIX_PATH={prefix}"]
+        _run(configure, folder, BUILD_SECONDS, what)
+        _run([cmake, "--build", str(folder), "-j", "2"], folder, BUILD_SECONDS, what)
+    return executable
+
+
+def _has_grpc(prefix: Path) -> bool:
+    wanted = ("include/grpcpp/grpcpp.h", "bin/grpc_cpp_plugin", "bin/protoc")
+    return all(any((root / each).exists() for root in (prefix, *SYSTEM)) for each in wanted)
+
+
+def _checkouts() -> Iterator[Path]:
+    """Yield the checkout of the working folder and that of the virtual environment, if any."""
+    for candidate in (Path.cwd(), *Path.cwd().parents, Path(sys.prefix).parent):
+        if (candidate / FETCH).exists():
+            yield candidate
+
+
+def _cache() -> Path:
+    named = os.environ.get("FARWRITE_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(named) if named else Path(base) / "farwrite"
+
+
+def _run(command: Sequence[str], folder: Path, seconds: int, what: str) -> None:
+    try:
+        done = subprocess.run(
+            list(command),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotFound(f"bench grpc: {what} within {seconds} s; {HINT}") from None
+    if done.returncode != 0:
+        tail = "".join(f"\n    {line[:300]}" for line in done.stdout.splitlines()[-12:])
+        raise NotFound(f"bench grpc: {what}; {HINT}; the end of `{command[0]}`:{tail}")

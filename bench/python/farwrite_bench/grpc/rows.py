@@ -1,0 +1,81 @@
+"""The rows of the result, from the turns of all rounds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from farwrite_bench.grpc.plan import LATENCY, Case
+from farwrite_bench.grpc.transport import TCP, Transport
+from farwrite_bench.grpc.turn import Turn
+
+Row = dict[str, Any]
+FIELDS = (
+    "benchmark",
+    "transport",
+    "scheme",
+    "mode",
+    "size",
+    "p50_us",
+    "p99_us",
+    "gb_s",
+    "rpc_s",
+    "copies",
+    "cpu_s_per_gb",
+    "peak_bytes",
+    "ratio_to_tcp",
+    "rounds",
+    "skipped",
+)
+"""What every row has; figures that nobody measured are None."""
+
+
+def make_row(
+    case: Case, transport: Transport, turns: dict[str, list[Turn]], mean: bool, skipped: str | None
+) -> Row:
+    """Make the row of `transport` from the turns of all transports, by their keys."""
+    row: Row = dict.fromkeys(FIELDS)
+    row.update(
+        benchmark=case.benchmark,
+        transport=transport.key,
+        scheme=case.payload.scheme,
+        mode=case.mode,
+        size=case.payload.bytes,
+        buffers=list(case.payload.buffers),
+        servers=case.servers,
+        workers=case.workers,
+        outstanding=case.outstanding,
+        skipped=skipped,
+    )
+    mine = turns.get(transport.key)
+    if not mine:
+        return row
+    middle: Callable[[Sequence[float]], float] = statistics.fmean if mean else statistics.median
+    for name in ("p50_us", "p99_us", "gb_s", "rpc_s", "cpu_s_per_gb"):
+        row[name] = middle([getattr(turn, name) for turn in mine])
+    row["copies"] = None if mine[0].copies is None else middle([_copies(turn) for turn in mine])
+    row["peak_bytes"] = {
+        role: max(turn.peak_bytes[role] for turn in mine) for role in mine[0].peak_bytes
+    }
+    row["rounds"] = [
+        {"p50_us": turn.p50_us, "gb_s": turn.gb_s, "rpc_s": turn.rpc_s} for turn in mine
+    ]
+    tcp = turns.get(TCP)
+    if tcp:
+        row["ratio_to_tcp"] = middle(
+            [_gain(case, one, base) for one, base in zip(mine, tcp, strict=True)]
+        )
+    return row
+
+
+def _copies(turn: Turn) -> float:
+    assert turn.copies is not None
+    return turn.copies
+
+
+def _gain(case: Case, turn: Turn, base: Turn) -> float:
+    """Return how many times better than `base` the turn of the same round is."""
+    if case.benchmark == LATENCY:
+        return base.p50_us / turn.p50_us
+    return turn.rpc_s / base.rpc_s

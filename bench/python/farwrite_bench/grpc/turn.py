@@ -1,0 +1,169 @@
+"""One turn: starts the processes of a case over one transport, and reads their figures."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from farwrite.errors import Internal
+from farwrite_bench.grpc.counters import read_counters
+from farwrite_bench.grpc.plan import SERIALIZED, Case, GrpcPlan, Pace
+from farwrite_bench.grpc.program import ANSWER_SECONDS, Program
+from farwrite_bench.grpc.transport import STATS, UDS, Transport
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The figures of a turn."""
+
+    p50_us: float
+    """Of a call; the slowest worker's."""
+    p99_us: float
+    rpc_s: float
+    """Calls of all workers together, per second."""
+    gb_s: float
+    """Their payloads, in both directions."""
+    cpu_s_per_gb: float
+    """Processor seconds of all processes for 10^9 bytes of payloads."""
+    peak_bytes: dict[str, int]
+    """The largest resident memory of a server and of a worker."""
+    copies: float | None = None
+    """How often Farwrite copied a byte that gRPC sent; None where nobody counts that."""
+    grpc: str = ""
+    """The version of gRPC."""
+
+
+def figures(
+    case: Case,
+    measured: list[dict[str, Any]],
+    ended: dict[str, list[dict[str, Any]]],
+    copies: float | None = None,
+    grpc: str = "",
+) -> Turn:
+    """Turn the answers of workers and of all processes, by role, into figures."""
+    everybody = [answer for answers in ended.values() for answer in answers]
+    rate = sum(answer["calls"] / answer["seconds"] for answer in measured)
+    calls = sum(answer["calls"] for answer in everybody)
+    if any(answer["wrong"] for answer in everybody):
+        raise Internal("bench grpc: a server received a damaged payload; report this")
+    return Turn(
+        p50_us=max(answer["p50_us"] for answer in measured),
+        p99_us=max(answer["p99_us"] for answer in measured),
+        rpc_s=rate,
+        gb_s=rate * case.bytes_of_call / 1e9,
+        cpu_s_per_gb=sum(answer["cpu_seconds"] for answer in everybody)
+        / (calls * case.bytes_of_call / 1e9),
+        peak_bytes={
+            role: max(answer["peak_bytes"] for answer in answers)
+            for role, answers in ended.items()
+            if answers
+        },
+        copies=copies,
+        grpc=grpc,
+    )
+
+
+def take_turn(
+    executable: Path, case: Case, transport: Transport, plan: GrpcPlan, logs: Path
+) -> Turn:
+    """Measure `case` over `transport` once, in new processes.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    FailedPrecondition
+        If Farwrite should have carried the bytes and did not.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-grpc-")))
+        arguments = [*_of_case(case), *_of_grpc(plan.arguments_of(transport))]
+
+        def start(role: str, number: int, *own: str) -> _Member:
+            stats = folder / f"{role}-{number}.stats"
+            program = Program(
+                f"{role} {number} of {case.benchmark} over {transport.key}",
+                transport.command(str(executable), *arguments, *own),
+                {**transport.variables, STATS: str(stats)},
+                logs / f"{transport.key}-{role}-{number}.log",
+            )
+            return _Member(stack.enter_context(program), stats)
+
+        servers = [
+            start("server", number, "--listen", _listen(transport, plan.host, folder, number))
+            for number in range(case.servers)
+        ]
+        workers = [start("worker", number) for number in range(case.workers)]
+        for member in (*servers, *workers):
+            member.greeting = member.program.answer()
+        measured = _measure(servers, workers, plan.pace)
+        # Workers end first, so that servers end without connections.
+        ended = {"worker": _end(workers), "server": _end(servers)}
+        copies = _copies((*servers, *workers), transport) if transport.is_farwrite else None
+        return figures(case, measured, ended, copies, servers[0].greeting["grpc"])
+
+
+@dataclass
+class _Member:
+    """A process of a turn."""
+
+    program: Program
+    stats: Path
+    greeting: dict[str, Any] = field(default_factory=dict)
+
+
+def _measure(servers: list[_Member], workers: list[_Member], pace: Pace) -> list[dict[str, Any]]:
+    """Let workers call servers, or servers each other if there are no workers."""
+    callers = workers or servers
+    addresses = [server.greeting["address"] for server in servers]
+    for caller in callers:
+        others = [address for address in addresses if address != caller.greeting["address"]]
+        caller.program.order("connect", *others)
+    for caller in callers:
+        caller.program.answer()
+    for member in (*servers, *workers):
+        member.program.ask("start")
+    for caller in callers:
+        caller.program.order("measure", pace.warm_up, pace.seconds)
+    limit = pace.warm_up + pace.seconds + ANSWER_SECONDS
+    return [caller.program.answer(limit) for caller in callers]
+
+
+def _end(members: list[_Member]) -> list[dict[str, Any]]:
+    answers = [member.program.ask("end") for member in members]
+    for member in members:
+        member.program.wait()
+    return answers
+
+
+def _copies(members: Iterable[_Member], transport: Transport) -> float:
+    counters = [
+        read_counters(member.stats, member.greeting["pid"], member.program.name)
+        for member in members
+    ]
+    copied = sum(each.copied_bytes(transport.maps_peers) for each in counters)
+    return copied / sum(each.sent_bytes for each in counters)
+
+
+def _of_case(case: Case) -> list[str]:
+    return [
+        *("--buffers", ",".join(map(str, case.payload.buffers))),
+        *("--outstanding", str(case.outstanding)),
+        *("--server-threads", str(case.server_threads)),
+        *(["--serialized"] if case.mode == SERIALIZED else []),
+        *([] if case.echo else ["--acknowledge"]),
+        *(["--reuse"] if case.reuse else []),
+    ]
+
+
+def _of_grpc(settings: Mapping[str, int]) -> Iterator[str]:
+    for name, value in settings.items():
+        yield from ("--argument", f"{name}={value}")
+
+
+def _listen(transport: Transport, host: str, folder: Path, number: int) -> str:
+    return f"unix:{folder}/server-{number}" if transport.key == UDS else f"{host}:0"

@@ -1,0 +1,266 @@
+"""Small end-to-end runs of ``farwrite bench grpc``. No test asserts a time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farwrite.errors import Error, FailedPrecondition, InvalidArgument, NotFound, PeerDead
+from farwrite_bench.box import openmpi
+from farwrite_bench.grpc import build, transport
+from farwrite_bench.grpc.arguments import add_arguments, make_plan
+from farwrite_bench.grpc.counters import read_counters
+from farwrite_bench.grpc.payload import Scale, random_payload, skewed, uniform
+from farwrite_bench.grpc.plan import GrpcPlan
+from farwrite_bench.grpc.rows import FIELDS, make_row
+from farwrite_bench.grpc.tables import tables
+from farwrite_bench.grpc.transport import TRANSPORTS
+from farwrite_bench.grpc.turn import Turn, take_turn
+
+pytestmark = pytest.mark.timeout(400)  # the first test compiles the program
+
+COUNTING = """
+import json, os, sys
+with open(os.environ["FARWRITE_GRPC_STATS"], "a") as file:
+    print(json.dumps({"pid": os.getpid(), **json.loads(sys.argv[1])}), file=file)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Runs a program as Farwrite's component would, as far as its counters go."""
+
+COUNTERS: dict[str, object] = {
+    "upgraded": 1,
+    "stayed": {},
+    "sent_bytes": 1000,
+    "staged_bytes": 0,
+    "message_bytes": 0,
+    "read_bytes": 0,
+}
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    try:
+        return build.build(fetch=False)
+    except NotFound as missing:
+        pytest.skip(str(missing))
+
+
+def measure(tmp_path: Path, *arguments: str) -> tuple[list[dict[str, Any]], str]:
+    """Run `bench grpc --quick`; return its rows and its output."""
+    figures = tmp_path / "new" / "grpc.json"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "farwrite", "bench", "grpc", "--quick"),
+            *("--json", str(figures), "--svg", str(tmp_path / "grpc.svg"), *arguments),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "this takes about" in done.stderr
+    rows: list[dict[str, Any]] = json.loads(figures.read_text())["rows"]
+    for row in rows:
+        assert row.keys() >= set(FIELDS)
+        assert min(row["p50_us"], row["gb_s"], row["rpc_s"], row["cpu_s_per_gb"]) > 0
+        assert row["p99_us"] >= row["p50_us"]
+        assert row["ratio_to_tcp"] == pytest.approx(1) or row["transport"] != "tcp"
+        assert min(row["peak_bytes"].values()) > row["size"]
+    return rows, done.stdout
+
+
+def plan_of(*words: str) -> GrpcPlan:
+    """Return the plan that these arguments select."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return make_plan(parser.parse_args(words))
+
+
+def take(program: Path, tmp_path: Path, *, farwrite: bool) -> Turn:
+    """Take a turn of small payloads."""
+    plan = plan_of("bandwidth", "--quick", "--size", "4K")
+    chosen = TRANSPORTS["farwrite-shm" if farwrite else "tcp"]
+    return take_turn(program, plan.cases[0], chosen, plan, tmp_path)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, counters: dict[str, object]) -> None:
+    """Let programs over Farwrite run without it, and report these counters."""
+    wrapper = (sys.executable, "-c", COUNTING, json.dumps(counters))
+    monkeypatch.setattr(transport, "RUN", wrapper)
+
+
+def test_tcp_and_unix_sockets_take_turns_in_both_modes(tmp_path: Path, program: Path) -> None:
+    rows, shown = measure(
+        tmp_path,
+        *("latency", "--transport", "tcp", "--transport", "uds", "--size", "64,100000"),
+        *("--argument", "grpc.http2.write_buffer_size=65536"),
+    )
+    assert [(row["size"], row["transport"]) for row in rows] == [
+        (64, "tcp"),
+        (64, "uds"),
+        (100000, "tcp"),
+        (100000, "uds"),
+    ]
+    assert {row["copies"] for row in rows} == {None}
+    assert "uds" in (tmp_path / "grpc.svg").read_text()
+    assert shown.count("grpc.http2.max_frame_size=1048576") == 2
+    assert shown.count("grpc.http2.write_buffer_size=65536") == 2
+
+
+def test_every_benchmark_has_rows_of_every_scheme(tmp_path: Path, program: Path) -> None:
+    rows, _ = measure(
+        tmp_path,
+        *("--transport", "uds", "--large", "1000000", "--iovec-count", "4"),
+        *("--scheme", "uniform", "--scheme", "random", "--scheme", "skew", "--mode", "serialized"),
+    )
+    names = ("latency", "bandwidth", "ps-throughput", "mimic")
+    schemes = ("uniform", "random", "skew")
+    assert [(row["benchmark"], row["scheme"]) for row in rows] == [
+        (benchmark, scheme) for benchmark in names for scheme in schemes
+    ]
+    assert {row["mode"] for row in rows} == {"serialized"}
+    of_servers = [row for row in rows if row["benchmark"] == "ps-throughput"]
+    assert {(row["servers"], row["workers"]) for row in of_servers} == {(2, 3)}
+
+
+def test_mpi_answers_the_same_requests(tmp_path: Path, program: Path) -> None:
+    try:
+        openmpi.find()
+    except NotFound as missing:
+        pytest.skip(str(missing))
+    rows, shown = measure(
+        tmp_path, *("--transport", "tcp", "--transport", "mpi", "--scheme", "uniform")
+    )
+    compared = {(row["benchmark"], row["mode"]) for row in rows if row["transport"] == "mpi"}
+    benchmarks = ("latency", "bandwidth", "ps-throughput", "mimic")
+    assert compared == {(benchmark, "non-serialized") for benchmark in benchmarks}
+    assert "btl_vader_single_copy_mechanism cma" in shown
+
+
+def test_the_schemes_have_the_sizes_of_the_papers() -> None:
+    assert uniform(Scale()).bytes == 3_030_040
+    assert skewed(Scale(), "large").bytes == 6_030_010
+    assert sorted(skewed(Scale(), "small").buffers) == [10] * 6 + [10_000] * 3 + [1_000_000]
+    assert sorted(skewed(Scale(), "medium").buffers) == [10] + [10_000] * 6 + [1_000_000] * 3
+    assert len(skewed(Scale(iovec_count=7), "large").buffers) == 7
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_random_payload_has_two_categories_and_repeats(seed: int) -> None:
+    found = random_payload(Scale(iovec_count=3), ("small", "large"), seed)
+    assert set(found.buffers) == {10, 1_000_000}
+    assert found == random_payload(Scale(iovec_count=3), ("small", "large"), seed)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--large", "1K"], "a large buffer of 1024 bytes is outside its category"),
+        (["--small", "0"], "use 1 to 999 bytes"),
+        (["--category", "small", "--category", "small"], "needs at least two categories"),
+        (["--iovec-count", "1"], "needs at least two buffers"),
+    ],
+)
+def test_a_payload_that_cannot_be_made_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        plan_of(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["speed"], "no benchmark 'speed'; use latency, bandwidth, ps-throughput, mimic"),
+        (["--nodes", "1"], "1 node has nobody to call; use 2 or more"),
+        (["--size", "0"], "has no sizes of 1 byte or more"),
+        (["--seconds", "0"], "is no length of a turn"),
+        (["--transport", "rdma"], "invalid choice"),
+        (["--bias", "huge"], "invalid choice"),
+        (["--argument", "grpc.http2.bdp_probe"], "is not NAME=INTEGER"),
+    ],
+)
+def test_a_bad_option_is_named(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        plan_of(*words)
+    assert message in capsys.readouterr().err
+
+
+def test_a_farwrite_turn_without_counters_is_refused(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "RUN", ())
+    with pytest.raises(FailedPrecondition, match=r"server 0 .* wrote no counters of Farwrite"):
+        take(program, tmp_path, farwrite=True)
+
+
+def test_copies_are_those_of_all_processes(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, {**COUNTERS, "staged_bytes": 500, "message_bytes": 250})
+    assert take(program, tmp_path, farwrite=True).copies == 1
+    pretend(monkeypatch, {**COUNTERS, "read_bytes": 1000})
+    assert take(program, tmp_path, farwrite=True).copies == 1
+
+
+@pytest.mark.parametrize(
+    ("upgraded", "stayed", "message"),
+    [
+        (0, {}, r"carried 0 connections .* stayed: none"),
+        (1, {"the peer has no Farwrite": 2}, r"stayed: the peer has no Farwrite \(2\)"),
+    ],
+)
+def test_a_farwrite_turn_that_was_not_upgraded_is_refused(
+    upgraded: int,
+    stayed: dict[str, int],
+    message: str,
+    tmp_path: Path,
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretend(monkeypatch, {**COUNTERS, "upgraded": upgraded, "stayed": stayed})
+    with pytest.raises(FailedPrecondition, match=message):
+        take(program, tmp_path, farwrite=True)
+
+
+def test_counters_of_another_process_do_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "stats"
+    file.write_text(json.dumps({"pid": 1, **COUNTERS}) + "\n")
+    assert read_counters(file, 1, "server 0").upgraded == 1
+    with pytest.raises(FailedPrecondition, match="wrote no counters"):
+        read_counters(file, 2, "server 0")
+
+
+def test_a_program_that_fails_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no such luck >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with pytest.raises(PeerDead, match=r"server 0 .* ended early; .*\n    no such luck"):
+        take(broken, tmp_path, farwrite=False)
+
+
+def test_a_transport_that_nobody_measured_has_a_row_that_says_so() -> None:
+    case = plan_of("latency", "--size", "64").cases[0]
+    row = make_row(case, TRANSPORTS["mpi"], {}, mean=False, skipped="no OpenMPI")
+    assert (row["p50_us"], row["skipped"]) == (None, "no OpenMPI")
+    ((_, headers, cells),) = tables([row])
+    assert len(cells[0]) == len(headers)
+    assert cells[0][2:4] == ["mpi", "skipped"]
+
+
+def test_without_grpc_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(build, "SYSTEM", ())
+    monkeypatch.setenv("FARWRITE_DEBS", str(tmp_path))
+    with pytest.raises(Error, match=r"apt install g\+\+ cmake libgrpc\+\+-dev"):
+        build.build()
