@@ -42,6 +42,8 @@ class Transport:
         if not prefix:
             assert statistics is None, "a program that was started plainly wrote statistics"
             return
+        if statistics is None and not connects:
+            return
         assert statistics is not None, "a program under Farwrite ended without its statistics"
         if not self.upgrades:
             assert statistics.upgraded == 0, f"upgraded without a partner: {statistics}"
