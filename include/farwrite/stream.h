@@ -39,7 +39,8 @@ struct Options {
   /// Streams::tune() finds a value.
   std::uint64_t chunk = std::uint64_t{1} << 20;
   /// The most bytes of one stream that are lent and not returned. Further bytes wait at the sender.
-  /// Both sides need the same value, else the stream ends with kFailedPrecondition.
+  /// Both sides need the same value: a stream between different ones ends with an error that names
+  /// both, as soon as bytes are sent.
   std::uint64_t window = std::uint64_t{32} << 20;
   /// The most bytes of one stream in messages that the receiving program has not taken. At least
   /// max_message_bytes() of the channel. Both sides need the same value, as for `window`.

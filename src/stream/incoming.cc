@@ -71,6 +71,7 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
   if (lent.valid() && lent.size() == 0) return against_the_rules("a lend without memory");
   {
     const std::lock_guard lock(mutex_);
+    if (!failed_.ok()) return Status();  // sent before the peer knew
     if (!begun_) return against_the_rules("bytes before the beginning");
     if (ended_) return against_the_rules("bytes behind the end");
     if (arrivals_.size() >= kMostArrivals) return against_the_rules("too many messages");

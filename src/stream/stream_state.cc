@@ -49,10 +49,11 @@ void StreamState::take(const StreamFrame& frame, std::vector<std::byte> message,
 
 void StreamState::abort(const Status& reason) {
   const bool over = outgoing_->complete() && incoming_->complete();
+  // Before any callback, which may drop the stream.
+  const bool peer_knows = over || aborted_.exchange(true);
   outgoing_->fail(reason);
   incoming_->fail(reason, true);
-  if (over || aborted_.exchange(true)) return;  // the peer knows
-  link_->tell({.kind = FrameKind::kAbort, .stream = number_}, reason);
+  if (!peer_knows) link_->tell({.kind = FrameKind::kAbort, .stream = number_}, reason);
 }
 
 void StreamState::end(const Status& reason) {

@@ -1,4 +1,5 @@
 // Byte streams and a peer that does not keep to their rules.
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -196,6 +197,28 @@ TEST_P(StreamingWithAStranger, APatternThatIsWrongEndsTheStream) {
     EXPECT_EQ(told->message[0], std::byte{6});
   }
   EXPECT_OK(streams_.open(2));
+}
+
+TEST_P(StreamingWithAStranger, WhatComesBehindAnErrorIsDropped) {
+  const std::uint64_t same_lane = 1 + lanes();
+  auto other = streams_.open(same_lane);
+  ASSERT_OK(other);
+  begin(1);
+  send(1, 1, 0, pair(0, 0, 0));
+  EXPECT_CODE(kProtocolError, outcome());
+  send(1, 1, 0, pair(3, 0, 3));
+  auto region = near_device_.allocate(4096);
+  ASSERT_OK(region);
+  const std::vector<std::byte> message = frame(1, 1, 0, pair(0, 4096, 0));
+  std::atomic<int> returned{0};
+  ASSERT_OK(
+      near_.lend({message.data(), message.size()}, {region->data(), 4096}, [&] { ++returned; })
+          .wait(kHang));
+  EXPECT_TRUE(eventually([&] { return returned == 1; }));
+  // What comes on another stream shows that all of it has come.
+  send(1, same_lane, 0);
+  EXPECT_CODE(kProtocolError, outcome(*other));
+  EXPECT_CODE(kProtocolError, outcome());
 }
 
 FARWRITE_EVERY_FABRIC(StreamingWithAStranger);
