@@ -281,24 +281,26 @@ bool slice_malloc(std::size_t bytes, grpc_slice* slice) {
 
 bool before_sleep(bool (*has_events)(void*), void* argument) {
   Hub* const hub = Hub::existing();
+  grpc_core::ExecCtx* const context = grpc_core::ExecCtx::Get();
   // Another poller of the program is none of gRPC's business.
-  if (hub == nullptr || grpc_core::ExecCtx::Get() == nullptr) return false;
-  if (hub->poll()) return true;
+  if (hub == nullptr || context == nullptr) return false;
+  // A look may also end a read, without a notification: then there are closures to run.
+  const auto finds = [&] { return hub->poll() || context->HasWork(); };
+  if (finds()) return true;
   if (hub->is_busy()) {
     constexpr int kLooks = 16;  // between two looks at gRPC's own events
     const auto end = std::chrono::steady_clock::now() + hub->settings().spin;
     do {
       for (int look = 0; look < kLooks; ++look) {
-        if (hub->poll()) return true;
+        if (finds()) return true;
         core::cpu_relax();
       }
       if (has_events(argument)) return true;
     } while (std::chrono::steady_clock::now() < end);
   }
-  while (!hub->arm()) {
-    if (hub->poll()) return true;
-  }
-  return false;
+  bool found = false;
+  while (!hub->arm()) found = finds() || found;
+  return found || context->HasWork();
 }
 
 void at_exit() {

@@ -1,6 +1,7 @@
 #include "grpc/hub.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,7 +20,6 @@ constexpr std::chrono::milliseconds kBusyFor{2};
 
 std::mutex hub_mutex;
 std::atomic<Hub*> the_hub{nullptr};
-std::atomic<pid_t> hub_process{0};
 
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -35,10 +35,7 @@ void start_thread(std::function<void()> body) {
 
 }  // namespace
 
-Hub* Hub::existing() {
-  Hub* const hub = the_hub.load(std::memory_order_acquire);
-  return hub != nullptr && hub_process.load() == ::getpid() ? hub : nullptr;
-}
+Hub* Hub::existing() { return the_hub.load(std::memory_order_acquire); }
 
 Result<Hub*> Hub::get() {
   if (Hub* const hub = existing()) return hub;
@@ -53,8 +50,16 @@ Result<Hub*> Hub::open() {
   Result<Device> device = Device::open(settings->device);
   if (!device.ok()) return device.status();
   auto* const hub = new Hub(*std::move(settings), *std::move(device));
-  hub_process.store(::getpid());
-  the_hub.store(hub, std::memory_order_release);  // a parent's hub stays the parent's
+  the_hub.store(hub, std::memory_order_release);
+  // A parent's hub stays the parent's, and so does the lock if another thread holds it.
+  static std::once_flag once;
+  std::call_once(once, [] {
+    ::pthread_atfork([] { hub_mutex.lock(); }, [] { hub_mutex.unlock(); },
+                     [] {
+                       the_hub.store(nullptr);
+                       hub_mutex.unlock();
+                     });
+  });
   start_thread([hub] { hub->accept_all(); });
   start_thread([hub] { hub->work(); });
   start_thread([hub] { hub->keep_all(); });
@@ -218,9 +223,11 @@ void Hub::keep_all() {
     }
     const std::int64_t seen = last_poll_ns_.load(std::memory_order_relaxed);
     if (now_ns() - seen > std::chrono::nanoseconds(kUnattended).count()) {
-      while (poll()) {
-      }
-      arm();
+      // Whoever sleeps on the doorbells counts on their being armed.
+      do {
+        while (poll()) {
+        }
+      } while (!arm());
       last_poll_ns_.store(seen, std::memory_order_relaxed);  // only gRPC's threads count
     }
     run_checks();
