@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-slow test-asan test-tsan verbs-test fuzz soak nightly lint format
-.PHONY: bench docs clean grpc grpc-programs
+.PHONY: bench docs clean grpc grpc-programs grpc-test
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -94,6 +94,13 @@ plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the u
 grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, which it fetches)
 	$(call say,grpc: component)
 	@tools/build_grpc.sh $(VENV)
+
+grpc-test: grpc grpc-programs ## Run the tests of gRPC over Farwrite, with gRPC's own programs
+	$(call say,test: grpc)
+	@mkdir -p build/release/results
+	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/grpc.xml \
+		tests/python/grpc
+	@$(VENV)/bin/python tools/check_skips.py build/release/results/grpc.xml
 
 grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/programs
 	$(call say,test: build gRPC's programs (minutes at first))

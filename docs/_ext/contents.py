@@ -25,6 +25,7 @@ CONTENTS = {
         "how-to/encryption",
         "how-to/parameter-box",
         "how-to/tensorflow",
+        "how-to/grpc",
         "how-to/tuning",
         "how-to/observe",
         "how-to/measure",

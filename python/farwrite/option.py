@@ -22,6 +22,8 @@ class Place(enum.Enum):
     """Every process that has loaded Farwrite, in any language."""
     PLUGIN = "plug-in"
     """The TensorFlow plug-in and its device."""
+    GRPC = "gRPC"
+    """gRPC programs under ``farwrite run --grpc``, and programs that link the component."""
     CLI = "command line"
     BUILD = "build"
     TESTS = "tests"

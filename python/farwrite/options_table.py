@@ -236,6 +236,37 @@ OPTIONS: tuple[Option, ...] = (
         " FILE.<pid>.edges.",
     ),
     Option(
+        "", "FARWRITE_GRPC_FABRICS", (Place.GRPC,), Kind.TEXT, "(as for the device)",
+        "The fabrics of gRPC's connections, best first, as in shm,tcp.",
+    ),
+    Option(
+        "", "FARWRITE_GRPC_LISTEN", (Place.GRPC,), Kind.TEXT, "127.0.0.1:0",
+        "Where the process is reached, as HOST:PORT. Connections to other hosts move to Farwrite"
+        " only if it is an address that they reach; then a token is needed as well.",
+    ),
+    Option(
+        "", "FARWRITE_GRPC_ANY_PEER", (Place.GRPC,), Kind.SWITCH, False,
+        "Peers on other hosts need no token: as open as gRPC without TLS.",
+    ),
+    Option(
+        "--require", "FARWRITE_GRPC_REQUIRE", (Place.GRPC, Place.CLI), Kind.SWITCH, False,
+        "A connection that cannot move to Farwrite fails instead of staying on TCP.",
+    ),
+    Option(
+        "", "FARWRITE_GRPC_SPIN_US", (Place.GRPC,), Kind.COUNT, 50,
+        "How long a waiting thread of gRPC polls before it sleeps, in microseconds, if something"
+        " came in the last 2 ms.",
+    ),
+    Option(
+        "", "FARWRITE_GRPC_COPY", (Place.GRPC,), Kind.SWITCH, False,
+        "All bytes are copied through rings: the baseline with private buffers of the benchmarks."
+        " Both ends need it.",
+    ),
+    Option(
+        "", "FARWRITE_GRPC_STATS", (Place.GRPC,), Kind.FILE, None,
+        "At its exit, each process appends a line of JSON with its counts.",
+    ),
+    Option(
         "", "FARWRITE_CACHE", (Place.PLUGIN, Place.CLI), Kind.FILE, "($XDG_CACHE_HOME/farwrite)",
         "The folder of compiled plug-ins; ~/.cache/farwrite without XDG_CACHE_HOME.",
     ),

@@ -80,7 +80,7 @@ const Hooks* load() {
 
 // Preloaded, it is on from the start.
 [[gnu::constructor]] void begin() {
-  if (std::getenv("FARWRITE_GRPC") != nullptr) enabled.store(true);
+  if (std::getenv("FARWRITE_GRPC_PRELOADED") != nullptr) enabled.store(true);
 }
 
 bool allocate(std::size_t bytes, grpc_slice* slice) {

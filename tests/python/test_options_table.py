@@ -41,6 +41,9 @@ INTERNAL = {
     "FARWRITE_FIND",
     "FARWRITE_FUZZ_FOLDER",
     "FARWRITE_GOOGLETEST",
+    "FARWRITE_GRPC",  # of tools/fetch_grpc.sh: the folder of gRPC's source
+    "FARWRITE_GRPC_LOADED",  # set by farwrite run, and the next one
+    "FARWRITE_GRPC_PRELOADED",
     "FARWRITE_HAVE_VERBS",
     "FARWRITE_IN_PLACE",
     "FARWRITE_LIBRARIES",

@@ -45,7 +45,7 @@ def run_grpc(command: Sequence[str], *, require: bool) -> int:
         environment = {
             **os.environ,
             PRELOAD: ":".join(filter(None, preloaded)),
-            "FARWRITE_GRPC": "1",
+            "FARWRITE_GRPC_PRELOADED": "1",
             "FARWRITE_GRPC_LOADED": str(loaded),
         }
         if require:

@@ -55,13 +55,15 @@ class Transport:
             assert statistics.received_bytes > 0, f"nothing was received: {statistics}"
 
 
-# Add a transport here, and every test of gRPC runs over it.
 FARWRITE = (sys.executable, "-m", "farwrite", "run", "--grpc", "--")
 REQUIRED = (*FARWRITE[:-1], "--require", "--")
 
+# Add a transport here, and every test of gRPC runs over it.
 TRANSPORTS = [
     Transport("tcp"),
     Transport("farwrite", FARWRITE, REQUIRED),
+]
+MIXED_TRANSPORTS = [
     Transport("client-alone", (), FARWRITE),
     Transport("server-alone", FARWRITE, ()),
 ]

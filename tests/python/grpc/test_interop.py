@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from grpc_programs import PROGRAMS, GrpcProgram, require_programs
-from grpc_transports import TRANSPORTS
+from grpc_transports import MIXED_TRANSPORTS, TRANSPORTS
 from interop_server import InteropServer, interop_server
 
 require_programs("interop_client", "interop_server")
@@ -46,7 +46,9 @@ ENDED_EARLY = {"cancel_after_begin", "timeout_on_sleeping_server"}
 CALLS = 50
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS, ids=lambda transport: transport.name)
+@pytest.fixture(
+    scope="module", params=TRANSPORTS + MIXED_TRANSPORTS, ids=lambda transport: transport.name
+)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[InteropServer]:
