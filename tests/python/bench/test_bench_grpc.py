@@ -242,7 +242,9 @@ def test_a_program_that_fails_is_reported_with_its_last_words(tmp_path: Path) ->
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no such luck >&2\nexit 3\n")
     broken.chmod(0o755)
-    with pytest.raises(PeerDead, match=r"server 0 .* ended early; .*\n    no such luck"):
+    with pytest.raises(
+        PeerDead, match=r"server 0 .* ended early \(exit status 3\); .*\n    no such luck"
+    ):
         take(broken, tmp_path, farwrite=False)
 
 

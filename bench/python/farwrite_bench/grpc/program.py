@@ -109,12 +109,12 @@ class Program:
         except subprocess.TimeoutExpired:
             self._fail(f"did not end within {END_SECONDS:.0f} s")
         if status != 0:
-            self._fail(f"ended with status {status}")
+            self._fail("failed at its end")
 
     def _fail(self, what: str) -> NoReturn:
         # Its last words may be on their way.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.5)
+            what = f"{what} (exit status {self._process.wait(0.5)})"
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         tail = "".join(f"\n    {line[:300]}" for line in lines)
         raise PeerDead(f"bench grpc: {self.name} {what}; the end of its log:{tail or ' (empty)'}")

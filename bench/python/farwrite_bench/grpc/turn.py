@@ -81,12 +81,13 @@ def take_turn(
     """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-grpc-")))
+        what = f"{case.benchmark}, {case.payload.scheme}, {case.payload.bytes} B, {case.mode}"
         arguments = [*_of_case(case), *_of_grpc(plan.arguments_of(transport))]
 
         def start(role: str, number: int, *own: str) -> _Member:
             stats = folder / f"{role}-{number}.stats"
             program = Program(
-                f"{role} {number} of {case.benchmark} over {transport.key}",
+                f"{role} {number} of {what}, over {transport.key}",
                 transport.command(str(executable), *arguments, *own),
                 {**transport.variables, STATS: str(stats)},
                 logs / f"{transport.key}-{role}-{number}.log",
