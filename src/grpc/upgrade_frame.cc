@@ -63,7 +63,7 @@ Result<UpgradeFrame> UpgradeFrame::decode(ByteView payload) {
                          "the frame is not Farwrite's", "find out who sends frames of type 0xfa");
   }
   if (reader.ok() && version != kVersion) {
-    return Status::error(StatusCode::kUnsupported, {.operation = kOperation},
+    return Status::error(StatusCode::kVersionMismatch, {.operation = kOperation},
                          "the peer's is version " + std::to_string(version),
                          "run the same release of Farwrite on both sides");
   }

@@ -39,7 +39,7 @@ struct UpgradeFrame {
 
   // The whole HTTP/2 frame.
   std::string encode() const;
-  // From the payload of an HTTP/2 frame. kProtocolError; kUnsupported for another version.
+  // From the payload of an HTTP/2 frame. kProtocolError; kVersionMismatch for another version.
   static Result<UpgradeFrame> decode(ByteView payload);
 };
 

@@ -61,7 +61,7 @@ TEST(UpgradeFrame, ATruncatedOneIsRefused) {
 TEST(UpgradeFrame, AnotherVersionAndAnotherOwnersFrameAreRefused) {
   std::string payload = payload_of(full_frame());
   payload[8] = 2;
-  EXPECT_EQ(decode(payload).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(decode(payload).status().code(), StatusCode::kVersionMismatch);
   payload[8] = 1;
   payload[9] = 9;
   EXPECT_EQ(decode(payload).status().code(), StatusCode::kProtocolError);

@@ -78,7 +78,7 @@ def run_command(
             MODE: "stock" if stock else "farwrite",
             VARIABLE: str(file),
         }
-        started = time.monotonic()
+        began = time.monotonic()
         output = subprocess.PIPE if look else None
         with started(command, environment, stdin, output) as child:
             lines: list[str] = []
@@ -87,7 +87,7 @@ def run_command(
             if look:
                 copier.start()
             status = child.wait()
-            wall = time.monotonic() - started
+            wall = time.monotonic() - began
             ended.set()
             if look:
                 copier.join()
