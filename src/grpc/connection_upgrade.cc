@@ -124,7 +124,8 @@ void Connection::saw_outgoing(Http2Watcher::Event event) {
 void Connection::take_frame(bool last) {
   const Result<UpgradeFrame> taken = UpgradeFrame::decode(incoming_.payload());
   if (!taken.ok()) {
-    if (taken.status().code() == StatusCode::kVersionMismatch) return stay(taken.status().message());
+    if (taken.status().code() == StatusCode::kVersionMismatch)
+      return stay(taken.status().message());
     return breach(taken.status().message());
   }
   const UpgradeFrame& frame = taken.value();
