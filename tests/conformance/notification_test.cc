@@ -220,6 +220,41 @@ TEST_P(Notifications, AnEventLoopSleepsOnADescriptor) {
   EXPECT_GT(sleeps, 0U);
 }
 
+// The sender's own thread and its poller look at one lane in turn; whoever looks last has to see to
+// what the peer has no room for.
+TEST_P(Notifications, WhatWaitsForRoomLeavesWhileItsSendersEventLoopSleeps) {
+  constexpr std::uint32_t kRounds = 5;
+  constexpr std::uint32_t kCount = 400;
+  const std::vector<std::byte> message = make_bytes(near_.max_message_bytes(), 1);
+  const auto descriptor = near_.notification_descriptor();
+  ASSERT_OK(descriptor);
+  std::thread loop([&] {
+    while (!near_.try_notification().value().has_value()) {
+      if (!near_.arm_notifications().value()) continue;
+      pollfd entry{descriptor.value(), POLLIN, 0};
+      ::poll(&entry, 1, -1);
+    }
+  });
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    std::vector<Completion> sent;
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+      sent.push_back(near_.send({message.data(), message.size()}, i));
+    }
+    std::uint32_t next = 0;
+    while (next < kCount) {
+      auto taken = far_.wait_notification(kHang);
+      EXPECT_OK(taken);
+      if (!taken.ok() || taken->tag != next) break;
+      ++next;
+    }
+    EXPECT_EQ(next, kCount) << "in round " << round;
+    if (next < kCount) break;
+    for (Completion& each : sent) EXPECT_OK(each.wait(kHang));
+  }
+  EXPECT_OK(far_.notify(1).wait(kHang));  // ends the loop
+  loop.join();
+}
+
 TEST_P(Notifications, TheEndWakesAnEventLoop) {
   const auto descriptor = far_.notification_descriptor();
   ASSERT_OK(descriptor);
