@@ -83,6 +83,12 @@ void Connection::write(grpc_slice_buffer* from, grpc_closure* closure, void* arg
         return;
       }
       if (stage_ != Stage::kStays && stage_ != Stage::kUpgraded) watch_outgoing(from);
+      if (!breach_.empty()) {
+        const absl::Status why = below_->unavailable(breach_);
+        lock.unlock();
+        fail(why);
+        return below_->schedule(closure, why);
+      }
       tcp_writes_ = true;
       if (waits_for_upgrade()) {
         queued_ = writer;  // what follows SETTINGS

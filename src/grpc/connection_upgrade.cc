@@ -197,8 +197,7 @@ void Connection::stay(const std::string& reason) {
   own_frames_.clear();
   switch_due_ = false;
   Report::get().stayed(reason);
-  const Hub* const hub = Hub::existing();
-  if (hub != nullptr && hub->settings().require) {
+  if (Settings::is_required()) {
     breach_ = "Farwrite is required, and this connection cannot use it: " + reason;
   }
 }
@@ -278,9 +277,7 @@ void Connection::has_pair(const Result<std::shared_ptr<Pair>>& pair) {
 bool Connection::waits_for_upgrade() const {
   const bool offers = stage_ == Stage::kOffered || stage_ == Stage::kConnecting ||
                       stage_ == Stage::kReady || (stage_ == Stage::kUpgraded && switch_due_);
-  if (!offers || !outgoing_.has_preface()) return false;
-  const Hub* const hub = Hub::existing();
-  return hub != nullptr && hub->settings().require;
+  return offers && outgoing_.has_preface() && Settings::is_required();
 }
 
 }  // namespace farwrite::grpc

@@ -69,10 +69,6 @@ const Hooks* load() {
     if (function == nullptr) return give_up(::dlerror());
     const Hooks* const loaded = reinterpret_cast<farwrite::grpc::HooksFunction>(function)();
     hooks.store(loaded);
-    // `farwrite run` asks whether a gRPC that it knows was there.
-    if (const char* const mark = std::getenv("FARWRITE_GRPC_LOADED")) {
-      if (std::FILE* const file = std::fopen(mark, "w")) std::fclose(file);
-    }
     std::atexit([] { hooks.load()->at_exit(); });
   });
   return hooks.load();
@@ -81,6 +77,13 @@ const Hooks* load() {
 // Preloaded, it is on from the start.
 [[gnu::constructor]] void begin() {
   if (std::getenv("FARWRITE_GRPC_PRELOADED") != nullptr) enabled.store(true);
+}
+
+// `farwrite run` asks whether a gRPC that it knows was there.
+[[gnu::destructor]] void end() {
+  const char* const mark = std::getenv("FARWRITE_GRPC_LOADED");
+  if (mark == nullptr || ::dlopen(kGrpcLibrary, RTLD_LAZY | RTLD_NOLOAD) == nullptr) return;
+  if (std::FILE* const file = std::fopen(mark, "w")) std::fclose(file);
 }
 
 bool allocate(std::size_t bytes, grpc_slice* slice) {

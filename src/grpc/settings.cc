@@ -48,6 +48,11 @@ Status read_spin(std::chrono::nanoseconds& spin) {
 
 }  // namespace
 
+bool Settings::is_required() {
+  static const bool required = is_on("FARWRITE_GRPC_REQUIRE");
+  return required;
+}
+
 Result<Settings> Settings::from_environment() {
   Settings settings;
   // Memory is taken as messages need it: most processes of an RPC program send little.
@@ -55,7 +60,6 @@ Result<Settings> Settings::from_environment() {
   settings.device.name = "gRPC";
   settings.streams.polled = true;
   settings.streams.lend_from = 8192;
-  settings.require = is_on("FARWRITE_GRPC_REQUIRE");
   settings.stats_file = variable("FARWRITE_GRPC_STATS");
   FARWRITE_RETURN_IF_ERROR(read_fabrics(settings.device.fabrics));
   FARWRITE_RETURN_IF_ERROR(read_spin(settings.spin));

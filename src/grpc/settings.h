@@ -13,13 +13,14 @@ namespace farwrite::grpc {
 struct Settings {
   DeviceOptions device;
   stream::Options streams;
-  bool require = false;      // FARWRITE_GRPC_REQUIRE: a connection that stays on TCP fails
   bool other_hosts = false;  // FARWRITE_GRPC_LISTEN names an address that they reach
   std::string stats_file;    // FARWRITE_GRPC_STATS: one line of JSON for each process, at its exit
   std::chrono::nanoseconds spin = std::chrono::microseconds(50);  // FARWRITE_GRPC_SPIN_US
 
   // kInvalidArgument names the variable.
   static Result<Settings> from_environment();
+  // FARWRITE_GRPC_REQUIRE: a connection that stays on TCP fails. As it was when first asked for.
+  static bool is_required();
 };
 
 }  // namespace farwrite::grpc

@@ -53,10 +53,11 @@ def run_grpc(command: Sequence[str], *, require: bool) -> int:
         with started(command, environment, None, None) as child:
             status = child.wait()
         used = loaded.exists()
-    if not used:
+    # A process that was killed leaves no mark.
+    if not used and status >= 0:
         print(
-            "farwrite run: no connection of gRPC 1.51 (libgrpc.so.29) was made, so everything was"
-            " as without Farwrite; other versions, PyPI's grpcio and Go bring a gRPC of their own",
+            "farwrite run: no process loaded gRPC 1.51 (libgrpc.so.29), so everything was as"
+            " without Farwrite; PyPI's grpcio, Go and other versions have a gRPC of their own",
             file=sys.stderr,
         )
         if require and status == 0:

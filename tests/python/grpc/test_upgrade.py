@@ -187,5 +187,5 @@ def test_a_program_without_grpc_is_told(tmp_path: Path) -> None:
 
     preferred = run()
     assert (preferred.returncode, preferred.stdout) == (0, "hello\n")
-    assert "no connection of gRPC 1.51" in preferred.stderr
+    assert "no process loaded gRPC 1.51" in preferred.stderr
     assert run("--require").returncode == 1
