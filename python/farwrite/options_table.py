@@ -236,8 +236,8 @@ OPTIONS: tuple[Option, ...] = (
         " FILE.<pid>.edges.",
     ),
     Option(
-        "", "FARWRITE_GRPC_FABRICS", (Place.GRPC,), Kind.TEXT, "(as for the device)",
-        "The fabrics of gRPC's connections, best first, as in shm,tcp.",
+        "", "FARWRITE_GRPC_FABRICS", (Place.GRPC,), Kind.TEXT, "shm,verbs",
+        "The fabrics of gRPC's connections, best first. tcp is slower than gRPC's own TCP.",
     ),
     Option(
         "", "FARWRITE_GRPC_LISTEN", (Place.GRPC,), Kind.TEXT, "127.0.0.1:0",
