@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace farwrite::grpc {
@@ -62,7 +63,6 @@ Result<Settings> Settings::from_environment() {
   settings.device.name = "gRPC";
   settings.streams.polled = true;
   settings.streams.lend_from = 8192;
-  settings.stats_file = variable("FARWRITE_GRPC_STATS");
   FARWRITE_RETURN_IF_ERROR(read_fabrics(settings.device.fabrics));
   FARWRITE_RETURN_IF_ERROR(read_spin(settings.spin));
   if (const std::string_view listen = variable("FARWRITE_GRPC_LISTEN"); !listen.empty()) {

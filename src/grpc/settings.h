@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 
 #include "farwrite/options.h"
 #include "farwrite/status.h"
@@ -14,7 +13,6 @@ struct Settings {
   DeviceOptions device;
   stream::Options streams;
   bool other_hosts = false;  // FARWRITE_GRPC_LISTEN names an address that they reach
-  std::string stats_file;    // FARWRITE_GRPC_STATS: one line of JSON for each process, at its exit
   std::chrono::nanoseconds spin = std::chrono::microseconds(50);  // FARWRITE_GRPC_SPIN_US
 
   // kInvalidArgument names the variable.
