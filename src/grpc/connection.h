@@ -43,7 +43,8 @@ class Below {
   virtual void schedule(grpc_closure* closure, absl::Status status) = 0;
   // An error that lets programs call again.
   virtual absl::Status unavailable(const std::string& text) = 0;
-  // Has gRPC's poller deliver for the pair, as long as somebody keeps the result.
+  // Has gRPC's poller deliver for the pair, as long as somebody keeps the result. Null if no
+  // descriptor is left.
   virtual std::shared_ptr<void> watch(const std::shared_ptr<Pair>& pair) = 0;
 };
 

@@ -245,6 +245,7 @@ void Connection::has_pair(const Result<std::shared_ptr<Pair>>& pair) {
     if (opened.ok()) {
       stream = *std::move(opened);
       watch = below_->watch(pair.value());
+      if (watch == nullptr) refused = "no descriptor is left; raise the limit (ulimit -n)";
     } else {
       refused = opened.status().message();
     }
