@@ -16,7 +16,7 @@ targets=()
 select=()
 if (($# > 0)); then
   for suite in "$@"; do targets+=(--target "farwrite_${suite}_tests"); done
-  select=(-R "^($(IFS='|'; echo "$*"))\$")
+  select=(-R "^($(IFS='|'; echo "$*"))(_[0-9])?\$")
 fi
 launch=()
 if [[ $preset == tsan ]] && setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
@@ -30,4 +30,4 @@ cmake --build --preset "$preset" "${targets[@]}" -- --quiet
 [[ -z $build_only ]] || exit 0
 rm -rf "build/$preset/results"
 printf '\033[1m%s\033[0m\n' "test: run $preset"
-"${launch[@]}" ctest --preset "$preset" --parallel 2 "${select[@]}"
+"${launch[@]}" ctest --preset "$preset" --parallel 3 "${select[@]}"

@@ -8,6 +8,7 @@
 
 #include "box/settled.h"
 #include "core/cpu_relax.h"
+#include "core/unchecked_reads.h"
 #include "farwrite/copy.h"
 
 namespace farwrite::box {
@@ -54,6 +55,7 @@ Status SegmentReader::fetch(const SegmentState::Place& place, MutableByteView ou
   if (!buffer.ok()) return buffer.status();
   const SegmentState::Buffer& source = buffer.value();
   if (source.alias.data() != nullptr) {
+    const core::UncheckedReads unchecked(true);  // the stamps show whether they changed
     copy_bytes(out.data, source.alias.data() + offset, out.size);
     std::atomic_thread_fence(std::memory_order_acquire);
     return Status();

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/unchecked_reads.h"
+
 namespace farwrite::verbs_double {
 namespace {
 
@@ -78,6 +80,7 @@ bool MemoryTable::read(const Place& place, void* to, std::size_t bytes, unsigned
   std::shared_lock<std::shared_mutex> lock;
   const auto region = find(place, bytes, access, &lock);
   if (region == nullptr) return false;
+  const core::UncheckedReads unchecked((access & IBV_ACCESS_REMOTE_READ) != 0);
   std::memcpy(to, reinterpret_cast<const void*>(place.address), bytes);
   return true;
 }

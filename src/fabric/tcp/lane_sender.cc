@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/trace.h"
+#include "core/unchecked_reads.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
@@ -43,6 +44,7 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
     const std::array<iovec, 3> pieces = {piece(header.data(), header.size()),
                                          piece(frame.head.data, frame.head.size),
                                          piece(frame.payload.data, frame.payload.size)};
+    const core::UncheckedReads unchecked(frame.owner != nullptr);
     const core::ByteStream::Moved moved = stream_.send(pieces.data(), pieces.size());
     // The receiving half finds out what ended the connection and tells everybody.
     if (moved.state == core::ByteStream::State::kEnded) return Completion(broken(moved.error));
@@ -169,6 +171,7 @@ void LaneSender::flush_locked(Finished& finished) {
     std::array<iovec, kPiecesPerCall> pieces;
     std::size_t count = 0;
     std::size_t offered = 0;
+    bool answers_read = false;
     for (auto queued = queue_.begin(); queued != queue_.end() && count + 2 <= pieces.size();
          ++queued) {
       const std::size_t own_sent = std::min(queued->sent, queued->own.size());
@@ -177,7 +180,9 @@ void LaneSender::flush_locked(Finished& finished) {
       pieces[count++] =
           piece(queued->payload.data + payload_sent, queued->payload.size - payload_sent);
       offered += queued->own.size() + queued->payload.size - queued->sent;
+      answers_read = answers_read || queued->owner != nullptr;
     }
+    const core::UncheckedReads unchecked(answers_read);
     const core::ByteStream::Moved moved = stream_.send(pieces.data(), count);
     if (moved.state == core::ByteStream::State::kEnded) {
       end_locked(broken(moved.error), finished);

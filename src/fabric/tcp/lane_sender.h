@@ -29,7 +29,7 @@ struct OutgoingFrame {
   FrameHeader header;
   ByteView head;                           // first part of the payload, of whoever calls
   ByteView payload;                        // the rest: stays valid until the frame is out
-  std::shared_ptr<const void> owner = {};  // keeps `payload` valid
+  std::shared_ptr<const void> owner = {};  // keeps `payload` valid: of an answer to a read
 };
 
 // Thread-safe. Completions are finished without the lock.
