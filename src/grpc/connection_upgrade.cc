@@ -178,9 +178,11 @@ void Connection::take_ready(const UpgradeFrame& frame) {
   if (hub == nullptr) return stay("this process was forked from the one that accepted");
   upgrade_.stream = frame.stream;
   stage_ = Stage::kOpening;
-  hub->await(peer_device_, [self = shared_from_this()](const Result<std::shared_ptr<Pair>>& pair) {
-    self->has_pair(pair);
-  });
+  // If the connection ends before the channel comes, nobody waits for it.
+  hub->await(peer_device_, weak_from_this(),
+             [weak = weak_from_this()](const Result<std::shared_ptr<Pair>>& pair) {
+               if (const std::shared_ptr<Connection> self = weak.lock()) self->has_pair(pair);
+             });
 }
 
 void Connection::take_switch(bool last) {

@@ -78,16 +78,19 @@ void Hub::accept_all() {
     Result<std::shared_ptr<Pair>> pair = Pair::create(device_, *channel, settings_.streams);
     if (!pair.ok()) continue;
     const DeviceUuid uuid = (*pair)->peer().uuid;
-    std::vector<OnPair> waiting;
+    std::vector<Waiting> waiting;
+    std::vector<std::shared_ptr<Pair>> over;
     {
       const std::lock_guard lock(mutex_);
+      over = add(*pair);
       accepted_[uuid] = *pair;
-      add(*pair);
       const auto [first, last] = waiting_.equal_range(uuid);
       for (auto entry = first; entry != last; ++entry) waiting.push_back(std::move(entry->second));
       waiting_.erase(first, last);
     }
-    for (const OnPair& on_pair : waiting) on_pair(*pair);
+    for (const Waiting& entry : waiting) {
+      if (const std::shared_ptr<void> owner = entry.owner.lock()) entry.on_pair(*pair);
+    }
   }
 }
 
@@ -121,10 +124,11 @@ void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_
                         "run both in one network namespace, or set FARWRITE_GRPC_LISTEN"));
     }
     Result<std::shared_ptr<Pair>> pair = Pair::create(device_, *channel, settings_.streams);
+    std::vector<std::shared_ptr<Pair>> over;
     if (pair.ok()) {
       const std::lock_guard lock(mutex_);
+      over = add(*pair);
       connected_[device] = *pair;
-      add(*pair);
     }
     on_pair(std::move(pair));
   });
@@ -136,30 +140,31 @@ void Hub::post(std::function<void()> job) {
   jobs_changed_.notify_one();
 }
 
-void Hub::await(const DeviceUuid& device, OnPair on_pair) {
+void Hub::await(const DeviceUuid& device, std::weak_ptr<void> owner, OnPair on_pair) {
   std::shared_ptr<Pair> pair;
   {
     const std::lock_guard lock(mutex_);
+    // A peer may promise a device that never comes.
+    std::erase_if(waiting_, [](const auto& entry) { return entry.second.owner.expired(); });
     const auto found = accepted_.find(device);
     if (found != accepted_.end() && found->second->is_open()) {
       pair = found->second;
     } else {
-      waiting_.emplace(device, std::move(on_pair));
+      waiting_.emplace(device, Waiting{std::move(owner), std::move(on_pair)});
     }
   }
   if (pair != nullptr) post([pair, on_pair = std::move(on_pair)] { on_pair(pair); });
 }
 
-void Hub::add(const std::shared_ptr<Pair>& pair) {
-  std::vector<std::shared_ptr<Pair>> pairs;
-  for (const auto& known : *pairs_) {
-    if (known->is_open()) pairs.push_back(known);
-  }
-  pairs.push_back(pair);
+std::vector<std::shared_ptr<Pair>> Hub::add(const std::shared_ptr<Pair>& pair) {
+  std::vector<std::shared_ptr<Pair>> pairs = {pair};
+  std::vector<std::shared_ptr<Pair>> over;
+  for (const auto& known : *pairs_) (known->is_open() ? pairs : over).push_back(known);
   std::erase_if(connected_, [](const auto& entry) { return !entry.second->is_open(); });
   std::erase_if(accepted_, [](const auto& entry) { return !entry.second->is_open(); });
   pairs_ = std::make_shared<const std::vector<std::shared_ptr<Pair>>>(std::move(pairs));
   pairs_version_.fetch_add(1);
+  return over;
 }
 
 std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> Hub::pairs() {

@@ -40,8 +40,8 @@ class Hub {
   // The pair to the device at `endpoint`, which must have that identity. `on_pair` is called once,
   // in a thread of the hub.
   void connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_pair);
-  // The pair that the other device makes, or has made.
-  void await(const DeviceUuid& device, OnPair on_pair);
+  // The pair that the other device makes, or has made. Forgotten if `owner` goes first.
+  void await(const DeviceUuid& device, std::weak_ptr<void> owner, OnPair on_pair);
 
   // Adds the counts of the pairs to the report: once, when the process ends.
   void report_pairs();
@@ -61,6 +61,11 @@ class Hub {
   void drain(std::chrono::nanoseconds time);
 
  private:
+  struct Waiting {
+    std::weak_ptr<void> owner;
+    OnPair on_pair;
+  };
+
   Hub(Settings settings, Device device);
   static Result<Hub*> open();
   void accept_all();
@@ -68,7 +73,8 @@ class Hub {
   void work();
   void keep_all();
   void run_checks();
-  void add(const std::shared_ptr<Pair>& pair);
+  // Under mutex_. Returns the pairs that are over, to be destroyed without it.
+  [[nodiscard]] std::vector<std::shared_ptr<Pair>> add(const std::shared_ptr<Pair>& pair);
   std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs();
 
   const Settings settings_;
@@ -80,7 +86,7 @@ class Hub {
   std::mutex mutex_;
   std::map<DeviceUuid, std::shared_ptr<Pair>> connected_;
   std::map<DeviceUuid, std::shared_ptr<Pair>> accepted_;
-  std::multimap<DeviceUuid, OnPair> waiting_;
+  std::multimap<DeviceUuid, Waiting> waiting_;
   std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs_;
   std::atomic<std::uint64_t> pairs_version_{1};
 

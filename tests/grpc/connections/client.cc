@@ -77,6 +77,9 @@ int main(int argc, char** argv) {
       {"fork_with_a_channel", fork_with_a_channel},
       {"fork_before_the_first_call", fork_before_the_first_call},
       {"open_many_channels", open_many_channels},
+      {"be_cut_in_a_message", be_cut_in_a_message},
+      {"outlast_a_stop", outlast_a_stop},
+      {"fill_a_stream", fill_a_stream},
   };
   const auto found = argc < 3 ? cases.end() : cases.find(argv[1]);
   if (found == cases.end()) {

@@ -43,5 +43,8 @@ void call_once(const Ports& ports);
 void fork_with_a_channel(const Ports& ports);
 void fork_before_the_first_call(const Ports& ports);
 void open_many_channels(const Ports& ports);
+void be_cut_in_a_message(const Ports& ports);
+void outlast_a_stop(const Ports& ports);
+void fill_a_stream(const Ports& ports);
 
 }  // namespace farwrite::connections

@@ -113,12 +113,16 @@ class GrpcProgram:
         """Send a signal to it and its children."""
         os.killpg(self._process.pid, number)
 
-    def succeed(self, seconds: float = 60.0) -> Statistics | None:
-        """Wait for its end, and fail unless it ends well; return its statistics."""
+    def wait(self, seconds: float = 60.0) -> int:
+        """Wait for its end; return its status, negative for a signal."""
         try:
-            status = self._process.wait(seconds)
+            return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             pytest.fail(f"{self.name} runs for {seconds:.0f} s: {self._end_of_log()}")
+
+    def succeed(self, seconds: float = 60.0) -> Statistics | None:
+        """Wait for its end, and fail unless it ends well; return its statistics."""
+        status = self.wait(seconds)
         assert status == 0, f"{self.name} ended with status {status}: {self._end_of_log()}"
         return read_statistics(self._statistics)
 

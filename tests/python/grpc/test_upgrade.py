@@ -17,6 +17,7 @@ from port_forward import port_forward
 from upgrade_frames import (
     ANSWER,
     HELLO,
+    MAGIC,
     PREFACE,
     READY,
     SETTINGS,
@@ -128,7 +129,7 @@ def exchange(port: int, sent: bytes) -> bytes:
         upgrade_frame(READY),
         upgrade_frame(SWITCH),
         upgrade_frame(ANSWER),
-        http2_frame(UPGRADE_TYPE, b"farwrite\x01" + bytes(40)),
+        http2_frame(UPGRADE_TYPE, MAGIC + b"\x01" + bytes(40)),
         http2_frame(UPGRADE_TYPE, b"nonsense" + bytes(40)),
     ],
     ids=["ready", "switch", "answer", "truncated", "nonsense"],
@@ -153,7 +154,7 @@ def test_a_newer_client_stays_on_tcp(tmp_path: Path) -> None:
                 piece = connection.recv(65536)
                 assert piece, "the server closed the connection"
                 answer += piece
-        assert bytes([UPGRADE_TYPE]) + bytes(5) + b"farwrite" not in answer
+        assert bytes([UPGRADE_TYPE]) + bytes(5) + MAGIC not in answer
         assert calls(tmp_path, port, REQUIRED).upgraded == 1
 
 

@@ -57,7 +57,7 @@ NOTES = (
     " the mean over steps and workers, the median over rounds. Transports take turns. copy: the"
     " worker reads the weights into its own memory. lease: it computes on the server's memory; the"
     " version it leased stays as it is until its next step. The faster way counts. Without"
-    " --rounds a network that takes longer than 90 s gets fewer rounds.",
+    " --rounds a network that takes longer than 45 s gets fewer rounds.",
     "mpi: rank 0 holds the weights. preposted: its sends and receives are posted in advance, and it"
     " adds with the box's own kernel and as many threads. one-sided: MPI_Rget and MPI_Raccumulate."
     " The faster of the two counts. mpi-shared: the same memory in all ranks, by"

@@ -19,7 +19,7 @@ WORKERS = (8,)
 PROCESSES = (2, 8, 32)
 ROUNDS, QUICK_ROUNDS = 3, 1
 STEPS, QUICK_STEPS = 5, 2
-NETWORK_SECONDS = 90.0
+NETWORK_SECONDS = 45.0
 WARM_UP_STEPS = 1
 """The first step of a turn reads without any push beside it."""
 SEGMENT_BYTES = 10**9
