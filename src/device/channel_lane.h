@@ -56,21 +56,12 @@ class ChannelState::Lane final : public PolledLane {
     return true;
   }
 
-  // A user's thread polled; what it leaves unsent is told to the poller when it goes. A backlog is
-  // told even when it sleeps: no doorbell announces the room that it waits for, and the poller may
-  // have looked while the user's thread had the lane, and so have found nothing left.
+  // A user's thread polled; what it leaves unsent is told to the poller when it goes.
   void polled_by_user(const fabric::Progress& progress) {
     left_unsent_.store(progress.unsent, std::memory_order_relaxed);
-    left_backlog_.store(progress.pending && progress.drained, std::memory_order_relaxed);
   }
   void hand_over_unsent() {
     if (left_unsent_.load(std::memory_order_relaxed) && left_unsent_.exchange(false)) {
-      expect_progress();
-    }
-    hand_over_backlog();
-  }
-  void hand_over_backlog() {
-    if (left_backlog_.load(std::memory_order_relaxed) && left_backlog_.exchange(false)) {
       expect_progress();
     }
   }
@@ -109,7 +100,6 @@ class ChannelState::Lane final : public PolledLane {
   std::atomic<bool> pending_{false};
   std::atomic<bool> unsent_{false};
   std::atomic<bool> left_unsent_{false};
-  std::atomic<bool> left_backlog_{false};
   std::atomic<bool> drained_{false};  // since the peer has gone
   std::uint64_t seen_drives_ = 0;     // poller's thread only
 };

@@ -377,7 +377,6 @@ bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
     const fabric::Doorbell doorbell = raw_link_->arm(lane);
     if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
     if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
-    lanes_[lane]->hand_over_backlog();
   }
   return quiet;
 }

@@ -294,6 +294,19 @@ TEST_F(ShmLinks, SayThatABacklogIsPending) {
   EXPECT_TRUE(poll(near()).pending);
 }
 
+// Or a poller would sleep while the room comes: whoever has the lane may have looked already.
+TEST_F(ShmLinks, SayThatABacklogIsPendingWhileAnotherThreadPolls) {
+  (void)notify(far(), 0);
+  Progress meanwhile;
+  near().sink.during = [&] {
+    (void)overfill(1);
+    meanwhile = std::async(std::launch::async, [&] { return poll(near()); }).get();
+  };
+  EXPECT_EQ(poll(near()).delivered, 1U);
+  EXPECT_EQ(meanwhile.delivered, 0U);
+  EXPECT_TRUE(meanwhile.pending);
+}
+
 TEST_F(ShmLinks, RefuseMoreThanABacklogHolds) {
   const std::vector<Completion> posted = overfill((1 << 16) + 1);
   EXPECT_FALSE(posted[posted.size() - 2].done());

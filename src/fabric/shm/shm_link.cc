@@ -279,7 +279,12 @@ void ShmLink::ring_if_asleep(Lane& lane) {
 Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
   Lane& lane = *lanes_[lane_index];
   Progress progress;
-  if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
+  if (lane.polling.test_and_set(std::memory_order_acquire)) {
+    // The other thread may have looked before the backlog was there, and no doorbell announces the
+    // room that it waits for.
+    progress.pending = lane.has_backlog.load();
+    return progress;
+  }
   Record record;
   RingConsumer::Outcome outcome = RingConsumer::Outcome::kEmpty;
   while (!lane.corrupt.load() && progress.delivered < kPollBatch &&
