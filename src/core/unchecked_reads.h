@@ -10,9 +10,9 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);
 
 namespace farwrite::core {
 
-// Around what serves a peer's one-sided read: the reader finds out by itself whether the bytes changed
-// meanwhile. To suppress such races by name is no way: TSan takes a millisecond for each that it
-// suppresses, and a read of one megabyte may have a hundred thousand.
+// Around what serves a peer's one-sided read: the reader finds out by itself whether the bytes
+// changed meanwhile. To suppress such races by name is no way: TSan takes a millisecond for each
+// that it suppresses, and a read of one megabyte may have a hundred thousand.
 class UncheckedReads {
  public:
   // `wanted`: without it nothing changes.
