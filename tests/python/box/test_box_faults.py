@@ -176,6 +176,12 @@ def restored(folder: Path) -> object:
         return box.attach("w").read().tolist()
 
 
+def newest_snapshot(folder: Path) -> int:
+    """The number of the newest snapshot, 0 without one."""
+    names = sorted(folder.glob("snapshot-*.farwrite"))
+    return int(names[-1].stem.removeprefix("snapshot-")) if names else 0
+
+
 def test_the_command_writes_a_last_snapshot_and_restores_it(tmp_path: Path) -> None:
     with Served(tmp_path) as served:
         with fw.box.connect(served.endpoint, timeout=20) as box:
@@ -192,8 +198,9 @@ def test_a_killed_command_loses_nothing_up_to_its_last_snapshot(tmp_path: Path) 
     with Served(tmp_path, "--snapshot-every", "50ms") as served:
         with fw.box.connect(served.endpoint, timeout=20) as box:
             box.create("w", 4, "float32").fill(3)
-            wait_until(lambda: any(tmp_path.iterdir()))
-            time.sleep(0.3)  # the next one has the value
+            # One may have begun before the change, the next one has it.
+            newest = newest_snapshot(tmp_path)
+            wait_until(lambda: newest_snapshot(tmp_path) >= newest + 2)
         served.kill()
     assert restored(tmp_path) == [3] * 4
 
