@@ -228,7 +228,10 @@ void ChannelState::reply_with(std::uint64_t request, const PublishedRegion& publ
                       "the region was closed by its owner", "ask the peer for another one");
   } else if (published.region->channel() == nullptr) {
     // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
-    auto lease = leases_.grant(published.region, peer_name_);
+    const RegionDescriptor& descriptor = reply.descriptor;
+    const LeasedRange range = {find_key(descriptor, peer_.fabric), descriptor.offset,
+                               descriptor.length};
+    auto lease = leases_.grant(published.region, range, peer_name_);
     if (lease.ok()) {
       reply.lease = *lease;
     } else {

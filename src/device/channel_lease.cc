@@ -36,7 +36,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   if (Status bad = device_->find_lendable(memory, peer_.fabric, lend.key, lend.offset); !bad.ok()) {
     return Completion(std::move(bad));
   }
-  auto lease = leases_.lend(memory.size, std::move(returned), peer_name_);
+  auto lease = leases_.lend({lend.key, lend.offset, lend.length}, std::move(returned), peer_name_);
   if (!lease.ok()) return Completion(lease.status());
   lend.lease = *lease;
   static thread_local std::vector<std::byte> record;  // keeps its memory: every tensor passes here
@@ -103,6 +103,10 @@ void ChannelState::take_returns(const Notification& record) {
 void ChannelState::take_return(std::uint64_t lease) {
   core::trace_instant("lease returned", to_string(peer_.fabric), peer_name_);
   leases_.release(lease);
+}
+
+bool ChannelState::may_read(std::uint64_t key, std::uint64_t offset, std::uint64_t length) {
+  return leases_.covers({key, offset, length});
 }
 
 void ChannelState::hold_remote(std::uint64_t lease, std::uint64_t made) {

@@ -50,6 +50,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   peer_name_ = std::move(peer_name);
   peer_ = std::move(introduction.peer);
   capabilities_ = device_->capabilities(peer_.fabric);
+  if (capabilities_.serves_reads) leases_.remember_ranges();
   introduction.link->refine(capabilities_);
   has_records_ = introduction.wire_version >= kRecordsVersion;
   named_.store(true);

@@ -37,6 +37,7 @@ struct Capabilities {
   bool whole_message_order = false;     // a tail flag in one write is seen last
   bool maps_peer_memory = false;        // RemoteWindow::mapped is set: aliases cost no copy
   bool cpu_free_target = false;         // the target needs no thread for a write to land
+  bool serves_reads = false;            // the owner's process sends what is read: may_read()
   bool gpu_memory = false;
 };
 
@@ -99,6 +100,11 @@ class LinkObserver {
   virtual void on_peer_dead(const Status& reason) = 0;
   // The peer broke the protocol: the link is poisoned, the peer may still be alive.
   virtual void on_link_error(const Status& reason) = 0;
+  // Whether the peer holds a lease on all these bytes of an export segment. Asked for each read by
+  // a fabric that serves reads.
+  virtual bool may_read(std::uint64_t /*key*/, std::uint64_t /*offset*/, std::uint64_t /*length*/) {
+    return false;
+  }
   // A revocation that ended with kPeerSilent would not do so now. Any number of times.
   virtual void on_revoked() {}
 };
@@ -212,8 +218,9 @@ class Fabric {
   virtual FabricKind kind() const = 0;
   virtual const Capabilities& capabilities() const = 0;
 
-  // Lets every attached peer read an export segment; returns the key for descriptors. Called once
-  // per segment, never per region.
+  // Lets attached peers read an export segment: what they hold leases on, where the fabric serves
+  // reads, else all of it. Returns the key for descriptors. Called once per segment, never per
+  // region.
   virtual Result<std::uint64_t> register_segment(
       const std::shared_ptr<memory::Segment>& segment) = 0;
 

@@ -24,7 +24,12 @@ struct Recorder final : EventSink, LinkObserver {
   void on_record(Notification&& record) override { records.push_back(std::move(record)); }
   void on_peer_dead(const Status& reason) override { dead = reason; }
   void on_link_error(const Status& reason) override { broken = reason; }
+  bool may_read(std::uint64_t, std::uint64_t offset, std::uint64_t length) override {
+    return offset >= leased_from && offset - leased_from + length <= leased;
+  }
 
+  std::uint64_t leased_from = 0;
+  std::uint64_t leased = UINT64_MAX;
   int room = 1 << 30;
   std::vector<Notification> taken;
   std::vector<Notification> records;
@@ -229,6 +234,12 @@ TEST_F(ForgedPeer, ReadsWhatIsShownAndNothingElse) {
   EXPECT_EQ(refused(read(side_.export_key, 0, UINT64_MAX)), StatusCode::kOutOfRange);
   EXPECT_EQ(refused(read(side_.export_key + 1000, 0, 2)), StatusCode::kNotFound);
   EXPECT_EQ(refused(read(side_.grant_key, 1024, 2)), StatusCode::kPermissionDenied);
+  side_.recorder.leased_from = 1000;
+  side_.recorder.leased = 10;
+  EXPECT_EQ(refused(read(side_.export_key, 999, 2)), StatusCode::kPermissionDenied);
+  EXPECT_EQ(refused(read(side_.export_key, 1009, 2)), StatusCode::kPermissionDenied);
+  send(read(side_.export_key, 1000, 10));
+  EXPECT_EQ(answer(payload).type, FrameType::kReadReply);
   side_.link->cut(/*in_good_order=*/false);
 }
 

@@ -1,4 +1,4 @@
-// ExportTable: the segments that every attached peer may read, by key.
+// ExportTable: the segments that attached peers may read, where they hold leases, by key.
 #pragma once
 
 #include <cstdint>

@@ -69,6 +69,7 @@ const Capabilities& TcpFabric::capabilities() const {
     tcp.max_write_bytes = std::numeric_limits<std::uint64_t>::max();
     tcp.max_message_bytes = kMaxMessageBytes;
     tcp.has_immediate = true;
+    tcp.serves_reads = true;
     return tcp;
   }();
   return capabilities;

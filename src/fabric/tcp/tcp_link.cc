@@ -139,6 +139,11 @@ Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
     return error(StatusCode::kOutOfRange, "read", "the bytes leave the peer's memory",
                  "stay inside the region");
   }
+  if (observer_ == nullptr || !observer_->may_read(header.key, header.offset, header.length)) {
+    return error(StatusCode::kPermissionDenied, "read",
+                 "the reader holds no lease on all of these bytes",
+                 "read through a RemoteRegion, and keep it until the read has ended");
+  }
   std::byte* const data = segment->base() + header.offset;
   return Destination{data, 0, std::move(segment)};
 }
