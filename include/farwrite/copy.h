@@ -32,7 +32,7 @@ struct CopyKernel {
   std::string_view name;            ///< "memcpy", "nt-avx512", ...; valid until the process ends
   CopyFunction function = nullptr;  ///< to be called only if `supported`
   bool supported = false;           ///< this CPU can run it
-  double probed_gb_s = 0.0;         ///< the probe's cold copy rate, 1e9 bytes/s; 0 without a probe
+  double probed_gb_s = 0.0;         ///< of a cold copy to memory, 1e9 bytes/s; 0 without a probe
   bool chosen = false;              ///< copy_bytes() uses it
 };
 

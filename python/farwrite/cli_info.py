@@ -46,7 +46,7 @@ def table(facts: Info) -> Iterable[str]:
     usable = "yes" if encryption["usable"] else "no"
     yield f"  {'encryption':<12} {usable:<4} {encryption['reason']}"
     yield ""
-    yield "Copy kernels (rate of a cold copy, from the start-up probe)"
+    yield "Copy kernels (rate of a cold copy to memory, from the start-up probe)"
     for kernel in facts["copy_kernels"]:
         if not kernel["supported"]:
             rate = "not supported by this CPU"

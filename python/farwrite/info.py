@@ -40,7 +40,7 @@ class CopyKernel(TypedDict):
     name: str
     supported: bool
     gb_s: float
-    """Rate of a cold copy in 1e9 bytes/s; 0 if it was not probed."""
+    """Rate of a cold copy to memory in 1e9 bytes/s; 0 if it was not probed."""
     chosen: bool
 
 
