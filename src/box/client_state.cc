@@ -179,16 +179,24 @@ void ClientState::take(Notification notification) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = pending_.find(reply->id);
-    if (found == pending_.end()) {
-      if (reply->number == 0) return;
-      // A lease that came too late.
-    } else {
+    if (found != pending_.end()) {
       on_answer = std::move(found->second);
       pending_.erase(found);
     }
   }
-  if (on_answer == nullptr) return tell({.verb = Verb::kRelease, .number = reply->number});
-  on_answer(Answer{.reply = *std::move(reply), .lent = std::move(notification.lent)});
+  Answer answer = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
+  if (on_answer == nullptr) return give_back(answer);
+  on_answer(std::move(answer));
+}
+
+void ClientState::give_back(const Answer& late) {
+  const Reply& reply = late.reply;
+  const bool describes = late.lent.valid() || !reply.body.empty();
+  if (reply.number != 0) {
+    tell({.verb = Verb::kRelease, .number = reply.number});
+  } else if (describes && !reply.region.keys.empty()) {
+    tell({.verb = Verb::kDetach, .key = reply.key});
+  }
 }
 
 void ClientState::end(const Status& reason) {

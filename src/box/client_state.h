@@ -87,6 +87,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   ClientState(Device device, Channel channel, std::chrono::nanoseconds timeout)
       : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
   void take(Notification notification);
+  // The lease or the attachment of an answer that nobody waits for any more.
+  void give_back(const Answer& late);
   void end(const Status& reason);
   std::uint64_t add_pending(OnAnswer on_answer);
   Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,

@@ -305,18 +305,6 @@ TEST_P(Box, WaitsEndAtTheirVersionAtTheirTimeoutOrWhenTheSegmentIsFreed) {
   frees.join();
 }
 
-TEST_P(Box, AttachWaitsUntilSomebodyCreatesTheSegment) {
-  const Client early = connect();
-  const Client late = connect();
-  EXPECT_CODE(kNotFound, early.attach("weights").status());
-  EXPECT_CODE(kDeadlineExceeded, early.attach("weights", std::chrono::milliseconds(20)).status());
-  Result<Segment> found = Status(StatusCode::kInternal, "not attached");
-  std::thread waiting([&] { found = early.attach("weights", kHang); });
-  create(late, vector_spec("weights", kElements));
-  waiting.join();
-  EXPECT_OK(found);
-}
-
 TEST_P(Box, ErrorsSayWhatIsWrongAndChangeNothing) {
   const Client client = connect();
   Segment segment = create(client, vector_spec("weights", kElements));
@@ -397,41 +385,6 @@ TEST_P(Box, ASignalDisturbsNoLease) {
   EXPECT_EQ(1U, apply(segment, change_of(Operation::kSignal)));
   EXPECT_EQ(0U, server().stats().copies_for_leases);
   EXPECT_EQ(0U, lease.value().version());
-}
-
-TEST_P(Box, ATemporarySegmentGoesWithItsLastClient) {
-  SegmentSpec spec = vector_spec("scratch", kElements);
-  spec.temporary = true;
-  const Client client = connect();
-  Client leaving = connect();
-  Segment mine = create(leaving, spec);
-  Result<Segment> other = client.attach("scratch");
-  ASSERT_OK(other);
-  ASSERT_OK(leaving.close());
-  EXPECT_TRUE(eventually([&] { return server().stats().clients == 1; }));
-  EXPECT_TRUE(all_are(0.0F, read(other.value())));
-  ASSERT_OK(other->detach());
-  EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
-}
-
-TEST_P(Box, ATemporarySegmentStaysWhileAnyOfManyPassingClientsHasIt) {
-  constexpr int kClients = 4;
-  constexpr int kRounds = 200;
-  SegmentSpec spec = vector_spec("scratch", 4);
-  spec.temporary = true;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kClients; ++i) {
-    threads.emplace_back([spec, client = connect()] {
-      for (int round = 0; round < kRounds; ++round) {
-        Result<Segment> mine = client.create(spec, Creation::kOpenOrCreate);
-        ASSERT_OK(mine);
-        ASSERT_OK(error_of(mine.value(), change_of(Operation::kFill, 1.0))) << "round " << round;
-        ASSERT_OK(mine->detach());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
 }
 
 TEST_P(Box, AClientThatLeavesGivesBackItsLeases) {
