@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = (ROOT / "src", ROOT / "bench/src")
+FOLDERS = (ROOT / "src", ROOT / "bench/src", ROOT / "bench/grpc")
 
 
 def check(build: Path, source: Path) -> tuple[Path, bool, str]:

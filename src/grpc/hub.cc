@@ -141,19 +141,14 @@ void Hub::post(std::function<void()> job) {
 }
 
 void Hub::await(const DeviceUuid& device, std::weak_ptr<void> owner, OnPair on_pair) {
-  std::shared_ptr<Pair> pair;
-  {
-    const std::lock_guard lock(mutex_);
-    // A peer may promise a device that never comes.
-    std::erase_if(waiting_, [](const auto& entry) { return entry.second.owner.expired(); });
-    const auto found = accepted_.find(device);
-    if (found != accepted_.end() && found->second->is_open()) {
-      pair = found->second;
-    } else {
-      waiting_.emplace(device, Waiting{std::move(owner), std::move(on_pair)});
-    }
+  const std::lock_guard lock(mutex_);
+  // A peer may promise a device that never comes.
+  std::erase_if(waiting_, [](const auto& entry) { return entry.second.owner.expired(); });
+  const auto found = accepted_.find(device);
+  if (found != accepted_.end() && found->second->is_open()) {
+    return post([pair = found->second, on_pair = std::move(on_pair)] { on_pair(pair); });
   }
-  if (pair != nullptr) post([pair, on_pair = std::move(on_pair)] { on_pair(pair); });
+  waiting_.emplace(device, Waiting{std::move(owner), std::move(on_pair)});
 }
 
 std::vector<std::shared_ptr<Pair>> Hub::add(const std::shared_ptr<Pair>& pair) {

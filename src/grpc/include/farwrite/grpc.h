@@ -20,7 +20,7 @@ __attribute__((visibility("default"))) const char* farwrite_grpc_enable(void);
 namespace farwrite::grpc {
 
 /// The same as farwrite_grpc_enable(). Empty: it is on.
-inline std::string Enable() {
+inline std::string Enable() {  // NOLINT(readability-identifier-naming): as gRPC names functions
   const char* const why = farwrite_grpc_enable();
   return why == nullptr ? std::string() : std::string(why);
 }
