@@ -94,7 +94,23 @@ class Program:
         self.order(*words)
         return self.answer()
 
-    def wait(self) -> None:
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """Fail if the process has ended.
+
+        Raises
+        ------
+        PeerDead
+            If it has.
+        """
+        if self._process.poll() is not None:
+            self._fail("ended early")
+
+    def wait(self, seconds: float = END_SECONDS) -> None:
         """Wait for the end of the process after the order to end.
 
         Raises
@@ -105,9 +121,9 @@ class Program:
         with contextlib.suppress(OSError):
             self._orders.close()
         try:
-            status = self._process.wait(END_SECONDS)
+            status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._fail(f"did not end within {END_SECONDS:.0f} s")
+            self._fail(f"did not end within {seconds:.0f} s")
         if status != 0:
             self._fail("failed at its end")
 
