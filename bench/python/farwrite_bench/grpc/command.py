@@ -39,8 +39,8 @@ NOTES = (
     "receiver, connect, qps: 'of tcp's' and 'x tcp' are medians over the rounds, beside the"
     " smallest and the largest round. Connections begin on TCP, as programs run by default, and"
     " every one must have been upgraded at the end. Memory is the growth of anonymous and shared"
-    " memory (proportional set size). In qps, a rate of 0.95 or more is within noise if one round reached"
-    " TCP's.",
+    " memory (proportional set size). In qps, a rate of 0.95 or more is within noise if"
+    " one round reached TCP's.",
 )
 MALLOC = "M_MMAP_THRESHOLD 32 MiB, M_TRIM_THRESHOLD 1 GiB, M_TOP_PAD 64 MiB, in all programs"
 PAYLOADS = {

@@ -49,6 +49,7 @@ class ConnectBenchmark:
     """Measures what a plan's connections cost."""
 
     def __init__(self, plan: GrpcPlan, connect: ConnectPlan, executable: Path, logs: Path) -> None:
+        self.grpc = ""
         self._plan, self._connect = plan, connect
         self._executable, self._logs = executable, logs
         self._transports = plan.transports_of(CONNECT, NON_SERIALIZED)
@@ -85,8 +86,7 @@ class ConnectBenchmark:
         progress(f"{CONNECT} {what} {transport.key}", seconds)
 
     def _open(self, transport: Transport) -> Opened:
-        with self._pair(transport, 1 + self._connect.opened) as (server, worker, address):
-            server.check()
+        with self._pair(transport, 1 + self._connect.opened) as (worker, address, _):
             (first,) = worker.ask("open", 1, address)["microseconds"]
             new = worker.ask("open", self._connect.opened, address)["microseconds"]
             return Opened(first, new)
@@ -94,23 +94,22 @@ class ConnectBenchmark:
     def _hold(self, transport: Transport) -> dict[str, float]:
         """Return the memory of an idle connection on each side."""
         idle = self._connect.idle
-        with self._pair(transport, SETTLING + idle) as (server, worker, address):
-            members = {"server": server, "worker": worker}
+        with self._pair(transport, SETTLING + idle) as (worker, address, pids):
             worker.ask("open", SETTLING, address)
             worker.ask("call")
-            before = {role: private_bytes(each.pid) for role, each in members.items()}
+            before = {role: private_bytes(pid) for role, pid in pids.items()}
             worker.ask("open", idle, address)
             worker.ask("call")
-            return {
-                role: (private_bytes(each.pid) - before[role]) / idle
-                for role, each in members.items()
-            }
+            return {role: (private_bytes(pid) - before[role]) / idle for role, pid in pids.items()}
 
     @contextlib.contextmanager
     def _pair(
         self, transport: Transport, connections: int
-    ) -> Iterator[tuple[Program, Program, str]]:
-        """Start a server and a worker; at the end, all connections must have been upgraded."""
+    ) -> Iterator[tuple[Program, str, dict[str, int]]]:
+        """Start a server and a worker; yield the worker, the server's address and both pids.
+
+        At the end, all connections must have been upgraded.
+        """
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-grpc-")))
 
@@ -134,7 +133,10 @@ class ConnectBenchmark:
             address = listen_address(transport, self._plan.host, folder, 0)
             members = {"server": start("server", "--listen", address), "worker": start("worker")}
             greetings = {role: each.answer() for role, each in members.items()}
-            yield members["server"], members["worker"], greetings["server"]["address"]
+            self.grpc = greetings["server"]["grpc"]
+            # What runs a program has another process number.
+            pids = {role: greeting["pid"] for role, greeting in greetings.items()}
+            yield members["worker"], greetings["server"]["address"], pids
             # A call behind the upgrade, so that no connection ends in the middle of it.
             members["worker"].ask("call")
             for role in ("worker", "server"):
@@ -143,7 +145,7 @@ class ConnectBenchmark:
             if not transport.is_farwrite:
                 return
             for role, member in members.items():
-                counters = read_counters(folder / role, greetings[role]["pid"], member.name)
+                counters = read_counters(folder / role, pids[role], member.name)
                 if counters.upgraded != connections:
                     raise FailedPrecondition(
                         f"bench grpc: {member.name} upgraded {counters.upgraded} of {connections}"

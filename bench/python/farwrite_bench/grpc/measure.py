@@ -30,6 +30,7 @@ class Measurement:
         if plan.connect is not None:
             connect = ConnectBenchmark(plan, plan.connect, self._tools.payloads, self._logs)
             found += connect.rows(self._progress)
+            self.grpc = connect.grpc or self.grpc
         if plan.qps is not None:
             if self._tools.qps is None:
                 found += (

@@ -94,11 +94,6 @@ class Program:
         self.order(*words)
         return self.answer()
 
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
-
     def check(self) -> None:
         """Fail if the process has ended.
 

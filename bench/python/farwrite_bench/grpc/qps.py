@@ -149,7 +149,7 @@ class QpsBenchmark:
         for worker in workers:
             worker.program.wait()
             if transport.is_farwrite:
-                read_counters(worker.stats, worker.program.pid, worker.program.name)
+                read_counters(worker.stats, None, worker.program.name)
 
     def _run_driver(self, transport: Transport, workers: list[_Worker], *words: str) -> None:
         addresses = ",".join(f"127.0.0.1:{worker.port}" for worker in workers)
@@ -203,7 +203,8 @@ def make_row(
     mine = results[scenario, transport.key]
 
     def middle(name: str) -> float:
-        return statistics.median(result["summary"][name] for result in mine)
+        values: list[float] = [result["summary"][name] for result in mine]
+        return statistics.median(values)
 
     rate = middle("qps")
     row.update(
