@@ -22,6 +22,7 @@ from farwrite_bench.grpc.plan import (
     MODES,
     NODES,
     QPS,
+    QPS_ROUNDS,
     QPS_SECONDS,
     QUICK,
     RECEIVER,
@@ -156,7 +157,8 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         "--rounds",
         type=count,
         metavar="N",
-        help=f"turns of each transport (default: {SHORT.rounds}, of connect {CONNECT_SHORT.rounds};"
+        help=f"turns of each transport (default: {SHORT.rounds}, of connect {CONNECT_SHORT.rounds},"
+        f" of qps {QPS_ROUNDS};"
         f" --quick: {QUICK.rounds})",
     )
     group.add_argument(

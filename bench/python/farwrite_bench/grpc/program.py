@@ -126,9 +126,13 @@ class Program:
         # Its last words may be on their way.
         with contextlib.suppress(subprocess.TimeoutExpired):
             what = f"{what} (exit status {self._process.wait(0.5)})"
+        raise PeerDead(f"bench grpc: {self.name} {what}; {self.end_of_log()}")
+
+    def end_of_log(self) -> str:
+        """Return the last lines of its log, for a message."""
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         tail = "".join(f"\n    {line[:300]}" for line in lines)
-        raise PeerDead(f"bench grpc: {self.name} {what}; the end of its log:{tail or ' (empty)'}")
+        return f"the end of its log:{tail or ' (empty)'}"
 
     def __enter__(self) -> Program:
         return self

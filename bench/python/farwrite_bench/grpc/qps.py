@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farwrite.errors import DeadlineExceeded, Internal
+from farwrite.errors import DeadlineExceeded, Internal, PeerDead
 from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import PLAIN
@@ -89,7 +89,7 @@ class QpsBenchmark:
                 order = self._transports if number % 2 == 0 else self._transports[::-1]
                 for transport in order:
                     name = scenario.to_json(0)["name"]
-                    progress(f"{QPS} {name} {transport.key}", self._qps.seconds_of_turn(transport))
+                    progress(f"{QPS} {name} {transport.key}", self._qps.seconds_of_turn)
                     result = self._drive(transport, pairs[transport.key], scenario)
                     results.setdefault((scenario, transport.key), []).append(result)
             for transport in self._transports:
@@ -160,7 +160,13 @@ class QpsBenchmark:
             {**transport.variables, "QPS_WORKERS": addresses},
             self._logs / f"qps-{transport.key}-driver.log",
         ) as driver:
-            driver.wait(self._qps.seconds + ANSWER_SECONDS)
+            try:
+                driver.wait(self._qps.seconds + ANSWER_SECONDS)
+            except PeerDead as error:
+                of_workers = (
+                    f"\n{each.program.name}: {each.program.end_of_log()}" for each in workers
+                )
+                raise PeerDead(f"{error}{''.join(of_workers)}") from None
 
 
 @dataclass(frozen=True)

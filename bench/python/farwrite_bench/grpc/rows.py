@@ -81,7 +81,8 @@ def make_row(
                     for one, base in zip(mine, tcp, strict=True)
                 ]
             )
-            set_target(row, RECEIVER_TARGET, of_tcp <= MOST_RECEIVER_CPU)
+            if not case.reads:  # reading costs both the same
+                set_target(row, RECEIVER_TARGET, of_tcp <= MOST_RECEIVER_CPU)
     return row
 
 

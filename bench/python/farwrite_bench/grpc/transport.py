@@ -30,7 +30,7 @@ UDS_ARGUMENTS = {
 Farwrite's component gets the settings of TCP, whose programs it carries."""
 RUN_UNREQUIRED = tuple(word for word in RUN if word != "--require")
 """The same, with calls on TCP until the connection is upgraded, as programs run by default."""
-START_SECONDS, WRAPPED_START_SECONDS = 0.3, 0.9
+START_SECONDS, WRAPPED_START_SECONDS = 0.18, 0.55
 
 
 @dataclass(frozen=True)
