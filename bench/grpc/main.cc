@@ -1,6 +1,8 @@
 // A server, a worker or both, which follows the orders on its standard input.
 //
 //   connect ADDRESS...    connect to the servers and call each once
+//   open COUNT ADDRESS    open connections one by one, each with one call, and keep them
+//   call                  call the server once over each kept connection
 //   start                 begin to count processor time
 //   measure WARM SECONDS  call the servers in a closed loop
 //   end                   report and exit
@@ -23,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "connector.h"
 #include "message.h"
 #include "options.h"
 #include "server.h"
@@ -54,6 +57,11 @@ class Answer {
   Answer& add(const char* name, const std::string& text) {
     return raw(name) << '"' << text << '"', *this;
   }
+  Answer& add(const char* name, const std::vector<double>& values) {
+    std::ostream& text = raw(name);
+    for (std::size_t at = 0; at < values.size(); ++at) text << (at == 0 ? "[" : ", ") << values[at];
+    return text << (values.empty() ? "[]" : "]"), *this;
+  }
   template <typename Number>
   Answer& add(const char* name, Number value) {
     return raw(name) << value, *this;
@@ -73,7 +81,7 @@ class Answer {
 template <typename Message>
 class Process {
  public:
-  explicit Process(const Options& options) : worker_(options) {
+  explicit Process(const Options& options) : worker_(options), connector_(options) {
     if (!options.listen.empty()) server_.emplace(options, worker_.payload_bytes());
   }
 
@@ -93,6 +101,22 @@ class Process {
     const std::vector<std::string> addresses{std::istream_iterator<std::string>(words), {}};
     std::string problem = worker_.connect(addresses);
     if (problem.empty()) Answer().add("connected", addresses.size()).send();
+    return problem;
+  }
+
+  std::string open(std::istream& words) {
+    std::size_t count = 0;
+    std::string address;
+    words >> count >> address;
+    std::vector<double> microseconds;
+    std::string problem = connector_.open(address, count, microseconds);
+    if (problem.empty()) Answer().add("microseconds", microseconds).send();
+    return problem;
+  }
+
+  std::string call() {
+    std::string problem = connector_.call_all();
+    if (problem.empty()) Answer().add("called", 1).send();
     return problem;
   }
 
@@ -132,6 +156,7 @@ class Process {
 
  private:
   Worker<Message> worker_;
+  Connector<Message> connector_;
   std::optional<Server<Message>> server_;
   double cpu_before_ = 0;
   std::uint64_t calls_before_ = 0;
@@ -147,6 +172,10 @@ std::string follow_orders(const Options& options) {
     words >> order;
     if (order == "connect") {
       problem = process.connect(words);
+    } else if (order == "open") {
+      problem = process.open(words);
+    } else if (order == "call") {
+      problem = process.call();
     } else if (order == "start") {
       process.start();
     } else if (order == "measure") {

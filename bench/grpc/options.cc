@@ -8,7 +8,8 @@ namespace {
 
 constexpr const char* kUsage =
     "use --buffers N[,N...] [--serialized] [--acknowledge] [--listen ADDRESS]"
-    " [--server-threads N] [--outstanding N] [--argument NAME=INTEGER]... [--reuse]";
+    " [--server-threads N] [--outstanding N] [--argument NAME=INTEGER]... [--reuse]"
+    " [--unread]";
 
 template <typename Number>
 bool parse(std::string_view text, Number& number) {
@@ -65,6 +66,8 @@ std::optional<Options> parse_options(int argc, char** argv) {
         options.reply = Reply::kAcknowledge;
       } else if (name == "--reuse") {
         options.reuse = true;
+      } else if (name == "--unread") {
+        options.unread = true;
       } else {
         valid = false;
       }

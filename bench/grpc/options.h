@@ -23,6 +23,8 @@ struct Options {
   int outstanding = 1;
   // Settings of gRPC, of channels and servers alike.
   std::vector<std::pair<std::string, int>> arguments;
+  // The server reads no request, and replies as soon as it has one.
+  bool unread = false;
   // Send one payload again and again instead of a newly allocated one for each call.
   bool reuse = false;
 };

@@ -49,7 +49,8 @@ class Server<Message>::Call {
 
   void reply() {
     std::uint8_t call = 0;
-    const bool is_right = read_payload(request_, server_.payload_bytes_, call);
+    const bool is_right =
+        server_.options_.unread || read_payload(request_, server_.payload_bytes_, call);
     server_.served_.fetch_add(1, std::memory_order_relaxed);
     if (!is_right) {
       server_.wrong_.fetch_add(1, std::memory_order_relaxed);

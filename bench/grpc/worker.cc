@@ -12,9 +12,6 @@
 namespace {
 
 constexpr std::chrono::seconds kConnectTime(20);
-// The longest that any call may take.
-constexpr std::chrono::seconds kCallTime(30);
-constexpr char kMethod[] = "/farwrite.bench.Payloads/Exchange";
 
 double quantile(std::vector<double>& values, double share) {
   const auto at = values.begin() + std::lround(share * static_cast<double>(values.size() - 1));
@@ -132,23 +129,10 @@ std::string Worker<Message>::await(Call*& ended) {
   if (!queue_.Next(&tag, &ok)) return "gRPC closed the completion queue";
   ended = static_cast<Call*>(tag);
   --under_way_;
-  std::string problem = check(*ended);
+  const std::string problem =
+      problem_of(options_, maker_.bytes(), ended->number, ended->status, ended->reply);
   ended->ended = Clock::now();
-  return problem;
-}
-
-template <typename Message>
-std::string Worker<Message>::check(const Call& call) const {
-  if (!call.status.ok()) {
-    return "a call to " + call.address + " failed with status " +
-           std::to_string(call.status.error_code()) + ": " + call.status.error_message();
-  }
-  std::uint8_t number = 0;
-  const bool is_right =
-      options_.reply == Reply::kAcknowledge
-          ? is_empty(call.reply)
-          : read_payload(call.reply, maker_.bytes(), number) && number == call.number;
-  return is_right ? "" : "the reply of " + call.address + " is damaged";
+  return problem.empty() ? "" : "a call to " + ended->address + " " + problem;
 }
 
 template <typename Message>

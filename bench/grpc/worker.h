@@ -13,6 +13,25 @@
 #include "message.h"
 #include "options.h"
 
+inline constexpr char kMethod[] = "/farwrite.bench.Payloads/Exchange";
+// The longest that any call may take.
+inline constexpr std::chrono::seconds kCallTime(30);
+
+// What is wrong with the end of call `number`; "" if nothing is.
+template <typename Message>
+std::string problem_of(const Options& options, std::size_t bytes, std::uint8_t number,
+                       const grpc::Status& status, const Message& reply) {
+  if (!status.ok()) {
+    return "failed with status " + std::to_string(status.error_code()) + ": " +
+           status.error_message();
+  }
+  std::uint8_t replied = 0;
+  const bool is_right = options.reply == Reply::kAcknowledge
+                            ? is_empty(reply)
+                            : read_payload(reply, bytes, replied) && replied == number;
+  return is_right ? "" : "has a damaged reply";
+}
+
 struct Measured {
   // Calls that ended in the measured time, and that time.
   std::uint64_t calls = 0;
@@ -49,7 +68,6 @@ class Worker {
   void start(Call& call);
   // Waits for the end of any call and checks its reply. Returns "", or what failed.
   std::string await(Call*& ended);
-  std::string check(const Call& call) const;
   // Waits for all calls under way.
   std::string settle();
 

@@ -1,9 +1,9 @@
 // How a connection moves from TCP to a stream; see upgrade_frame.h.
 #include <cstdint>
-#include <random>
 #include <string>
 #include <utility>
 
+#include "core/sha256.h"
 #include "grpc/connection.h"
 #include "grpc/host.h"
 #include "grpc/report.h"
@@ -20,16 +20,11 @@ ByteView behind(ByteView bytes, std::size_t count) {
   return {bytes.data + count, bytes.size - count};
 }
 
-Nonce random_nonce() {
-  std::random_device random;
-  Nonce nonce;
-  for (std::uint8_t& byte : nonce) byte = static_cast<std::uint8_t>(random());
-  return nonce;
-}
-
-std::uint64_t random_number() {
-  std::random_device random;
-  return (std::uint64_t{random()} << 32) | random();
+template <typename Value>
+Value random_value() {
+  Value value{};
+  core::random_bytes({reinterpret_cast<std::byte*>(&value), sizeof(value)});
+  return value;
 }
 
 }  // namespace
@@ -116,7 +111,7 @@ void Connection::saw_outgoing(Http2Watcher::Event event) {
   if (event != Event::kSettings || !outgoing_.has_preface() || stage_ != Stage::kUndecided) return;
   Result<Hub*> hub = Hub::get();
   if (!hub.ok()) return stay(hub.status().message());
-  upgrade_.client_nonce = random_nonce();
+  upgrade_.client_nonce = random_value<Nonce>();
   stage_ = Stage::kOffered;
   own_frames_ += frame(UpgradeKind::kHello).encode();
 }
@@ -150,7 +145,7 @@ void Connection::take_hello(const UpgradeFrame& frame) {
   const std::string refused = refusal(frame, *hub.value());
   if (!refused.empty()) return stay(refused);
   upgrade_.client_nonce = frame.client_nonce;
-  upgrade_.server_nonce = random_nonce();
+  upgrade_.server_nonce = random_value<Nonce>();
   peer_device_ = frame.device;
   stage_ = Stage::kAnswered;
   own_frames_ += this->frame(UpgradeKind::kAnswer).encode();
@@ -164,7 +159,7 @@ void Connection::take_answer(const UpgradeFrame& frame) {
   const Result<Endpoint> endpoint = Endpoint::parse(frame.endpoint);
   if (!endpoint.ok()) return breach("the server's device has no valid address");
   upgrade_.server_nonce = frame.server_nonce;
-  upgrade_.stream = random_number();
+  upgrade_.stream = random_value<std::uint64_t>();
   peer_device_ = frame.device;
   stage_ = Stage::kConnecting;
   hub->connect(endpoint.value(), peer_device_,

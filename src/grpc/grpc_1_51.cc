@@ -14,6 +14,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -248,9 +249,28 @@ void keep_alive(int descriptor) {
 }
 
 // All that live, for the end of the process.
-struct Connections {
-  std::mutex mutex;
-  std::vector<std::weak_ptr<Connection>> all;
+class Connections {
+ public:
+  void add(const std::shared_ptr<Connection>& connection) {
+    const std::lock_guard lock(mutex_);
+    // Rarely, so that a connection costs the same however many there are.
+    if (all_.size() >= tidy_at_) {
+      std::erase_if(all_, [](const auto& weak) { return weak.expired(); });
+      tidy_at_ = std::max(kLeast, 2 * all_.size());
+    }
+    all_.push_back(connection);
+  }
+  std::vector<std::weak_ptr<Connection>> all() {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+
+ private:
+  static constexpr std::size_t kLeast = 64;
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Connection>> all_;
+  std::size_t tidy_at_ = kLeast;
 };
 
 Connections& connections() {
@@ -267,10 +287,7 @@ void* tcp_create(TcpCreate original, void* fd, const void* options, PeerText pee
   endpoint->tcp = tcp;
   endpoint->connection =
       std::make_shared<Connection>(std::make_unique<TcpEndpoint>(tcp), addresses(descriptor));
-  Connections& known = connections();
-  const std::lock_guard lock(known.mutex);
-  std::erase_if(known.all, [](const auto& weak) { return weak.expired(); });
-  known.all.push_back(endpoint->connection);
+  connections().add(endpoint->connection);
   return &endpoint->base;
 }
 
@@ -305,12 +322,7 @@ bool before_sleep(bool (*has_events)(void*), void* argument) {
 
 void at_exit() {
   if (Hub* const hub = Hub::existing()) {
-    std::vector<std::weak_ptr<Connection>> all;
-    {
-      const std::lock_guard lock(connections().mutex);
-      all = connections().all;
-    }
-    for (const auto& weak : all) {
+    for (const auto& weak : connections().all()) {
       if (const auto connection = weak.lock()) connection->finish_stream();
     }
     hub->drain(std::chrono::seconds(2));

@@ -63,6 +63,9 @@ Result<Settings> Settings::from_environment() {
   settings.device.name = "gRPC";
   settings.streams.polled = true;
   settings.streams.lend_from = 8192;
+  // Servers hold whole messages, several at a time, and copy none of this many bytes.
+  settings.streams.held = std::uint64_t{64} << 20;
+  settings.streams.window = 2 * settings.streams.held;
   FARWRITE_RETURN_IF_ERROR(read_fabrics(settings.device.fabrics));
   FARWRITE_RETURN_IF_ERROR(read_spin(settings.spin));
   if (const std::string_view listen = variable("FARWRITE_GRPC_LISTEN"); !listen.empty()) {

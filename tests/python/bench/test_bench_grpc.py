@@ -14,17 +14,19 @@ import pytest
 from farwrite.errors import Error, FailedPrecondition, InvalidArgument, NotFound, PeerDead
 from farwrite_bench.box import openmpi
 from farwrite_bench.grpc import build, transport
-from farwrite_bench.grpc.arguments import add_arguments, make_plan
+from farwrite_bench.grpc.arguments import add_arguments
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import Scale, random_payload, skewed, uniform
 from farwrite_bench.grpc.plan import GrpcPlan
 from farwrite_bench.grpc.rows import FIELDS, make_row
+from farwrite_bench.grpc.selection import make_plan
 from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.grpc.turn import Turn, take_turn
 
 pytestmark = pytest.mark.timeout(400)  # the first test compiles the program
 
+PAYLOAD_BENCHMARKS = ("latency", "bandwidth", "ps-throughput", "mimic")
 COUNTING = """
 import json, os, sys
 with open(os.environ["FARWRITE_GRPC_STATS"], "a") as file:
@@ -69,7 +71,10 @@ def measure(tmp_path: Path, *arguments: str) -> tuple[list[dict[str, Any]], str]
     rows: list[dict[str, Any]] = json.loads(figures.read_text())["rows"]
     for row in rows:
         assert row.keys() >= set(FIELDS)
+        if row["benchmark"] in ("connect", "qps"):
+            continue
         assert min(row["p50_us"], row["gb_s"], row["rpc_s"], row["cpu_s_per_gb"]) > 0
+        assert 0 < row["server_cpu_s_per_gb"] <= row["cpu_s_per_gb"]
         assert row["p99_us"] >= row["p50_us"]
         assert row["ratio_to_tcp"] == pytest.approx(1) or row["transport"] != "tcp"
         assert min(row["peak_bytes"].values()) > row["size"]
@@ -117,13 +122,13 @@ def test_tcp_and_unix_sockets_take_turns_in_both_modes(tmp_path: Path, program: 
 def test_every_benchmark_has_rows_of_every_scheme(tmp_path: Path, program: Path) -> None:
     rows, _ = measure(
         tmp_path,
+        *PAYLOAD_BENCHMARKS,
         *("--transport", "uds", "--large", "1000000", "--iovec-count", "4"),
         *("--scheme", "uniform", "--scheme", "random", "--scheme", "skew", "--mode", "serialized"),
     )
-    names = ("latency", "bandwidth", "ps-throughput", "mimic")
     schemes = ("uniform", "random", "skew")
     assert [(row["benchmark"], row["scheme"]) for row in rows] == [
-        (benchmark, scheme) for benchmark in names for scheme in schemes
+        (benchmark, scheme) for benchmark in PAYLOAD_BENCHMARKS for scheme in schemes
     ]
     assert {row["mode"] for row in rows} == {"serialized"}
     of_servers = [row for row in rows if row["benchmark"] == "ps-throughput"]
@@ -136,12 +141,51 @@ def test_mpi_answers_the_same_requests(tmp_path: Path, program: Path) -> None:
     except NotFound as missing:
         pytest.skip(str(missing))
     rows, shown = measure(
-        tmp_path, *("--transport", "tcp", "--transport", "mpi", "--scheme", "uniform")
+        tmp_path,
+        *PAYLOAD_BENCHMARKS,
+        *("--transport", "tcp", "--transport", "mpi", "--scheme", "uniform"),
     )
     compared = {(row["benchmark"], row["mode"]) for row in rows if row["transport"] == "mpi"}
-    benchmarks = ("latency", "bandwidth", "ps-throughput", "mimic")
-    assert compared == {(benchmark, "non-serialized") for benchmark in benchmarks}
+    assert compared == {(benchmark, "non-serialized") for benchmark in PAYLOAD_BENCHMARKS}
     assert "btl_vader_single_copy_mechanism cma" in shown
+
+
+def test_a_receiver_is_measured_unread_and_read(tmp_path: Path, program: Path) -> None:
+    rows, shown = measure(
+        tmp_path,
+        *("receiver", "--transport", "tcp", "--transport", "uds", "--size", "100000"),
+        *("--seconds", "0.2"),
+    )
+    assert [(row["reads"], row["transport"], row["size"]) for row in rows] == [
+        (False, "tcp", 100000),
+        (False, "uds", 100000),
+        (True, "tcp", 100000),
+        (True, "uds", 100000),
+    ]
+    assert [row["server_cpu_of_tcp"] for row in rows if row["transport"] == "tcp"] == [1, 1]
+    assert {row["target"] for row in rows} == {None}
+    assert "does not read" in shown
+
+
+def test_connections_are_timed_and_their_memory_is_divided(tmp_path: Path, program: Path) -> None:
+    rows, shown = measure(
+        tmp_path,
+        *("connect", "--transport", "tcp", "--transport", "uds", "--connections", "30"),
+    )
+    assert [(row["connection"], row["transport"]) for row in rows] == [
+        (connection, transport)
+        for connection in ("first", "new", "idle")
+        for transport in ("tcp", "uds")
+    ]
+    for row in rows[:4]:
+        assert row["p99_us"] >= row["p50_us"] > 0
+        assert row["of_tcp"] == pytest.approx(1 / row["ratio_to_tcp"])
+    for row in rows[4:]:
+        assert row["connections"] == 30
+        assert row["bytes_of_connection"].keys() == {"server", "worker"}
+        assert row["bytes_of_connection"]["worker"] > 1000, "gRPC keeps a channel in less"
+    assert set(rows[4]["bytes_above_tcp"].values()) == {0}
+    assert "memory of an idle connection" in shown
 
 
 def test_the_schemes_have_the_sizes_of_the_papers() -> None:

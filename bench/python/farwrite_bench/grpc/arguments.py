@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from farwrite.units import parse_seconds
 from farwrite_bench.grpc.payload import (
     CATEGORIES,
     LARGE,
-    PLAIN,
-    RANDOM,
     SCHEMES,
     SEED,
-    SKEW,
-    UNIFORM,
-    Payload,
     Scale,
-    plain,
-    random_payload,
-    skewed,
-    uniform,
 )
 from farwrite_bench.grpc.plan import (
-    BANDWIDTH,
     BENCHMARKS,
+    CONNECT,
+    CONNECT_QUICK,
+    CONNECT_SHORT,
     FRESH,
     FULL,
-    LATENCY,
-    MIMIC,
     MODES,
     NODES,
-    NON_SERIALIZED,
-    PS_THROUGHPUT,
+    QPS,
+    QPS_ROUNDS,
+    QPS_SECONDS,
     QUICK,
-    QUICK_SIZES,
+    RECEIVER,
     REUSED,
     SERVERS,
     SHORT,
-    SIZES,
     WINDOW,
     WORKERS,
-    Case,
-    GrpcPlan,
-    Pace,
-    chosen_transports,
 )
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.options import add_choices, add_shared, count, size, sizes
@@ -60,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"one or more of {', '.join(BENCHMARKS)} (default: all)",
     )
     default = ", ".join(key for key, each in TRANSPORTS.items() if each.is_default)
+    default += f"; of {RECEIVER}, {CONNECT} and {QPS}: tcp, farwrite-shm"
     add_choices(parser, "--transport", TRANSPORTS, default)
     parser.add_argument(
         "--address",
@@ -87,7 +74,8 @@ def _add_payload(parser: argparse.ArgumentParser) -> None:
         "--size",
         type=_sizes,
         metavar="64,1K,...",
-        help="also payloads of one buffer of these sizes (default: 64,1K,64K,1M,16M for latency)",
+        help="also payloads of one buffer of these sizes (default: 64,1K,64K,1M,16M for latency,"
+        " 16M for receiver)",
     )
     scale = Scale()
     group.add_argument(
@@ -139,11 +127,18 @@ def _add_processes(parser: argparse.ArgumentParser) -> None:
         ("--servers", SERVERS, "servers of ps-throughput"),
         ("--workers", WORKERS, "workers of ps-throughput"),
         ("--server-threads", 1, "threads that serve in each server"),
-        ("--window", WINDOW, "calls under way in the bandwidth benchmark"),
+        ("--window", WINDOW, "calls under way in the benchmarks bandwidth and receiver"),
     ):
         group.add_argument(
             name, type=count, default=default, metavar="N", help=f"{what} (default: {default})"
         )
+    group.add_argument(
+        "--connections",
+        type=count,
+        metavar="N",
+        help="idle connections of the connect benchmark"
+        f" (default: {CONNECT_SHORT.idle}; --quick: {CONNECT_QUICK.idle})",
+    )
     group.add_argument(
         "--nodes", type=_nodes, default=NODES, metavar="N", help=f"of mimic (default: {NODES})"
     )
@@ -162,88 +157,16 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         "--rounds",
         type=count,
         metavar="N",
-        help=f"turns of each transport (default: {SHORT.rounds}; --quick: {QUICK.rounds})",
+        help=f"turns of each transport (default: {SHORT.rounds}, of connect {CONNECT_SHORT.rounds},"
+        f" of qps {QPS_ROUNDS};"
+        f" --quick: {QUICK.rounds})",
     )
     group.add_argument(
         "--seconds",
         type=_seconds,
         metavar="S",
-        help=f"measured seconds of a turn (default: {SHORT.seconds:g}; --quick: {QUICK.seconds:g})",
-    )
-
-
-def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
-    """Return what the arguments select.
-
-    Raises
-    ------
-    InvalidArgument
-        If the payload cannot be made.
-    """
-    return GrpcPlan(
-        cases=tuple(
-            case
-            for benchmark in BENCHMARKS
-            if benchmark in (arguments.benchmark or BENCHMARKS)
-            for case in _cases(benchmark, arguments)
-        ),
-        transports=chosen_transports(arguments.transport),
-        pace=_pace(arguments),
-        host=arguments.address,
-        arguments=dict(arguments.argument or ()),
-    )
-
-
-def _cases(benchmark: str, arguments: argparse.Namespace) -> Iterator[Case]:
-    servers, workers = {
-        LATENCY: (1, 1),
-        BANDWIDTH: (1, 1),
-        PS_THROUGHPUT: (arguments.servers, arguments.workers),
-        MIMIC: (arguments.nodes, 0),
-    }[benchmark]
-    for payload in _payloads(benchmark, arguments):
-        for mode in _modes(benchmark, payload, arguments):
-            yield Case(
-                benchmark=benchmark,
-                mode=mode,
-                payload=payload,
-                servers=servers,
-                workers=workers,
-                echo=benchmark != BANDWIDTH,
-                outstanding=arguments.window if benchmark == BANDWIDTH else 1,
-                server_threads=arguments.server_threads,
-                reuse=arguments.payload == REUSED,
-            )
-
-
-def _payloads(benchmark: str, arguments: argparse.Namespace) -> Iterator[Payload]:
-    scale = Scale(arguments.iovec_count, arguments.small, arguments.medium, arguments.large)
-    chosen = arguments.scheme or ([] if arguments.size else SCHEMES)
-    if UNIFORM in chosen:
-        yield uniform(scale)
-    if RANDOM in chosen:
-        yield random_payload(scale, arguments.category or CATEGORIES, arguments.seed)
-    if SKEW in chosen:
-        yield skewed(scale, arguments.bias)
-    plain_sizes = arguments.size
-    if plain_sizes is None and arguments.scheme is None and benchmark == LATENCY:
-        plain_sizes = QUICK_SIZES if arguments.quick else SIZES
-    yield from map(plain, plain_sizes or ())
-
-
-def _modes(benchmark: str, payload: Payload, arguments: argparse.Namespace) -> Iterator[str]:
-    if arguments.mode:
-        yield from (mode for mode in MODES if mode in arguments.mode)
-    elif benchmark == LATENCY and payload.scheme != PLAIN:
-        yield from MODES
-    else:
-        yield NON_SERIALIZED
-
-
-def _pace(arguments: argparse.Namespace) -> Pace:
-    pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
-    return Pace(
-        pace.warm_up, arguments.seconds or pace.seconds, arguments.rounds or pace.rounds, pace.mean
+        help=f"measured seconds of a turn (default: {SHORT.seconds:g}, of qps {QPS_SECONDS};"
+        f" --quick: {QUICK.seconds:g}, of qps 1)",
     )
 
 

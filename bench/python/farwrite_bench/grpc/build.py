@@ -16,6 +16,7 @@ SOURCES = Path(__file__).parent / "program"
 SYSTEM = (Path("/usr"), Path("/usr/local"))
 """Where gRPC may be installed."""
 FETCH = "tools/fetch_grpc.sh"
+QPS_FOLDER, QPS_PROGRAMS = "build/grpc/programs", ("qps_json_driver", "qps_worker")
 FETCH_SECONDS, BUILD_SECONDS = 600, 900
 HINT = (
     "on Debian 12, `apt install g++ cmake libgrpc++-dev protobuf-compiler-grpc`; in a checkout of"
@@ -53,6 +54,24 @@ def build(fetch: bool = True) -> Path:
         _run(configure, folder, BUILD_SECONDS, what)
         _run([cmake, "--build", str(folder), "-j", "2"], folder, BUILD_SECONDS, what)
     return executable
+
+
+def find_qps() -> Path:
+    """Return the folder of gRPC's own benchmark, which a checkout builds.
+
+    Raises
+    ------
+    NotFound
+        If it is not built.
+    """
+    for checkout in _checkouts():
+        folder = checkout / QPS_FOLDER
+        if all((folder / name).exists() for name in QPS_PROGRAMS):
+            return folder
+    raise NotFound(
+        "bench grpc: qps needs gRPC's own benchmark programs, which are not built here; in a"
+        " checkout of Farwrite, type: make grpc-programs"
+    )
 
 
 def _has_grpc(prefix: Path) -> bool:

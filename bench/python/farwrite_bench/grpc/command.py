@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from farwrite.errors import NotFound
-from farwrite_bench.box.openmpi import OpenMpi, find
 from farwrite_bench.figures import write, write_json
-from farwrite_bench.grpc.arguments import add_arguments, make_plan
-from farwrite_bench.grpc.build import build
+from farwrite_bench.grpc.arguments import add_arguments
 from farwrite_bench.grpc.measure import Measurement
 from farwrite_bench.grpc.plan import FRESH, REUSED, GrpcPlan, expected_seconds
+from farwrite_bench.grpc.progress import Progress
+from farwrite_bench.grpc.selection import make_plan
 from farwrite_bench.grpc.tables import picture, tables
+from farwrite_bench.grpc.tools import find_tools
 from farwrite_bench.grpc.transport import MPI
 from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_shared
@@ -36,6 +36,11 @@ NOTES = (
     " of a worker and of a server.",
     "mpi: OpenMPI by mpi4py with the same requests and replies, one message for each buffer, into"
     " receive buffers posted in advance. It has no serialized mode.",
+    "receiver, connect, qps: 'of tcp's' and 'x tcp' are medians over the rounds, beside the"
+    " smallest and the largest round. Connections begin on TCP, as programs run by default, and"
+    " every one must have been upgraded at the end. Memory is the growth of anonymous and shared"
+    " memory (proportional set size). In qps, a rate of 0.95 or more is within noise if"
+    " one round reached TCP's.",
 )
 MALLOC = "M_MMAP_THRESHOLD 32 MiB, M_TRIM_THRESHOLD 1 GiB, M_TOP_PAD 64 MiB, in all programs"
 PAYLOADS = {
@@ -52,7 +57,8 @@ def add_parser(kinds: Subparsers) -> None:
         "grpc",
         help="unmodified gRPC programs over Farwrite, TCP and unix sockets, beside MPI",
         description="Measure a plain C++ program of gRPC: latency, bandwidth, throughput of"
-        " parameter servers, and nodes that all call each other. Transports take turns. A checkout"
+        " parameter servers, nodes that all call each other, the receiver's processor time, new"
+        " and idle connections, and gRPC's own benchmark. Transports take turns. A checkout"
         " on Debian 12 unpacks gRPC and compiles the program by itself. By default the run takes"
         " less than 10 minutes on two processors.",
     )
@@ -65,19 +71,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the files."""
     averages = load()
     plan = make_plan(arguments)
-    executable = build()
-    openmpi, why_not = _openmpi(plan)
+    tools = find_tools(plan)
     pace = plan.pace
-    notes = [*filter(None, (busy_note(averages), why_not))]
+    notes = [*filter(None, [busy_note(averages)]), *tools.notes]
     if arguments.quick:
         notes.append("a short run shows that the command works, not how fast anything is")
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
-    minutes = math.ceil(expected_seconds(plan) / 60)
+    seconds = expected_seconds(plan)
+    minutes = math.ceil(seconds / 60)
     print(f"bench: this takes about {minutes} min", file=sys.stderr)
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        measurement = Measurement(plan, executable, openmpi, why_not, bar, Path(logs))
+        measurement = Measurement(plan, tools, Progress(bar, seconds), Path(logs))
         try:
             rows = measurement.rows()
         finally:
@@ -93,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         "seed": arguments.seed,
         "grpc": _grpc_settings(plan, measurement.grpc),
         "malloc": MALLOC,
-        "mpi": openmpi.settings() if openmpi else None,
+        "mpi": tools.openmpi.settings() if tools.openmpi else None,
     }
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
@@ -107,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     for key, line in _grpc_settings(plan, measurement.grpc).items():
         print(f"{key}: {line}")
     print(f"malloc: {MALLOC}")
-    if openmpi is not None:
+    if tools.openmpi is not None:
         print(f"mpi: {settings['mpi']}")
     for note in NOTES:
         print(f"\n{note}")
@@ -139,13 +145,3 @@ def _grpc_settings(plan: GrpcPlan, version: str) -> dict[str, str]:
         for transport in plan.transports
         if transport.key != MPI
     }
-
-
-def _openmpi(plan: GrpcPlan) -> tuple[OpenMpi | None, str]:
-    """Find OpenMPI if the plan needs it; otherwise, or without one, return why there is none."""
-    if all(transport.key != MPI for transport in plan.transports):
-        return None, ""
-    try:
-        return find(), ""
-    except NotFound as error:
-        return None, str(error)

@@ -37,8 +37,8 @@ class Counters:
         return self.staged_bytes + 2 * self.message_bytes + (self.read_bytes if one_host else 0)
 
 
-def read_counters(file: Path, pid: int, process: str) -> Counters:
-    """Return the counters of process `pid`.
+def read_counters(file: Path, pid: int | None, process: str) -> Counters:
+    """Return the counters of process `pid`; without one, of the first process that wrote them.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def read_counters(file: Path, pid: int, process: str) -> Counters:
     """
     for line in _lines(file):
         found = json.loads(line)
-        if found["pid"] == pid:
+        if pid in (None, found["pid"]):
             counters = Counters(**{each.name: found[each.name] for each in fields(Counters)})
             break
     else:

@@ -94,7 +94,18 @@ class Program:
         self.order(*words)
         return self.answer()
 
-    def wait(self) -> None:
+    def check(self) -> None:
+        """Fail if the process has ended.
+
+        Raises
+        ------
+        PeerDead
+            If it has.
+        """
+        if self._process.poll() is not None:
+            self._fail("ended early")
+
+    def wait(self, seconds: float = END_SECONDS) -> None:
         """Wait for the end of the process after the order to end.
 
         Raises
@@ -105,9 +116,9 @@ class Program:
         with contextlib.suppress(OSError):
             self._orders.close()
         try:
-            status = self._process.wait(END_SECONDS)
+            status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._fail(f"did not end within {END_SECONDS:.0f} s")
+            self._fail(f"did not end within {seconds:.0f} s")
         if status != 0:
             self._fail("failed at its end")
 
@@ -115,9 +126,13 @@ class Program:
         # Its last words may be on their way.
         with contextlib.suppress(subprocess.TimeoutExpired):
             what = f"{what} (exit status {self._process.wait(0.5)})"
+        raise PeerDead(f"bench grpc: {self.name} {what}; {self.end_of_log()}")
+
+    def end_of_log(self) -> str:
+        """Return the last lines of its log, for a message."""
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         tail = "".join(f"\n    {line[:300]}" for line in lines)
-        raise PeerDead(f"bench grpc: {self.name} {what}; the end of its log:{tail or ' (empty)'}")
+        return f"the end of its log:{tail or ' (empty)'}"
 
     def __enter__(self) -> Program:
         return self

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farwrite.units import format_size
+from farwrite_bench.grpc.more_tables import Table, more_tables
 from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import BANDWIDTH, LATENCY, MIMIC, PS_THROUGHPUT
-from farwrite_bench.grpc.rows import Row
+from farwrite_bench.grpc.targets import Row
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.report.chart import Look, Series, beside, lines, standalone
 
-Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
-"""A title, the headers and the cells."""
 CAPTIONS = {
     LATENCY: "Latency: one worker calls one server, which echoes the payload",
     BANDWIDTH: "Bandwidth: one worker calls one server, which acknowledges the payload",
@@ -40,6 +39,7 @@ def tables(rows: Sequence[Row]) -> Iterator[Table]:
         mine = [row for row in rows if row["benchmark"] == benchmark]
         if mine:
             yield caption, HEADERS, [_cells(row) for row in mine]
+    yield from more_tables(rows)
 
 
 def picture(rows: Sequence[Row]) -> str | None:

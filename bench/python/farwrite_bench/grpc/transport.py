@@ -28,7 +28,9 @@ UDS_ARGUMENTS = {
 }
 """What gave the most bytes per second of TCP and of unix sockets. Larger windows gave nothing.
 Farwrite's component gets the settings of TCP, whose programs it carries."""
-START_SECONDS, WRAPPED_START_SECONDS = 0.3, 0.9
+RUN_UNREQUIRED = tuple(word for word in RUN if word != "--require")
+"""The same, with calls on TCP until the connection is upgraded, as programs run by default."""
+START_SECONDS, WRAPPED_START_SECONDS = 0.18, 0.55
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,19 @@ class Transport:
         """About how long a turn of two processes takes to start and to end."""
         return WRAPPED_START_SECONDS if self.is_farwrite or self.key == MPI else START_SECONDS
 
-    def command(self, *program: str) -> list[str]:
-        """Return the command line that runs `program` over this transport."""
-        return [*(RUN if self.is_farwrite else ()), *program]
+    def command(self, *program: str, required: bool = True) -> list[str]:
+        """Return the command line that runs `program` over this transport.
+
+        Parameters
+        ----------
+        *program : str
+            The program and its arguments.
+        required : bool
+            A Farwrite program makes no call on TCP; otherwise its first calls may be made there.
+        """
+        if not self.is_farwrite:
+            return list(program)
+        return [*(RUN if required else RUN_UNREQUIRED), *program]
 
 
 TRANSPORTS = {

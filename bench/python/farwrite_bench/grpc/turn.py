@@ -29,6 +29,8 @@ class Turn:
     """Their payloads, in both directions."""
     cpu_s_per_gb: float
     """Processor seconds of all processes for 10^9 bytes of payloads."""
+    server_cpu_s_per_gb: float
+    """The same of the servers alone."""
     peak_bytes: dict[str, int]
     """The largest resident memory of a server and of a worker."""
     copies: float | None = None
@@ -46,8 +48,10 @@ def figures(
 ) -> Turn:
     """Turn the answers of workers and of all processes, by role, into figures."""
     everybody = [answer for answers in ended.values() for answer in answers]
+    servers = ended.get("server", [])
     rate = sum(answer["calls"] / answer["seconds"] for answer in measured)
     calls = sum(answer["calls"] for answer in everybody)
+    gigabytes = calls * case.bytes_of_call / 1e9
     if any(answer["wrong"] for answer in everybody):
         raise Internal("bench grpc: a server received a damaged payload; report this")
     return Turn(
@@ -55,8 +59,8 @@ def figures(
         p99_us=max(answer["p99_us"] for answer in measured),
         rpc_s=rate,
         gb_s=rate * case.bytes_of_call / 1e9,
-        cpu_s_per_gb=sum(answer["cpu_seconds"] for answer in everybody)
-        / (calls * case.bytes_of_call / 1e9),
+        cpu_s_per_gb=sum(answer["cpu_seconds"] for answer in everybody) / gigabytes,
+        server_cpu_s_per_gb=sum(answer["cpu_seconds"] for answer in servers) / gigabytes,
         peak_bytes={
             role: max(answer["peak_bytes"] for answer in answers)
             for role, answers in ended.items()
@@ -82,7 +86,7 @@ def take_turn(
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-grpc-")))
         what = f"{case.benchmark}, {case.payload.scheme}, {case.payload.bytes} B, {case.mode}"
-        arguments = [*_of_case(case), *_of_grpc(plan.arguments_of(transport))]
+        arguments = [*_of_case(case), *settings_of_grpc(plan.arguments_of(transport))]
 
         def start(role: str, number: int, *own: str) -> _Member:
             stats = folder / f"{role}-{number}.stats"
@@ -95,7 +99,9 @@ def take_turn(
             return _Member(stack.enter_context(program), stats)
 
         servers = [
-            start("server", number, "--listen", _listen(transport, plan.host, folder, number))
+            start(
+                "server", number, "--listen", listen_address(transport, plan.host, folder, number)
+            )
             for number in range(case.servers)
         ]
         workers = [start("worker", number) for number in range(case.workers)]
@@ -126,12 +132,17 @@ def _measure(servers: list[_Member], workers: list[_Member], pace: Pace) -> list
         caller.program.order("connect", *others)
     for caller in callers:
         caller.program.answer()
+    _call(callers, pace.warm_up)
+    # Processor time is counted from here, without what the first calls allocate.
     for member in (*servers, *workers):
         member.program.ask("start")
+    return _call(callers, pace.seconds)
+
+
+def _call(callers: list[_Member], seconds: float) -> list[dict[str, Any]]:
     for caller in callers:
-        caller.program.order("measure", pace.warm_up, pace.seconds)
-    limit = pace.warm_up + pace.seconds + ANSWER_SECONDS
-    return [caller.program.answer(limit) for caller in callers]
+        caller.program.order("measure", 0, seconds)
+    return [caller.program.answer(seconds + ANSWER_SECONDS) for caller in callers]
 
 
 def _end(members: list[_Member]) -> list[dict[str, Any]]:
@@ -158,13 +169,16 @@ def _of_case(case: Case) -> list[str]:
         *(["--serialized"] if case.mode == SERIALIZED else []),
         *([] if case.echo else ["--acknowledge"]),
         *(["--reuse"] if case.reuse else []),
+        *([] if case.reads else ["--unread"]),
     ]
 
 
-def _of_grpc(settings: Mapping[str, int]) -> Iterator[str]:
+def settings_of_grpc(settings: Mapping[str, int]) -> Iterator[str]:
+    """Yield the program's arguments for these settings of gRPC."""
     for name, value in settings.items():
         yield from ("--argument", f"{name}={value}")
 
 
-def _listen(transport: Transport, host: str, folder: Path, number: int) -> str:
+def listen_address(transport: Transport, host: str, folder: Path, number: int) -> str:
+    """Return where server `number` listens."""
     return f"unix:{folder}/server-{number}" if transport.key == UDS else f"{host}:0"

@@ -1,0 +1,160 @@
+"""What ``farwrite bench grpc`` makes of figures, and what it refuses; no process is started."""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farwrite.errors import InvalidArgument, NotFound
+from farwrite_bench.grpc import build, tools
+from farwrite_bench.grpc.arguments import add_arguments
+from farwrite_bench.grpc.connect import ConnectBenchmark, private_bytes
+from farwrite_bench.grpc.plan import BENCHMARKS, CONNECT, QPS, RECEIVER, GrpcPlan, expected_seconds
+from farwrite_bench.grpc.progress import Progress
+from farwrite_bench.grpc.qps import Scenario, make_row
+from farwrite_bench.grpc.rows import empty_row
+from farwrite_bench.grpc.selection import make_plan
+from farwrite_bench.grpc.tables import tables
+from farwrite_bench.grpc.targets import is_as_fast
+from farwrite_bench.grpc.transport import TRANSPORTS
+from farwrite_bench.table import ProgressBar
+
+LONGEST_RUN = 600
+"""Seconds of the command without options."""
+SCENARIO = Scenario("UNARY", 2, "serialized", 1024)
+
+
+def plan_of(*words: str) -> GrpcPlan:
+    """Return the plan that these arguments select."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return make_plan(parser.parse_args(words))
+
+
+def result(qps: float) -> dict[str, Any]:
+    """Return what gRPC's driver reports of one second at this rate."""
+    used = {"timeUser": 0.25, "timeSystem": 0.25, "timeElapsed": 1.0}
+    return {
+        "summary": {"qps": qps, "latency50": 2e5, "latency99": 4e5},
+        "clientStats": [used],
+        "serverStats": [used],
+    }
+
+
+def hide_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command search where no checkout is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+
+def test_a_run_of_everything_ends_within_ten_minutes() -> None:
+    plan = plan_of()
+    assert {case.benchmark for case in plan.cases} == set(BENCHMARKS) - {CONNECT, QPS}
+    assert plan.connect is not None and plan.connect.idle == 1000
+    assert plan.qps is not None and plan.qps.seconds == 3
+    assert expected_seconds(plan) < LONGEST_RUN
+
+
+@pytest.mark.parametrize("benchmark", [RECEIVER, CONNECT, QPS])
+def test_farwrite_is_compared_with_tcp_unless_others_are_named(benchmark: str) -> None:
+    def compared(*words: str) -> list[str]:
+        plan = plan_of(benchmark, *words)
+        return [each.key for each in plan.transports_of(benchmark, "non-serialized")]
+
+    assert compared() == ["tcp", "farwrite-shm"]
+    assert compared("--transport", "tcp", "--transport", "farwrite-tcp") == ["tcp", "farwrite-tcp"]
+    assert compared("--transport", "mpi") == []
+
+
+def test_private_bytes_counts_anonymous_and_shared_memory() -> None:
+    size = 32 << 20
+    before = private_bytes(os.getpid())
+    with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as private:
+        private.write(b"\1" * size)
+        between = private_bytes(os.getpid())
+        assert between - before == pytest.approx(size, rel=0.1)
+        with mmap.mmap(-1, size, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS) as shared:
+            shared.write(b"\1" * size)
+            assert private_bytes(os.getpid()) - between == pytest.approx(size, rel=0.1)
+
+
+def test_more_connections_than_descriptors_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    plan = plan_of("connect", "--connections", "1000")
+    assert plan.connect is not None
+    benchmark = ConnectBenchmark(plan, plan.connect, tmp_path / "never started", tmp_path)
+    with pytest.raises(InvalidArgument, match=r"ulimit -Hn"):
+        benchmark.rows(Progress(ProgressBar(), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rounds", "expected"),
+    [
+        (1.2, [1.1, 1.3], True),
+        (1.0, [0.9, 1.1], True),
+        (0.96, [0.9, 1.01], True),
+        (0.96, [0.95, 0.97], False),
+        (0.94, [0.8, 1.2], False),
+    ],
+)
+def test_a_rate_below_tcps_counts_only_within_noise(
+    ratio: float, rounds: list[float], expected: bool
+) -> None:
+    assert is_as_fast(ratio, rounds) == expected
+
+
+def test_a_qps_row_compares_the_turns_of_one_round() -> None:
+    results = {
+        (SCENARIO, "tcp"): [result(10_000), result(20_000), result(10_000)],
+        (SCENARIO, "farwrite-shm"): [result(15_000), result(22_000), result(9_000)],
+    }
+    row = make_row(SCENARIO, TRANSPORTS["farwrite-shm"], results)
+    assert (row["rpc_s"], row["p50_us"], row["p99_us"]) == (15_000, 200, 400)
+    assert row["ratio_to_tcp"] == pytest.approx(1.1)
+    assert row["ratio_spread"] == [pytest.approx(0.9), pytest.approx(1.5)]
+    assert row["cpu_s_per_gb"] == pytest.approx(1 / (15_000 * 2 * 1024 / 1e9))
+    assert row["server_cpu_s_per_gb"] == pytest.approx(row["cpu_s_per_gb"] / 2)
+    assert row["target_met"] is True
+    base = make_row(SCENARIO, TRANSPORTS["tcp"], results)
+    assert (base["ratio_to_tcp"], base["target"]) == (1, None)
+
+
+def test_without_grpcs_programs_qps_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide_the_checkout(tmp_path, monkeypatch)
+    with pytest.raises(NotFound, match=r"type: make grpc-programs"):
+        tools.find_tools(plan_of("qps"))
+
+
+def test_without_grpcs_programs_a_run_of_everything_skips_qps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide_the_checkout(tmp_path, monkeypatch)
+    monkeypatch.setattr(tools, "build", lambda: tmp_path)
+    found = tools.find_tools(plan_of("--transport", "tcp"))
+    assert found.qps is None
+    assert found.notes == [found.no_qps]
+    row = empty_row(QPS, TRANSPORTS["tcp"], found.no_qps)
+    ((_, headers, cells),) = tables([row])
+    assert len(cells[0]) == len(headers)
+    assert cells[0][4:6] == ["tcp", "skipped"]
+
+
+def test_the_programs_of_a_checkout_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide_the_checkout(tmp_path, monkeypatch)
+    for file in (build.FETCH, *(f"{build.QPS_FOLDER}/{name}" for name in build.QPS_PROGRAMS)):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert build.find_qps() == tmp_path / build.QPS_FOLDER
