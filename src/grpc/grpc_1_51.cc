@@ -25,6 +25,7 @@
 #include "core/cpu_relax.h"
 #include "core/unique_fd.h"
 #include "grpc/connection.h"
+#include "grpc/handover.h"
 #include "grpc/hooks.h"
 #include "grpc/hub.h"
 #include "grpc/report.h"
@@ -53,12 +54,14 @@ class Call {
   static grpc_closure* make(Below::Done done) {
     auto* const call = new Call(std::move(done));
     GRPC_CLOSURE_INIT(&call->closure_, &Call::run, call, grpc_schedule_on_exec_ctx);
+    hand_over(call);
     return &call->closure_;
   }
 
  private:
   explicit Call(Below::Done done) : done_(std::move(done)) {}
   static void run(void* argument, grpc_error_handle error) {
+    taken_back(argument);
     const std::unique_ptr<Call> call(static_cast<Call*>(argument));
     call->done_(error);
   }
@@ -86,6 +89,7 @@ class Doorbell {
     return {bell, [](Doorbell* ended) {
               const Context ending;
               grpc_fd* const fd = ended->fd_;
+              hand_over(ended);
               grpc_fd_shutdown(fd, absl::CancelledError("no connection uses it"));
             }};
   }
@@ -96,10 +100,12 @@ class Doorbell {
   void wait() {
     GRPC_CLOSURE_INIT(&closure_, &Doorbell::rang, this, grpc_schedule_on_exec_ctx);
     grpc_fd* const fd = fd_;
+    hand_over(this);
     grpc_fd_notify_on_read(fd, &closure_);
   }
   static void rang(void* argument, grpc_error_handle error) {
     auto* const bell = static_cast<Doorbell*>(argument);
+    taken_back(bell);
     if (!error.ok()) {
       grpc_fd_orphan(bell->fd_, nullptr, nullptr, "farwrite");
       delete bell;
@@ -162,17 +168,20 @@ struct Endpoint {
 };
 
 Endpoint* self(grpc_endpoint* endpoint) {
+  taken_back(endpoint);
   return reinterpret_cast<Endpoint*>(endpoint);
 }
 
 // A call may outlast the endpoint: what it starts may end in another thread, which destroys it.
 std::shared_ptr<Connection> connection(grpc_endpoint* endpoint) {
   std::shared_ptr<Connection> connection = self(endpoint)->connection;
+  hand_over(&self(endpoint)->connection);
   return connection;
 }
 
 grpc_endpoint* tcp(grpc_endpoint* endpoint) {
   grpc_endpoint* const tcp = self(endpoint)->tcp;
+  hand_over(&self(endpoint)->connection);
   return tcp;
 }
 
@@ -201,6 +210,7 @@ const grpc_endpoint_vtable kVtable = {
     .destroy =
         [](grpc_endpoint* endpoint) {
           Endpoint* const ended = self(endpoint);
+          taken_back(&ended->connection);  // by every other call
           ended->connection->destroy();
           delete ended;
         },
@@ -285,6 +295,7 @@ void* tcp_create(TcpCreate original, void* fd, const void* options, PeerText pee
   const std::lock_guard lock(known.mutex);
   std::erase_if(known.all, [](const auto& weak) { return weak.expired(); });
   known.all.push_back(endpoint->connection);
+  hand_over(endpoint);
   return &endpoint->base;
 }
 
