@@ -120,13 +120,15 @@ test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half 
 		--junit-xml=build/release/results/slow.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow.xml
 
-test-asan: $(VENV)/.tools ## Run the C++ tests under ASan and UBSan
+test-asan: install ## Run the C++ tests and gRPC over Farwrite under ASan and UBSan
 	@tools/run_cpp_tests.sh asan
+	@tools/run_grpc_sanitized.sh asan
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
 
-# All suites, or those of TSAN_SUITES.
-test-tsan: $(VENV)/.tools ## Run the C++ tests under TSan
+# All suites of C++, or those of TSAN_SUITES.
+test-tsan: install ## Run the C++ tests and gRPC over Farwrite under TSan
 	@tools/run_cpp_tests.sh tsan $(TSAN_SUITES)
+	@tools/run_grpc_sanitized.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
 # auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, bandwidth, large, siw.

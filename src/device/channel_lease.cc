@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "core/thread_own.h"
 #include "core/trace.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
@@ -39,7 +40,10 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   auto lease = leases_.lend({lend.key, lend.offset, lend.length}, std::move(returned), peer_name_);
   if (!lease.ok()) return Completion(lease.status());
   lend.lease = *lease;
-  static thread_local std::vector<std::byte> record;  // keeps its memory: every tensor passes here
+  struct Record {
+    std::vector<std::byte> bytes;
+  };
+  auto& record = core::thread_own<Record>().bytes;  // keeps its memory: every tensor passes here
   lend.write(message, record);
   operation.source = {record.data(), record.size()};
   const core::Inside inside(this);

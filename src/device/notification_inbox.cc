@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/cpu_relax.h"
+#include "core/thread_own.h"
 
 namespace farwrite::device {
 namespace {
@@ -182,7 +183,11 @@ void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longe
 }
 
 void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest) {
-  static thread_local std::vector<pollfd> doorbells;  // keeps its memory: this is the wake-up path
+  struct Doorbells {
+    std::vector<pollfd> waited_for;
+  };
+  // Keeps its memory: this is the wake-up path.
+  std::vector<pollfd>& doorbells = core::thread_own<Doorbells>().waited_for;
   doorbells.clear();
   doorbells.push_back({wake_.get(), POLLIN, 0});
   const bool quiet = driver.arm_lanes(doorbells);

@@ -9,9 +9,9 @@
 
 // Behind gRPC's headers.
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -24,7 +24,9 @@
 #include <vector>
 
 #include "core/cpu_relax.h"
+#include "core/unique_fd.h"
 #include "grpc/connection.h"
+#include "grpc/handover.h"
 #include "grpc/hooks.h"
 #include "grpc/hub.h"
 #include "grpc/report.h"
@@ -52,12 +54,15 @@ class Call {
  public:
   static grpc_closure* make(Below::Done done) {
     auto* const call = new Call(std::move(done));
-    return GRPC_CLOSURE_INIT(&call->closure_, &Call::run, call, grpc_schedule_on_exec_ctx);
+    GRPC_CLOSURE_INIT(&call->closure_, &Call::run, call, grpc_schedule_on_exec_ctx);
+    hand_over(call);
+    return &call->closure_;
   }
 
  private:
   explicit Call(Below::Done done) : done_(std::move(done)) {}
   static void run(void* argument, grpc_error_handle error) {
+    taken_back(argument);
     const std::unique_ptr<Call> call(static_cast<Call*>(argument));
     call->done_(error);
   }
@@ -72,15 +77,21 @@ class Doorbell {
   static std::shared_ptr<Doorbell> make(const std::shared_ptr<Pair>& pair) {
     Result<int> descriptor = pair->streams().descriptor();
     if (!descriptor.ok()) return nullptr;
-    // gRPC closes what it is given.
-    const int own = ::fcntl(descriptor.value(), F_DUPFD_CLOEXEC, 0);
-    if (own < 0) return nullptr;
+    // gRPC closes what it is given, and counts on epoll to forget it then. Of a duplicate epoll
+    // would not, while the pair's own descriptor is open.
+    core::UniqueFd own(::epoll_create1(EPOLL_CLOEXEC));
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor.value()}};
+    if (!own.valid() || ::epoll_ctl(own.get(), EPOLL_CTL_ADD, descriptor.value(), &event) != 0) {
+      return nullptr;
+    }
     const Context context;
-    auto* const bell = new Doorbell(pair, grpc_fd_create(own, "farwrite", false));
+    auto* const bell = new Doorbell(pair, grpc_fd_create(own.release(), "farwrite", false));
     bell->wait();
     return {bell, [](Doorbell* ended) {
               const Context ending;
-              grpc_fd_shutdown(ended->fd_, absl::CancelledError("no connection uses it"));
+              grpc_fd* const fd = ended->fd_;
+              hand_over(ended);
+              grpc_fd_shutdown(fd, absl::CancelledError("no connection uses it"));
             }};
   }
   grpc_fd* fd() const { return fd_; }
@@ -89,10 +100,13 @@ class Doorbell {
   Doorbell(std::shared_ptr<Pair> pair, grpc_fd* fd) : pair_(std::move(pair)), fd_(fd) {}
   void wait() {
     GRPC_CLOSURE_INIT(&closure_, &Doorbell::rang, this, grpc_schedule_on_exec_ctx);
-    grpc_fd_notify_on_read(fd_, &closure_);
+    grpc_fd* const fd = fd_;
+    hand_over(this);
+    grpc_fd_notify_on_read(fd, &closure_);
   }
   static void rang(void* argument, grpc_error_handle error) {
     auto* const bell = static_cast<Doorbell*>(argument);
+    taken_back(bell);
     if (!error.ok()) {
       grpc_fd_orphan(bell->fd_, nullptr, nullptr, "farwrite");
       delete bell;
@@ -154,53 +168,63 @@ struct Endpoint {
   std::shared_ptr<Connection> connection;
 };
 
-Endpoint* self(grpc_endpoint* endpoint) { return reinterpret_cast<Endpoint*>(endpoint); }
+Endpoint* self(grpc_endpoint* endpoint) {
+  taken_back(endpoint);
+  return reinterpret_cast<Endpoint*>(endpoint);
+}
+
+// A call may outlast the endpoint: what it starts may end in another thread, which destroys it.
+std::shared_ptr<Connection> connection(grpc_endpoint* endpoint) {
+  std::shared_ptr<Connection> connection = self(endpoint)->connection;
+  hand_over(&self(endpoint)->connection);
+  return connection;
+}
+
+grpc_endpoint* tcp(grpc_endpoint* endpoint) {
+  grpc_endpoint* const tcp = self(endpoint)->tcp;
+  hand_over(&self(endpoint)->connection);
+  return tcp;
+}
 
 const grpc_endpoint_vtable kVtable = {
     .read =
         [](grpc_endpoint* endpoint, grpc_slice_buffer* slices, grpc_closure* closure, bool urgent,
-           int min_progress) {
-          self(endpoint)->connection->read(slices, closure, urgent, min_progress);
-        },
+           int min_progress) { connection(endpoint)->read(slices, closure, urgent, min_progress); },
     .write =
         [](grpc_endpoint* endpoint, grpc_slice_buffer* slices, grpc_closure* closure,
-           void* argument, int max_frame) {
-          self(endpoint)->connection->write(slices, closure, argument, max_frame);
-        },
+           void* argument,
+           int max_frame) { connection(endpoint)->write(slices, closure, argument, max_frame); },
     .add_to_pollset =
         [](grpc_endpoint* endpoint, grpc_pollset* pollset) {
-          self(endpoint)->tcp->vtable->add_to_pollset(self(endpoint)->tcp, pollset);
+          tcp(endpoint)->vtable->add_to_pollset(tcp(endpoint), pollset);
         },
     .add_to_pollset_set =
         [](grpc_endpoint* endpoint, grpc_pollset_set* pollsets) {
-          self(endpoint)->tcp->vtable->add_to_pollset_set(self(endpoint)->tcp, pollsets);
+          tcp(endpoint)->vtable->add_to_pollset_set(tcp(endpoint), pollsets);
         },
     .delete_from_pollset_set =
         [](grpc_endpoint* endpoint, grpc_pollset_set* pollsets) {
-          self(endpoint)->tcp->vtable->delete_from_pollset_set(self(endpoint)->tcp, pollsets);
+          tcp(endpoint)->vtable->delete_from_pollset_set(tcp(endpoint), pollsets);
         },
     .shutdown = [](grpc_endpoint* endpoint,
-                   grpc_error_handle why) { self(endpoint)->connection->shutdown(why); },
+                   grpc_error_handle why) { connection(endpoint)->shutdown(why); },
     .destroy =
         [](grpc_endpoint* endpoint) {
-          self(endpoint)->connection->destroy();
-          delete self(endpoint);
+          Endpoint* const ended = self(endpoint);
+          taken_back(&ended->connection);  // by every other call
+          ended->connection->destroy();
+          delete ended;
         },
     .get_peer =
-        [](grpc_endpoint* endpoint) {
-          return self(endpoint)->tcp->vtable->get_peer(self(endpoint)->tcp);
-        },
+        [](grpc_endpoint* endpoint) { return tcp(endpoint)->vtable->get_peer(tcp(endpoint)); },
     .get_local_address =
         [](grpc_endpoint* endpoint) {
-          return self(endpoint)->tcp->vtable->get_local_address(self(endpoint)->tcp);
+          return tcp(endpoint)->vtable->get_local_address(tcp(endpoint));
         },
-    .get_fd =
-        [](grpc_endpoint* endpoint) {
-          return self(endpoint)->tcp->vtable->get_fd(self(endpoint)->tcp);
-        },
+    .get_fd = [](grpc_endpoint* endpoint) { return tcp(endpoint)->vtable->get_fd(tcp(endpoint)); },
     .can_track_err =
         [](grpc_endpoint* endpoint) {
-          return self(endpoint)->tcp->vtable->can_track_err(self(endpoint)->tcp);
+          return tcp(endpoint)->vtable->can_track_err(tcp(endpoint));
         }};
 
 // "127.0.0.1 80", with an IPv4 address in IPv6 as IPv4; empty for other families.
@@ -288,6 +312,7 @@ void* tcp_create(TcpCreate original, void* fd, const void* options, PeerText pee
   endpoint->connection =
       std::make_shared<Connection>(std::make_unique<TcpEndpoint>(tcp), addresses(descriptor));
   connections().add(endpoint->connection);
+  hand_over(endpoint);
   return &endpoint->base;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/thread_own.h"
 #include "grpc/report.h"
 
 namespace farwrite::grpc {
@@ -168,7 +169,7 @@ std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> Hub::pairs() {
     std::uint64_t version = 0;
     std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs;
   };
-  static thread_local Seen seen;  // so that polling takes no lock
+  Seen& seen = core::thread_own<Seen>();  // so that polling takes no lock
   const std::uint64_t version = pairs_version_.load();
   if (seen.hub != this || seen.version != version) {
     const std::lock_guard lock(mutex_);

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "grpc/handover.h"
+
 namespace farwrite::grpc {
 namespace {
 
@@ -18,7 +20,10 @@ struct Taken {
   grpc_slice_buffer buffer{};
 };
 
-void drop_owner(void* owner) { delete static_cast<std::shared_ptr<const void>*>(owner); }
+void drop_owner(void* owner) {
+  taken_back(owner);
+  delete static_cast<std::shared_ptr<const void>*>(owner);
+}
 
 // In front of an allocated slice. The device lives until the process ends, as its hub does.
 struct Header {
@@ -28,6 +33,7 @@ constexpr std::size_t kHeaderBytes = 64;  // keeps the alignment
 
 void free_slice(void* memory, std::size_t /*bytes*/) {
   auto* const raw = static_cast<std::byte*>(memory) - kHeaderBytes;
+  taken_back(raw);
   reinterpret_cast<Header*>(raw)->device->free_raw(raw);
 }
 
@@ -59,6 +65,7 @@ std::size_t append_slices(std::vector<stream::Slice> slices, grpc_slice_buffer* 
       continue;
     }
     auto* const owner = new std::shared_ptr<const void>(std::move(slice.owner));
+    hand_over(owner);
     grpc_slice_buffer_add(to,
                           grpc_slice_new_with_user_data(data, slice.bytes.size, drop_owner, owner));
   }
@@ -69,6 +76,7 @@ bool allocate_slice(Device& device, std::size_t bytes, grpc_slice* slice) {
   std::byte* const raw = device.allocate_raw(bytes + kHeaderBytes);
   if (raw == nullptr) return false;
   reinterpret_cast<Header*>(raw)->device = &device;
+  hand_over(raw);
   *slice = grpc_slice_new_with_len(raw + kHeaderBytes, bytes, free_slice);
   return true;
 }

@@ -25,6 +25,7 @@ import guests
 HERE = Path(__file__).resolve().parent
 OUT = guests.CHECKOUT / "build" / "verbs"
 RESULTS = OUT / "results"
+BUILD_PAYLOADS = "from farwrite_bench.grpc.build import build; print(build())"
 # Asked of the Python that has Farwrite; the guests do not know the user's cache.
 FIND_PLUGIN = "from farwrite.plugin.build import ensure_built; print(ensure_built())"
 
@@ -87,6 +88,19 @@ def note_plugin() -> None:
     (OUT / "plugin").write_text(found.stdout.splitlines()[-1])
 
 
+def note_grpc() -> str:
+    """Write where the gRPC program is to build/verbs/grpc_payloads; return why it cannot be."""
+    note = OUT / "grpc_payloads"
+    note.unlink(missing_ok=True)
+    if subprocess.run(["tools/fetch_grpc.sh"], check=False).returncode != 0:
+        return "gRPC 1.51.1 of Debian 12 is unavailable: tools/fetch_grpc.sh says why"
+    subprocess.run(["tools/build_grpc.sh", ".venv"], check=True)
+    words = [str(guests.CHECKOUT / ".venv/bin/python"), "-c", BUILD_PAYLOADS]
+    built = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    note.write_text(built.stdout.splitlines()[-1])
+    return ""
+
+
 def run_lane(lane: Lane, accel: str) -> bool:
     """Run one lane and write its results; return whether all was well."""
     print(f"== {lane.name} ({accel})", flush=True)
@@ -143,6 +157,11 @@ def main() -> int:
         return 0  # tools/check_skips.py decides
     if any(lane.name == "tensorflow" for lane in lanes):
         note_plugin()
+    if any(lane.script == "two_guests.sh" for lane in lanes):
+        missing = note_grpc()
+        if missing:
+            print(f"two_guests: no step grpc: {missing}", flush=True)
+            write_results("grpc", [("two_guests.grpc", 0.0, "skipped", missing)])
     accel = guests.working_accel(guests.IMAGE) if words.accel == "auto" else words.accel
     failed = False
     times = []

@@ -11,12 +11,13 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
+import sanitized
 from grpc_statistics import VARIABLE, Statistics, read_statistics
 
 from processes import group_lives
 
 REPOSITORY = Path(__file__).parents[3]
-PROGRAMS = REPOSITORY / "build/grpc/programs"
+PROGRAMS = REPOSITORY / "build/grpc/programs" / sanitized.PRESET
 SOURCE = REPOSITORY / ".cache/grpc/grpc-1.51.1"
 LISTENING = "0A"
 START_SECONDS = 30.0
@@ -75,6 +76,7 @@ class GrpcProgram:
                     "GRPC_VERBOSITY": "DEBUG",
                     "no_grpc_proxy": "127.0.0.1,localhost",
                     VARIABLE: str(self._statistics),
+                    **sanitized.ENVIRONMENT,
                     **(environment or {}),
                 },
                 stdin=subprocess.DEVNULL,
@@ -146,3 +148,6 @@ class GrpcProgram:
         if group_lives(self._process.pid):
             self.send(signal.SIGKILL)
         self._process.wait()
+        if sanitized.PRESET:
+            found = [text for text in sanitized.FINDINGS if text in self.log]
+            assert not found, f"the sanitizer found in {self.name}: {self.log}"

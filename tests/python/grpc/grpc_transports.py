@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+import sanitized
 from grpc_statistics import Statistics
 
 
@@ -57,12 +58,17 @@ class Transport:
 
 FARWRITE = (sys.executable, "-m", "farwrite", "run", "--grpc", "--")
 REQUIRED = (*FARWRITE[:-1], "--require", "--")
+if sanitized.PRESET:
+    FARWRITE = sanitized.PRELOAD
+    REQUIRED = (*FARWRITE, "FARWRITE_GRPC_REQUIRE=1")
 
 # Add a transport here, and every test of gRPC runs over it.
 TRANSPORTS = [
     Transport("tcp"),
     Transport("farwrite", FARWRITE, REQUIRED),
 ]
+if sanitized.PRESET:
+    TRANSPORTS = TRANSPORTS[1:]
 MIXED_TRANSPORTS = [
     Transport("client-alone", (), FARWRITE),
     Transport("server-alone", FARWRITE, ()),

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import sanitized
 from grpc_programs import PROGRAMS, REPOSITORY, GrpcProgram, require_programs
 from grpc_transports import FARWRITE
 
@@ -14,7 +15,7 @@ from farwrite_bench.cluster.process import free_ports
 
 require_programs("interop_server")
 
-PACKAGE = Path(farwrite.__file__).parent
+PACKAGE = sanitized.COMPONENT if sanitized.PRESET else Path(farwrite.__file__).parent
 DEBS = REPOSITORY / ".cache/debs/usr"
 
 
@@ -30,6 +31,7 @@ def compiled(folder: Path, *libraries: str) -> Path:
             "-Wall",
             "-Wextra",
             "-Werror",
+            *sanitized.COMPILE,
             f"-I{prefix / 'include'}",
             f"-I{REPOSITORY / 'src/grpc/include'}",
             REPOSITORY / "tests/grpc/enabling_client.cc",

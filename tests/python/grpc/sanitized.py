@@ -1,0 +1,31 @@
+"""Programs and component of a sanitizer in place of the usual ones: tools/run_grpc_sanitized.sh."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[3]
+PRESET = os.environ.get("FARWRITE_GRPC_SANITIZED", "")
+"""asan, tsan, or nothing."""
+COMPONENT = REPOSITORY / "build" / PRESET / "grpc/lib"
+PRELOAD = ("env", f"LD_PRELOAD={COMPONENT / 'libfarwrite_grpc.so'}", "FARWRITE_GRPC_PRELOADED=1")
+"""As `farwrite run --grpc`, whose Python must not load the component."""
+COMPILE = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(PRESET, [])
+SUPPRESSIONS = REPOSITORY / "tests/grpc/tsan_suppressions.txt"
+OPTIONS = {
+    # The preloaded library comes first, though the program is linked with the runtime. GCC 12's
+    # LeakSanitizer dies where it looks for the variables of threads in libraries that came late.
+    "asan": "verify_asan_link_order=0:intercept_tls_get_addr=0:"
+    "detect_stack_use_after_return=1:strict_string_checks=1",
+    # The component's device and its threads live until the process ends.
+    "tsan": "report_thread_leaks=0:halt_on_error=1:second_deadlock_stack=1:intercept_send=0:"
+    f"history_size=4:suppressions={SUPPRESSIONS}",
+}
+ENVIRONMENT = (
+    {f"{PRESET.upper()}_OPTIONS": OPTIONS[PRESET], "UBSAN_OPTIONS": "print_stacktrace=1"}
+    if PRESET
+    else {}
+)
+FINDINGS = ("Sanitizer: ", "Sanitizer:DEADLYSIGNAL", "runtime error: ")
+"""One of them is in what a program with a finding writes."""

@@ -1,0 +1,145 @@
+"""Calls of gRPC between two guests, with the bytes of their connections over verbs.
+
+    grpc_calls.py serve ADDRESS
+    grpc_calls.py ask ADDRESS PEER      prints rows of `farwrite bench grpc latency`; JSON in /out
+
+Runs the benchmark's own program, unmodified gRPC under the preloaded component, in each guest. That
+program marks every payload and checks the marks of what comes. The counters of both guests must
+say that the connection was upgraded and did not stay on TCP, and that a large payload was read by
+RDMA. The times are those of emulated processors and of RDMA in software: they say nothing about
+hardware, or about TCP, and no threshold is asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import farwrite
+from farwrite_bench.grpc.counters import Counters, read_counters
+from farwrite_bench.grpc.payload import plain
+from farwrite_bench.grpc.plan import LATENCY, NON_SERIALIZED, Case
+from farwrite_bench.grpc.program import Program
+from farwrite_bench.grpc.rows import Row, make_row
+from farwrite_bench.grpc.tables import tables
+from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, STATS, TRANSPORTS
+from farwrite_bench.grpc.turn import figures
+from farwrite_bench.table import text_table
+
+Json = dict[str, Any]
+
+PORT = 7476
+PROGRAM = Path("build/verbs/grpc_payloads").read_text().strip()
+COMPONENT = Path(farwrite.__file__).parent / "libfarwrite_grpc.so"
+SIZES = (1 << 10, 1 << 20)
+"""One goes in messages, the other is read from where the sender has it."""
+WARM_UP, SECONDS = 0.2, 1.0
+WAIT = 60.0
+OUT = Path("/out")
+
+
+def case_of(size: int) -> Case:
+    """Return the benchmark's case of a payload of `size` bytes, which comes back."""
+    return Case(LATENCY, NON_SERIALIZED, plain(size), 1, 1, True, 1, 1, False)
+
+
+def start(role: str, size: int, address: str, *own: str) -> Program:
+    """Start the program as `farwrite run --grpc --require` does, without another Python."""
+    arguments = [
+        word
+        for name, value in TRANSPORTS[OVER_VERBS].arguments.items()
+        for word in ("--argument", f"{name}={value}")
+    ]
+    variables = {
+        "LD_PRELOAD": str(COMPONENT),
+        "FARWRITE_GRPC_PRELOADED": "1",
+        "FARWRITE_GRPC_REQUIRE": "1",
+        "FARWRITE_GRPC_LISTEN": f"{address}:0",
+        # The component reads a token from a file alone, and the wire has these two guests.
+        "FARWRITE_GRPC_ANY_PEER": "1",
+        FABRICS: "verbs",
+        STATS: str(OUT / f"grpc_{role}_{size}.stats"),
+        "no_grpc_proxy": "*",
+    }
+    command = [PROGRAM, "--buffers", str(size), *arguments, *own]
+    return Program(f"{role} of {size} bytes", command, variables, OUT / f"grpc_{role}_{size}.log")
+
+
+def end(program: Program, role: str, size: int, pid: int) -> tuple[Json, Counters]:
+    """End the program; return its answer and its counters, which must show the upgrade."""
+    answer = program.ask("end")
+    program.wait()
+    return answer, read_counters(OUT / f"grpc_{role}_{size}.stats", pid, program.name)
+
+
+def wait_for(file: Path) -> Json:
+    """Wait for what the other guest writes."""
+    give_up = time.monotonic() + WAIT
+    while not file.exists():
+        assert time.monotonic() < give_up, f"{file} did not come"
+        time.sleep(0.05)
+    found: Json = json.loads(file.read_text())
+    return found
+
+
+def write(file: Path, content: Json) -> None:
+    """Write a file that the other guest sees whole or not."""
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(content))
+    part.rename(file)
+
+
+def serve(address: str) -> None:
+    """Serve each size in turn, until the asking guest has ended."""
+    for number, size in enumerate(SIZES):
+        with start("server", size, address, "--listen", f"{address}:{PORT + number}") as server:
+            greeting = server.answer()
+            server.ask("start")
+            write(OUT / f"grpc_{size}_serves.json", greeting)
+            wait_for(OUT / f"grpc_{size}_asked.json")
+            answer, counters = end(server, "server", size, greeting["pid"])
+        write(OUT / f"grpc_{size}_served.json", {"answer": answer, "counters": asdict(counters)})
+
+
+def ask(address: str, peer: str) -> None:
+    """Measure each size, and print the rows."""
+    rows: list[Row] = []
+    for number, size in enumerate(SIZES):
+        case = case_of(size)
+        with start("worker", size, address) as worker:
+            greeting = worker.answer()
+            wait_for(OUT / f"grpc_{size}_serves.json")
+            worker.ask("connect", f"{peer}:{PORT + number}")
+            worker.ask("start")
+            measured = worker.ask("measure", WARM_UP, SECONDS)
+            answer, counters = end(worker, "worker", size, greeting["pid"])
+        write(OUT / f"grpc_{size}_asked.json", {})
+        served = wait_for(OUT / f"grpc_{size}_served.json")
+        both = (counters, Counters(**served["counters"]))
+        turn = figures(case, [measured], {"worker": [answer], "server": [served["answer"]]})
+        row = make_row(case, TRANSPORTS[OVER_VERBS], {OVER_VERBS: [turn]}, False, None)
+        # Whatever answered the calls, it is the bytes over Farwrite that were all of them.
+        least = measured["calls"] * size
+        for side in both:
+            assert side.sent_bytes >= least, (side, measured)
+            assert size < 1 << 16 or side.read_bytes >= least, (side, measured)
+        rows.append({**row, "counters": [asdict(side) for side in both]})
+    for caption, headers, cells in tables(rows):
+        print(f"{caption}; emulated, so that no time counts")
+        print("\n".join(text_table(headers, cells)), flush=True)
+    (OUT / "grpc_calls.json").write_text(json.dumps({"rows": rows}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("FARWRITE_LOG", "error")
+    if len(sys.argv) == 3 and sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    elif len(sys.argv) == 4 and sys.argv[1] == "ask":
+        ask(sys.argv[2], sys.argv[3])
+    else:
+        sys.exit(__doc__)
