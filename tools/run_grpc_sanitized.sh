@@ -17,7 +17,7 @@ if [[ $preset == tsan ]] && setarch "$(uname -m)" --addr-no-randomize true 2>/de
   launch=(setarch "$(uname -m)" --addr-no-randomize)  # as in run_cpp_tests.sh
 fi
 # Each kind of connection, of end and of breach; the rest of tests/python/grpc waits more than it does.
-select="test_connections or test_enable or test_faults and not outlasts or large_unary and not alone
+select="test_connections or test_enable or test_connection_faults and not outlasts or large_unary and not alone
   or rpc_soak or channel_soak or dropped and (ready or nonsense) or breaks_the_rules and server"
 
 # Without descriptors TSan cannot read the names that it is to suppress.
