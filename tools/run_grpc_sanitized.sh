@@ -47,4 +47,4 @@ nice -n 10 cmake --build build/grpc --parallel 2 --target "programs_$preset" -- 
 say "run gRPC over Farwrite under $preset"
 FARWRITE_GRPC_SANITIZED=$preset "${launch[@]}" pytest -q -n 4 --dist load -k "${select//$'\n'/ }" \
   --junit-xml="build/$preset/results/grpc.xml" \
-  tests/python/grpc/test_{connections,enable,faults,interop,upgrade}.py
+  tests/python/grpc/test_{connections,connection_faults,enable,interop,upgrade}.py
