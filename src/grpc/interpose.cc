@@ -1,9 +1,10 @@
 // Stands in front of gRPC's library: every connection's bytes pass here, and slices are born in
-// memory that peers may read. See hooks.h; docs/grpc.md.
+// memory that peers may read. See hooks.h; docs/how-to/grpc.md.
 #include <dlfcn.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,8 @@ using farwrite::grpc::TcpCreate;
 
 constexpr char kGrpcLibrary[] = "libgrpc.so.29";
 constexpr char kComponent[] = "libfarwrite_grpc_1_51.so";
+// The beginning of what the mark of `farwrite run` is a link to.
+constexpr char kMark[] = "/memfd:farwrite-grpc";
 constexpr char kTcpCreate[] =
     "_Z15grpc_tcp_createP7grpc_fdRKN9grpc_core15PosixTcpOptionsEN4absl7debian311string_viewE";
 // Below, gRPC's own memory is as good.
@@ -79,11 +82,18 @@ const Hooks* load() {
   if (std::getenv("FARWRITE_GRPC_PRELOADED") != nullptr) enabled.store(true);
 }
 
-// `farwrite run` asks whether a gRPC that it knows was there.
+// `farwrite run` asks whether a gRPC that it knows was there: the variable names its descriptor of
+// an unnamed file in /proc. It may have ended, and another process may have its number by now.
 [[gnu::destructor]] void end() {
   const char* const mark = std::getenv("FARWRITE_GRPC_LOADED");
   if (mark == nullptr || ::dlopen(kGrpcLibrary, RTLD_LAZY | RTLD_NOLOAD) == nullptr) return;
-  if (std::FILE* const file = std::fopen(mark, "w")) std::fclose(file);
+  std::array<char, 64> target{};
+  if (::readlink(mark, target.data(), target.size() - 1) < 0) return;
+  if (std::strncmp(target.data(), kMark, std::strlen(kMark)) != 0) return;
+  if (std::FILE* const file = std::fopen(mark, "w")) {
+    std::fputc('1', file);
+    std::fclose(file);
+  }
 }
 
 bool allocate(std::size_t bytes, grpc_slice* slice) {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from farwrite.run.child import started
 
 LIBRARY = Path(farwrite.__file__).parent / "libfarwrite_grpc.so"
 PRELOAD = "LD_PRELOAD"
+MARK = "farwrite-grpc"
+"""The name that src/grpc/interpose.cc looks for before it writes."""
 NOT_LOADED = 1
 """The exit status if `require` is set and the command ended well without gRPC."""
 
@@ -39,20 +40,23 @@ def run_grpc(command: Sequence[str], *, require: bool) -> int:
             f"farwrite run --grpc: {LIBRARY} does not exist, because the component for gRPC is not"
             " built; in a checkout of Farwrite type: make grpc"
         )
-    with tempfile.TemporaryDirectory(prefix="farwrite-grpc-") as folder:
-        loaded = Path(folder) / "loaded"
-        preloaded = (str(LIBRARY), os.environ.get(PRELOAD, ""))
+    preloaded = (str(LIBRARY), os.environ.get(PRELOAD, ""))
+    # A file without a name: nothing stays behind however this process ends.
+    mark = os.memfd_create(MARK)
+    try:
         environment = {
             **os.environ,
             PRELOAD: ":".join(filter(None, preloaded)),
             "FARWRITE_GRPC_PRELOADED": "1",
-            "FARWRITE_GRPC_LOADED": str(loaded),
+            "FARWRITE_GRPC_LOADED": f"/proc/{os.getpid()}/fd/{mark}",
         }
         if require:
             environment["FARWRITE_GRPC_REQUIRE"] = "1"
         with started(command, environment, None, None) as child:
             status = child.wait()
-        used = loaded.exists()
+        used = os.fstat(mark).st_size > 0
+    finally:
+        os.close(mark)
     # A process that was killed leaves no mark.
     if not used and status >= 0:
         print(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -190,3 +192,20 @@ def test_a_program_without_grpc_is_told(tmp_path: Path) -> None:
     assert (preferred.returncode, preferred.stdout) == (0, "hello\n")
     assert "no process loaded gRPC 1.51" in preferred.stderr
     assert run("--require").returncode == 1
+
+
+def test_a_run_that_is_killed_leaves_no_file(tmp_path: Path) -> None:
+    program = ("sh", "-c", "echo started; exec sleep 60")
+    command = (sys.executable, "-m", "farwrite", "run", "--grpc", "--", *program)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"started\n"
+        os.killpg(run.pid, signal.SIGKILL)
+    assert list(temporary.iterdir()) == []

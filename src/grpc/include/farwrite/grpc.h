@@ -1,6 +1,6 @@
 /// @file
 /// gRPC over Farwrite, for programs that link it: name libfarwrite_grpc in front of libgrpc++.
-/// Other programs run under `farwrite run --grpc` instead. docs/grpc.md.
+/// Other programs run under `farwrite run --grpc` instead. docs/how-to/grpc.md.
 #pragma once
 
 #ifdef __cplusplus
