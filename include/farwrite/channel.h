@@ -197,6 +197,10 @@ class FARWRITE_API Channel {
   /// call try_notification() until it has nothing, and then this again. Thread-safe, but one event
   /// loop only.
   Result<bool> arm_notifications();
+  /// Spares the peer the ring of the descriptor (shm) while this thread polls in a loop. Call
+  /// arm_notifications() at the end of the loop: a thread that waits on the descriptor counts on
+  /// it. No effect after the channel's end. Thread-safe.
+  void disarm_notifications();
   /// Passes every later notification to `handler`, in lane order, instead of the queue. nullptr
   /// restores the queue. The handler must not block.
   ///

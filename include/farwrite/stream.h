@@ -134,6 +134,8 @@ class FARWRITE_API Streams {
   Result<int> descriptor();
   /// Before each wait on descriptor(). False: call poll() first. True after the end.
   bool arm();
+  /// As Channel::disarm_notifications().
+  void disarm();
   /// The options in force.
   Options options() const;
   /// The counts.

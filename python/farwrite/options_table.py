@@ -254,8 +254,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "", "FARWRITE_GRPC_SPIN_US", (Place.GRPC,), Kind.COUNT, 50,
-        "How long a waiting thread of gRPC polls before it sleeps, in microseconds, if something"
-        " came in the last 2 ms.",
+        "How long a thread polls before it waits for a completion queue's events, in microseconds,"
+        " if something came for that queue in the last 2 ms.",
     ),
     Option(
         "", "FARWRITE_GRPC_COPY", (Place.GRPC,), Kind.SWITCH, False,

@@ -71,6 +71,7 @@ class ChannelState final : public fabric::LinkObserver,
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();
   Result<bool> arm_notifications();
+  void disarm_notifications();
   Status on_notification(std::function<void(Notification)> handler,
                          std::chrono::nanoseconds timeout);
   std::uint64_t max_message_bytes() const;

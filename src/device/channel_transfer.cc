@@ -340,6 +340,13 @@ Result<bool> ChannelState::arm_notifications() {
   return inbox_.arm(*this);
 }
 
+void ChannelState::disarm_notifications() {
+  if (!device_->fork_guard().check("poll for notifications").ok()) return;
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return;
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) raw_link_->disarm(lane);
+}
+
 Status ChannelState::on_notification(std::function<void(Notification)> handler,
                                      std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "set a notification handler";

@@ -126,6 +126,8 @@ Result<int> Channel::notification_descriptor() { return state_->notification_des
 
 Result<bool> Channel::arm_notifications() { return state_->arm_notifications(); }
 
+void Channel::disarm_notifications() { state_->disarm_notifications(); }
+
 Status Channel::on_notification(std::function<void(Notification)> handler,
                                 std::chrono::nanoseconds timeout) {
   return state_->on_notification(std::move(handler), timeout);

@@ -167,6 +167,10 @@ class Link {
   // rings. Several threads may sleep on one lane; whoever arms must look at the lane when told so.
   virtual Doorbell arm(std::uint32_t lane) = 0;
 
+  // The caller polls the lane from here on, and arms it again before it stops: until then, the peer
+  // need not ring for those that sleep. Only where that saves the peer something.
+  virtual void disarm(std::uint32_t /*lane*/) {}
+
   // Takes out of `capabilities`, which are the fabric's, what this peer's side cannot do.
   virtual void refine(Capabilities& /*capabilities*/) const {}
 

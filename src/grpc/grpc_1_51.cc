@@ -23,12 +23,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/cpu_relax.h"
 #include "core/unique_fd.h"
 #include "grpc/connection.h"
 #include "grpc/handover.h"
 #include "grpc/hooks.h"
 #include "grpc/hub.h"
+#include "grpc/polling.h"
 #include "grpc/report.h"
 #include "grpc/slices.h"
 
@@ -69,6 +69,13 @@ class Call {
 
   grpc_closure closure_{};
   Below::Done done_;
+};
+
+// Of a thread that gRPC calls.
+class Closures final : public Work {
+ public:
+  bool is_due() override { return grpc_core::ExecCtx::Get()->HasWork(); }
+  void run() override { grpc_core::ExecCtx::Get()->Flush(); }
 };
 
 // Has gRPC's poller wait on a pair's descriptor and deliver for it.
@@ -112,11 +119,8 @@ class Doorbell {
       delete bell;
       return;
     }
-    Hub* const hub = Hub::existing();
-    do {
-      while (hub != nullptr && hub->poll()) {
-      }
-    } while (!bell->pair_->streams().arm());
+    Closures closures;
+    if (Hub* const hub = Hub::existing()) hub->polling().deliver(bell->pair_->streams(), closures);
     bell->wait();
   }
 
@@ -321,28 +325,33 @@ bool slice_malloc(std::size_t bytes, grpc_slice* slice) {
   return hub != nullptr && allocate_slice(hub->device(), bytes, slice);
 }
 
-bool before_sleep(bool (*has_events)(void*), void* argument) {
+// Before the thread waits for the events of a completion queue. With the pollset's lock, as gRPC
+// calls grpc_pollset_work().
+bool before_work(void* pollset, std::int64_t deadline) {
   Hub* const hub = Hub::existing();
-  grpc_core::ExecCtx* const context = grpc_core::ExecCtx::Get();
+  if (hub == nullptr || grpc_core::ExecCtx::Get() == nullptr) return false;
+  const auto until = grpc_core::Timestamp::FromMillisecondsAfterProcessEpoch(deadline);
+  if (until <= grpc_core::Timestamp::Now() || !hub->polling().begins(pollset)) return false;
+  // A pollset begins with its lock in all engines of this version.
+  auto* const mutex = static_cast<gpr_mu*>(pollset);
+  gpr_mu_unlock(mutex);
+  Closures closures;
+  const bool found = hub->polling().look_for_queue(closures);
+  gpr_mu_lock(mutex);
+  return found;
+}
+
+bool has_event(void* pollset) {
+  Hub* const hub = Hub::existing();
+  return hub != nullptr && hub->polling().has_event(pollset);
+}
+
+bool before_sleep() {
+  Hub* const hub = Hub::existing();
   // Another poller of the program is none of gRPC's business.
-  if (hub == nullptr || context == nullptr) return false;
-  // A look may also end a read, without a notification: then there are closures to run.
-  const auto finds = [&] { return hub->poll() || context->HasWork(); };
-  if (finds()) return true;
-  if (hub->is_busy()) {
-    constexpr int kLooks = 16;  // between two looks at gRPC's own events
-    const auto end = std::chrono::steady_clock::now() + hub->settings().spin;
-    do {
-      for (int look = 0; look < kLooks; ++look) {
-        if (finds()) return true;
-        core::cpu_relax();
-      }
-      if (has_events(argument)) return true;
-    } while (std::chrono::steady_clock::now() < end);
-  }
-  bool found = false;
-  while (!hub->arm()) found = finds() || found;
-  return found || context->HasWork();
+  if (hub == nullptr || grpc_core::ExecCtx::Get() == nullptr) return false;
+  Closures closures;
+  return hub->polling().before_sleep(closures);
 }
 
 void at_exit() {
@@ -362,6 +371,8 @@ void at_exit() {
 constexpr Hooks kHooks = {.tcp_create = tcp_create,
                           .slice_malloc = slice_malloc,
                           .before_sleep = before_sleep,
+                          .before_work = before_work,
+                          .has_event = has_event,
                           .at_exit = at_exit};
 
 }  // namespace

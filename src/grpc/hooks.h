@@ -7,6 +7,7 @@
 #include <grpc/slice.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace farwrite::grpc {
 
@@ -17,14 +18,27 @@ struct PeerText {
 };
 using TcpCreate = void* (*)(void* fd, const void* options, PeerText peer);
 
+// absl::Status, as an ABI returns what has a destructor. 0 is OK.
+struct GrpcStatus {
+  GrpcStatus() = default;
+  GrpcStatus(const GrpcStatus& other) : value(other.value) {}
+  ~GrpcStatus() {}
+  std::uintptr_t value = 0;
+};
+
 struct Hooks {
   // Instead of grpc_tcp_create().
   void* (*tcp_create)(TcpCreate original, void* fd, const void* options, PeerText peer);
   // Memory that peers may read; false where there is none.
   bool (*slice_malloc)(std::size_t bytes, grpc_slice* slice);
   // In front of a sleep in gRPC's poller. True: something was delivered, so do not sleep.
-  // `has_events` says whether the poller has events, and is called now and then.
-  bool (*before_sleep)(bool (*has_events)(void*), void* argument);
+  bool (*before_sleep)();
+  // Instead of grpc_pollset_work(), which waits for a completion queue's events. True: there may be
+  // one now. `deadline` is grpc_core::Timestamp's value.
+  bool (*before_work)(void* pollset, std::int64_t deadline);
+  // Instead of grpc_pollset_kick() for no worker in particular: the completion queue has an event.
+  // True: nobody needs to be woken.
+  bool (*has_event)(void* pollset);
   // Once, when the process ends.
   void (*at_exit)();
 };

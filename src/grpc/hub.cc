@@ -197,6 +197,10 @@ bool Hub::arm() {
   return quiet;
 }
 
+void Hub::disarm() {
+  for (const auto& pair : *pairs()) pair->streams().disarm();
+}
+
 bool Hub::is_busy() const {
   return now_ns() - last_found_ns_.load(std::memory_order_relaxed) <
          std::chrono::nanoseconds(kBusyFor).count();

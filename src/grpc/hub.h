@@ -18,6 +18,7 @@
 
 #include "farwrite/device.h"
 #include "grpc/pair.h"
+#include "grpc/polling.h"
 #include "grpc/settings.h"
 
 namespace farwrite::grpc {
@@ -36,6 +37,7 @@ class Hub {
 
   Device& device() { return device_; }
   const Settings& settings() const { return settings_; }
+  Polling& polling() { return polling_; }
 
   // The pair to the device at `endpoint`, which must have that identity. `on_pair` is called once,
   // in a thread of the hub.
@@ -49,6 +51,8 @@ class Hub {
   bool poll();
   // Prepares a sleep of a thread that polls. False: poll() first.
   bool arm();
+  // This thread polls in a loop, and arms at its end: peers need not ring meanwhile.
+  void disarm();
   // Whether polling before a sleep may pay: something came a moment ago.
   bool is_busy() const;
 
@@ -82,6 +86,7 @@ class Hub {
   std::atomic<std::int64_t> last_found_ns_{0};
   std::atomic<std::int64_t> last_poll_ns_{0};
   std::atomic<int> covered_{0};
+  Polling polling_{*this};
 
   std::mutex mutex_;
   std::map<DeviceUuid, std::shared_ptr<Pair>> connected_;

@@ -17,6 +17,7 @@
 
 namespace {
 
+using farwrite::grpc::GrpcStatus;
 using farwrite::grpc::Hooks;
 using farwrite::grpc::PeerText;
 using farwrite::grpc::TcpCreate;
@@ -27,6 +28,9 @@ constexpr char kComponent[] = "libfarwrite_grpc_1_51.so";
 constexpr char kMark[] = "/memfd:farwrite-grpc";
 constexpr char kTcpCreate[] =
     "_Z15grpc_tcp_createP7grpc_fdRKN9grpc_core15PosixTcpOptionsEN4absl7debian311string_viewE";
+constexpr char kPollsetWork[] =
+    "_Z17grpc_pollset_workP12grpc_pollsetPP19grpc_pollset_workerN9grpc_core9TimestampE";
+constexpr char kPollsetKick[] = "_Z17grpc_pollset_kickP12grpc_pollsetP19grpc_pollset_worker";
 // Below, gRPC's own memory is as good.
 constexpr std::size_t kOurSlicesFrom = 8192;
 
@@ -146,24 +150,33 @@ grpc_slice grpc_slice_malloc_large(std::size_t bytes) {
   return allocate(bytes, &slice) ? slice : next(bytes);
 }
 
+// grpc_pollset_work()
+GrpcStatus farwrite_grpc_pollset_work(void* pollset, void** worker, std::int64_t deadline) __asm__(
+    "_Z17grpc_pollset_workP12grpc_pollsetPP19grpc_pollset_workerN9grpc_core9TimestampE");
+GrpcStatus farwrite_grpc_pollset_work(void* pollset, void** worker, std::int64_t deadline) {
+  using Work = GrpcStatus (*)(void*, void**, std::int64_t);
+  static const auto next = original<Work>(kPollsetWork);
+  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
+  if (loaded != nullptr && loaded->before_work(pollset, deadline)) return {};
+  return next(pollset, worker, deadline);
+}
+
+// grpc_pollset_kick()
+GrpcStatus farwrite_grpc_pollset_kick(void* pollset, void* worker) __asm__(
+    "_Z17grpc_pollset_kickP12grpc_pollsetP19grpc_pollset_worker");
+GrpcStatus farwrite_grpc_pollset_kick(void* pollset, void* worker) {
+  static const auto next = original<GrpcStatus (*)(void*, void*)>(kPollsetKick);
+  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
+  if (loaded != nullptr && worker == nullptr && loaded->has_event(pollset)) return {};
+  return next(pollset, worker);
+}
+
 int epoll_wait(int descriptor, epoll_event* events, int most, int timeout) {
   using EpollWait = int (*)(int, epoll_event*, int, int);
   static const auto next = reinterpret_cast<EpollWait>(::dlsym(RTLD_NEXT, "epoll_wait"));
   const Hooks* const loaded = hooks.load(std::memory_order_acquire);
   if (timeout == 0 || loaded == nullptr) return next(descriptor, events, most, timeout);
-  struct Look {
-    int descriptor;
-    epoll_event* events;
-    int most;
-    int found;
-  } look{descriptor, events, most, 0};
-  const auto has_events = [](void* argument) {
-    auto* const looking = static_cast<Look*>(argument);
-    looking->found = next(looking->descriptor, looking->events, looking->most, 0);
-    return looking->found != 0;
-  };
-  if (loaded->before_sleep(has_events, &look)) return look.found;
-  return next(descriptor, events, most, timeout);
+  return next(descriptor, events, most, loaded->before_sleep() ? 0 : timeout);
 }
 
 }  // extern "C"

@@ -1,4 +1,5 @@
-// Settings: what the environment says about gRPC over Farwrite. docs/how-to/grpc.md lists the variables.
+// Settings: what the environment says about gRPC over Farwrite. docs/how-to/grpc.md lists the
+// variables.
 #pragma once
 
 #include <chrono>

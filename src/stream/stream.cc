@@ -53,6 +53,8 @@ Result<int> Streams::descriptor() { return state_->descriptor(); }
 
 bool Streams::arm() { return state_->arm(); }
 
+void Streams::disarm() { state_->disarm(); }
+
 Options Streams::options() const { return state_->options(); }
 
 Stats Streams::stats() const { return state_->stats(); }

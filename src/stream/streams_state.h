@@ -29,6 +29,7 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   bool poll();
   Result<int> descriptor() { return link_->channel().notification_descriptor(); }
   bool arm();
+  void disarm() { link_->channel().disarm_notifications(); }
   Options options() const;
   Stats stats() const;
 

@@ -255,6 +255,32 @@ TEST_P(Notifications, WhatWaitsForRoomLeavesWhileItsSendersEventLoopSleeps) {
   loop.join();
 }
 
+TEST_P(Notifications, APollingThreadSparesTheRingAndLeavesTheDescriptorArmed) {
+  const auto descriptor = far_.notification_descriptor();
+  ASSERT_OK(descriptor);
+  const auto is_rung = [&](std::chrono::milliseconds within) {
+    pollfd entry{descriptor.value(), POLLIN, 0};
+    return ::poll(&entry, 1, static_cast<int>(within.count())) == 1;
+  };
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    while (!far_.arm_notifications().value()) EXPECT_OK(far_.try_notification());
+    // The event loop sleeps. Another thread polls.
+    far_.disarm_notifications();
+    const std::uint64_t doorbells = near_.stats().doorbells;
+    EXPECT_OK(near_.notify(1).wait(kHang));
+    if (near_.peer().fabric == FabricKind::kShm) {
+      EXPECT_EQ(near_.stats().doorbells, doorbells);
+      EXPECT_FALSE(is_rung(std::chrono::milliseconds(1)));
+    }
+    EXPECT_OK(far_.wait_notification(kHang));
+    // It leaves.
+    while (!far_.arm_notifications().value()) EXPECT_OK(far_.try_notification());
+    EXPECT_OK(near_.notify(2).wait(kHang));
+    ASSERT_TRUE(is_rung(kHang)) << "in round " << round;
+    EXPECT_OK(far_.wait_notification(kHang));
+  }
+}
+
 TEST_P(Notifications, TheEndWakesAnEventLoop) {
   const auto descriptor = far_.notification_descriptor();
   ASSERT_OK(descriptor);

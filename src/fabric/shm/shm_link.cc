@@ -331,6 +331,13 @@ Doorbell ShmLink::arm(std::uint32_t lane_index) {
   return doorbell;
 }
 
+void ShmLink::disarm(std::uint32_t lane_index) {
+  Lane& lane = *lanes_[lane_index];
+  if (lane.polling.test_and_set(std::memory_order_acquire)) return;
+  lane.consumer.withdraw_wake_request();
+  lane.polling.clear(std::memory_order_release);
+}
+
 LinkCounters ShmLink::counters() const {
   return {copies_.value(), backlogged_.value(), doorbells_.value()};
 }

@@ -39,6 +39,7 @@ class ShmLink final : public Link {
   Completion post(const Operation& operation) override;
   Progress poll(std::uint32_t lane, EventSink& sink) override;
   Doorbell arm(std::uint32_t lane) override;
+  void disarm(std::uint32_t lane) override;
   LinkCounters counters() const override;
 
  private:

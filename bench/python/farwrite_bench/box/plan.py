@@ -18,7 +18,7 @@ BOXES = (BOX_SHM, BOX_TCP)
 WORKERS = (8,)
 PROCESSES = (2, 8, 32)
 ROUNDS, QUICK_ROUNDS = 3, 1
-STEPS, QUICK_STEPS = 5, 2
+STEPS, QUICK_STEPS = 3, 2
 NETWORK_SECONDS = 45.0
 WARM_UP_STEPS = 1
 """The first step of a turn reads without any push beside it."""

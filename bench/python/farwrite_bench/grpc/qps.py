@@ -243,7 +243,7 @@ def make_row(
 
 def _cpu_s_per_gb(result: dict[str, Any], scenario: Scenario, *roles: str) -> float:
     used: float = sum(
-        each["timeUser"] + each["timeSystem"]
+        each.get("timeUser", 0.0) + each.get("timeSystem", 0.0)
         for role in roles or ("clientStats", "serverStats")
         for each in result[role]
     )
