@@ -48,6 +48,7 @@ void Connection::tcp_has_read(const absl::Status& status) {
   Reader reader;
   bool guards = false;
   std::string breach;
+  std::shared_ptr<Pair> known;
   {
     const std::lock_guard lock(mutex_);
     reader = std::exchange(reader_, {});
@@ -55,6 +56,7 @@ void Connection::tcp_has_read(const absl::Status& status) {
       watch_incoming(*reader.into);
     }
     breach = breach_;
+    known = std::exchange(known_, nullptr);
     guards = reading_ == Way::kStream && !std::exchange(guarding_, true);
   }
   if (!breach.empty()) {
@@ -62,6 +64,7 @@ void Connection::tcp_has_read(const absl::Status& status) {
     fail(why);
     return below_->schedule(reader.closure, why);
   }
+  if (known != nullptr) has_pair(known);
   write_own_frames();
   if (guards) guard();
   below_->schedule(reader.closure, status);

@@ -170,6 +170,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool destroyed_ = false;
 
   std::shared_ptr<Pair> pair_;
+  std::shared_ptr<Pair> known_;  // found at once: has_pair() is due, without the lock
   std::shared_ptr<void> watch_;
   stream::Stream stream_;
 };

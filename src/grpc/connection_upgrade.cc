@@ -162,6 +162,8 @@ void Connection::take_answer(const UpgradeFrame& frame) {
   upgrade_.stream = random_value<std::uint64_t>();
   peer_device_ = frame.device;
   stage_ = Stage::kConnecting;
+  known_ = hub->connected(peer_device_);
+  if (known_ != nullptr) return;
   hub->connect(endpoint.value(), peer_device_,
                [self = shared_from_this()](const Result<std::shared_ptr<Pair>>& pair) {
                  self->has_pair(pair);
@@ -173,6 +175,8 @@ void Connection::take_ready(const UpgradeFrame& frame) {
   if (hub == nullptr) return stay("this process was forked from the one that accepted");
   upgrade_.stream = frame.stream;
   stage_ = Stage::kOpening;
+  known_ = hub->accepted(peer_device_);
+  if (known_ != nullptr) return;
   // If the connection ends before the channel comes, nobody waits for it.
   hub->await(peer_device_, weak_from_this(),
              [weak = weak_from_this()](const Result<std::shared_ptr<Pair>>& pair) {

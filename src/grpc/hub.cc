@@ -107,14 +107,20 @@ void Hub::work() {
   }
 }
 
+std::shared_ptr<Pair> Hub::find(const std::map<DeviceUuid, std::shared_ptr<Pair>>& pairs,
+                                const DeviceUuid& device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pairs.find(device);
+  return found != pairs.end() && found->second->is_open() ? found->second : nullptr;
+}
+
+std::shared_ptr<Pair> Hub::connected(const DeviceUuid& device) { return find(connected_, device); }
+
+std::shared_ptr<Pair> Hub::accepted(const DeviceUuid& device) { return find(accepted_, device); }
+
 void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_pair) {
-  const auto find = [this, device]() -> std::shared_ptr<Pair> {
-    const std::lock_guard lock(mutex_);
-    const auto found = connected_.find(device);
-    return found != connected_.end() && found->second->is_open() ? found->second : nullptr;
-  };
-  post([this, find, endpoint, device, on_pair = std::move(on_pair)] {
-    if (std::shared_ptr<Pair> pair = find()) return on_pair(std::move(pair));
+  post([this, endpoint, device, on_pair = std::move(on_pair)] {
+    if (std::shared_ptr<Pair> pair = connected(device)) return on_pair(std::move(pair));
     Result<Channel> channel = device_.connect(endpoint, std::chrono::seconds(5));
     if (!channel.ok()) return on_pair(channel.status());
     if (channel->peer().uuid != device) {

@@ -42,6 +42,9 @@ class Hub {
   // The pair to the device at `endpoint`, which must have that identity. `on_pair` is called once,
   // in a thread of the hub.
   void connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_pair);
+  // The pair that connect() or await() would find at once; null if there is none.
+  std::shared_ptr<Pair> connected(const DeviceUuid& device);
+  std::shared_ptr<Pair> accepted(const DeviceUuid& device);
   // The pair that the other device makes, or has made. Forgotten if `owner` goes first.
   void await(const DeviceUuid& device, std::weak_ptr<void> owner, OnPair on_pair);
 
@@ -77,6 +80,8 @@ class Hub {
   void work();
   void keep_all();
   void run_checks();
+  std::shared_ptr<Pair> find(const std::map<DeviceUuid, std::shared_ptr<Pair>>& pairs,
+                             const DeviceUuid& device);
   // Under mutex_. Returns the pairs that are over, to be destroyed without it.
   [[nodiscard]] std::vector<std::shared_ptr<Pair>> add(const std::shared_ptr<Pair>& pair);
   std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs();

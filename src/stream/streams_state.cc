@@ -1,5 +1,6 @@
 #include "stream/streams_state.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -69,8 +70,13 @@ Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
     return Status::error(StatusCode::kAlreadyExists, {.operation = "open a stream"},
                          "stream " + std::to_string(number) + " is open", "use another number");
   }
-  std::erase_if(streams_,
-                [&](const auto& entry) { return entry.first != number && entry.second.expired(); });
+  // Rarely, so that a stream costs the same however many there are.
+  if (streams_.size() >= tidy_at_) {
+    std::erase_if(streams_, [&](const auto& entry) {
+      return entry.first != number && entry.second.expired();
+    });
+    tidy_at_ = std::max(kLeastToTidy, 2 * streams_.size());
+  }
   auto stream = std::make_shared<StreamState>(link_, number, options_);
   streams_[number] = stream;
   return stream;

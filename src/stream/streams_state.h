@@ -34,6 +34,8 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   Stats stats() const;
 
  private:
+  static constexpr std::size_t kLeastToTidy = 64;
+
   StreamsState(Device device, Channel channel, const Options& options)
       : link_(std::make_shared<StreamLink>(std::move(device), std::move(channel))),
         options_(options) {}
@@ -51,6 +53,7 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   mutable std::mutex mutex_;
   Options options_;
   std::map<std::uint64_t, std::weak_ptr<StreamState>> streams_;
+  std::size_t tidy_at_ = kLeastToTidy;
   Status ended_;
 };
 

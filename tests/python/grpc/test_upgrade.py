@@ -61,7 +61,7 @@ def start_client(
         "--server_host=127.0.0.1",
         f"--server_port={port}",
         f"--test_case={case}",
-        "--soak_iterations=10",
+        "--soak_iterations=200",  # longer than a busy machine takes to decide
         "--soak_overall_timeout_seconds=50",
         "--soak_per_iteration_max_acceptable_latency_ms=20000",
     ]
@@ -86,7 +86,7 @@ def test_a_fabric_may_be_chosen(tmp_path: Path, fabric: dict[str, str]) -> None:
     with server(tmp_path, fabric) as port:
         statistics = calls(tmp_path, port, REQUIRED, fabric)
     assert statistics.upgraded == 1
-    # Ten calls of 271,828 bytes, with 314,159 bytes back.
+    # Ten calls or more of 271,828 bytes, with 314,159 bytes back.
     assert statistics.sent_bytes > 2_700_000
     assert statistics.received_bytes > 3_100_000
 
