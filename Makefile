@@ -95,7 +95,9 @@ grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, wh
 	$(call say,grpc: component)
 	@tools/build_grpc.sh $(VENV)
 
-grpc-test: grpc grpc-programs ## Run the tests of gRPC over Farwrite, with gRPC's own programs
+grpc-test: grpc grpc-programs $(VENV)/.tools ## Check and test gRPC over Farwrite, with gRPC's own programs
+	$(call say,lint: clang-tidy of src/grpc)
+	@$(VENV)/bin/python tools/run_clang_tidy.py --jobs $(JOBS) build/grpc/component
 	$(call say,test: grpc)
 	@mkdir -p build/release/results
 	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/grpc.xml \

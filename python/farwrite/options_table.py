@@ -38,7 +38,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         " cannot use it is an error, never a silent fallback.",
     ),
     Option(
-        "token", "FARWRITE_TOKEN", _BOTH, Kind.TOKEN, "(this user's cookie)",
+        "token", "FARWRITE_TOKEN", (*_BOTH, Place.GRPC), Kind.TOKEN, "(this user's cookie)",
         "The secret that all peers share and prove to each other before any memory is exposed. The"
         " cookie is in a file that only this user can read, and is valid on the loopback. At other"
         " addresses a device needs a secret, or token=None, which admits every process that"

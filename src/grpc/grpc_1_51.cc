@@ -64,7 +64,7 @@ class Call {
   static void run(void* argument, grpc_error_handle error) {
     taken_back(argument);
     const std::unique_ptr<Call> call(static_cast<Call*>(argument));
-    call->done_(error);
+    call->done_(std::move(error));
   }
 
   grpc_closure closure_{};
@@ -111,6 +111,7 @@ class Doorbell {
     hand_over(this);
     grpc_fd_notify_on_read(fd, &closure_);
   }
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): as gRPC calls it
   static void rang(void* argument, grpc_error_handle error) {
     auto* const bell = static_cast<Doorbell*>(argument);
     taken_back(bell);
@@ -210,8 +211,9 @@ const grpc_endpoint_vtable kVtable = {
         [](grpc_endpoint* endpoint, grpc_pollset_set* pollsets) {
           tcp(endpoint)->vtable->delete_from_pollset_set(tcp(endpoint), pollsets);
         },
-    .shutdown = [](grpc_endpoint* endpoint,
-                   grpc_error_handle why) { connection(endpoint)->shutdown(why); },
+    .shutdown =
+        // NOLINTNEXTLINE(performance-unnecessary-value-param): as gRPC calls it
+    [](grpc_endpoint* endpoint, grpc_error_handle why) { connection(endpoint)->shutdown(why); },
     .destroy =
         [](grpc_endpoint* endpoint) {
           Endpoint* const ended = self(endpoint);

@@ -150,6 +150,16 @@ grpc_slice grpc_slice_malloc_large(std::size_t bytes) {
   return allocate(bytes, &slice) ? slice : next(bytes);
 }
 
+int epoll_wait(int descriptor, epoll_event* events, int most, int timeout) {
+  using EpollWait = int (*)(int, epoll_event*, int, int);
+  static const auto next = reinterpret_cast<EpollWait>(::dlsym(RTLD_NEXT, "epoll_wait"));
+  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
+  if (timeout == 0 || loaded == nullptr) return next(descriptor, events, most, timeout);
+  return next(descriptor, events, most, loaded->before_sleep() ? 0 : timeout);
+}
+
+}  // extern "C"
+
 // grpc_pollset_work()
 GrpcStatus farwrite_grpc_pollset_work(void* pollset, void** worker, std::int64_t deadline) __asm__(
     "_Z17grpc_pollset_workP12grpc_pollsetPP19grpc_pollset_workerN9grpc_core9TimestampE");
@@ -171,13 +181,4 @@ GrpcStatus farwrite_grpc_pollset_kick(void* pollset, void* worker) {
   return next(pollset, worker);
 }
 
-int epoll_wait(int descriptor, epoll_event* events, int most, int timeout) {
-  using EpollWait = int (*)(int, epoll_event*, int, int);
-  static const auto next = reinterpret_cast<EpollWait>(::dlsym(RTLD_NEXT, "epoll_wait"));
-  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
-  if (timeout == 0 || loaded == nullptr) return next(descriptor, events, most, timeout);
-  return next(descriptor, events, most, loaded->before_sleep() ? 0 : timeout);
-}
-
-}  // extern "C"
 #pragma GCC visibility pop

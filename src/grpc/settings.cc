@@ -75,6 +75,9 @@ Result<Settings> Settings::from_environment() {
     settings.other_hosts = true;
   }
   if (is_on("FARWRITE_GRPC_ANY_PEER")) settings.device.token = Token::cookie_else_none();
+  if (const std::string_view token = variable("FARWRITE_TOKEN"); !token.empty()) {
+    settings.device.token = token == "none" ? Token::none() : Token(std::string(token));
+  }
   if (is_on("FARWRITE_GRPC_COPY")) {
     // Everything goes in messages: one copy into the peer's ring, one out of it.
     settings.streams.window = std::uint64_t{1} << 60;

@@ -91,6 +91,17 @@ def test_a_fabric_may_be_chosen(tmp_path: Path, fabric: dict[str, str]) -> None:
     assert statistics.received_bytes > 3_100_000
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_both_prove_the_token(tmp_path: Path, same: bool) -> None:
+    with server(tmp_path, {"FARWRITE_TOKEN": "ours"}) as port:
+        token = "ours" if same else "another"
+        statistics = calls(tmp_path, port, environment={"FARWRITE_TOKEN": token})
+    assert statistics.upgraded == same
+    if not same:
+        (reason,) = statistics.stayed
+        assert "token" in reason
+
+
 def test_behind_a_proxy_a_connection_stays_on_tcp(tmp_path: Path) -> None:
     with server(tmp_path, TCP_FABRIC) as port, port_forward(port) as forwarded:
         statistics = calls(tmp_path, forwarded, environment=TCP_FABRIC)
