@@ -176,8 +176,7 @@ class FARWRITE_API Channel {
   /// if the Completion is done with an error when lend() returns. Until it runs, the bytes must
   /// neither change nor be freed.
   ///
-  /// Errors: kResourceExhausted over send_limit_per_peer; kUnsupported if the peer uses wire
-  /// version 1.
+  /// Errors: kResourceExhausted over send_limit_per_peer.
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag = 0, std::uint32_t lane = 0);
 

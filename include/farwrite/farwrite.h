@@ -12,7 +12,6 @@
 #include "farwrite/options.h"
 #include "farwrite/region.h"
 #include "farwrite/registration.h"
-#include "farwrite/slot.h"
 #include "farwrite/status.h"
 #include "farwrite/stream.h"
 #include "farwrite/tensor.h"

@@ -33,7 +33,7 @@ DEVICE_OPTIONS: tuple[Option, ...] = (
         " bytes. The plug-in's device has the name of its task.",
     ),
     Option(
-        "fabrics", "FARWRITE_FABRICS", _DEVICE, Kind.NAMES, ("shm", "verbs", "tcp"),
+        "fabrics", "FARWRITE_FABRICS", _BOTH, Kind.NAMES, ("shm", "verbs", "tcp"),
         "The fabrics that the device may use, best first. One fabric alone is forced: a peer that"
         " cannot use it is an error, never a silent fallback.",
     ),
@@ -206,11 +206,6 @@ OPTIONS: tuple[Option, ...] = (
         "", "FARWRITE_COPY_KERNEL", (Place.PROCESS,), Kind.TEXT, "(fastest)",
         "The copy kernel; `farwrite info` lists them. A device does not open if this CPU lacks the"
         " kernel.",
-    ),
-    Option(
-        "", "FARWRITE_FABRIC", (Place.PLUGIN,), Kind.TEXT, "(as for the device)",
-        "Forces the fabric of the plug-in's device, for example verbs. Several, as in verbs,tcp,"
-        " are an order of preference.",
     ),
     Option(
         "--allocation", "FARWRITE_TF_ALLOCATION", (Place.PLUGIN, Place.CLI), Kind.CHOICE,

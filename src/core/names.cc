@@ -1,7 +1,6 @@
 // The words for the public enumerations, in one place: logs, errors and tests rely on them.
 #include "farwrite/channel.h"
 #include "farwrite/options.h"
-#include "farwrite/slot.h"
 
 namespace farwrite {
 
@@ -27,30 +26,6 @@ Result<FabricKind> parse_fabric(std::string_view name) {
   return Status::error(StatusCode::kInvalidArgument, {"choose a fabric"},
                        "\"" + std::string(name) + "\" is not a fabric",
                        "use one of shm, tcp, verbs, simulated");
-}
-
-std::string_view to_string(SlotState state) {
-  switch (state) {
-    case SlotState::kFree:
-      return "FREE";
-    case SlotState::kGranted:
-      return "GRANTED";
-    case SlotState::kLanded:
-      return "LANDED";
-    case SlotState::kViewed:
-      return "VIEWED";
-  }
-  return "unknown slot state";
-}
-
-std::string_view to_string(LeaseState state) {
-  switch (state) {
-    case LeaseState::kHeld:
-      return "HELD";
-    case LeaseState::kReleased:
-      return "RELEASED";
-  }
-  return "unknown lease state";
 }
 
 std::string_view to_string(PeerState state) {

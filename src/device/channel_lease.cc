@@ -27,11 +27,6 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) {
     return Completion(unusable(kOperation));
   }
-  if (!has_records_) {
-    return Completion(Status::error(StatusCode::kUnsupported, {kOperation, peer_name_},
-                                    "the peer uses wire version 1",
-                                    "upgrade the peer, or publish a region"));
-  }
   LendRecord lend;
   lend.length = memory.size;
   if (Status bad = device_->find_lendable(memory, peer_.fabric, lend.key, lend.offset); !bad.ok()) {
@@ -154,7 +149,7 @@ void ChannelState::tell_returns() {
 
 Completion ChannelState::post_returns(const ReturnRecord& returns) {
   const core::Gate::Pass pass(gate_);
-  if (!pass || !has_records_ || peer_state_.load() >= PeerState::kClosed) {
+  if (!pass || peer_state_.load() >= PeerState::kClosed) {
     return Completion(Status(StatusCode::kUnavailable, "the lanes have ended"));
   }
   std::vector<std::byte> record;

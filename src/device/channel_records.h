@@ -1,4 +1,4 @@
-// Channel records: what two device layers tell each other through a link's lanes (wire version 2).
+// Channel records: what two device layers tell each other through a link's lanes.
 //
 // LEND travels in a user's lane, in order with his notifications. RETURN travels in the return
 // lane, one more than the users', which only pollers serve: a user who takes no notifications must

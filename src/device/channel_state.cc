@@ -52,7 +52,6 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   capabilities_ = device_->capabilities(peer_.fabric);
   if (capabilities_.serves_reads) leases_.remember_ranges();
   introduction.link->refine(capabilities_);
-  has_records_ = introduction.wire_version >= kRecordsVersion;
   named_.store(true);
   FARWRITE_RETURN_IF_ERROR(inbox_.open());
   {
@@ -66,8 +65,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
       [this](FrameType type, ByteView body) { on_frame(type, body); },
       [this](const Status& reason) { on_connection_end(reason); });
   undrained_.store(peer_.lanes);
-  const std::uint32_t lanes = peer_.lanes + (has_records_ ? 1 : 0);
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+  for (std::uint32_t lane = 0; lane <= peer_.lanes; ++lane) {
     // The return lane has next to nothing to do: it goes with the first and takes no turn.
     Poller& poller = lane < peer_.lanes ? device_->next_poller() : lanes_.front()->poller();
     lanes_.push_back(std::make_shared<Lane>(*this, lane, poller));

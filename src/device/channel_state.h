@@ -291,7 +291,6 @@ class ChannelState final : public fabric::LinkObserver,
   std::mutex kept_mutex_;
   std::shared_ptr<void> kept_;
   NotificationInbox inbox_;
-  bool has_records_ = false;                  // wire version 2: lends, and a return lane
   std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
   std::atomic<bool> live_{false};             // lanes_ is complete
   std::atomic<std::uint32_t> undrained_{0};   // users' lanes that may hold something

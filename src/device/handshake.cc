@@ -102,13 +102,13 @@ Status no_fabric_left(const std::string& peer_name, const Hello& connecting, con
 }
 
 fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInfo& peer,
-                                     std::uint16_t version, const std::string& peer_name,
-                                     core::Deadline deadline, fabric::LinkObserver* observer) {
+                                     const std::string& peer_name, core::Deadline deadline,
+                                     fabric::LinkObserver* observer) {
   fabric::AttachRequest request;
   request.encrypt = peer.encrypted;
   request.secret = transcript.secret;
   request.peer_name = peer_name;
-  request.lanes = peer.lanes + (version >= kRecordsVersion ? 1 : 0);
+  request.lanes = peer.lanes + 1;  // and the return lane
   request.deadline = deadline;
   request.observer = observer;
   return request;
@@ -223,8 +223,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
                                   "the peer requested a fabric that this side did not offer",
                                   "run the same Farwrite release on both sides");
     if (fabric != nullptr) {
-      auto request = attach_request(transcript, introduction.peer, introduction.wire_version,
-                                    peer_name, deadline, observer);
+      auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
       request.connecting = true;
       request.peer_address = attempt->address;
       request.peer_host = core::peer_host(stream.fd());
@@ -287,8 +286,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
     const TryFabric attempt{kind, fabric->address()};
     FARWRITE_RETURN_IF_ERROR(
         send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kOperation));
-    auto request = attach_request(transcript, introduction.peer, introduction.wire_version,
-                                  peer_name, deadline, observer);
+    auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
     request.abandoned = [&stream] { return stream.has_unread() || core::has_input(stream.fd()); };
     auto link = fabric->attach(request);

@@ -33,15 +33,11 @@
 
 namespace farwrite::device {
 
-// The wire versions this library speaks: its own and the one before.
+// The wire versions this library speaks.
 struct WireVersions {
-  std::uint16_t min = 1;
+  std::uint16_t min = 2;
   std::uint16_t max = 2;
 };
-
-// From this version on a link has one lane more than the users', for returned leases, and lanes
-// carry records of the device layer (channel_records.h).
-inline constexpr std::uint16_t kRecordsVersion = 2;
 
 inline constexpr std::size_t kMaxDeviceNameBytes = 255;
 

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxAddressBytes = 1024;
 constexpr std::size_t kMaxOriginBytes = 512;
 constexpr std::string_view kOperation = "read a handshake";
 
-// What the proofs cover: the hello of wire versions 1 and 2.
+// What the proofs cover.
 void write_proven(core::WireWriter& writer, const Hello& hello) {
   writer.u32(kMagic);
   writer.u16(hello.versions.min);

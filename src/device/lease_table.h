@@ -1,4 +1,4 @@
-// LeaseTable: which of our memory one peer looks at. HELD -> RELEASED (farwrite/slot.h).
+// LeaseTable: which of our memory one peer looks at. HELD -> RELEASED.
 #pragma once
 
 #include <cstdint>

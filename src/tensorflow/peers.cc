@@ -123,7 +123,7 @@ void Peers::settle(const ProcessId& id, Reach reach) {
   const Runtime* const runtime = Runtime::current();
   const bool forced = runtime != nullptr && runtime->fabric_is_forced();
   LOG(WARNING) << "Farwrite: no channel to " << task << ", "
-               << (forced ? "and FARWRITE_FABRIC allows no other transport: "
+               << (forced ? "and FARWRITE_FABRICS allows no other transport: "
                           : "its tensors go by gRPC: ")
                << reach.refusal;
   for (const Reached& reached : waiting) reached(reach);

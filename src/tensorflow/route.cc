@@ -255,7 +255,7 @@ void Routes::reach(const std::shared_ptr<Route>& route, const Introduction& peer
       return;
     }
     std::string why = "Farwrite: " + route->task() + ": ";
-    if (!reach.unclear) why += "FARWRITE_FABRIC allows only a fabric that fails: ";
+    if (!reach.unclear) why += "FARWRITE_FABRICS allows only a fabric that fails: ";
     route->refused_ = !reach.unclear;
     route->fail(absl::UnavailableError(why + reach.refusal));
   });

@@ -129,7 +129,7 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
 
 Runtime::Runtime(fw_device* device, const std::string& own_host, bool landing)
     : device_(device),
-      fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRIC"))),
+      fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRICS"))),
       landing_(landing),
       peers_(std::make_unique<Peers>(device, &arrival_table_, own_host)),
       queue_(kThreads) {}
@@ -152,7 +152,7 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
 
   fw_device_options options{};
   options.struct_size = sizeof(options);
-  options.fabrics = environment("FARWRITE_FABRIC");
+  options.fabrics = environment("FARWRITE_FABRICS");
   options.token = environment("FARWRITE_TOKEN");
   if (options.token != nullptr && std::strcmp(options.token, "none") == 0) options.token = "";
   options.open_elsewhere = 1;  // as TensorFlow's own gRPC is

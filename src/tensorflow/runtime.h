@@ -29,7 +29,7 @@ class Runtime {
   fw_device* device() const { return device_; }
   Peers& peers() { return *peers_; }
   ArrivalTable& arrival_table() { return arrival_table_; }
-  // Whether FARWRITE_FABRIC names the one fabric to use: peers that cannot are an error.
+  // Whether FARWRITE_FABRICS names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
   // Whether tensors may land in slots, see landing_zone.h.
   bool landing() const { return landing_; }

@@ -1,8 +1,8 @@
 // StaticSlot: a landing place that its receiver owns and grants, and a sender writes (paper section
 // 3.2, static tensors; bounded ones use it, too).
 //
-// The rules are in farwrite/slot.h. Both halves are plain state machines: no channel, no thread, no
-// lock. Whoever owns them sends the records and holds the lock.
+// The rules are in docs/explanation/contract.md, "Slots and leases". Both halves are plain state
+// machines: no channel, no thread, no lock. Whoever owns them sends the records and holds the lock.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,32 @@
 #include <optional>
 #include <vector>
 
-#include "farwrite/slot.h"
 #include "farwrite/tensor.h"
 #include "transfer/slot_head.h"
 
 namespace farwrite::transfer {
+
+enum class SlotState : std::uint8_t {
+  kFree,     // nobody may write it
+  kGranted,  // its sender may write it once
+  kLanded,   // a tensor has arrived in it
+  kViewed,   // at least one view of the tensor exists
+};
+
+// A granted slot may return unused (abort, proven death), and a landed one be dropped before any
+// view. From kViewed to itself: one view more or less.
+constexpr bool may_follow(SlotState from, SlotState to) {
+  switch (from) {
+    case SlotState::kFree:
+      return to == SlotState::kGranted;
+    case SlotState::kGranted:
+      return to == SlotState::kLanded || to == SlotState::kFree;
+    case SlotState::kLanded:
+    case SlotState::kViewed:
+      return to == SlotState::kViewed || to == SlotState::kFree;
+  }
+  return false;
+}
 
 // What the receiver of an edge accepts in its slots.
 struct SlotTerms {

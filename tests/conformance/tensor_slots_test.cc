@@ -1,4 +1,4 @@
-// The rules of slots, as a user meets them (farwrite/slot.h).
+// The rules of slots, as a user meets them (docs/explanation/contract.md).
 #include "conformance/tensor_fixture.h"
 
 namespace farwrite {

@@ -35,7 +35,6 @@ int forger(const Arguments& arguments) {
   page.huge_pages = memory::HugePages::kOff;
   const auto segment = memory::Segment::create(page).value();
   device::LocalIdentity self = hostile_identity(*fabric);
-  if (what == "version 1") self.versions = {1, 1};
   const core::Deadline deadline = core::Deadline::after(kPatience);
   const core::UniqueFd socket = *core::connect_tcp(target, deadline);
   NoObserver observer;
@@ -71,11 +70,9 @@ int forger(const Arguments& arguments) {
     record.clear();
   }
   operation.source = {record.data(), record.size()};
-  if (what != "version 1") {
-    FARWRITE_REQUIRE_OK(introduction->link->post(operation).wait(kPatience));
-    // Its own channel must be judged by this record alone.
-    if (what == "twice") FARWRITE_REQUIRE_OK(introduction->link->post(operation).wait(kPatience));
-  }
+  FARWRITE_REQUIRE_OK(introduction->link->post(operation).wait(kPatience));
+  // Its own channel must be judged by this record alone.
+  if (what == "twice") FARWRITE_REQUIRE_OK(introduction->link->post(operation).wait(kPatience));
   say("sent");
   hear_the_end();
   return 0;
@@ -134,19 +131,6 @@ TEST_F(Forger, GainsNothingByMadeUpAndDoubledRecords) {
     EXPECT_TRUE(channel.alias(notification->lent, 0, kLentBytes).ok());
   }
   EXPECT_TRUE(eventually([&] { return channel.stats().leases_held == 0; }));
-}
-
-TEST_F(Forger, ThatSpeaksWireVersion1IsLentNothing) {
-  ChildProcess child("forger", {endpoint(), "version 1"});
-  Channel channel = accept();
-  child.wait_for("sent");
-  region_ = device_.allocate(kLentBytes).value();
-  const Status refused =
-      channel.lend({}, {region_.data(), kLentBytes}, [this] { ++returned_; }).wait(kPatience);
-  expect_error(refused, StatusCode::kUnsupported, {"wire version 1"});
-  EXPECT_TRUE(channel.notify(1).wait(kPatience).ok());
-  EXPECT_EQ(returned_, 0);
-  EXPECT_EQ(channel.stats().leases_granted, 0u);
 }
 
 }  // namespace

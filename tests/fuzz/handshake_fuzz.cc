@@ -125,7 +125,7 @@ void run(ByteView input) {
     }
     require(met->link != nullptr && attached > 0, "a handshake leaves a link");
     require(shm.alive + simulated.alive == 1, "and only one");
-    require(met->wire_version >= 1 && met->wire_version <= 2, "we speak the version chosen");
+    require(met->wire_version == self.versions.max, "we speak the version chosen");
     require(met->peer.lanes >= 1 && met->peer.lanes <= self.lanes, "no more lanes than ours");
     require(met->peer.fabric_reason.size() <= device::kMaxFrameBytes, "a reason is bounded");
   }

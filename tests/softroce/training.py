@@ -45,7 +45,7 @@ class Round(NamedTuple):
     name: str
     protocol: str
     port: int
-    allowed: dict[str, str]  # FARWRITE_FABRIC, by job
+    allowed: dict[str, str]  # FARWRITE_FABRICS, by job
     fabric: str = ""  # what has to be taken
 
 
@@ -173,7 +173,7 @@ class Task:
         """Serve until the worker has trained and both tasks have told what they counted."""
         plan, of = self.plan, self.round
         if of.protocol == FARWRITE:
-            os.environ["FARWRITE_FABRIC"] = of.allowed[self.job]
+            os.environ["FARWRITE_FABRICS"] = of.allowed[self.job]
             self.plugin = library.load_plugin(plan.plugin)  # before anything is allocated
         cluster = {
             job: [f"{host}:{of.port + at}"] for at, (job, host) in enumerate(plan.hosts.items())

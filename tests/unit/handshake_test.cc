@@ -165,7 +165,7 @@ TEST_F(Handshake, NeverShowsItsProofToAServerWithoutTheToken) {
     const Frame frame = receive_frame(accepting_socket_.get(), later(), "test").value();
     HelloReply reply;
     reply.hello = Hello::from_bytes(view_of(frame.body)).value();
-    reply.version = 1;
+    reply.version = reply.hello.versions.max;
     (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
                      later(), "test");
     const Frame answer = receive_frame(accepting_socket_.get(), later(), "test").value();
@@ -302,7 +302,7 @@ TEST_F(Handshake, DoesNotTakeAWelcomeWithoutALink) {
     const Hello hello = Hello::from_bytes(view_of(frame.body)).value();
     HelloReply reply;
     reply.hello = Hello::of(accepting_);
-    reply.version = 1;
+    reply.version = reply.hello.versions.max;
     reply.proof = Transcript(hello, reply.hello, "").accepting_proof;
     (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
                      later(), "test");

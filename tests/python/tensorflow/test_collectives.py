@@ -96,7 +96,7 @@ def settled(made: Workers, *which: int) -> bool:
 def test_collectives_go_by_farwrite_and_end_as_they_should(
     tmp_path: Path, by_stock: list[Any], fabric: str
 ) -> None:
-    forced = {"FARWRITE_FABRIC": fabric}
+    forced = {"FARWRITE_FABRICS": fabric}
     with workers(tmp_path, [FARWRITE, FARWRITE], forced, forced) as made:
         assert made.ask("check") == by_stock
         for stats in made.ask("stats"):

@@ -37,7 +37,7 @@ def test_a_forked_pool_reads_what_a_server_had(tmp_path: Path, protocol: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_a_forked_pool_reads_what_a_peer_sent(tmp_path: Path, fabric: str) -> None:
-    answered = run(tmp_path, FARWRITE, peer=True, environment={"FARWRITE_FABRIC": fabric})
+    answered = run(tmp_path, FARWRITE, peer=True, environment={"FARWRITE_FABRICS": fabric})
     assert answered["seen"] == answered["expected"]
     assert answered["late"] == answered["expected"], "a peer used the memory again"
     assert answered["after"] == answered["expected"], "a child wrote into a peer's memory"

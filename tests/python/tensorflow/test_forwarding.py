@@ -178,7 +178,7 @@ def test_between_hosts_what_landed_is_sent_on_from_where_it_lies(
     tmp_path: Path, expected: Any, landing: str
 ) -> None:
     """With landing off each tensor is read, into registered memory, and lent from there."""
-    environment = {"FARWRITE_FABRIC": "tcp", "FARWRITE_TF_LANDING": landing}
+    environment = {"FARWRITE_FABRICS": "tcp", "FARWRITE_TF_LANDING": landing}
     with cluster(tmp_path, JOBS, FARWRITE, environment) as made, client_of(made) as client:
         results, all_gained = [], []
         for step in STEPS:

@@ -12,7 +12,7 @@ from cluster import FARWRITE, Cluster, cluster, finish
 from faults import balanced, eventually, go_on, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
-TCP = {"FARWRITE_FABRIC": "tcp"}
+TCP = {"FARWRITE_FABRICS": "tcp"}
 STEPS = 30
 
 

@@ -46,7 +46,7 @@ def assert_recovered(made: Cluster, result: dict[str, Any], restarts: int) -> No
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_killed_tasks_fail_the_step_and_restarted_ones_join(tmp_path: Path, fabric: str) -> None:
     victims = ("ps", "worker", "worker", "ps", "ps")
-    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
+    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRICS": fabric}) as made:
         client = made.start_program("steps.py", "40")
         for victim in victims:
             restart(made, client, victim)
@@ -62,7 +62,7 @@ def test_fifty_restarts_leave_nothing_with_the_survivor(
     tmp_path: Path, victim: str, fabric: str
 ) -> None:
     survivor = {"ps": "worker0", "worker": "ps0"}[victim]
-    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
+    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRICS": fabric}) as made:
         client = made.start_program("steps.py", "40")
         for _ in range(10):
             restart(made, client, victim)
@@ -83,7 +83,7 @@ def test_a_stopped_task_fails_nothing(tmp_path: Path) -> None:
         for fabric in ("shm", "tcp"):
             folder = tmp_path / fabric
             folder.mkdir()
-            environment = {"FARWRITE_FABRIC": fabric}
+            environment = {"FARWRITE_FABRICS": fabric}
             made = stack.enter_context(cluster(folder, JOBS, FARWRITE, environment))
             clusters.append(made)
             clients.append(made.start_program("steps.py", "200"))
@@ -154,7 +154,7 @@ def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) 
         folder = tmp_path / name
         folder.mkdir()
         protocol = STOCK if name == "stock" else FARWRITE
-        with cluster(folder, JOBS, protocol, {"FARWRITE_FABRIC": name}) as made:
+        with cluster(folder, JOBS, protocol, {"FARWRITE_FABRICS": name}) as made:
             results[name] = made.run("sessions.py")
             if protocol == FARWRITE:
                 storm(made, 10, 25)
@@ -185,7 +185,7 @@ def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Pat
     ],
 )
 def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path, fabric: str) -> None:
-    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": fabric}) as made:
+    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRICS": fabric}) as made:
         client = made.start_program("soak.py", "2000", "8000")
         wait_for(client, "did 2000")
         before = made.stats()

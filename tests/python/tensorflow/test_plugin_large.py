@@ -21,7 +21,7 @@ def test_the_largest_tensors_arrive_whole(tmp_path: Path, dtype: str) -> None:
         folder = tmp_path / name
         folder.mkdir()
         protocol = STOCK if name == "stock" else FARWRITE
-        with cluster(folder, JOBS, protocol, {"FARWRITE_FABRIC": name}) as made:
+        with cluster(folder, JOBS, protocol, {"FARWRITE_FABRICS": name}) as made:
             result = made.run("huge.py", dtype, seconds=200)
             assert result["same"], "what came back is not what had gone"
             fingerprints[name] = result["fingerprint"]

@@ -92,7 +92,7 @@ def test_v1_sessions(tmp_path: Path, stock: Callable[[str], Any], policy: str, f
     ours, counters = run_ours(
         tmp_path,
         "v1_semantics.py",
-        {"FARWRITE_TF_ALLOCATION": policy, "FARWRITE_FABRIC": fabric},
+        {"FARWRITE_TF_ALLOCATION": policy, "FARWRITE_FABRICS": fabric},
     )
     assert ours == stock("v1_semantics.py")
     assert_no_rpc(counters, fabric)
@@ -127,7 +127,7 @@ def test_no_kernel_computes_in_a_slice_of_a_received_tensor(
 def test_functions_eager_copies_and_parameter_server_strategy(
     tmp_path: Path, stock: Callable[[str], Any], policy: str, fabric: str
 ) -> None:
-    environment = {"FARWRITE_TF_ALLOCATION": policy, "FARWRITE_FABRIC": fabric}
+    environment = {"FARWRITE_TF_ALLOCATION": policy, "FARWRITE_FABRICS": fabric}
     ours, counters = run_ours(tmp_path, "tf2_semantics.py", environment)
     assert ours["digests"] == stock("tf2_semantics.py")["digests"]
     assert ours["grpc_recv_tensor_calls"] == 0
@@ -148,7 +148,7 @@ def test_training_on_four_tasks_and_checkpoints_of_stock_and_for_stock(tmp_path:
     with cluster(tmp_path / "stock", jobs, STOCK) as plain:
         expected = plain.run("training.py", saved["stock"])["digests"]
         for fabric in ("shm", "tcp"):
-            environment = {"FARWRITE_FABRIC": fabric}
+            environment = {"FARWRITE_FABRICS": fabric}
             with cluster(tmp_path / fabric, jobs, FARWRITE, environment) as made:
                 ours = made.run("training.py", saved[fabric], saved["stock"])
                 assert ours["digests"] == expected
@@ -209,7 +209,7 @@ def test_where_registered_memory_is_exhausted_the_receiver_pulls(
     tmp_path: Path, stock: Callable[[str], Any], fabric: str
 ) -> None:
     """Some tensors fit, and others do not; with the same results."""
-    environment = {"FARWRITE_SEND_LIMIT": "2M", "FARWRITE_FABRIC": fabric}
+    environment = {"FARWRITE_SEND_LIMIT": "2M", "FARWRITE_FABRICS": fabric}
     with cluster(tmp_path, JOBS, FARWRITE, environment) as made:
         assert made.run("v1_semantics.py") == stock("v1_semantics.py")
         trained = made.run("steps.py", "20")
@@ -225,7 +225,7 @@ def test_where_registered_memory_is_exhausted_the_receiver_pulls(
 def test_a_fabric_that_cannot_be_had_is_an_error_that_says_why(tmp_path: Path) -> None:
     with (
         pytest.raises(AssertionError, match="verbs"),
-        cluster(tmp_path, {"ps": 1}, FARWRITE, {"FARWRITE_FABRIC": "verbs"}),
+        cluster(tmp_path, {"ps": 1}, FARWRITE, {"FARWRITE_FABRICS": "verbs"}),
     ):
         pass
 

@@ -15,7 +15,7 @@ from cluster import FARWRITE, Cluster, cluster
 from faults import balanced, eventually, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
-TCP = {"FARWRITE_FABRIC": "tcp"}
+TCP = {"FARWRITE_FABRICS": "tcp"}
 READS = {**TCP, "FARWRITE_TF_LANDING": "off"}  # or the second step's tensor would land
 MEGABYTES = 256
 STEP_MILLISECONDS = 7000  # longer than a device's detection time: silence is not death
@@ -102,7 +102,7 @@ def test_a_peer_that_cannot_use_the_forced_fabric_is_an_error(tmp_path: Path) ->
         tmp_path,
         JOBS,
         FARWRITE,
-        environments={"ps0": {"FARWRITE_FABRIC": "shm"}, "worker0": TCP},
+        environments={"ps0": {"FARWRITE_FABRICS": "shm"}, "worker0": TCP},
     ) as made:
         client = made.start_program("large.py", "1", "60000")
         try:
@@ -113,7 +113,7 @@ def test_a_peer_that_cannot_use_the_forced_fabric_is_an_error(tmp_path: Path) ->
             client.kill()
             client.communicate()
         assert said.get("error") == "UnavailableError", said
-        assert "FARWRITE_FABRIC" in said["message"] and "no fabric in common" in said["message"]
+        assert "FARWRITE_FABRICS" in said["message"] and "no fabric in common" in said["message"]
         assert made.total("grpc_recv_tensor_calls") == 0
 
 

@@ -38,7 +38,7 @@ def exit_in_good_order(task: Task) -> None:
     ],
 )
 def test_a_normal_end_logs_no_warning(tmp_path: Path, fabric: str, end: signal.Signals) -> None:
-    environment = {"FARWRITE_FABRIC": fabric}
+    environment = {"FARWRITE_FABRICS": fabric}
     with cluster(tmp_path, {"ps": 2, "worker": 1}, FARWRITE, environment) as made:
         coordinator = made.start_program("coordinator.py")
         _, said = coordinator.communicate(timeout=100)  # the first to go
@@ -58,7 +58,7 @@ def test_a_normal_end_logs_no_warning(tmp_path: Path, fabric: str, end: signal.S
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_a_peer_that_falls_silent_is_warned_of_by_its_task(tmp_path: Path, fabric: str) -> None:
-    environment = {"FARWRITE_FABRIC": fabric}
+    environment = {"FARWRITE_FABRICS": fabric}
     log = tmp_path / "worker0.log"
     with cluster(tmp_path, {"ps": 1, "worker": 1}, FARWRITE, environment) as made:
         client = made.start_program("steps.py", "20")

@@ -42,7 +42,7 @@ def trace(folder: Path, protocol: str, environment: dict[str, str]) -> dict[str,
 def test_run_metadata_shows_what_stock_shows_and_the_way(tmp_path: Path) -> None:
     stock = received(trace(tmp_path / "stock", STOCK, {}))
     for fabric in ("shm", "tcp"):
-        traced = trace(tmp_path / fabric, FARWRITE, {"FARWRITE_FABRIC": fabric})
+        traced = trace(tmp_path / fabric, FARWRITE, {"FARWRITE_FABRICS": fabric})
         ours = received(traced)
         assert set(ours) == set(stock)
         ways = set()
@@ -74,7 +74,7 @@ def test_run_metadata_shows_what_stock_shows_and_the_way(tmp_path: Path) -> None
 
 @pytest.mark.timeout(200)
 def test_a_profile_shows_both_sides_of_a_transfer(tmp_path: Path) -> None:
-    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRIC": "shm"}) as made:
+    with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRICS": "shm"}) as made:
         made.run("run_metadata.py")
         for task in made.tasks.values():
             assert task.ask(f"profile {tmp_path}") == "on"

@@ -119,7 +119,7 @@ Turn = tuple[Reduced, ...]
 def _measure(
     elements: int, arguments: argparse.Namespace, bar: ProgressBar, logs: Path
 ) -> dict[str, list[Turn]]:
-    forced = {} if arguments.fabric is None else {"FARWRITE_FABRIC": arguments.fabric}
+    forced = {} if arguments.fabric is None else {"FARWRITE_FABRICS": arguments.fabric}
     rounds, steps = max(arguments.rounds, 1), max(arguments.steps, 1)
     with contextlib.ExitStack() as stack:
         workers = {

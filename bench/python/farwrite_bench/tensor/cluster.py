@@ -38,7 +38,7 @@ class Bench:
 @contextlib.contextmanager
 def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> Iterator[Bench]:
     """Start all processes, and end them at the end. `fabric` is the one that Farwrite must use."""
-    forced = {} if fabric is None else {"FARWRITE_FABRIC": fabric}
+    forced = {} if fabric is None else {"FARWRITE_FABRICS": fabric}
     with contextlib.ExitStack() as stack:
         servers: dict[str, list[Task]] = {}
         targets = {}

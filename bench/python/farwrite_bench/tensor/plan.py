@@ -21,7 +21,7 @@ def _ours(key: str, name: str, fabric: str, policy: str, landing: str = "on") ->
         name,
         FARWRITE.protocol,
         {
-            "FARWRITE_FABRIC": fabric,
+            "FARWRITE_FABRICS": fabric,
             "FARWRITE_TF_ALLOCATION": policy,
             "FARWRITE_TF_LANDING": landing,
         },
