@@ -3,19 +3,19 @@
 #include <string>
 
 #include "abi.h"
-#include "allocation_sites.h"
-#include "arena_allocator.h"
-#include "edges_json.h"
+#include "edges/edges_json.h"
+#include "edges/graph_analysis.h"
 #include "farwrite/c_api.h"
-#include "fetch.h"
-#include "graph_analysis.h"
-#include "landing_zone.h"
-#include "receive.h"
-#include "runtime.h"
-#include "slice_ownership.h"
-#include "staging.h"
-#include "stats.h"
+#include "memory/allocation_sites.h"
+#include "memory/arena_allocator.h"
+#include "memory/slice_ownership.h"
+#include "memory/staging.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
 #include "tensorflow/core/platform/logging.h"
+#include "tensors/fetch.h"
+#include "tensors/landing_zone.h"
+#include "tensors/receive.h"
 
 namespace farwrite::plugin {
 namespace {

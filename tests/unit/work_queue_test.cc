@@ -1,4 +1,4 @@
-#include "tensorflow/work_queue.h"
+#include "server/work_queue.h"
 
 #include <gtest/gtest.h>
 

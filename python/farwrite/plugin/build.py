@@ -91,7 +91,7 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
         say = _progress(f"compiling for TensorFlow {plan.wheel.minor}", len(plan.sources) + 1)
         say(0)
         common = precompile(compiler, plan.compile_flags, plan.common, made)
-        objects = [made / f"{source.stem}.o" for source in plan.sources]
+        objects = [made / f"{number}.o" for number in range(len(plan.sources))]
         commands = [
             (
                 *compiler.command,

@@ -44,7 +44,8 @@ class Recipe:
         """A short hash of the sources and flags, without the compiler."""
         state = hashlib.sha256("\0".join((*self.compile_flags, *self.link_flags)).encode())
         for file in (*self.sources, *self.headers):
-            state.update(f"\0{file.name}\0".encode() + file.read_bytes())
+            name = "/".join(file.parts[-2:])
+            state.update(f"\0{name}\0".encode() + file.read_bytes())
         return state.hexdigest()[:12]
 
     def key(self, compiler: Compiler | None) -> str:
@@ -78,10 +79,10 @@ def recipe(wheel: Wheel) -> Recipe:
         *(f"-L{wheel.folder}", f"-Wl,-rpath,{wheel.folder}"),
         *("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"),
     )
-    headers = (*folder.glob("*.h"), *(PACKAGE / "include").rglob("c_api.h"))
+    headers = (*folder.rglob("*.h"), *(PACKAGE / "include").rglob("c_api.h"))
     return Recipe(
         wheel,
-        tuple(sorted(folder.glob("*.cc"))),
+        tuple(sorted(folder.rglob("*.cc"))),
         tuple(sorted(headers)),
         folder / "precompiled.h",
         compile_flags,

@@ -12,7 +12,7 @@ tf: Any = importlib.import_module("tensorflow")
 
 Tensor = TypeVar("Tensor")
 
-# Attributes of the op, with the output's number behind them, which src/tensorflow/edge_note.h
+# Attributes of the op, with the output's number behind them, which src/tensorflow/edges/edge_note.h
 # names. An op that TensorFlow's optimizer replaces loses them; the plug-in remembers its name.
 PINNED = "_farwrite_pin_shape_"
 BOUND = "_farwrite_max_shape_"

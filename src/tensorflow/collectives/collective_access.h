@@ -1,0 +1,74 @@
+// CollectiveAccess: how the collectives of one step reach other tasks. It replaces TensorFlow's
+// CollectiveRemoteAccessDistributed, which stays below it for peers without the plug-in, for
+// devices with memory of their own, and for what registered memory has no room for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "peers/route.h"
+#include "tensorflow/core/distributed_runtime/collective_rma_distributed.h"
+
+namespace farwrite::plugin {
+
+class RendezvousMgr;
+class Runtime;
+
+// The receiver that an arrival table's steps of collectives are named by: a server's incarnation,
+// told apart from that of its rendezvous, whose steps may have the same numbers and end at other
+// times.
+inline std::uint64_t collective_space(std::uint64_t server) { return ~server; }
+
+// What a collective ends with whose peer is another start of its task than the group was made of.
+absl::Status another_start(const Route& route);
+
+class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistributed {
+ public:
+  // What all steps of a server share.
+  struct Server {
+    Runtime* runtime = nullptr;
+    RendezvousMgr* rendezvous = nullptr;
+    const tensorflow::DeviceMgr* devices = nullptr;
+    tensorflow::DeviceResolverInterface* resolver = nullptr;
+    std::shared_ptr<tensorflow::UnboundedWorkQueue> work_queue;
+    std::shared_ptr<tensorflow::WorkerCacheInterface> cache;
+    std::string task;
+  };
+
+  CollectiveAccess(const Server& server, std::int64_t step_id);
+
+  void PostToPeer(const std::string& peer_device, const std::string& peer_task,
+                  const std::string& key, tensorflow::Device* from_device,
+                  tensorflow::DeviceContext* from_device_context,
+                  const tensorflow::AllocatorAttributes& from_attributes,
+                  const tensorflow::Tensor* from_tensor, const tensorflow::DeviceLocality& locality,
+                  tensorflow::CancellationManager* cancellation,
+                  const tensorflow::StatusCallback& done) override;
+  void RecvFromPeer(const std::string& peer_device, const std::string& peer_task,
+                    bool peer_is_local, const std::string& key, tensorflow::Device* to_device,
+                    tensorflow::DeviceContext* to_device_context,
+                    const tensorflow::AllocatorAttributes& to_attributes,
+                    tensorflow::Tensor* to_tensor, const tensorflow::DeviceLocality& locality,
+                    int stream, tensorflow::CancellationManager* cancellation,
+                    const tensorflow::StatusCallback& done) override;
+  // Ends what waits here, and what peers wait for from here.
+  void StartAbort(const absl::Status& status) override;
+
+ private:
+  using Base = tensorflow::CollectiveRemoteAccessDistributed;
+
+  std::shared_ptr<Route> route_to(const std::string& task);
+  // What the group knows of the server of `peer_device`; 0 if that is not its first device.
+  absl::Status incarnation_of(const std::string& peer_device, std::uint64_t* incarnation);
+
+  Runtime* const runtime_;
+  RendezvousMgr* const rendezvous_;
+  const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
+  std::mutex mutex_;
+  std::set<std::shared_ptr<Route>> routes_;  // that were used
+};
+
+}  // namespace farwrite::plugin

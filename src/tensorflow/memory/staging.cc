@@ -1,0 +1,57 @@
+#include "memory/staging.h"
+
+#include <atomic>
+#include <utility>
+
+#include "memory/arena_allocator.h"
+#include "memory/received_buffer.h"
+#include "memory/staged_copies.h"
+#include "stats/stats.h"
+
+namespace farwrite::plugin {
+namespace {
+
+std::atomic<std::uint64_t> copies_now{0};
+std::atomic<std::uint64_t> bytes_now{0};
+
+// Whether there was something to let go of.
+bool release_held() {
+  const bool received = ReceivedBuffer::release_copies();
+  return (ArenaAllocator::traced() && StagedCopies::of_process().release_all()) || received;
+}
+
+}  // namespace
+
+Staged stage(fw_device* device, const void* data, std::uint64_t bytes) {
+  void* memory = fw_device_allocate(device, bytes);
+  if (memory == nullptr && release_held()) memory = fw_device_allocate(device, bytes);
+  if (memory == nullptr) return nullptr;
+  fw_copy(memory, data, bytes);
+  count(stats().copies);
+  count(stats().bytes_copied, bytes);
+  return {memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
+}
+
+bool may_hold(fw_device* device, std::uint64_t bytes) {
+  fw_memory_stats memory{};
+  memory.struct_size = sizeof(memory);
+  fw_device_memory(device, &memory);
+  return bytes_now.load() + bytes <= memory.limit / 2;
+}
+
+Staged hold(Staged staged, std::uint64_t bytes) {
+  copies_now.fetch_add(1);
+  bytes_now.fetch_add(bytes);
+  const void* const memory = staged.get();
+  return {memory, [owner = std::move(staged), bytes](const void*) mutable {
+            owner.reset();
+            copies_now.fetch_sub(1);
+            bytes_now.fetch_sub(bytes);
+          }};
+}
+
+std::uint64_t held_copies() { return copies_now.load(); }
+
+std::uint64_t held_copy_bytes() { return bytes_now.load(); }
+
+}  // namespace farwrite::plugin

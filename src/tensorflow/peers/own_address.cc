@@ -1,0 +1,58 @@
+#include "peers/own_address.h"
+
+#include <utility>
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+constexpr char kLoopback[] = "127.0.0.1";
+
+// "10.0.0.2:2222", "[::1]:2222" and "worker-0" have a host and maybe a port.
+std::pair<std::string, std::string> split(std::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  const bool bracketed = !address.empty() && address.front() == '[';
+  const std::size_t bracket = address.rfind(']');
+  const bool has_port = colon != std::string_view::npos &&
+                        (!bracketed || (bracket != std::string_view::npos && colon > bracket));
+  std::string_view host = has_port ? address.substr(0, colon) : address;
+  if (bracketed && host.size() >= 2 && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {std::string(host), std::string(has_port ? address.substr(colon + 1) : "")};
+}
+
+bool is_loopback_host(const std::string& host) {
+  return host == "localhost" || host.rfind("127.", 0) == 0 || host == "::1";
+}
+
+}  // namespace
+
+std::string own_host(const tf::ServerDef& server_def) {
+  for (const tf::JobDef& job : server_def.cluster().job()) {
+    if (job.name() != server_def.job_name()) continue;
+    const auto task = job.tasks().find(server_def.task_index());
+    if (task == job.tasks().end()) break;
+    std::string host = split(task->second).first;
+    return host.empty() || is_loopback_host(host) ? kLoopback : host;
+  }
+  return kLoopback;
+}
+
+std::string task_name(const tf::ServerDef& server_def) {
+  return "/job:" + server_def.job_name() + "/replica:" + std::to_string(server_def.replica()) +
+         "/task:" + std::to_string(server_def.task_index());
+}
+
+std::string join_host_port(const std::string& host, std::string_view port) {
+  const bool bracketed = host.find(':') != std::string::npos;
+  return (bracketed ? "[" + host + "]" : host) + ":" + std::string(port);
+}
+
+bool is_loopback(std::string_view endpoint) { return is_loopback_host(split(endpoint).first); }
+
+std::string advertised(const std::string& endpoint, const std::string& own_host) {
+  const auto [host, port] = split(endpoint);
+  return host == "0.0.0.0" || host == "::" ? join_host_port(own_host, port) : endpoint;
+}
+
+}  // namespace farwrite::plugin

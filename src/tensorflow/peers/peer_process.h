@@ -1,0 +1,238 @@
+// PeerProcess: another process with the plug-in, and the one channel to it. Peers: all of them.
+//
+// Who connects: of two processes the one that the other cannot reach, since it listens for its own
+// host alone; else the one with the lower device uuid. Both know both endpoints, so both end up
+// with the one channel between them, which they need for both directions.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "farwrite/c_api.h"
+#include "memory/staging.h"
+#include "peers/status_bridge.h"
+#include "rendezvous/arrival_table.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensors/landing_head.h"
+#include "tensors/landing_zone.h"
+#include "tensors/slot_credits.h"
+
+namespace farwrite::plugin {
+
+// Names one start of a process' device.
+struct ProcessId {
+  std::array<std::uint8_t, 16> uuid{};
+  std::uint64_t epoch = 0;
+  bool operator==(const ProcessId& other) const {
+    return uuid == other.uuid && epoch == other.epoch;
+  }
+  bool operator<(const ProcessId& other) const {
+    return uuid != other.uuid ? uuid < other.uuid : epoch < other.epoch;
+  }
+  static ProcessId of(const fw_identity& identity);
+};
+
+// A sent tensor, held while a peer looks at its bytes.
+struct Lent {
+  tensorflow::Tensor tensor;  // empty if a copy is lent
+  Staged copy;
+  bool variable = false;  // the producer reads a variable
+  // Called once the bytes are the sender's again, never if lend() failed. It must not block.
+  std::function<void()> on_return;
+};
+
+// A slot of this process that a peer may write again.
+struct FreedSlot {
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+};
+
+// Closes the channel on another thread, since its last user may be one of its callbacks, and frees
+// the handle once no callback uses it.
+void close_soon(fw_channel* channel);
+std::string encode_freed(const std::vector<FreedSlot>& freed);
+
+// Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
+// peer does, not with the last reference.
+class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
+ public:
+  PeerProcess(ProcessId id, fw_channel* channel);
+  ~PeerProcess() { close(); }
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  const ProcessId& id() const { return id_; }
+  const std::string& endpoint() const { return endpoint_; }
+  // "/job:ps/replica:0/task:1 (127.0.0.1:7777)", for messages.
+  const std::string& name() const { return name_; }
+  const std::string& fabric() const { return fabric_; }
+  const std::string& fabric_reason() const { return fabric_reason_; }
+  // Whether what this process lends is looked at without a copy. If not, tensors land in slots.
+  bool maps() const { return maps_; }
+  // The lane for the bytes of large tensors: the last one. Pushes go on the first, so that where
+  // there are two, a small push never waits behind a large tensor's bytes.
+  std::uint32_t read_lane() const { return lanes_ - 1; }
+  bool ended() const { return ended_.load(); }
+  // The error of whoever waits for it once it has ended.
+  absl::Status gone() const;
+
+  // Both fail without harm once the peer has ended; see ended().
+  absl::Status send(const std::string& message);
+  // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
+  absl::Status lend(const std::string& message, const void* memory, std::uint64_t bytes,
+                    std::unique_ptr<Lent> lent);
+  // The same for what nobody waits for: it goes before the next message, or in half a second, so
+  // that it wakes the peer for nothing of its own.
+  void send_later(std::string message);
+  // What this peer pushed and nobody has asked for; see backlog.h.
+  const std::shared_ptr<Backlog>& backlog() const { return backlog_; }
+  // Tells the peer to keep its tensors if the backlog is too large. False if it does not.
+  bool mind_backlog();
+  // Tells it to push again if the backlog is small.
+  void resume();
+  // The peer says whether to keep what is for it.
+  void set_held(bool held) { held_.store(held); }
+  bool held() const { return held_.load(std::memory_order_relaxed); }
+  // Closes the channel, soon and on another thread: callbacks of the channel may call this.
+  void close();
+
+  // --- Landing, the sender's half.
+  SlotCredits& credits() { return credits_; }
+  // Writes the head and the tensor's bytes, `data`, into the slot, and tells the peer. Holds
+  // `tensor` until the last byte has left. On an error nothing was written, and the credit is back.
+  absl::Status land(const Credit& credit, const LandingHeadBytes& head, const void* data,
+                    std::uint64_t bytes, const tensorflow::Tensor& tensor);
+  // The credit was not used.
+  void put_back(const Credit& credit);
+  // What the peer says of its slots. None waits for it.
+  void peer_opened(const PushMessage& message);
+  void peer_freed(std::string_view slots);
+  void peer_withdraws(std::string_view slots);
+  void peer_gave_up(std::string_view slots);
+
+  // --- Landing, the receiver's half.
+  LandingZone& landing() { return *landing_; }
+  // Runs `work` soon, one after the other, on a thread for this peer alone: it may wait for it.
+  void schedule(std::function<void()> work);
+  absl::Status allocate(std::uint64_t bytes, fw_region** region);
+  void slot_opened(const std::string& edge, std::uint32_t slot, std::uint64_t generation,
+                   std::uint64_t capacity, const fw_region* region);
+  // Tells the peer with the next message, or in a moment.
+  void slot_freed(std::uint32_t slot, std::uint64_t generation);
+  void withdraw_slots(const std::vector<std::uint32_t>& slots);
+
+ private:
+  friend class Peers;
+  using Channel = std::shared_ptr<fw_channel>;
+
+  // Null once the peer has ended. The channel closes when the last user of it is done.
+  Channel channel() const;
+  absl::Status check(const std::string& message) const;
+  void send_what_waits(fw_channel* channel);
+  void send_later_at_most(std::chrono::microseconds delay);
+  void give_up(const std::vector<std::uint32_t>& slots);
+
+  const ProcessId id_;
+  const std::string endpoint_;
+  const std::string name_;
+  const std::string fabric_;
+  const std::string fabric_reason_;
+  const std::uint32_t lanes_;
+  const bool maps_;
+  const std::uint64_t max_message_bytes_;
+  std::atomic<bool> ended_{false};
+  mutable std::mutex mutex_;
+  Channel channel_;  // under mutex_
+  const std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
+  std::atomic<bool> holding_{false};  // this process holds the peer
+  std::atomic<bool> held_{false};     // the peer holds this process
+  std::atomic<bool> waits_{false};
+  std::mutex waiting_mutex_;
+  std::vector<std::string> waiting_;
+  std::vector<FreedSlot> freed_;
+  std::mutex work_mutex_;
+  std::deque<std::function<void()>> work_;
+  bool works_ = false;  // under work_mutex_
+  SlotCredits credits_;
+  const std::shared_ptr<LandingZone> landing_ = std::make_shared<LandingZone>();
+};
+
+// What came of reaching a process: a channel, or why there is none and never will be while both
+// processes live: the connecting side's word, which the other side takes over.
+struct Reach {
+  std::shared_ptr<PeerProcess> process;  // null without a channel, and for this process itself
+  bool loopback = false;
+  bool unclear = false;  // nobody decided in time: an error, and try again later
+  std::string refusal;   // why not
+};
+
+// Thread-safe.
+class Peers {
+ public:
+  using Reached = std::function<void(const Reach&)>;
+
+  // Tells peers `own_host` if the device listens on every address.
+  Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host);
+
+  const fw_identity& own() const { return own_; }
+  // Whether this side is the one to connect to `peer`.
+  bool connects_to(const fw_identity& peer) const;
+  // The peer has broken the protocol: everything ends that waits for it.
+  void broken(const std::shared_ptr<PeerProcess>& process, const std::string& how);
+  // Whether there is a channel to `peer` now.
+  bool connected(const ProcessId& peer) const;
+
+  // Calls `reached` once, maybe at once, maybe on another thread. Where the peer is the one to
+  // connect, it waits for that.
+  // `task` names the peer in messages.
+  void reach(const std::string& task, const fw_identity& peer, Reached reached);
+  // The peer said that it cannot connect to us, and why.
+  void refused_by(const std::string& task, const ProcessId& peer, const std::string& reason);
+  void accept_loop();
+
+  // Lets peers push again that were told to keep their tensors, if they may.
+  void resume();
+
+  // For stats: a JSON list.
+  std::string links_json() const;
+
+ private:
+  struct Entry {
+    Reach reach;
+    bool settled = false;
+    std::uint64_t attempt = 0;  // 0: none under way
+    std::string task;
+    std::string endpoint;
+    std::vector<Reached> waiting;
+  };
+
+  void connect(const fw_identity& peer);
+  // The first answer stands.
+  void settle(const ProcessId& id, Reach reach);
+  // Nobody has answered the attempt of this number.
+  void give_up(const ProcessId& id, std::uint64_t attempt);
+  void serve(const ProcessId& id, fw_channel* channel);
+  static void on_notification(void* context, const fw_notification* notification);
+  void ended(const std::shared_ptr<PeerProcess>& process, const std::string& what);
+  static void on_end(void* context, int good_order, const char* reason);
+
+  fw_device* const device_;
+  ArrivalTable* const arrival_table_;
+  fw_identity own_{};
+  mutable std::mutex mutex_;
+  std::uint64_t attempts_ = 0;
+  std::map<ProcessId, Entry> entries_;
+};
+
+}  // namespace farwrite::plugin

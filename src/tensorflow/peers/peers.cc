@@ -1,0 +1,253 @@
+// How processes reach each other: who connects, and what comes of it.
+#include <cstring>
+#include <utility>
+
+#include "peers/own_address.h"
+#include "peers/peer_process.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensors/receive.h"
+
+namespace farwrite::plugin {
+namespace {
+
+constexpr std::uint64_t kConnectTimeout = 10'000'000'000;  // ns
+// Longer than the above: the peer's attempt ends first, with a reason.
+constexpr std::int64_t kAwaitTimeout = 15'000'000;  // us
+constexpr std::uint64_t kForever = UINT64_MAX;
+
+}  // namespace
+
+Peers::Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host)
+    : device_(device), arrival_table_(arrival_table) {
+  own_.struct_size = sizeof(own_);
+  fw_device_identity(device, &own_);
+  const std::string told = advertised(own_.endpoint, own_host);
+  if (told.size() < sizeof(own_.endpoint)) std::strcpy(own_.endpoint, told.c_str());
+}
+
+bool Peers::connects_to(const fw_identity& peer) const {
+  const bool own_is_hidden = is_loopback(own_.endpoint);
+  if (own_is_hidden != is_loopback(peer.endpoint)) return own_is_hidden;
+  return ProcessId::of(own_) < ProcessId::of(peer);
+}
+
+bool Peers::connected(const ProcessId& peer) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(peer);
+  return found != entries_.end() && found->second.reach.process != nullptr;
+}
+
+void Peers::reach(const std::string& task, const fw_identity& peer, Reached reached) {
+  const ProcessId id = ProcessId::of(peer);
+  if (id == ProcessId::of(own_)) {
+    Reach self;
+    self.loopback = true;
+    reached(self);
+    return;
+  }
+  Reach known;
+  std::uint64_t attempt = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[id];
+    entry.task = task;
+    entry.endpoint = peer.endpoint;
+    if (!entry.settled) {
+      entry.waiting.push_back(std::move(reached));
+      if (entry.attempt != 0) return;
+      attempt = entry.attempt = ++attempts_;
+    } else {
+      known = entry.reach;
+    }
+  }
+  if (attempt == 0) {
+    reached(known);
+  } else if (connects_to(peer)) {
+    tsl::Env::Default()->SchedClosure([this, peer] { connect(peer); });
+  } else {
+    tsl::Env::Default()->SchedClosureAfter(kAwaitTimeout,
+                                           [this, id, attempt] { give_up(id, attempt); });
+  }
+}
+
+void Peers::connect(const fw_identity& peer) {
+  const ProcessId id = ProcessId::of(peer);
+  fw_channel* channel = nullptr;
+  const FwStatus status(fw_device_connect(device_, peer.endpoint, kConnectTimeout, &channel));
+  if (status == nullptr) {
+    fw_identity actual{};
+    actual.struct_size = sizeof(actual);
+    fw_channel_peer(channel, &actual);
+    if (ProcessId::of(actual) == id) {
+      serve(id, channel);
+      return;
+    }
+    close_soon(channel);
+  }
+  Reach failed;
+  failed.refusal = status == nullptr ? "another process answers at " + std::string(peer.endpoint)
+                                     : message_of(status);
+  if (is_loopback(peer.endpoint)) {
+    failed.refusal +=
+        "; the peer's device accepts connections only from its own host: if the peer runs on "
+        "another host, set FARWRITE_LISTEN there to an address of that host";
+  }
+  settle(id, std::move(failed));
+}
+
+void Peers::refused_by(const std::string& task, const ProcessId& peer, const std::string& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entries_[peer].task = task;
+  }
+  Reach refused;
+  refused.refusal = reason.empty() ? "the peer refused" : reason;
+  settle(peer, std::move(refused));
+}
+
+void Peers::settle(const ProcessId& id, Reach reach) {
+  std::string task;
+  std::vector<Reached> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[id];
+    if (entry.settled) return;
+    entry.settled = true;
+    entry.reach = reach;
+    waiting.swap(entry.waiting);
+    task = entry.task;
+  }
+  const Runtime* const runtime = Runtime::current();
+  const bool forced = runtime != nullptr && runtime->fabric_is_forced();
+  LOG(WARNING) << "Farwrite: no channel to " << task << ", "
+               << (forced ? "and FARWRITE_FABRICS allows no other transport: "
+                          : "its tensors go by gRPC: ")
+               << reach.refusal;
+  for (const Reached& reached : waiting) reached(reach);
+}
+
+void Peers::give_up(const ProcessId& id, std::uint64_t attempt) {
+  std::vector<Reached> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found == entries_.end() || found->second.settled || found->second.attempt != attempt) {
+      return;
+    }
+    waiting.swap(found->second.waiting);
+    entries_.erase(found);  // the next tensor tries again
+  }
+  Reach unclear;
+  unclear.unclear = true;
+  unclear.refusal = "the peer announced a connection and did not connect";
+  for (const Reached& reached : waiting) reached(unclear);
+}
+
+void Peers::accept_loop() {
+  while (true) {
+    fw_channel* channel = nullptr;
+    const FwStatus status(fw_device_accept(device_, kForever, &channel));
+    if (status != nullptr) {
+      LOG(WARNING) << "Farwrite: this task accepts no more peers: " << message_of(status);
+      return;
+    }
+    fw_identity peer{};
+    peer.struct_size = sizeof(peer);
+    fw_channel_peer(channel, &peer);
+    serve(ProcessId::of(peer), channel);
+  }
+}
+
+// A channel that is there outweighs whatever was decided before: the peer pushes on it.
+void Peers::serve(const ProcessId& id, fw_channel* channel) {
+  const auto process = std::make_shared<PeerProcess>(id, channel);
+  // The callbacks' reference: on_end() drops it.
+  auto* const context = new std::shared_ptr<PeerProcess>(process);
+  Reach reach;
+  reach.process = process;
+  std::vector<Reached> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[id];
+    entry.settled = true;
+    entry.attempt = 0;
+    entry.reach = reach;
+    if (entry.endpoint.empty()) entry.endpoint = process->endpoint();
+    waiting.swap(entry.waiting);
+  }
+  LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go by " << process->fabric()
+            << ": " << process->fabric_reason();
+  // Known before the first callback, so that on_end() finds what it ends.
+  const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
+  if (status != nullptr) on_end(context, 0, message_of(status).c_str());
+  for (const Reached& reached : waiting) reached(reach);
+}
+
+void Peers::on_notification(void* context, const fw_notification* notification) {
+  receive(*notification, *static_cast<std::shared_ptr<PeerProcess>*>(context));
+}
+
+void Peers::on_end(void* context, int good_order, const char* reason) {
+  const std::unique_ptr<std::shared_ptr<PeerProcess>> owned(
+      static_cast<std::shared_ptr<PeerProcess>*>(context));
+  const std::shared_ptr<PeerProcess>& process = *owned;
+  process->ended_.store(true);
+  process->close();
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;
+  const char* const how = good_order != 0 ? " has closed its device: " : " is gone: ";
+  runtime->peers().ended(process, how + std::string(reason));
+}
+
+void Peers::broken(const std::shared_ptr<PeerProcess>& process, const std::string& how) {
+  LOG(ERROR)
+      << "Farwrite: the peer " << process->name()
+      << " broke the protocol, so its channel is closed; its plug-in may be of another version: "
+      << how;
+  process->ended_.store(true);
+  process->close();
+  ended(process, " broke the protocol: " + how);
+}
+
+void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string& what) {
+  {
+    // A later start of the peer has another epoch; the same one may connect again.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(process->id());
+    if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
+  }
+  const std::string text = "Farwrite: the peer " + process->name() + what;
+  arrival_table_->peer_ended(process.get(), absl::UnavailableError(text));
+}
+
+void Peers::resume() {
+  std::vector<std::shared_ptr<PeerProcess>> processes;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, entry] : entries_) {
+      if (entry.reach.process != nullptr) processes.push_back(entry.reach.process);
+    }
+  }
+  for (const std::shared_ptr<PeerProcess>& process : processes) process->resume();
+}
+
+std::string Peers::links_json() const {
+  std::string text = "[";
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [id, entry] : entries_) {
+    if (text.size() > 1) text += ',';
+    text += "{\"peer\":" + json_quoted(entry.endpoint);
+    const bool open = entry.reach.process != nullptr;
+    text += ",\"transport\":\"";
+    text += open ? "farwrite" : entry.settled ? "grpc" : "pending";
+    text += "\",\"fabric\":" + json_quoted(open ? entry.reach.process->fabric() : "");
+    text += ",\"reason\":" +
+            json_quoted(open ? entry.reach.process->fabric_reason() : entry.reach.refusal) + "}";
+  }
+  return text + "]";
+}
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,331 @@
+#include "peers/route.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "peers/meeting.h"
+#include "peers/remote_error.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/distributed_runtime/call_options.h"
+#include "tensorflow/core/distributed_runtime/worker_cache.h"
+#include "tensorflow/core/distributed_runtime/worker_interface.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+// A peer's answer may wait for its attempt to connect to us.
+constexpr std::int64_t kMeetTimeout = 20'000;  // ms
+// A peer may not serve yet. Stock waits for its first RPC, too.
+constexpr int kAttempts = 40;
+constexpr std::int64_t kBetweenAttempts = 250'000;  // us
+
+// In place of a server, where it is not known which one is meant.
+constexpr std::uint64_t kLast = 0;
+// Of one task. Beyond this, those without a channel are forgotten.
+constexpr std::size_t kMaxIntroductions = 64;
+
+// One call to a peer, alive until it is answered.
+struct Call {
+  std::shared_ptr<tf::WorkerCacheInterface> cache;
+  tf::WorkerInterface* worker = nullptr;
+  tf::CallOptions options;
+  tf::RecvBufRequest request;
+  tf::RecvBufResponse response;
+};
+
+// What a worker without the plug-in answers: that no device of its has incarnation 0, or that it
+// cannot do this at all. Anything else may be a passing failure, and whoever takes that for a stock
+// worker asks it for tensors that it pushes.
+bool is_stock_answer(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+         absl::IsUnimplemented(status) || absl::IsNotFound(status);
+}
+
+// FARWRITE_TF_TEST_ROUTE names the stage of every route that fails on this side alone, for tests:
+// "unmet" (the peer cannot be called), "unknown" (nor has it introduced itself), "stock" (it
+// answers as a worker without the plug-in), "refused" (no channel), "unclear" (no verdict on the
+// channel) or "late" (the meeting takes a quarter of a minute).
+bool broken(const char* stage) {
+  static const char* const chosen = std::getenv("FARWRITE_TF_TEST_ROUTE");
+  return chosen != nullptr && std::strcmp(chosen, stage) == 0;
+}
+constexpr std::int64_t kLate = 15'000'000;  // us
+
+// The incarnation of the task's first device, as the session knows it, or 0.
+std::uint64_t server_of(tf::WorkerSession& session, const std::string& task) {
+  if (session.remote_device_mgr() == nullptr) return 0;
+  tf::Device* device = nullptr;
+  const absl::Status found =
+      session.remote_device_mgr()->LookupDevice(task + "/device:CPU:0", &device);
+  return found.ok() ? device->attributes().incarnation() : 0;
+}
+
+absl::Status broken_meeting(const absl::Status& status) {
+  if (broken("unmet") || broken("unknown")) return absl::UnavailableError("broken by a test");
+  if (broken("stock")) return absl::UnimplementedError("broken by a test");
+  return status;
+}
+
+}  // namespace
+
+bool Route::stale() const { return state() == State::kFailed || outdated_.load() || lost(); }
+
+bool Route::lost() const {
+  return state() == State::kPush && reach_.process != nullptr && reach_.process->ended();
+}
+
+void Route::when_resolved(Resolved resolved) {
+  if (state() == State::kMeeting) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (state() == State::kMeeting) {
+      waiting_.push_back(std::move(resolved));
+      return;
+    }
+  }
+  resolved(*this);
+}
+
+void Route::fail(const absl::Status& why) {
+  failure_ = remote_error(task_, why);
+  resolve(State::kFailed);
+}
+
+// What waits goes first, so that nothing overtakes it; only then do others see the state.
+void Route::resolve(State state) {
+  outcome_ = state;
+  while (true) {
+    std::vector<Resolved> waiting;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (waiting_.empty()) {
+        state_.store(state, std::memory_order_release);
+        return;
+      }
+      waiting.swap(waiting_);
+    }
+    for (const Resolved& resolved : waiting) resolved(*this);
+  }
+}
+
+std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task,
+                                    For purpose) {
+  return find(session->GetSharedWorkerCache(), session->worker_name(), task, purpose, session);
+}
+
+std::shared_ptr<Route> Routes::find(Cache cache, const std::string& own, const std::string& task,
+                                    For purpose, tf::WorkerSession* session) {
+  std::shared_ptr<Route> route;
+  int attempts = kAttempts;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto key = std::make_pair(static_cast<const void*>(cache.get()), task);
+    const auto found = routes_.find(key);
+    if (found != routes_.end() && found->second.cache.lock() == cache &&
+        !found->second.route->stale()) {
+      return found->second.route;
+    }
+    // Whoever was there and has gone is not waited for: stock's RPC would fail at once. A sender,
+    // which is asked by nobody, goes on: the peer may be back and wait for the push, while gRPC
+    // still backs off from the failures before.
+    if (purpose == For::kReceiving && found != routes_.end() && found->second.route->lost()) {
+      attempts = 1;
+    }
+    for (auto at = routes_.begin(); at != routes_.end();) {
+      at = at->second.cache.expired() ? routes_.erase(at) : std::next(at);
+    }
+    route = std::shared_ptr<Route>(new Route(task, cache));
+    route->expected_ = session == nullptr ? 0 : server_of(*session, task);
+    routes_[key] = {cache, route};
+  }
+  meet(route, std::move(cache), own, attempts);
+  return route;
+}
+
+void Routes::introduced(const Introduction& peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::uint64_t, Introduction>& known = introductions_[peer.task];
+  for (auto at = known.begin(); known.size() > kMaxIntroductions && at != known.end();) {
+    const bool gone = !runtime_->peers().connected(ProcessId::of(at->second.process));
+    at = gone ? known.erase(at) : std::next(at);
+  }
+  known[kLast] = known[peer.server] = peer;
+  for (const auto& [key, known] : routes_) {
+    if (key.second == peer.task && known.route->state() == Route::State::kStock &&
+        known.route->server() == 0) {
+      known.route->outdated_.store(true);
+    }
+  }
+}
+
+void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& own, int attempts) {
+  const auto call = std::make_shared<Call>();
+  call->worker = cache->GetOrCreateWorker(route->task());
+  if (call->worker == nullptr) {
+    route->fail(absl::NotFoundError("Farwrite: no task " + route->task() + " in the cluster"));
+    return;
+  }
+  call->cache = std::move(cache);
+  call->options.SetTimeout(kMeetTimeout);
+  Introduction introduction;
+  introduction.task = own;
+  introduction.server = server_;
+  introduction.process = runtime_->peers().own();
+  write_request(introduction, &call->request);
+  call->worker->RecvBufAsync(
+      &call->options, &call->request, &call->response,
+      [this, call, own, route = std::move(route), attempts](const absl::Status& status) {
+        call->cache->ReleaseWorker(route->task(), call->worker);
+        // Not here: the caller may hold locks, or this be a thread of gRPC's.
+        const auto go_on = [this, call, own, route, status, attempts] {
+          met(route, call->cache, own, broken_meeting(status), call->response, attempts);
+        };
+        if (broken("late")) {
+          tf::Env::Default()->SchedClosureAfter(kLate, go_on);
+        } else {
+          runtime_->schedule(go_on);
+        }
+      });
+}
+
+void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
+                 const absl::Status& status, const tf::RecvBufResponse& response, int attempts) {
+  if (!status.ok() && !is_stock_answer(status)) {
+    if (reach_introduced(route)) return;
+    if (attempts > 1) {
+      tf::Env::Default()->SchedClosureAfter(kBetweenAttempts, [this, route, cache, own, attempts] {
+        meet(route, cache, own, attempts - 1);
+      });
+      return;
+    }
+    route->fail(absl::UnavailableError("Farwrite: cannot exchange handshakes with " +
+                                       route->task() + ": " + std::string(status.message())));
+    return;
+  }
+  Introduction peer;
+  const absl::Status read = status.ok() ? read_response(response, &peer) : status;
+  if (!read.ok()) {
+    LOG(INFO) << "Farwrite: " << route->task()
+              << " has no plug-in, its tensors go by gRPC: " << read.message();
+    route->reach_.refusal = "the peer has no plug-in: " + std::string(read.message());
+    route->resolve(Route::State::kStock);
+    return;
+  }
+  const ProcessId id = ProcessId::of(peer.process);
+  if (!peer.refusal.empty()) runtime_->peers().refused_by(route->task(), id, peer.refusal);
+  reach(route, peer);
+}
+
+bool Routes::reach_introduced(const std::shared_ptr<Route>& route) {
+  if (broken("unknown")) return false;
+  Introduction peer;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto task = introductions_.find(route->task());
+    if (task == introductions_.end()) return false;
+    const auto server = task->second.find(route->expected_);
+    if (server == task->second.end()) return false;
+    peer = server->second;
+  }
+  if (!runtime_->peers().connected(ProcessId::of(peer.process))) return false;
+  reach(route, peer);
+  return true;
+}
+
+void Routes::reach(const std::shared_ptr<Route>& route, const Introduction& peer) {
+  const bool forced = runtime_->fabric_is_forced();
+  runtime_->peers().reach(route->task(), peer.process, [route, peer, forced](const Reach& actual) {
+    Reach reach = actual;
+    if (broken("refused") || broken("unclear")) {
+      reach = Reach();
+      reach.unclear = broken("unclear");
+      reach.refusal = "broken by a test";
+    }
+    route->server_ = peer.server;
+    route->reach_ = reach;
+    const bool push = reach.loopback || reach.process != nullptr;
+    if (push || !(reach.unclear || forced)) {
+      route->resolve(push ? Route::State::kPush : Route::State::kStock);
+      return;
+    }
+    std::string why = "Farwrite: " + route->task() + ": ";
+    if (!reach.unclear) why += "FARWRITE_FABRICS allows only a fabric that fails: ";
+    route->refused_ = !reach.unclear;
+    route->fail(absl::UnavailableError(why + reach.refusal));
+  });
+}
+
+void Routes::ask(const std::shared_ptr<Route>& route, const std::string& own, std::int64_t step,
+                 bool collective, Answered answered) {
+  const Cache cache = route->cache();
+  if (cache == nullptr) return;  // the cluster is gone, and the step goes
+  RouteQuestion question;
+  question.task = own;
+  question.server = server_;
+  question.step = step;
+  question.collective = collective;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<Answered>& waiting = questions_[{route.get(), step, collective}];
+    waiting.push_back(std::move(answered));
+    if (waiting.size() > 1) return;
+  }
+  const auto call = std::make_shared<Call>();
+  call->cache = cache;
+  call->worker = cache->GetOrCreateWorker(route->task());
+  if (call->worker == nullptr) {
+    answer(question, route.get(), absl::NotFoundError("no such task"), call->response);
+    return;
+  }
+  count(stats().route_questions);
+  call->options.SetTimeout(kMeetTimeout);
+  write_question(question, &call->request);
+  call->worker->RecvBufAsync(&call->options, &call->request, &call->response,
+                             [this, call, route, question](const absl::Status& status) {
+                               call->cache->ReleaseWorker(route->task(), call->worker);
+                               runtime_->schedule([this, call, route, question, status] {
+                                 answer(question, route.get(), status, call->response);
+                               });
+                             });
+}
+
+void Routes::answer(const RouteQuestion& question, const Route* route, const absl::Status& status,
+                    const tf::RecvBufResponse& response) {
+  std::vector<Answered> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = questions_.find({route, question.step, question.collective});
+    if (found == questions_.end()) return;
+    waiting.swap(found->second);
+    questions_.erase(found);
+  }
+  RouteAnswer answer = RouteAnswer::kKeeps;  // as a worker without the plug-in does
+  const absl::Status read = status.ok() ? read_answer(response, &answer) : status;
+  if (!read.ok() && !is_stock_answer(read)) {
+    VLOG(1) << "Farwrite: " << route->task()
+            << " did not answer whether it pushes: " << read.message();
+    return;  // asked again later
+  }
+  for (const Answered& answered : waiting) answered(answer);
+}
+
+RouteAnswer Routes::answer_collective(const RouteQuestion& question) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bool keeps = false;
+  for (const auto& [key, known] : routes_) {
+    const Route& route = *known.route;
+    if (key.second != question.task || route.state() == Route::State::kMeeting) continue;
+    const bool pushes = route.state() == Route::State::kPush;
+    if (pushes && route.server() == question.server) return RouteAnswer::kWait;
+    keeps = keeps || !pushes;
+  }
+  return keeps ? RouteAnswer::kKeeps : RouteAnswer::kWait;
+}
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,205 @@
+#include "rendezvous/receive_call.h"
+
+#include <utility>
+
+#include "peers/remote_error.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
+#include "stats/transfer_log.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensors/fetch.h"
+#include "tensors/receive.h"
+
+namespace farwrite::plugin {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+tf::Device* device_of(tf::WorkerSession* session, const tf::RendezvousInterface::ParsedKey& key) {
+  tf::Device* device = nullptr;
+  const absl::Status found = session->device_mgr()->LookupDevice(key.dst_device, &device);
+  return found.ok() ? device : nullptr;
+}
+
+std::string task_of(const tf::DeviceNameUtils::ParsedName& device) {
+  std::string task;
+  (void)tf::DeviceNameUtils::GetTaskName(device, &task);
+  return task;
+}
+
+}  // namespace
+
+ReceiveCall::ReceiveCall(Rendezvous* rendezvous, const tf::RendezvousInterface::ParsedKey& key,
+                         const Args& args, Done done)
+    : rendezvous_(tsl::core::GetNewRef(rendezvous)),
+      key_(key),
+      args_(args),
+      device_(device_of(rendezvous->session(), key)),
+      allocator_(device_ != nullptr ? device_->GetAllocator(args.alloc_attrs)
+                                    : tf::cpu_allocator()),
+      started_(TransferLog::of_process().start()),
+      done_(std::move(done)) {}
+
+absl::Status ReceiveCall::status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+void ReceiveCall::begin(const std::shared_ptr<Route>& route) {
+  route_ = route;
+  self_ = shared_from_this();
+  rendezvous_->RegisterCall(this, args_);  // an aborted step settles the call in here
+  // RegisterCall looks for an abort before it adds the call; one in between finds no call.
+  const absl::Status aborted = rendezvous_->aborted();
+  if (!aborted.ok()) settle(aborted, Arrival());
+  route->when_resolved(
+      [self = shared_from_this()](const Route& resolved) { self->route_resolved(resolved); });
+}
+
+void ReceiveCall::route_resolved(const Route& route) {
+  if (route.outcome() == Route::State::kFailed) {
+    fail(route.failure());
+    return;
+  }
+  RendezvousMgr& manager = *rendezvous_->manager_;
+  PeerProcess* const process = route.reach().process.get();
+  if (process != nullptr) fabric_ = process->fabric();
+  manager.runtime().arrival_table().wait({manager.server(), rendezvous_->step_id_}, key_.FullKey(),
+                                         shared_from_this(), process);
+  if (route.outcome() == Route::State::kStock) {
+    count(stats().pulls_stock_peer);
+    pull();
+    return;
+  }
+  if (route.peer_keeps()) {
+    count(stats().pulls_unpushed);
+    pull();
+  }
+  // The peer may have gone before the arrival table held the wait.
+  if (process != nullptr && process->ended()) fail(process->gone());
+}
+
+void ReceiveCall::overdue() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (given_up() || pull_ != nullptr) return;
+  }
+  const std::string own = task_of(key_.dst);
+  rendezvous_->manager_->routes().ask(
+      route_, own, rendezvous_->step_id_, false,
+      [self = shared_from_this(), own](RouteAnswer answer) {
+        if (answer == RouteAnswer::kWait || self->given_up()) return;
+        if (answer == RouteAnswer::kKeeps) {
+          self->route_->set_peer_keeps(true);
+          count(stats().pulls_unpushed);
+          self->pull();
+          return;
+        }
+        self->route_->outdate();
+        self->fail(absl::UnavailableError("Farwrite: " + self->sender() +
+                                          " pushed to another server by the name of " + own +
+                                          ", which was probably replaced; run the step again"));
+      });
+}
+
+void ReceiveCall::pull() {
+  const std::shared_ptr<tf::WorkerCacheInterface> cache = route_->cache();
+  if (cache == nullptr || device_ == nullptr) {
+    fail(absl::UnavailableError("Farwrite: cannot ask " + sender() +
+                                " for a tensor: the step's cluster is gone"));
+    return;
+  }
+  std::shared_ptr<Pull> pull;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (given_up() || pull_ != nullptr) return;
+    const auto answered = [weak = weak_from_this()](const absl::Status& status,
+                                                    const tf::Tensor& tensor, bool is_dead) {
+      const std::shared_ptr<ReceiveCall> self = weak.lock();
+      if (self == nullptr) return;  // it was pushed
+      Arrival arrival;
+      arrival.dead = is_dead;
+      arrival.tensor = tensor;
+      self->settle(status, std::move(arrival));
+    };
+    pull = pull_ = std::make_shared<Pull>(cache, device_, args_.alloc_attrs, rendezvous_->step_id_,
+                                          key_, answered);
+  }
+  count(stats().pulls_received);
+  pull->begin();
+}
+
+void ReceiveCall::deliver(Arrival arrival) {
+  delivered_.store(true);
+  if (arrival.kind == PushKind::kPull) {
+    rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->pull(); });
+    return;
+  }
+  route_->set_peer_keeps(false);
+  if (must_fetch(arrival)) {
+    const auto lent = std::make_shared<Arrival>(std::move(arrival));
+    rendezvous_->manager_->runtime().schedule([self = shared_from_this(), lent] {
+      if (self->given_up()) return;
+      fetch(std::move(*lent), self->allocator_, [self](absl::Status status, Arrival fetched) {
+        self->settle(remote_error(self->sender(), status), std::move(fetched));
+      });
+    });
+    return;
+  }
+  if (ready(arrival)) {
+    settle(absl::OkStatus(), std::move(arrival));
+    return;
+  }
+  // The first view of a segment waits for the peer, which may be silent: on a thread of its own,
+  // and the call can be aborted meanwhile.
+  const auto waiting = std::make_shared<Arrival>(std::move(arrival));
+  tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
+    const absl::Status status = wait_until_ready(*waiting);
+    self->settle(remote_error(self->sender(), status), std::move(*waiting));
+  });
+}
+
+void ReceiveCall::fail(const absl::Status& status) {
+  settle(remote_error(sender(), status), Arrival());
+}
+
+void ReceiveCall::settle(absl::Status status, Arrival arrival) {
+  if (settled_.exchange(true)) return;
+  std::shared_ptr<Pull> given_up;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!status.ok()) given_up = pull_;
+    status_ = std::move(status);
+  }
+  if (given_up != nullptr) given_up->cancel();
+  arrival_ = std::move(arrival);
+  rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
+}
+
+void ReceiveCall::finish() {
+  RendezvousMgr& manager = *rendezvous_->manager_;
+  absl::Status status = this->status();
+  if (!delivered_.load()) {
+    manager.runtime().arrival_table().forget({manager.server(), rendezvous_->step_id_},
+                                             key_.FullKey(), this);
+  }
+  rendezvous_->DeregisterCall(this, args_);
+  const Done done = std::move(done_);
+  tf::Tensor tensor;
+  const bool dead = arrival_.dead;
+  if (status.ok()) {
+    Transfer transfer(Transfer::Kind::kRecvTensor, rendezvous_->step_id_, key_, started_);
+    const std::string_view way = arrival_.way;
+    transfer.sent_at(arrival_.sent);
+    status = remote_error(sender(), materialize(std::move(arrival_), &tensor));
+    // What was asked for by RPC, TensorFlow's own worker has recorded.
+    if (status.ok() && !way.empty()) transfer.went(way, fabric_, tensor.TotalBytes());
+  }
+  self_ = nullptr;
+  done(status, Args(), args_, tensor, dead);
+}
+
+}  // namespace farwrite::plugin

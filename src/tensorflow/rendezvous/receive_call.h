@@ -1,0 +1,74 @@
+// ReceiveCall: one tensor that a step waits for.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "peers/route.h"
+#include "rendezvous/arrival_table.h"
+#include "rendezvous/pull.h"
+#include "rendezvous/rendezvous.h"
+
+namespace farwrite::plugin {
+
+// Settled once: by an arrival, by RecvTensor's answer, by the peer's failure, or by the step's
+// abort, whichever is first. It waits in the arrival table whatever is known of its sender, and
+// asks by RecvTensor beside that if the sender is one that does not push. A sender either pushes a
+// tensor or keeps it, so there is one of the two; the RPC that loses is left alone, see Pull. What
+// follows runs on the runtime's threads, never under a lock of TensorFlow's or the arrival table's.
+class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
+                          public Waiter,
+                          public std::enable_shared_from_this<ReceiveCall> {
+ public:
+  using Args = tensorflow::RendezvousInterface::Args;
+  using Done = tensorflow::RendezvousInterface::DoneCallback;
+
+  ReceiveCall(Rendezvous* rendezvous, const tensorflow::RendezvousInterface::ParsedKey& key,
+              const Args& args, Done done);
+
+  // Registers with the step and waits on the route, then in the arrival table.
+  void begin(const std::shared_ptr<Route>& route);
+
+  // tensorflow::BaseRecvTensorCall.
+  void Start(std::function<void()>) override {}
+  void StartAbort(const absl::Status& status) override { settle(status, Arrival()); }
+  absl::Status status() const override;
+
+  // Waiter.
+  void deliver(Arrival arrival) override;
+  void fail(const absl::Status& status) override;
+  bool given_up() const override { return settled_.load(); }
+  void overdue() override;
+
+ private:
+  void route_resolved(const Route& route);
+  // Asks by RecvTensor, once.
+  void pull();
+  void settle(absl::Status status, Arrival arrival);
+  void finish();
+  // The sending task, by its name in the step's cluster.
+  const std::string& sender() const { return route_->task(); }
+
+  const tsl::core::RefCountPtr<Rendezvous> rendezvous_;
+  const tensorflow::RendezvousInterface::ParsedKey key_;
+  const Args args_;
+  // The receiving device and its allocator for this tensor. Looked up while the session surely
+  // lives.
+  tensorflow::Device* const device_;
+  tensorflow::Allocator* const allocator_;
+  const std::int64_t started_;  // see TransferLog::start()
+  std::string fabric_;          // if it is
+  Done done_;
+  std::shared_ptr<Route> route_;
+  std::atomic<bool> settled_{false};
+  std::atomic<bool> delivered_{false};  // the arrival table no longer holds it
+  Arrival arrival_;
+  mutable std::mutex mutex_;
+  absl::Status status_;
+  std::shared_ptr<Pull> pull_;
+  std::shared_ptr<ReceiveCall> self_;  // until it is settled
+};
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,292 @@
+#include "rendezvous/rendezvous.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "peers/remote_error.h"
+#include "rendezvous/receive_call.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensors/push.h"
+
+namespace farwrite::plugin {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+constexpr std::size_t kStepsRemembered = 4096;
+
+}  // namespace
+
+Rendezvous::Rendezvous(RendezvousMgr* manager, const tf::WorkerEnv* env, std::int64_t step_id)
+    : tf::BaseRemoteRendezvous(env, step_id), manager_(manager), start_(++manager->starts_) {}
+
+absl::Status Rendezvous::Initialize(tf::WorkerSession* session) {
+  manager_->runtime().arrival_table().step_begins({manager_->server(), step_id_});
+  return tf::BaseRemoteRendezvous::Initialize(session);
+}
+
+std::shared_ptr<Route> Rendezvous::route_to(const tf::DeviceNameUtils::ParsedName& device,
+                                            Routes::For purpose, absl::Status* status) {
+  std::string task;
+  if (!tf::DeviceNameUtils::GetTaskName(device, &task)) {
+    *status = absl::InvalidArgumentError("Farwrite: a rendezvous key names no task");
+    return nullptr;
+  }
+  return manager_->routes().find(session(), task, purpose);
+}
+
+absl::Status Rendezvous::aborted() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return aborted_;
+}
+
+absl::Status Rendezvous::keep(const ParsedKey& key, const tf::RendezvousInterface::Args& args,
+                              const tf::Tensor& value, bool is_dead) {
+  return tf::BaseRemoteRendezvous::Send(key, args, value, is_dead);
+}
+
+void Rendezvous::keep(const Sending& sending) {
+  if (!aborted().ok())
+    return;  // an aborted step keeps nothing, and its receiver is aborted as well
+  const Outgoing& outgoing = sending.outgoing;
+  (void)keep(outgoing.key, sending.args, outgoing.tensor, outgoing.dead);
+}
+
+void Rendezvous::keep_untold(const Sending& sending) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kept_for_.insert(sending.task);
+  }
+  keep(sending);
+}
+
+absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterface::Args& args,
+                              const tf::Tensor& value, bool is_dead) {
+  if (IsSameWorker(key.src, key.dst)) return keep(key, args, value, is_dead);
+  bool asked = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!aborted_.ok()) return aborted_;
+    asked = !asked_.empty() && asked_.count(std::string(key.FullKey())) != 0;
+  }
+  if (asked) return keep(key, args, value, is_dead);
+  absl::Status status;
+  const std::shared_ptr<Route> route = route_to(key.dst, Routes::For::kSending, &status);
+  if (route == nullptr) return status;
+  manager_->will_push(step_id_, start_, route);
+  auto sending = std::make_shared<Sending>();
+  Outgoing& outgoing = sending->outgoing;
+  outgoing.step = step_id_;
+  outgoing.start = start_;
+  outgoing.sender = manager_->server();
+  outgoing.key = key;
+  outgoing.tensor = value;
+  outgoing.dead = is_dead;
+  outgoing.host_memory = key.src.type == "CPU" && key.dst.type == "CPU";
+  sending->args = args;
+  sending->task = route->task();
+  if (args.device_context != nullptr) {
+    args.device_context->Ref();
+    sending->context.reset(args.device_context);
+  }
+  if (route->state() != Route::State::kMeeting) {
+    route->when_resolved([&](const Route& resolved) { decide(*sending, resolved); });
+    return absl::OkStatus();
+  }
+  const std::string name(key.FullKey());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    asked = asked_.count(name) != 0;
+    if (!asked) undecided_[name] = sending;
+  }
+  if (asked) return keep(key, args, value, is_dead);
+  route->when_resolved(
+      [self = tsl::core::GetNewRef(this).release(), sending, name](const Route& resolved) {
+        const tsl::core::RefCountPtr<Rendezvous> owned(self);
+        if (owned->take_undecided(name)) owned->decide(*sending, resolved);
+      });
+  return absl::OkStatus();
+}
+
+bool Rendezvous::take_undecided(const std::string& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return undecided_.erase(key) != 0;
+}
+
+void Rendezvous::decide(const Sending& sending, const Route& route) {
+  if (route.refused()) {
+    StartAbort(route.failure());
+    return;
+  }
+  if (route.outcome() != Route::State::kPush) {
+    keep_untold(sending);  // where stock leaves it, for a receiver that asks, or never will
+    return;
+  }
+  const absl::Status pushed =
+      push(manager_->runtime(), route, sending.outgoing, [this, &sending] { keep(sending); });
+  if (!pushed.ok()) StartAbort(remote_error(route.task(), pushed));
+  if (!route.lost()) return;
+  // Maybe in this moment, and then it was kept.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kept_for_.insert(sending.task);
+}
+
+void Rendezvous::asked(const std::string& key) {
+  SendingRef undecided;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    asked_.insert(key);
+    const auto found = undecided_.find(key);
+    if (found == undecided_.end()) return;
+    undecided = found->second;
+    undecided_.erase(found);
+  }
+  keep_untold(*undecided);
+}
+
+void Rendezvous::no_longer_asked(const std::string& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = asked_.find(key);
+  if (found != asked_.end()) asked_.erase(found);
+}
+
+bool Rendezvous::keeps_for(const std::string& task) {
+  std::vector<SendingRef> undecided;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto at = undecided_.begin(); at != undecided_.end();) {
+      if (at->second->task != task) {
+        ++at;
+        continue;
+      }
+      undecided.push_back(at->second);
+      at = undecided_.erase(at);
+    }
+  }
+  for (const SendingRef& sending : undecided) keep_untold(*sending);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kept_for_.count(task) != 0;
+}
+
+void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
+                                     const tf::RendezvousInterface::Args& args, DoneCallback done) {
+  absl::Status status;
+  const std::shared_ptr<Route> route = route_to(key.src, Routes::For::kReceiving, &status);
+  if (route == nullptr) {
+    done(status, tf::RendezvousInterface::Args(), args, tf::Tensor(), false);
+    return;
+  }
+  std::make_shared<ReceiveCall>(this, key, args, std::move(done))->begin(route);
+}
+
+void Rendezvous::StartAbort(const absl::Status& status) {
+  if (!IsRemoteEagerContextDefault()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (aborted_.ok()) aborted_ = status;
+  }
+  tf::BaseRemoteRendezvous::StartAbort(status);
+}
+
+RendezvousMgr::RendezvousMgr(const tf::WorkerEnv* env, Runtime* runtime)
+    : tf::RpcRendezvousMgr(env), env_(env), runtime_(runtime) {}
+
+std::uint64_t RendezvousMgr::server() { return routes().server(); }
+
+// Not in the constructor: the server makes its devices later.
+Routes& RendezvousMgr::routes() {
+  std::call_once(routes_made_, [this] {
+    const tf::Device& host = *env_->device_mgr->HostCPU();
+    std::string task;
+    (void)tf::DeviceNameUtils::GetTaskName(host.parsed_name(), &task);
+    routes_ = std::make_unique<Routes>(runtime_, task, host.attributes().incarnation());
+  });
+  return *routes_;
+}
+
+tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::Create(std::int64_t step_id,
+                                                                       const tf::WorkerEnv* env) {
+  return tsl::core::RefCountPtr<tf::BaseRemoteRendezvous>(new Rendezvous(this, env, step_id));
+}
+
+void RendezvousMgr::will_push(std::int64_t step_id, std::uint64_t start,
+                              const std::shared_ptr<Route>& route) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto [step, is_new] = pushed_to_.try_emplace(step_id);
+  std::uint64_t& last = step->second[route];
+  last = std::max(last, start);
+  if (!is_new) return;
+  oldest_first_.push_back(step_id);
+  if (oldest_first_.size() > kStepsRemembered) {
+    pushed_to_.erase(oldest_first_.front());
+    oldest_first_.pop_front();
+  }
+}
+
+void RendezvousMgr::RecvLocalAsync(std::int64_t step_id, const tf::Rendezvous::ParsedKey& key,
+                                   tf::Rendezvous::DoneCallback done) {
+  tsl::core::RefCountPtr<tf::RemoteRendezvous> found = Find(step_id);
+  const std::shared_ptr<Rendezvous> step(static_cast<Rendezvous*>(found.release()),
+                                         [](Rendezvous* rendezvous) { rendezvous->Unref(); });
+  const std::string name(key.FullKey());
+  step->asked(name);
+  tf::RpcRendezvousMgr::RecvLocalAsync(
+      step_id, key,
+      [step, name, done = std::move(done)](
+          const absl::Status& status, const tf::Rendezvous::Args& send_args,
+          const tf::Rendezvous::Args& receive_args, const tf::Tensor& tensor, bool is_dead) {
+        step->no_longer_asked(name);
+        count(stats().grpc_recv_tensor_calls);
+        count(stats().grpc_recv_tensor_bytes, tensor.TotalBytes());
+        done(status, send_args, receive_args, tensor, is_dead);
+      });
+}
+
+RouteAnswer RendezvousMgr::answer(const RouteQuestion& question) {
+  if (question.collective) return routes().answer_collective(question);
+  const tsl::core::RefCountPtr<tf::RemoteRendezvous> step = Find(question.step);
+  if (static_cast<Rendezvous*>(step.get())->keeps_for(question.task)) return RouteAnswer::kKeeps;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto pushed = pushed_to_.find(question.step);
+  if (pushed == pushed_to_.end()) return RouteAnswer::kWait;
+  for (const auto& [route, start] : pushed->second) {
+    if (route->task() != question.task || route->state() != Route::State::kPush) continue;
+    if (route->stale() || route->server() == question.server) continue;
+    route->outdate();
+    return RouteAnswer::kElsewhere;
+  }
+  return RouteAnswer::kWait;
+}
+
+void RendezvousMgr::Cleanup(std::int64_t step_id) {
+  // A start after this is another life of the step.
+  const std::uint64_t last = starts_.load();
+  // First, so that nothing of the step is pushed behind the word that it is over.
+  tf::RpcRendezvousMgr::Cleanup(step_id);
+  std::vector<std::shared_ptr<Route>> routes;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto step = pushed_to_.find(step_id);
+    if (step != pushed_to_.end()) {
+      for (auto at = step->second.begin(); at != step->second.end();) {
+        routes.push_back(at->first);
+        at = at->second <= last ? step->second.erase(at) : std::next(at);
+      }
+      if (step->second.empty()) pushed_to_.erase(step);
+    }
+  }
+  for (const std::shared_ptr<Route>& route : routes) {
+    route->when_resolved([server = server(), step_id, last](const Route& resolved) {
+      push_step_gone(resolved, server, step_id, last);
+    });
+  }
+  runtime_->arrival_table().step_ended({server(), step_id});
+}
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,60 @@
+// Runtime: what the plug-in has once a process: the device, the peers, the arrival table, the
+// threads that continue a step. Made by the first server; never destroyed, because TensorFlow's own
+// threads outlive everything.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "farwrite/c_api.h"
+#include "peers/peer_process.h"
+#include "rendezvous/arrival_table.h"
+#include "server/work_queue.h"
+
+namespace farwrite::plugin {
+
+class Runtime {
+ public:
+  static constexpr std::uint64_t kReceiptBytes = 64;
+
+  // The runtime of this process, opening its device at first, on `own_host` if FARWRITE_LISTEN says
+  // nothing else; peers' messages name it by `task`. A forked child gets one of its own.
+  static absl::Status open(const std::string& own_host, const std::string& task, Runtime** runtime);
+  // Null before open().
+  static Runtime* current();
+
+  fw_device* device() const { return device_; }
+  Peers& peers() { return *peers_; }
+  ArrivalTable& arrival_table() { return arrival_table_; }
+  // Whether FARWRITE_FABRICS names the one fabric to use: peers that cannot are an error.
+  bool fabric_is_forced() const { return fabric_is_forced_; }
+  // Whether tensors may land in slots, see landing_zone.h.
+  bool landing() const { return landing_; }
+  // A few bytes of registered memory, to lend with what is inline: their return says that it was
+  // taken. Null if there is no room.
+  const void* receipt();
+  // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
+  void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
+  void schedule_after(std::chrono::microseconds delay, std::function<void()> work) {
+    queue_.submit_after(delay, std::move(work));
+  }
+
+ private:
+  Runtime(fw_device* device, const std::string& own_host, bool landing);
+  // From time to time, for as long as the process lives.
+  void look_after();
+
+  fw_device* const device_;
+  const bool fabric_is_forced_;
+  const bool landing_;
+  ArrivalTable arrival_table_;
+  std::unique_ptr<Peers> peers_;
+  WorkQueue queue_;
+  std::once_flag receipt_made_;
+  const void* receipt_ = nullptr;
+};
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,72 @@
+#include "server/work_queue.h"
+
+#include <thread>
+#include <utility>
+
+namespace farwrite::plugin {
+
+WorkQueue::WorkQueue(int threads) {
+  for (int i = 0; i < threads; ++i) std::thread([this] { serve(); }).detach();
+  std::thread([this] { serve_later(); }).detach();
+}
+
+void WorkQueue::submit(std::function<void()> work) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  queue_.push_back(std::move(work));
+  wake_another(lock);
+}
+
+void WorkQueue::wake_another(std::unique_lock<std::mutex>& lock) {
+  const bool wake = !queue_.empty() && sleeping_ > 0 && !std::exchange(waking_, true);
+  lock.unlock();
+  if (wake) ready_.notify_one();
+}
+
+void WorkQueue::serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    while (queue_.empty()) {
+      ++sleeping_;
+      ready_.wait(lock);
+      --sleeping_;
+      waking_ = false;
+    }
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    wake_another(lock);  // this one may take long
+    work();
+    work = nullptr;  // what it holds goes without the lock
+    lock.lock();
+  }
+}
+
+void WorkQueue::submit_after(std::chrono::microseconds delay, std::function<void()> work) {
+  const auto when = std::chrono::steady_clock::now() + delay;
+  const std::lock_guard<std::mutex> lock(later_mutex_);
+  const bool is_next = later_.empty() || when < later_.begin()->first;
+  later_.emplace(when, std::move(work));
+  if (is_next) sooner_.notify_one();
+}
+
+void WorkQueue::serve_later() {
+  std::unique_lock<std::mutex> lock(later_mutex_);
+  while (true) {
+    if (later_.empty()) {
+      sooner_.wait(lock);
+      continue;
+    }
+    const auto next = later_.begin();
+    if (std::chrono::steady_clock::now() < next->first) {
+      sooner_.wait_until(lock, next->first);
+      continue;
+    }
+    std::function<void()> work = std::move(next->second);
+    later_.erase(next);
+    lock.unlock();
+    work();
+    work = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace farwrite::plugin

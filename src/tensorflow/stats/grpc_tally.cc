@@ -1,0 +1,106 @@
+#include "stats/grpc_tally.h"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "grpcpp/support/server_interceptor.h"
+#include "stats/stats.h"
+#include "tensorflow/core/protobuf/eager_service.pb.h"
+#include "tensorflow/core/protobuf/master.pb.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+namespace interception = ::grpc::experimental;
+
+void count_in(const tf::TensorProto& tensor) {
+  count(stats().grpc_feeds);
+  count(stats().grpc_feed_bytes, tensor.ByteSizeLong());
+}
+
+void count_inputs(const tf::eager::Operation& operation) {
+  for (const auto& input : operation.op_inputs()) {
+    if (!input.has_tensor()) continue;
+    count(stats().grpc_eager_inputs);
+    count(stats().grpc_eager_input_bytes, input.tensor().ByteSizeLong());
+  }
+}
+
+// How to read a method's request. Its response is serialized before an interceptor sees it, so what
+// was asked for is counted, and not how large it was.
+struct Method {
+  std::string_view name;
+  void (*received)(const void* message);
+};
+
+void run_step_received(const void* message) {
+  const auto* const request = static_cast<const tf::RunStepRequest*>(message);
+  for (const auto& feed : request->feed()) count_in(feed.tensor());
+  count(stats().grpc_fetches, static_cast<std::uint64_t>(request->fetch_size()));
+}
+void run_graph_received(const void* message) {
+  const auto* const request = static_cast<const tf::RunGraphRequest*>(message);
+  for (const auto& fed : request->send()) count_in(fed.tensor());
+  count(stats().grpc_fetches, static_cast<std::uint64_t>(request->recv_key_size()));
+}
+void enqueue_received(const void* message) {
+  for (const auto& item : static_cast<const tf::eager::EnqueueRequest*>(message)->queue()) {
+    if (item.has_operation()) count_inputs(item.operation());
+    for (const auto& tensor : item.send_tensor().tensors()) {
+      count(stats().grpc_eager_inputs);
+      count(stats().grpc_eager_input_bytes, tensor.ByteSizeLong());
+    }
+  }
+}
+void component_received(const void* message) {
+  const auto* const request = static_cast<const tf::eager::RunComponentFunctionRequest*>(message);
+  count_inputs(request->operation());
+}
+
+constexpr Method kMethods[] = {
+    {"/tensorflow.MasterService/RunStep", run_step_received},
+    {"/tensorflow.WorkerService/RunGraph", run_graph_received},
+    {"/tensorflow.eager.EagerService/Enqueue", enqueue_received},
+    {"/tensorflow.eager.EagerService/StreamingEnqueue", enqueue_received},
+    {"/tensorflow.eager.EagerService/RunComponentFunction", component_received},
+};
+
+class Tally final : public interception::Interceptor {
+ public:
+  explicit Tally(const Method& method) : method_(method) {}
+
+  void Intercept(interception::InterceptorBatchMethods* methods) override {
+    using Point = interception::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(Point::POST_RECV_MESSAGE)) {
+      if (const void* const message = methods->GetRecvMessage()) method_.received(message);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const Method& method_;
+};
+
+class Factory final : public interception::ServerInterceptorFactoryInterface {
+ public:
+  interception::Interceptor* CreateServerInterceptor(interception::ServerRpcInfo* info) override {
+    for (const Method& method : kMethods) {
+      if (info->method() != nullptr && method.name == info->method()) return new Tally(method);
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+void install_grpc_tally(::grpc::ServerBuilder* builder) {
+  std::vector<std::unique_ptr<interception::ServerInterceptorFactoryInterface>> factories;
+  factories.push_back(std::make_unique<Factory>());
+  builder->experimental().SetInterceptorCreators(std::move(factories));
+}
+
+}  // namespace farwrite::plugin

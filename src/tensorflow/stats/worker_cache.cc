@@ -1,0 +1,36 @@
+#include "stats/worker_cache.h"
+
+#include "stats/transfer_log.h"
+
+namespace farwrite::plugin {
+
+namespace tf = ::tensorflow;
+
+WorkerCache::~WorkerCache() {
+  for (; wanted_ > 0; --wanted_) TransferLog::of_process().no_longer_want();
+}
+
+void WorkerCache::SetLogging(bool active) {
+  tf::WorkerCacheWrapper::SetLogging(active);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (active) {
+    ++wanted_;
+    TransferLog::of_process().want();
+  } else if (wanted_ > 0) {  // a master may end what another one began
+    --wanted_;
+    TransferLog::of_process().no_longer_want();
+  }
+}
+
+void WorkerCache::ClearLogs() {
+  tf::WorkerCacheWrapper::ClearLogs();
+  TransferLog::of_process().clear();
+}
+
+bool WorkerCache::RetrieveLogs(std::int64_t step_id, tf::StepStats* stats) {
+  // First, because it replaces `stats`.
+  const bool by_stock = tf::WorkerCacheWrapper::RetrieveLogs(step_id, stats);
+  return TransferLog::of_process().retrieve(step_id, stats) || by_stock;
+}
+
+}  // namespace farwrite::plugin

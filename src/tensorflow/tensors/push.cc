@@ -1,0 +1,368 @@
+#include "tensors/push.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "edges/edges.h"
+#include "farwrite/c_api.h"
+#include "memory/arena_allocator.h"
+#include "memory/received_buffer.h"
+#include "memory/staged_copies.h"
+#include "memory/staging.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
+#include "stats/transfer_log.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensors/landing_head.h"
+#include "tensors/push_message.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+// The alignment a kernel may rely on (EIGEN_MAX_ALIGN_BYTES). A tensor that came by RPC has it;
+// a slice that is sent as it lies may not.
+constexpr std::uintptr_t kAlignment = 64;
+
+bool aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0; }
+
+std::atomic<std::uint64_t>& counter_of(Way way) {
+  switch (way) {
+    case Way::kInline:
+      return stats().pushes_inline;
+    case Way::kZeroCopy:
+      return stats().zero_copy_tensors;
+    case Way::kStagedForeign:
+      return stats().staged_foreign_memory;
+    case Way::kStagedReceived:
+      return stats().staged_received;
+    case Way::kStagedUnaligned:
+      return stats().staged_unaligned;
+    case Way::kSnapshot:
+      return stats().snapshot_tensors;
+    case Way::kSerialized:
+      return stats().pushes_serialized;
+    case Way::kLanded:
+      return stats().pushes_landed;
+    case Way::kLoopback:
+      return stats().pushes_loopback;
+    case Way::kLentAgain:
+      return stats().staged_lent_again;
+    case Way::kPull:
+    case Way::kCount:
+      break;
+  }
+  return stats().pushes_pull;
+}
+
+// A ref variable's value changes under whoever looks at it later.
+tf::Tensor snapshot(const tf::Tensor& tensor) {
+  count(stats().snapshot_tensors);
+  count(stats().copies);
+  count(stats().bytes_copied, tensor.TotalBytes());
+  tf::Tensor copy(tf::cpu_allocator(), tensor.dtype(), tensor.shape());
+  if (tensor.TotalBytes() > 0) fw_copy(copy.data(), tensor.data(), tensor.TotalBytes());
+  return copy;
+}
+
+class Push {
+ public:
+  Push(Runtime& runtime, const Route& route, const Outgoing& outgoing)
+      : runtime_(runtime),
+        route_(route),
+        outgoing_(outgoing),
+        edge_(Edges::of_process().find(outgoing.key)),
+        started_(TransferLog::of_process().start()),
+        transfer_(Transfer::Kind::kSendTensor, outgoing.step, outgoing.key, started_) {
+    message_.sent = started_;
+    message_.dead = outgoing.dead;
+    message_.receiver = route.server();
+    message_.sender = outgoing.sender;
+    message_.step = outgoing.step;
+    message_.start = outgoing.start;
+    message_.dtype = outgoing.tensor.dtype();
+    message_.key = {outgoing.key.FullKey().data(), outgoing.key.FullKey().size()};
+  }
+
+  absl::Status run(const std::function<void()>& keep) {
+    const absl::Status status = pushed(keep);
+    if (status.ok()) return status;
+    if (message_.kind != PushKind::kPull) keep();
+    count(stats().dropped_dead_peer);
+    const PeerProcess* const process = route_.reach().process.get();
+    return process != nullptr && process->ended() ? absl::OkStatus() : status;
+  }
+
+ private:
+  absl::Status pushed(const std::function<void()>& keep) {
+    const tf::Tensor& tensor = outgoing_.tensor;
+    if (!loopback() && route_.reach().process->held()) {
+      count(stats().pulls_backlog);
+      return pull(keep);
+    }
+    if (outgoing_.dead) {
+      count(stats().pushes_dead);
+      return small({});
+    }
+    if (!outgoing_.host_memory) {
+      count(stats().pulls_device_memory);
+      return pull(keep);
+    }
+    if (loopback()) return hand_over();
+    if (!tf::DataTypeCanUseMemcpy(tensor.dtype())) return serialized(keep);
+
+    message_.shape = tensor.shape();
+    message_.tensor_bytes = tensor.TotalBytes();
+    const auto* const data = static_cast<const char*>(tensor.data());
+    if (message_.tensor_bytes <= ArenaAllocator::kThreshold) {
+      return small({data, message_.tensor_bytes});
+    }
+    const EdgeFacts facts = edge_->facts();
+    if (runtime_.landing() && !route_.reach().process->maps()) {
+      absl::Status status;
+      if (land(facts, data, &status)) {
+        if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
+        return status;
+      }
+    }
+    message_.kind = PushKind::kAlias;
+    if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot, keep);
+    if (fw_device_contains(runtime_.device(), data) == 0) return foreign(data, keep);
+    if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
+    if (!aligned(data)) return staged(data, message_.tensor_bytes, Way::kStagedUnaligned, keep);
+    auto lent = std::make_unique<Lent>();
+    lent->tensor = tensor;
+    lent->variable = facts.variable;
+    return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy, keep);
+  }
+
+  void went(Way way, std::uint64_t bytes) {
+    count(counter_of(way));
+    edge_->went(way, outgoing_.tensor.dtype(), outgoing_.tensor.shape(), bytes);
+    // A view of the peer's own string: a conditional that mixes it with a literal makes a
+    // temporary.
+    std::string_view fabric;
+    if (!loopback()) fabric = route_.reach().process->fabric();
+    transfer_.went(name_of(way), fabric, bytes);
+  }
+
+  bool loopback() const { return route_.reach().loopback; }
+
+  absl::Status deliver(Arrival arrival) {
+    arrival.sender = outgoing_.sender;
+    arrival.way = name_of(Way::kLoopback);
+    arrival.sent = message_.sent;
+    arrival.start = outgoing_.start;
+    runtime_.arrival_table().deliver({message_.receiver, message_.step}, message_.key,
+                                     std::move(arrival));
+    return absl::OkStatus();
+  }
+
+  // To another server of this process: the tensor itself, which is never written while shared.
+  absl::Status hand_over() {
+    const tf::Tensor& tensor = outgoing_.tensor;
+    Arrival arrival;
+    arrival.tensor = tensor;
+    if (edge_->facts().ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
+      arrival.tensor = snapshot(tensor);
+    }
+    went(Way::kLoopback, tensor.TotalBytes());
+    return deliver(std::move(arrival));
+  }
+
+  absl::Status small(std::string_view payload) {
+    message_.kind = PushKind::kInline;
+    message_.payload = payload;
+    went(Way::kInline, payload.size());
+    count(stats().bytes_pushed, payload.size());
+    if (!loopback()) return route_.reach().process->send(encode(message_));
+    Arrival dead;
+    dead.dead = true;
+    return deliver(std::move(dead));
+  }
+
+  // Writes the tensor into memory that the receiver has waiting, if it has. Any memory of this
+  // process can be written from, so nothing is staged.
+  bool land(const EdgeFacts& facts, const char* data, absl::Status* status) {
+    PeerProcess& process = *route_.reach().process;
+    const std::uint64_t bytes = message_.tensor_bytes;
+    std::optional<Credit> credit = process.credits().take(edge_->name(), bytes);
+    if (!credit.has_value()) {
+      message_.wants_slot = edge_->repeats(bytes);
+      if (message_.wants_slot) count(stats().offers_without_slot);
+      return false;
+    }
+    LandingHead head;
+    head.slot = credit->slot;
+    head.generation = credit->generation;
+    head.receiver = message_.receiver;
+    head.sender = message_.sender;
+    head.step = message_.step;
+    head.sent = message_.sent;
+    head.start = message_.start;
+    head.dtype = message_.dtype;
+    head.shape = message_.shape;
+    head.tensor_bytes = bytes;
+    head.instance = split_key(message_.key).instance;
+    LandingHeadBytes head_bytes;
+    if (!encode(head, &head_bytes)) {
+      process.put_back(*credit);
+      return false;
+    }
+    tf::Tensor tensor = outgoing_.tensor;
+    if (facts.ref) {
+      tensor = snapshot(tensor);
+      data = static_cast<const char*>(tensor.data());
+    }
+    *status = process.land(*credit, head_bytes, data, bytes, tensor);
+    if (!status->ok()) return process.ended();  // else offer it
+    went(Way::kLanded, bytes);
+    count(stats().bytes_pushed, bytes);
+    return true;
+  }
+
+  absl::Status serialized(const std::function<void()>& keep) {
+    tf::TensorProto proto;
+    outgoing_.tensor.AsProtoTensorContent(&proto);
+    std::string bytes;
+    if (!proto.SerializeToString(&bytes)) {  // over 2 GB
+      count(stats().pulls_no_memory);
+      return pull(keep);
+    }
+    message_.tensor_bytes = bytes.size();
+    if (bytes.size() > ArenaAllocator::kThreshold) {
+      message_.kind = PushKind::kSerializedLent;
+      return staged(bytes.data(), bytes.size(), Way::kSerialized, keep);
+    }
+    message_.kind = PushKind::kSerialized;
+    message_.payload = bytes;
+    went(Way::kSerialized, bytes.size());
+    count(stats().bytes_pushed, bytes.size());
+    return route_.reach().process->send(encode(message_));
+  }
+
+  // What was allocated outside registered memory.
+  absl::Status foreign(const char* data, const std::function<void()>& keep) {
+    const std::uint64_t bytes = message_.tensor_bytes;
+    if (ReceivedBuffer* const received = ReceivedBuffer::of(outgoing_.tensor)) {
+      return sent_on(*received, data, keep);
+    }
+    if (!ArenaAllocator::traced()) {
+      edge_->explain("staged: allocated outside registered memory: " +
+                     ArenaAllocator::why_outside());
+      return staged(data, bytes, Way::kStagedForeign, keep);
+    }
+    const StagedCopies::Sent sent{edge_, route_.reach().process, outgoing_.tensor, message_.step,
+                                  runtime_.device()};
+    bool hold = false;
+    Staged again = StagedCopies::of_process().find(sent, &hold);
+    if (again != nullptr) return lend_copy(std::move(again), bytes, Way::kLentAgain, keep);
+    return staged(data, bytes, Way::kStagedForeign, keep, hold ? &sent : nullptr);
+  }
+
+  // What another task has sent here: all edges and steps lend one copy.
+  absl::Status sent_on(ReceivedBuffer& received, const char* data,
+                       const std::function<void()>& keep) {
+    if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
+    bool made = false;
+    // Where no graph told this process about the edge, the producer may be a ref variable.
+    Staged copy =
+        received.copy(runtime_.device(), data, message_.tensor_bytes, !edge_->in_graph(), &made);
+    edge_->explain(
+        "staged once: received from another task, and sent on; all edges share the copy");
+    const Way way = made ? Way::kStagedReceived : Way::kLentAgain;
+    return lend_copy(std::move(copy), message_.tensor_bytes, way, keep);
+  }
+
+  // Copies into registered memory and lends the copy. `why` it was copied. `hold`: for later, too.
+  absl::Status staged(const char* data, std::uint64_t bytes, Way why,
+                      const std::function<void()>& keep, const StagedCopies::Sent* hold = nullptr) {
+    Staged copy = stage(runtime_.device(), data, bytes);
+    if (copy != nullptr && hold != nullptr) {
+      copy = StagedCopies::of_process().hold(*hold, std::move(copy));
+    }
+    return lend_copy(std::move(copy), bytes, why, keep);
+  }
+
+  // Null: there was no room for one.
+  absl::Status lend_copy(Staged copy, std::uint64_t bytes, Way how,
+                         const std::function<void()>& keep) {
+    if (copy == nullptr) {
+      count(stats().pulls_no_memory);
+      return pull(keep);
+    }
+    auto lent = std::make_unique<Lent>();
+    lent->copy = std::move(copy);
+    const void* const memory = lent->copy.get();
+    return lend(memory, bytes, std::move(lent), how, keep);
+  }
+
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent, Way how,
+                    const std::function<void()>& keep) {
+    PeerProcess& process = *route_.reach().process;
+    const absl::Status status = process.lend(encode(message_), data, bytes, std::move(lent));
+    if (status.ok()) {
+      went(how, bytes);
+      if (message_.kind == PushKind::kAlias) count(stats().pushes_alias);
+      count(stats().bytes_pushed, bytes);
+      return status;
+    }
+    // Over what one peer may hold: it asks, later.
+    if (absl::IsResourceExhausted(status) && !process.ended()) {
+      VLOG(1) << "Farwrite: " << status.message();
+      count(stats().pulls_no_memory);
+      return pull(keep);
+    }
+    return status;
+  }
+
+  absl::Status pull(const std::function<void()>& keep) {
+    message_.kind = PushKind::kPull;
+    message_.payload = {};
+    message_.shape = tf::TensorShape();
+    went(Way::kPull, outgoing_.tensor.TotalBytes());
+    keep();
+    if (!loopback()) return route_.reach().process->send(encode(message_));
+    Arrival asked;
+    asked.kind = PushKind::kPull;
+    return deliver(std::move(asked));
+  }
+
+  Runtime& runtime_;
+  const Route& route_;
+  const Outgoing& outgoing_;
+  const std::shared_ptr<Edge> edge_;
+  const std::int64_t started_;
+  Transfer transfer_;
+  PushMessage message_;
+};
+
+}  // namespace
+
+absl::Status push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
+                  const std::function<void()>& keep) {
+  return Push(runtime, route, outgoing).run(keep);
+}
+
+void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step,
+                    std::uint64_t start) {
+  if (route.outcome() != Route::State::kPush) return;
+  PushMessage message;
+  message.kind = PushKind::kStepGone;
+  message.receiver = route.server();
+  message.sender = sender;
+  message.step = step;
+  message.start = start;
+  if (route.reach().loopback) {
+    Runtime::current()->arrival_table().sender_dropped({message.receiver, step}, sender, start);
+    return;
+  }
+  route.reach().process->send_later(encode(message));
+}
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,240 @@
+#include "tensors/receive.h"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "edges/edges.h"
+#include "memory/received_buffer.h"
+#include "peers/peer_process.h"
+#include "server/runtime.h"
+#include "stats/stats.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensors/push_message.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+std::atomic<std::int64_t> views{0};
+
+// A peer's memory as a tensor's buffer. It does not own the memory, and says so: no kernel takes it
+// for its output, and a variable that it was assigned to copies before it writes.
+class LentBuffer final : public ReceivedBuffer {
+ public:
+  LentBuffer(View view, const void* data, std::size_t bytes)
+      : ReceivedBuffer(const_cast<void*>(data), bytes, false), view_(std::move(view)) {
+    views.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~LentBuffer() override { views.fetch_sub(1, std::memory_order_relaxed); }
+
+  void FillAllocationDescription(tf::AllocationDescription* proto) const override {
+    proto->set_requested_bytes(static_cast<std::int64_t>(size()));
+    proto->set_allocator_name("farwrite_lent");
+  }
+
+ private:
+  const View view_;
+};
+
+const char* way_of(PushKind kind) {
+  switch (kind) {
+    case PushKind::kInline:
+      return "inline";
+    case PushKind::kAlias:
+      return "alias";
+    default:
+      return "serialized";
+  }
+}
+
+tf::Tensor own_tensor(tf::DataType dtype, const tf::TensorShape& shape, const void* data,
+                      std::size_t bytes) {
+  tf::Tensor tensor(tf::cpu_allocator(), dtype, shape);
+  if (bytes > 0) std::memcpy(tensor.data(), data, bytes);
+  return tensor;
+}
+
+absl::Status map(const View& view, std::uint64_t expected, const void** data) {
+  if (view == nullptr) {
+    return absl::InternalError(
+        "Farwrite: a peer pushed a tensor as lent memory, and lent no memory");
+  }
+  std::uint64_t bytes = 0;
+  const FwStatus status(fw_view_map(view.get(), data, &bytes));
+  if (status != nullptr) {
+    return absl::UnavailableError("Farwrite: cannot map a tensor that a peer lent: " +
+                                  message_of(status));
+  }
+  return check_lent_bytes(bytes, expected);
+}
+
+// The bytes are in their slot, and the slot becomes the tensor.
+void receive_landed(Runtime& runtime, std::uint32_t slot,
+                    const std::shared_ptr<PeerProcess>& peer) {
+  Arrival arrival;
+  StepId step;
+  std::string key;
+  if (const char* const wrong = peer->landing().landed(slot, &step, &key, &arrival)) {
+    if (peer->ended()) return;  // on the other lane, and everything of it is over
+    // Somebody waits for this tensor, and there is no telling who.
+    runtime.peers().broken(peer, "it wrote into slot " + std::to_string(slot) + " " + wrong);
+    return;
+  }
+  arrival.peer = peer.get();
+  count(stats().landed);
+  runtime.arrival_table().deliver(step, key, std::move(arrival));
+}
+
+void mind_backlog(Runtime& runtime, const std::shared_ptr<PeerProcess>& peer) {
+  if (peer->mind_backlog() || peer->ended()) return;
+  runtime.peers().broken(peer, "it pushed " + std::to_string(peer->backlog()->bytes()) +
+                                   " bytes that no operation of this task has requested");
+}
+
+}  // namespace
+
+absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected) {
+  if (lent == expected) return absl::OkStatus();
+  return absl::InternalError("Farwrite: a peer lent " + std::to_string(lent) +
+                             " bytes for a tensor of " + std::to_string(expected));
+}
+
+void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer) {
+  View lent(notification.lent);
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;
+  if (notification.message_bytes == 0) {
+    receive_landed(*runtime, notification.tag, peer);
+    return;
+  }
+  PushMessage message;
+  const std::string_view bytes(static_cast<const char*>(notification.message),
+                               notification.message_bytes);
+  if (!decode(bytes, &message)) {
+    LOG(ERROR) << "Farwrite: the peer " << peer->name() << " pushed " << bytes.size()
+               << " bytes that are not a push message; its plug-in may be of another version";
+    return;
+  }
+  const StepId step{message.receiver, message.step};
+  switch (message.kind) {
+    case PushKind::kStepGone:
+      runtime->arrival_table().sender_dropped(step, message.sender, message.start);
+      return;
+    case PushKind::kSlotOpened:
+      peer->peer_opened(message);
+      return;
+    case PushKind::kSlotsFreed:
+      peer->peer_freed(message.payload);
+      return;
+    case PushKind::kSlotsWithdrawn:
+      peer->peer_withdraws(message.payload);
+      return;
+    case PushKind::kSlotsGivenUp:
+      peer->peer_gave_up(message.payload);
+      return;
+    case PushKind::kWithdrawn:
+      runtime->arrival_table().withdraw(step, message.key, message.sender);
+      return;
+    case PushKind::kStepFailed:
+      runtime->arrival_table().sender_failed(step, message.sender, decode_failure(message.payload),
+                                             peer.get(), peer->backlog());
+      mind_backlog(*runtime, peer);
+      return;
+    case PushKind::kHold:
+    case PushKind::kResume:
+      peer->set_held(message.kind == PushKind::kHold);
+      return;
+    default:
+      break;
+  }
+  if (message.wants_slot && message.kind == PushKind::kAlias && !message.dead) {
+    peer->landing().wanted(peer, split_key(message.key).name, message.tensor_bytes);
+  }
+  Arrival arrival;
+  arrival.kind = message.kind;
+  arrival.way = way_of(message.kind);
+  arrival.sent = message.sent;
+  arrival.dead = message.dead;
+  arrival.sender = message.sender;
+  arrival.start = message.start;
+  arrival.peer = peer.get();
+  arrival.backlog = peer->backlog();
+  arrival.read_lane = peer->read_lane();
+  arrival.dtype = message.dtype;
+  arrival.shape = message.shape;
+  arrival.tensor_bytes = message.tensor_bytes;
+  arrival.lent = std::move(lent);
+  if (message.kind == PushKind::kInline && !message.dead) {
+    arrival.tensor =
+        own_tensor(message.dtype, message.shape, message.payload.data(), message.payload.size());
+  } else if (message.kind == PushKind::kSerialized) {
+    arrival.serialized = std::string(message.payload);
+  }
+  runtime->arrival_table().deliver(step, message.key, std::move(arrival));
+  mind_backlog(*runtime, peer);
+}
+
+bool ready(const Arrival& arrival) {
+  return arrival.lent == nullptr || fw_view_ready(arrival.lent.get()) != 0;
+}
+
+absl::Status look(const Arrival& arrival, const void** data) {
+  return map(arrival.lent, arrival.tensor_bytes, data);
+}
+
+absl::Status wait_until_ready(const Arrival& arrival) {
+  const void* data = nullptr;
+  return look(arrival, &data);
+}
+
+absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
+  if (arrival.dead) return absl::OkStatus();
+  switch (arrival.kind) {
+    case PushKind::kInline:
+      *tensor = std::move(arrival.tensor);
+      return absl::OkStatus();
+    case PushKind::kAlias: {
+      const void* data = nullptr;
+      const absl::Status mapped = map(arrival.lent, arrival.tensor_bytes, &data);
+      if (!mapped.ok()) return mapped;
+      if (reinterpret_cast<std::uintptr_t>(data) % tf::Allocator::kAllocatorAlignment != 0) {
+        return absl::InternalError(
+            "Farwrite: a peer lent a tensor whose address is not a multiple of 64");
+      }
+      auto* const buffer = new LentBuffer(std::move(arrival.lent), data, arrival.tensor_bytes);
+      *tensor = tf::Tensor(arrival.dtype, arrival.shape, buffer);
+      buffer->Unref();  // the tensor has its own reference
+      return absl::OkStatus();
+    }
+    case PushKind::kSerialized:
+    case PushKind::kSerializedLent: {
+      const void* data = arrival.serialized.data();
+      std::uint64_t bytes = arrival.serialized.size();
+      if (arrival.kind == PushKind::kSerializedLent) {
+        bytes = arrival.tensor_bytes;
+        const absl::Status mapped = map(arrival.lent, bytes, &data);
+        if (!mapped.ok()) return mapped;
+      }
+      tf::TensorProto proto;
+      if (bytes > INT32_MAX || !proto.ParseFromArray(data, static_cast<int>(bytes)) ||
+          !tensor->FromProto(proto)) {
+        return absl::InternalError("Farwrite: a peer pushed a tensor that cannot be parsed");
+      }
+      return absl::OkStatus();
+    }
+    default:
+      break;
+  }
+  return absl::InternalError("Farwrite: this arrival carries no tensor");
+}
+
+std::int64_t held_views() { return views.load(std::memory_order_relaxed); }
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,34 @@
+// The receiving half: from a notification to a tensor.
+#pragma once
+
+#include "absl/status/status.h"
+#include "farwrite/c_api.h"
+#include "rendezvous/arrival_table.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace farwrite::plugin {
+
+class PeerProcess;
+
+// Takes what a peer pushed into the arrival table. On a thread of the channel: it copies inline
+// bytes and does nothing else that takes time.
+void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer);
+
+// Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there
+// already, lent ones become a tensor over the sender's memory, read-only, whose end returns the
+// lease.
+// Waits for the peer if the arrival is not ready.
+absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
+// Whether materialize() answers at once.
+bool ready(const Arrival& arrival);
+// The lent bytes of an arrival, where they lie. Waits for the peer if the arrival is not ready.
+absl::Status look(const Arrival& arrival, const void** data);
+// Waits for the peer until the arrival is ready.
+absl::Status wait_until_ready(const Arrival& arrival);
+// kInternal unless a peer lent as many bytes as it announced.
+absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected);
+
+// Tensors over a peer's memory that are alive now.
+std::int64_t held_views();
+
+}  // namespace farwrite::plugin
