@@ -19,9 +19,9 @@ INTRODUCTION = """\
 # Options
 
 For users who look up an option of a device, of the TensorFlow plug-in, of the commands or of the
-build. `tools/write_options_table.py` makes this page from `python/farwrite/options_table.py`:
-change the texts there. `farwrite options` prints the same table and the values that the environment
-sets.
+build. `tools/write_options_table.py` makes this page from `src/core/option_table.cc` and
+`python/farwrite/options_table.py`: change the texts there. `farwrite options` prints the same table and
+the values that the environment sets.
 
 - A keyword of `farwrite.Device` overrides its environment variable. The variable overrides the
   default.

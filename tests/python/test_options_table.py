@@ -96,6 +96,11 @@ def test_every_keyword_of_a_device_is_in_the_table() -> None:
     assert _keywords() == {option.name for option in DEVICE_OPTIONS}
 
 
+def test_every_keyword_of_a_device_is_in_its_docstring() -> None:
+    for option in DEVICE_OPTIONS:
+        assert f"    {option.name} : " in (fw.Device.__doc__ or "")
+
+
 def test_every_field_of_device_options_is_in_the_table() -> None:
     fields = _fields("DeviceOptions")
     assert {"listen", "numa_node", "fabrics", "token", "verbs"} <= fields
