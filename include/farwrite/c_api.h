@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /// The version of this ABI. Every change except an added function raises it.
-#define FW_ABI_VERSION 2
+#define FW_ABI_VERSION 3
 #define FW_NAME_BYTES 320  ///< a host:port with its terminating zero
 
 typedef struct fw_status fw_status;    ///< an error; NULL is success; freed by fw_status_free()
@@ -77,6 +77,9 @@ typedef struct fw_device_options {
   const char* name;   ///< name of this device in its peers' messages, beside its endpoint
   /// 1: if token is NULL, peers prove the cookie on the loopback and nothing at other addresses.
   uint32_t open_elsewhere;
+  /// 1: the variables of the environment that docs/reference/options.md lists for the plug-in
+  /// override the fields above.
+  uint32_t environment;
 } fw_device_options;
 
 /// Identifies one start of one device.

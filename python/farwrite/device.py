@@ -20,6 +20,7 @@ from farwrite.options import (
     DEFAULT_TOKEN,
     DefaultToken,
     HugePages,
+    add_parameters,
     device_options,
     given_options,
 )
@@ -28,6 +29,7 @@ from farwrite.registration import MemoryRegistration
 from farwrite.stats import AdapterStats, DeviceStats, MemoryStats
 
 
+@add_parameters
 class Device(Closing):
     """A process's fabrics, registered memory, pollers and listening endpoint.
 
@@ -40,67 +42,7 @@ class Device(Closing):
 
     Parameters
     ----------
-    listen : str
-        Address at which peers connect, ``host:port``. Port 0, the default, picks a free port; see
-        `endpoint`.
-    port : int
-        Short for ``listen="127.0.0.1:port"``.
-    name : str
-        Name of the device in the messages of its peers, beside its endpoint: "worker 1". At most
-        255 bytes.
-    fabrics : sequence of str
-        Fabrics the device may use, the preferred one first. One entry forces that fabric: if a
-        peer cannot use it, `connect` raises an error that names the cause. There is no silent
-        fallback.
-    lanes : int
-        Lanes (queue pairs) for each peer, spread over the pollers. Both sides use the smaller.
-    pollers : int
-        Threads that make progress. Each owns one completion queue.
-    spin : float
-        Seconds that a waiting thread polls before it blocks.
-    token : str, bytes or None
-        Secret that both sides must prove before any memory is exposed. The default is a cookie in a
-        file that only this user can read, so processes of other users are refused. The default
-        works on the loopback only. At other addresses, give all peers one secret, or None. None
-        admits every process that reaches the address.
-    encrypt : bool
-        Encrypt data that leaves the host with TLS 1.3: names and descriptors always, bytes over
-        tcp. The keys are made from `token` or FARWRITE_TOKEN_FILE, so one of them must be given.
-        Both sides must set `encrypt`. Memory shared with a process of the same host is not
-        encrypted. Needs OpenSSL 3 (``libssl.so.3``).
-    send_limit, receive_limit : int
-        Limits, in bytes, of the memory that peers may read and of the memory that peers may write.
-        Each limit is for all peers together.
-    send_limit_per_peer, receive_limit_per_peer : int
-        The part of `send_limit` that may be leased to one peer, and the part of `receive_limit`
-        that one peer may write. The default is the whole limit.
-    segment_bytes, receive_segment_bytes : int
-        Steps, in bytes. Memory that peers may read grows by the first, and memory that one peer may
-        write by the second.
-    huge_pages : {"off", "transparent", "explicit"}
-        Huge pages for that memory. "explicit" raises an error if the machine has reserved none.
-    prefault : bool
-        Take pages from the kernel when memory grows. Otherwise the first use takes them, which is
-        far slower.
-    numa_node : int
-        Bind the memory to this node; -1 leaves placement to the kernel.
-    detection_time : float
-        Seconds without a message after which a peer counts as silent. A silent peer is quarantined,
-        not dead.
-    handshake_timeout : float
-        Time limit of the handshake of one connection, in seconds, on either side.
-    data_port : int
-        Port at which the tcp fabric listens, on the host of `listen`; 0 picks a free port.
-    host_timeout : float
-        A peer counts as dead if the network brings no acknowledgement from its host for this many
-        seconds.
-    verbs_device, verbs_port, verbs_gid_index : str, int, int
-        The RDMA device that the verbs fabric uses, its port, and the index in its GID table.
-    verbs_* : int or bool
-        How the verbs fabric drives the device. docs/reference/options.md and docs/how-to/rdma.md
-        describe when to change these options.
-    metrics : str
-        Address at which to serve the metrics, as `serve_metrics` does.
+    {options}
 
     The value of a keyword that is not given, or is None, comes from the environment: `lanes` from
     FARWRITE_LANES, and so on. `token` is the exception: its None means no token. If the variable is

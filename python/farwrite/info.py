@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from farwrite import _farwrite
-from farwrite.option import Option, from_environment
+from farwrite.option import from_environment
 from farwrite.options import Given, device_options
 from farwrite.options_table import DEVICE_OPTIONS
 
@@ -101,8 +101,8 @@ def fabrics() -> list[Fabric]:
     """
     given = {}
     for option in DEVICE_OPTIONS:
-        found, value = from_environment(option) if _of_verbs(option) else (False, None)
-        if found:
+        found, value = from_environment(option)
+        if found and option.name.startswith("verbs_"):
             given[option.name] = Given(option.variable, value)
     return cast("list[Fabric]", _farwrite.fabrics(device_options(given)))
 
@@ -134,10 +134,6 @@ def limits() -> Limits:
 def memory_available() -> int:
     """Return the bytes that the kernel can allocate now without swapping."""
     return _memory("MemAvailable")
-
-
-def _of_verbs(option: Option) -> bool:
-    return option.name.startswith("verbs_")
 
 
 def _read(path: str) -> str:

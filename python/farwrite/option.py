@@ -1,16 +1,13 @@
-"""Option: a row of `farwrite.options_table`, and the parser of its environment variable."""
+"""Option: a row of `farwrite.options_table`."""
 
 from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from farwrite.arguments import switch
-from farwrite.errors import InvalidArgument
-from farwrite.units import format_seconds, format_size, parse_seconds, parse_size
+from farwrite.units import format_seconds, format_size
 
 
 class Place(enum.Enum):
@@ -30,7 +27,7 @@ class Place(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """The type of an option's value. It selects the parser of the variable's text."""
+    """The type of an option's value."""
 
     TEXT = "text"
     TOKEN = "text, or none"
@@ -59,38 +56,6 @@ class Option:
     meaning: str
     choices: tuple[str, ...] = ()
 
-    def parse(self, text: str) -> Any:
-        """Turn the variable's text into a value.
-
-        Raises
-        ------
-        InvalidArgument
-            If `text` is not a valid value; the message names the variable.
-        """
-        try:
-            return self._parse(text.strip())
-        except ValueError as error:
-            raise InvalidArgument(f"{self.variable}={text}: {error}") from None
-
-    def _parse(self, text: str) -> Any:
-        if self.kind is Kind.TOKEN:
-            return None if text == "none" else text
-        if self.kind is Kind.SIZE:
-            return parse_size(text)
-        if self.kind is Kind.SECONDS:
-            return parse_seconds(text)
-        if self.kind is Kind.COUNT:
-            if not text.removeprefix("-").isdecimal():
-                raise ValueError(f"{text!r} is not a whole number")
-            return int(text)
-        if self.kind is Kind.SWITCH:
-            return switch(text)
-        if self.kind is Kind.NAMES:
-            return tuple(name.strip() for name in text.split(",") if name.strip())
-        if self.kind is Kind.CHOICE and text not in self.choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(self.choices)}")
-        return text
-
     def shown_type(self) -> str:
         """Return the type and the unit as text."""
         return " | ".join(self.choices) if self.kind is Kind.CHOICE else str(self.kind.value)
@@ -112,15 +77,14 @@ class Option:
         return str(self.default)
 
 
-def from_environment(
-    option: Option, environment: Mapping[str, str] | None = None
-) -> tuple[bool, Any]:
+def from_environment(option: Option) -> tuple[bool, Any]:
     """Read an option's variable. Return whether it is set, and its value.
 
-    Raises
-    ------
-    InvalidArgument
-        If the variable's text is not a valid value.
+    The value is text, which the core parses. A token and a list are what the keyword takes.
     """
-    text = (os.environ if environment is None else environment).get(option.variable, "")
-    return (True, option.parse(text)) if text and option.variable else (False, None)
+    text = os.environ.get(option.variable, "").strip() if option.variable else ""
+    if option.kind is Kind.TOKEN:
+        return bool(text), None if text == "none" else text
+    if option.kind is Kind.NAMES:
+        return bool(text), [name.strip() for name in text.split(",")]
+    return bool(text), text

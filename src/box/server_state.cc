@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
+#include "core/counter_table.h"
+#include "core/exposition.h"
 #include "core/log.h"
 #include "core/signals_blocked.h"
 
@@ -173,28 +176,11 @@ ServerStats ServerState::stats() const {
 
 std::string ServerState::metrics_text() const {
   const ServerStats stats = this->stats();
-  std::string text = device_.metrics_text();
-  const auto add = [&](std::string_view name, std::string_view type, std::string_view help,
-                       std::uint64_t value) {
-    text += "# HELP farwrite_box_" + std::string(name) + ' ' + std::string(help) +
-            "\n# TYPE farwrite_box_" + std::string(name) + ' ' + std::string(type) +
-            "\nfarwrite_box_" + std::string(name) + ' ' + std::to_string(value) + '\n';
-  };
-  add("clients", "gauge", "Connected clients.", stats.clients);
-  add("segments", "gauge", "Segments.", stats.segments);
-  add("segment_bytes", "gauge", "Bytes of all buffers of all segments.", stats.segment_bytes);
-  add("leases", "gauge", "Leases that clients or a snapshot hold.", stats.leases);
-  add("changes_total", "counter", "Applied changes.", stats.changes);
-  add("changed_bytes_total", "counter", "Bytes that applied changes covered.", stats.bytes_changed);
-  add("refusals_total", "counter", "Requests that ended with an error.", stats.refused);
-  add("switches_total", "counter", "Changes that filled another buffer and made it current.",
-      stats.switches);
-  add("lease_copies_total", "counter", "Buffers copied because a lease pinned the current one.",
-      stats.copies_for_leases);
-  add("leases_total", "counter", "Leases granted.", stats.leases_granted);
-  add("snapshots_total", "counter", "Snapshots written.", stats.snapshots);
-  add("snapshot_failures_total", "counter", "Snapshots that failed.", stats.snapshot_failures);
-  return text;
+  const auto& table = core::counters<ServerStats>();
+  core::Exposition out(std::nullopt);
+  out.families(table.prefix, table.rows,
+               [&](const auto& row) { out.sample({}, stats.*row.field); });
+  return device_.metrics_text() + out.take();
 }
 
 Status ServerState::close(std::chrono::nanoseconds timeout) {

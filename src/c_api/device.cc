@@ -3,6 +3,7 @@
 #include <string>
 
 #include "c_api/handles.h"
+#include "core/option_table.h"
 #include "farwrite/copy.h"
 #include "memory/forked_readers.h"
 
@@ -17,18 +18,6 @@ using farwrite::Token;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
 
-Result<std::vector<farwrite::FabricKind>> parse_fabrics(std::string_view names) {
-  std::vector<farwrite::FabricKind> fabrics;
-  while (true) {
-    const std::size_t comma = names.find(',');
-    auto kind = farwrite::parse_fabric(names.substr(0, comma));
-    if (!kind.ok()) return kind.status();
-    fabrics.push_back(*kind);
-    if (comma == std::string_view::npos) return fabrics;
-    names.remove_prefix(comma + 1);
-  }
-}
-
 template <typename Number>
 void take_if_given(uint64_t given, Number& option) {
   if (given != 0) option = static_cast<Number>(given);
@@ -40,14 +29,10 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   std::memcpy(&c, &given, std::min(given.struct_size, sizeof(c)));
   DeviceOptions options;
   if (c.listen != nullptr) {
-    auto endpoint = farwrite::Endpoint::parse(c.listen);
-    if (!endpoint.ok()) return endpoint.status();
-    options.listen = *std::move(endpoint);
+    FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("listen", c.listen, options));
   }
   if (c.fabrics != nullptr) {
-    auto fabrics = parse_fabrics(c.fabrics);
-    if (!fabrics.ok()) return fabrics.status();
-    options.fabrics = *std::move(fabrics);
+    FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("fabrics", c.fabrics, options));
   }
   if (c.token != nullptr) {
     options.token = *c.token == '\0' ? Token::none() : Token(c.token);
@@ -66,8 +51,10 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   options.encrypt = c.encrypt != 0;
   if (c.name != nullptr) options.name = c.name;
   if (c.verbs != nullptr) {
-    const Status set = farwrite::set_verbs_options(c.verbs, options.verbs);
-    if (!set.ok()) return set;
+    FARWRITE_RETURN_IF_ERROR(farwrite::set_verbs_options(c.verbs, options.verbs));
+  }
+  if (c.environment != 0) {
+    FARWRITE_RETURN_IF_ERROR(farwrite::core::read_environment(farwrite::core::kInPlugin, options));
   }
   return options;
 }

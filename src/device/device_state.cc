@@ -5,6 +5,7 @@
 
 #include "core/inside.h"
 #include "core/log.h"
+#include "core/option_table.h"
 #include "core/tls_library.h"
 #include "core/trace.h"
 #include "device/identity.h"
@@ -29,35 +30,7 @@ Status check_options(const DeviceOptions& options) {
                  "name every fabric once");
     }
   }
-  if (options.pollers < 1 || options.pollers > kMaxPollers) {
-    return bad(std::to_string(options.pollers) + " pollers",
-               "use 1 to " + std::to_string(kMaxPollers));
-  }
-  if (options.lanes < 1 || options.lanes > kMaxLanes) {
-    return bad(std::to_string(options.lanes) + " lanes", "use 1 to " + std::to_string(kMaxLanes));
-  }
-  if (std::min({options.send_limit, options.receive_limit, options.receive_limit_per_peer}) <
-      kMinMemoryLimit) {
-    return bad("send_limit, receive_limit or receive_limit_per_peer is under 2 MiB",
-               "give 2 MiB or more, in bytes");
-  }
-  if (options.send_limit_per_peer == 0 || options.segment_bytes == 0 ||
-      options.receive_segment_bytes == 0) {
-    return bad("send_limit_per_peer or a segment size is zero", "give sizes in bytes");
-  }
-  if (options.detection_time < std::chrono::milliseconds(10)) {
-    return bad("detection_time is under 10 ms", "use at least 10 ms; 5 s is the default");
-  }
-  if (options.host_timeout < std::chrono::seconds(1)) {
-    return bad("host_timeout is under 1 s", "use at least 1 s; 60 s is the default");
-  }
-  if (options.verbs.retry_count > 7 || options.verbs.rnr_retry_count > 7) {
-    return bad("a retry count of verbs is over 7", "use 0 to 7; 7 is the default");
-  }
-  if (options.name.size() > kMaxDeviceNameBytes) {
-    return bad("a name of " + std::to_string(options.name.size()) + " bytes",
-               "use at most " + std::to_string(kMaxDeviceNameBytes));
-  }
+  FARWRITE_RETURN_IF_ERROR(core::check_ranges(options));
   if (options.token.kind() == Token::Kind::kSecret && options.token.secret().empty()) {
     return bad("the token is empty", "leave it out, or use Token::none()");
   }

@@ -39,8 +39,6 @@ struct WireVersions {
   std::uint16_t max = 2;
 };
 
-inline constexpr std::size_t kMaxDeviceNameBytes = 255;
-
 // "NAME (HOST:PORT)", or the endpoint alone: how messages name a peer.
 std::string describe_peer(const std::string& name, const std::string& endpoint);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/option.h"
 #include "core/wire.h"
 
 namespace farwrite::device {
@@ -66,7 +67,7 @@ bool read_hello(core::WireReader& reader, Hello& hello) {
     hello.fabrics.push_back(static_cast<FabricKind>(kinds.data[i]));
   }
   // Earlier releases end here.
-  if (reader.remaining() > 0) hello.name = printable(reader.string(kMaxDeviceNameBytes));
+  if (reader.remaining() > 0) hello.name = printable(reader.string(core::kMaxDeviceNameBytes));
   if (reader.remaining() > 0) hello.token_origin = printable(reader.string(kMaxOriginBytes));
   return true;
 }

@@ -1,6 +1,7 @@
 // Stands in front of gRPC's library: every connection's bytes pass here, and slices are born in
 // memory that peers may read. See hooks.h; docs/how-to/grpc.md.
 #include <dlfcn.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -58,7 +59,11 @@ std::string folder() {
 void give_up(const std::string& why) {
   std::fprintf(stderr, "farwrite: gRPC stays on TCP: %s\n", why.c_str());
   const char* const require = std::getenv("FARWRITE_GRPC_REQUIRE");
-  if (require != nullptr && std::strcmp(require, "0") != 0 && *require != '\0') ::_exit(126);
+  if (require == nullptr || *require == '\0') return;
+  for (const char* const off : {"0", "false", "no", "off"}) {
+    if (::strcasecmp(require, off) == 0) return;
+  }
+  ::_exit(126);
 }
 
 // The component, loaded at the first connection; null if it cannot be.

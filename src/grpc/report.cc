@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "core/counter_table.h"
+
 namespace farwrite::grpc {
 namespace {
 
@@ -34,13 +36,9 @@ void Report::stayed(const std::string& reason) {
 
 void Report::add(const stream::Stats& stats) {
   const std::lock_guard lock(mutex_);
-  streams_.messages += stats.messages;
-  streams_.message_bytes += stats.message_bytes;
-  streams_.lent += stats.lent;
-  streams_.lent_bytes += stats.lent_bytes;
-  streams_.staged_bytes += stats.staged_bytes;
-  streams_.aliased_bytes += stats.aliased_bytes;
-  streams_.read_bytes += stats.read_bytes;
+  for (const auto& row : core::counters<stream::Stats>().rows) {
+    streams_.*row.field += stats.*row.field;
+  }
 }
 
 std::string Report::to_json() const {
@@ -49,18 +47,18 @@ std::string Report::to_json() const {
   for (const auto& [reason, count] : stayed_) {
     reasons += (reasons.empty() ? "" : ", ") + quoted(reason) + ": " + std::to_string(count);
   }
-  const auto field = [](const char* name, std::uint64_t value) {
-    return std::string(", \"") + name + "\": " + std::to_string(value);
+  const auto field = [](std::string_view name, std::uint64_t value) {
+    return ", \"" + std::string(name) + "\": " + std::to_string(value);
   };
+  std::string streams;
+  for (const auto& row : core::counters<stream::Stats>().rows) {
+    streams += field(row.name, streams_.*row.field);
+  }
   return "{\"pid\": " + std::to_string(::getpid()) +
          ", \"program\": " + quoted(program_invocation_short_name) +
          field("upgraded", upgraded_.load()) + ", \"stayed\": {" + reasons + "}" +
          field("sent_bytes", sent_bytes_.load()) + field("received_bytes", received_bytes_.load()) +
-         field("messages", streams_.messages) + field("message_bytes", streams_.message_bytes) +
-         field("lent", streams_.lent) + field("lent_bytes", streams_.lent_bytes) +
-         field("staged_bytes", streams_.staged_bytes) +
-         field("aliased_bytes", streams_.aliased_bytes) + field("read_bytes", streams_.read_bytes) +
-         "}";
+         streams + "}";
 }
 
 }  // namespace farwrite::grpc

@@ -13,8 +13,8 @@ namespace farwrite::grpc {
 struct Settings {
   DeviceOptions device;
   stream::Options streams;
-  bool other_hosts = false;  // FARWRITE_GRPC_LISTEN names an address that they reach
-  std::chrono::nanoseconds spin = std::chrono::microseconds(50);  // FARWRITE_GRPC_SPIN_US
+  bool other_hosts = false;          // FARWRITE_GRPC_LISTEN names an address that they reach
+  std::chrono::nanoseconds spin{0};  // FARWRITE_GRPC_SPIN_US
 
   // kInvalidArgument names the variable.
   static Result<Settings> from_environment();

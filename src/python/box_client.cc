@@ -13,6 +13,7 @@
 #include "farwrite/box.h"
 #include "farwrite/copy.h"
 #include "python/box_segment.h"
+#include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -76,18 +77,6 @@ Held<MemoryRegion>* allocate(Client& client, std::uint64_t bytes) {
       value_or_raise(without_gil([&] { return client->allocate(bytes); })));
 }
 
-nb::typed<nb::dict, nb::str, int> stats(const Client& client) {
-  const box::ClientStats counts = client->stats();
-  nb::dict stats;
-  stats["reads"] = counts.reads;
-  stats["read_retries"] = counts.read_retries;
-  stats["leased_reads"] = counts.leased_reads;
-  stats["changes"] = counts.changes;
-  stats["staged_bytes"] = counts.staged_bytes;
-  stats["leases"] = counts.leases;
-  return nb::typed<nb::dict, nb::str, int>(std::move(stats));
-}
-
 void close(Client& client, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return client->close(limit); }));
@@ -124,7 +113,7 @@ void bind_box_client(nb::module_& module) {
       .def("list", &list)
       .def("allocate", &allocate, nb::arg("bytes"))
       .def("server", [](const Client& client) { return to_dict(client->server()); })
-      .def("stats", &stats)
+      .def("stats", [](const Client& client) { return counts_of(client->stats()); })
       .def("close", &close, nb::arg("timeout").none());
   module.def("copy", &copy, nb::arg("destination"), nb::arg("source"));
   module.def("add_scaled", &add_scaled, nb::arg("element"), nb::arg("destination"),

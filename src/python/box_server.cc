@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "farwrite/box.h"
+#include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -47,22 +48,8 @@ BytesArray view(Server& server, const box::Draft& draft) {
                                 *server);
 }
 
-nb::typed<nb::dict, nb::str, int> stats(const Server& server) {
-  const box::ServerStats counts = without_gil([&] { return server->stats(); });
-  nb::dict stats;
-  stats["clients"] = counts.clients;
-  stats["segments"] = counts.segments;
-  stats["segment_bytes"] = counts.segment_bytes;
-  stats["changes"] = counts.changes;
-  stats["bytes_changed"] = counts.bytes_changed;
-  stats["refused"] = counts.refused;
-  stats["switches"] = counts.switches;
-  stats["copies_for_leases"] = counts.copies_for_leases;
-  stats["leases"] = counts.leases;
-  stats["leases_granted"] = counts.leases_granted;
-  stats["snapshots"] = counts.snapshots;
-  stats["snapshot_failures"] = counts.snapshot_failures;
-  return nb::typed<nb::dict, nb::str, int>(std::move(stats));
+Counts stats(const Server& server) {
+  return counts_of(without_gil([&] { return server->stats(); }));
 }
 
 void close(Server& server, std::optional<double> timeout) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "python/callback.h"
+#include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -117,30 +118,6 @@ void publish(Link& channel, const std::string& name, const Local& region,
   raise_if_error(without_gil([&] { return channel->publish(name, *region, description); }));
 }
 
-nb::typed<nb::dict, nb::str, int> stats(const Link& channel) {
-  const ChannelStats counts = channel->stats();
-  nb::dict stats;
-  stats["writes"] = counts.writes;
-  stats["reads"] = counts.reads;
-  stats["aliases"] = counts.aliases;
-  stats["bytes_written"] = counts.bytes_written;
-  stats["bytes_read"] = counts.bytes_read;
-  stats["bytes_aliased"] = counts.bytes_aliased;
-  stats["copies"] = counts.copies;
-  stats["notifications_sent"] = counts.notifications_sent;
-  stats["notifications_received"] = counts.notifications_received;
-  stats["messages_sent"] = counts.messages_sent;
-  stats["messages_received"] = counts.messages_received;
-  stats["backlogged"] = counts.backlogged;
-  stats["doorbells"] = counts.doorbells;
-  stats["leases_granted"] = counts.leases_granted;
-  stats["leases_released"] = counts.leases_released;
-  stats["leases_held"] = counts.leases_held;
-  stats["quarantined_bytes"] = counts.quarantined_bytes;
-  stats["silences"] = counts.silences;
-  return nb::typed<nb::dict, nb::str, int>(std::move(stats));
-}
-
 void close(Link& channel, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return channel->close(limit); }));
@@ -186,7 +163,7 @@ void bind_channel(nb::module_& module) {
       .def("peer", [](const Link& channel) { return to_dict(channel->peer()); })
       .def("peer_state",
            [](const Link& channel) { return std::string(to_string(channel->peer_state())); })
-      .def("stats", &stats)
+      .def("stats", [](const Link& channel) { return counts_of(channel->stats()); })
       .def("as_capsule", &as_capsule, nb::sig("def as_capsule(self) -> object"))
       .def("close", &close, nb::arg("timeout").none());
 }

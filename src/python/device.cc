@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -52,44 +53,14 @@ void unpublish(Owner& device, const std::string& name) {
   raise_if_error(without_gil([&] { return device->unpublish(name); }));
 }
 
-nb::dict to_dict(const MemoryStats& memory) {
-  nb::dict stats;
-  stats["limit"] = memory.limit;
-  stats["reserved"] = memory.reserved;
-  stats["used"] = memory.used;
-  stats["peak_used"] = memory.peak_used;
-  stats["segments"] = memory.segments;
-  stats["refusals"] = memory.refusals;
-  stats["held_back"] = memory.held_back;
-  return stats;
-}
-
-nb::dict to_dict(const AdapterStats& adapters) {
-  nb::dict stats;
-  stats["segments"] = adapters.segments;
-  stats["on_demand"] = adapters.on_demand;
-  stats["live"] = adapters.live;
-  stats["live_bytes"] = adapters.live_bytes;
-  stats["nanoseconds"] = adapters.nanoseconds;
-  stats["transfers"] = adapters.transfers;
-  stats["transfers_registered"] = adapters.transfers_registered;
-  return stats;
-}
-
 nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
   const DeviceStats counts = device->stats();
   nb::list choices;
   for (const std::string& choice : counts.choices) choices.append(choice);
-  nb::dict stats;
-  stats["send"] = to_dict(counts.send);
-  stats["receive"] = to_dict(counts.receive);
-  stats["registrations"] = counts.registrations;
-  stats["adapters"] = to_dict(counts.adapters);
-  stats["channels_opened"] = counts.channels_opened;
-  stats["channels_open"] = counts.channels_open;
-  stats["handshakes_refused"] = counts.handshakes_refused;
-  stats["leases_held_by_peers"] = counts.leases_held_by_peers;
-  stats["quarantined_bytes"] = counts.quarantined_bytes;
+  nb::dict stats = counts_of(counts);
+  stats["send"] = counts_of(counts.send);
+  stats["receive"] = counts_of(counts.receive);
+  stats["adapters"] = counts_of(counts.adapters);
   stats["choices"] = choices;
   return nb::typed<nb::dict, nb::str, nb::object>(std::move(stats));
 }

@@ -1,11 +1,16 @@
-// Log levels and traces of this process.
+// Counters, log levels and traces.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include <string>
 
+#include "core/counter_table.h"
 #include "core/log.h"
 #include "core/trace.h"
+#include "farwrite/box.h"
+#include "farwrite/channel.h"
+#include "farwrite/device.h"
+#include "farwrite/tensor.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/module.h"
@@ -19,9 +24,44 @@ void log(core::LogLevel level, const std::string& text) {
   without_gil([&] { core::log(level, text); });
 }
 
+// The rows of one table, each as the arguments of farwrite.counter.Counter.
+template <typename Stats>
+void add_table(nb::dict& tables) {
+  const core::CounterTable<Stats>& table = core::counters<Stats>();
+  const auto to_str = [](std::string_view text) { return nb::str(text.data(), text.size()); };
+  nb::list rows;
+  for (const core::Counter<Stats>& row : table.rows) {
+    nb::dict labels;
+    if (!row.operation.empty()) labels["operation"] = to_str(row.operation);
+    if (!row.direction.empty()) labels["direction"] = to_str(row.direction);
+    nb::dict counter;
+    counter["name"] = to_str(row.name);
+    counter["meaning"] = to_str(row.help);
+    counter["metric"] =
+        row.metric.empty() ? nb::str("") : to_str(table.prefix) + to_str(row.metric);
+    counter["labels"] = labels;
+    rows.append(counter);
+  }
+  tables[to_str(table.name)] = rows;
+}
+
+nb::dict counter_tables() {
+  nb::dict tables;
+  add_table<MemoryStats>(tables);
+  add_table<AdapterStats>(tables);
+  add_table<DeviceStats>(tables);
+  add_table<ChannelStats>(tables);
+  add_table<TensorStats>(tables);
+  add_table<box::ClientStats>(tables);
+  add_table<box::ServerStats>(tables);
+  return tables;
+}
+
 }  // namespace
 
 void bind_observability(nb::module_& module) {
+  module.def("counters", &counter_tables,
+             nb::sig("def counters() -> dict[str, list[dict[str, typing.Any]]]"));
   module.def(
       "set_log_level",
       [](const std::string& name) { raise_if_error(core::set_log_level_by_name(name)); },

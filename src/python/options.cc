@@ -1,157 +1,118 @@
+// The options of a device as Python sets and shows them: all from core/option_table.h.
 #include "farwrite/options.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
-#include "python/errors.h"
+#include "core/option_table.h"
 #include "python/module.h"
-#include "python/waiting.h"
 
 namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
+using core::Option;
 
-void set_listen(DeviceOptions& options, const std::string& endpoint) {
-  options.listen = value_or_raise(Endpoint::parse(endpoint));
+nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
+
+// The value of a field, as a keyword has it.
+nb::object to_object(core::OptionField field) {
+  return std::visit(
+      [](auto* value) -> nb::object {
+        using Value = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::string>) {
+          return to_str(*value);
+        } else if constexpr (std::is_same_v<Value, Endpoint>) {
+          return to_str(value->to_string());
+        } else if constexpr (std::is_same_v<Value, HugePages>) {
+          return to_str(core::kHugePagesNames[static_cast<std::size_t>(*value)]);
+        } else if constexpr (std::is_same_v<Value, std::chrono::nanoseconds>) {
+          return nb::float_(std::chrono::duration<double>(*value).count());
+        } else if constexpr (std::is_same_v<Value, std::vector<FabricKind>>) {
+          nb::list names;
+          for (const FabricKind kind : *value) names.append(to_str(to_string(kind)));
+          return names;
+        } else if constexpr (std::is_same_v<Value, Token>) {
+          return nb::none();  // secret
+        } else {
+          return nb::cast(*value);
+        }
+      },
+      field);
 }
 
-void set_fabrics(DeviceOptions& options, const std::vector<std::string>& names) {
-  std::vector<FabricKind> fabrics;
-  for (const std::string& name : names) fabrics.push_back(value_or_raise(parse_fabric(name)));
-  options.fabrics = std::move(fabrics);
+const Option& find(const std::string& name) {
+  const Option* const option = core::find_keyword(name);
+  if (option == nullptr || option->field == nullptr) throw nb::attribute_error(name.c_str());
+  return *option;
 }
 
-void set_huge_pages(DeviceOptions& options, const std::string& name) {
-  if (name == "off") {
-    options.huge_pages = HugePages::kOff;
-  } else if (name == "transparent") {
-    options.huge_pages = HugePages::kTransparent;
-  } else if (name == "explicit") {
-    options.huge_pages = HugePages::kExplicit;
-  } else {
-    raise(Status(StatusCode::kInvalidArgument,
-                 "huge_pages '" + name + "' is unknown; use 'off', 'transparent' or 'explicit'"));
+void set_token(DeviceOptions& options, const std::optional<nb::bytes>& token) {
+  options.token =
+      token.has_value() ? Token(std::string(token->c_str(), token->size())) : Token::none();
+}
+
+// The rows, each as the arguments of farwrite.option.Option.
+nb::list rows(std::span<const Option> options) {
+  DeviceOptions defaults;
+  nb::list rows;
+  for (const Option& option : options) {
+    nb::list places;
+    for (const auto& [place, name] : {std::pair{core::kInDevice, "device"},
+                                      {core::kInPlugin, "plug-in"},
+                                      {core::kInGrpc, "gRPC"},
+                                      {core::kInCommands, "command line"}}) {
+      if ((option.places & place) != 0) places.append(name);
+    }
+    nb::list choices;
+    if (option.kind == core::OptionKind::kHugePages) {
+      for (const std::string_view name : core::kHugePagesNames) choices.append(to_str(name));
+    }
+    nb::dict row;
+    row["name"] = to_str(option.name);
+    row["variable"] = to_str(option.variable);
+    row["places"] = nb::tuple(places);
+    row["kind"] = to_str(core::shown(option.kind));
+    row["default"] = option.default_text.empty() ? to_object(option.field(defaults))
+                                                 : nb::object(to_str(option.default_text));
+    row["meaning"] = to_str(option.help);
+    row["choices"] = nb::tuple(choices);
+    rows.append(row);
   }
-}
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-std::vector<std::string> fabrics(const DeviceOptions& options) {
-  std::vector<std::string> names;
-  for (const FabricKind kind : options.fabrics) names.emplace_back(to_string(kind));
-  return names;
-}
-
-std::string huge_pages(const DeviceOptions& options) {
-  switch (options.huge_pages) {
-    case HugePages::kOff:
-      return "off";
-    case HugePages::kTransparent:
-      return "transparent";
-    case HugePages::kExplicit:
-      return "explicit";
-  }
-  return {};
-}
-
-// options.verbs.name as the property verbs_name.
-template <auto Member>
-void bind_verbs(nb::class_<DeviceOptions>& options, const char* name) {
-  using Value = std::remove_cvref_t<decltype(std::declval<VerbsOptions&>().*Member)>;
-  options.def_prop_rw(
-      name, [](const DeviceOptions& self) { return self.verbs.*Member; },
-      [](DeviceOptions& self, Value value) { self.verbs.*Member = std::move(value); });
+  return rows;
 }
 
 }  // namespace
 
 void bind_options(nb::module_& module) {
-  module.attr("MAX_POLLERS") = kMaxPollers;
-  module.attr("MAX_LANES") = kMaxLanes;
-  module.attr("MIN_MEMORY_LIMIT") = kMinMemoryLimit;
-  nb::class_<DeviceOptions> options(module, "DeviceOptions");
-  options.def(nb::init<>())
-      .def("set_listen", &set_listen, nb::arg("endpoint"))
-      .def("set_fabrics", &set_fabrics, nb::arg("names"))
-      .def("set_huge_pages", &set_huge_pages, nb::arg("name"))
+  nb::class_<DeviceOptions>(module, "DeviceOptions")
+      .def(nb::init<>())
       .def(
-          "set_token",
-          [](DeviceOptions& options, const std::optional<nb::bytes>& token) {
-            options.token = token.has_value() ? Token(std::string(token->c_str(), token->size()))
-                                              : Token::none();
+          "set",
+          [](DeviceOptions& options, const std::string& name, const std::string& text) {
+            const Option& option = find(name);
+            return core::parse(option, text, option.field(options));
           },
-          nb::arg("token").none())
+          nb::arg("name"), nb::arg("text"), "Return what is wrong with `text`; empty: nothing.")
+      .def("set_token", &set_token, nb::arg("token").none())
       .def(
-          "set_spin",
-          [](DeviceOptions& options, double seconds) {
-            options.spin = to_timeout(seconds, "spin");
+          "__getattr__",
+          [](DeviceOptions& options, const std::string& name) {
+            return to_object(find(name).field(options));
           },
-          nb::arg("seconds"))
-      .def(
-          "set_detection_time",
-          [](DeviceOptions& options, double seconds) {
-            options.detection_time = to_timeout(seconds, "detection_time");
-          },
-          nb::arg("seconds"))
-      .def(
-          "set_handshake_timeout",
-          [](DeviceOptions& options, double seconds) {
-            options.handshake_timeout = to_timeout(seconds, "handshake_timeout");
-          },
-          nb::arg("seconds"))
-      .def_prop_ro("listen",
-                   [](const DeviceOptions& options) { return options.listen.to_string(); })
-      .def_prop_ro("fabrics", &fabrics)
-      .def_prop_ro("huge_pages", &huge_pages)
-      .def_prop_ro("spin", [](const DeviceOptions& options) { return seconds(options.spin); })
-      .def_prop_ro("detection_time",
-                   [](const DeviceOptions& options) { return seconds(options.detection_time); })
-      .def_prop_ro("handshake_timeout",
-                   [](const DeviceOptions& options) { return seconds(options.handshake_timeout); })
-      .def(
-          "set_host_timeout",
-          [](DeviceOptions& options, double seconds) {
-            options.host_timeout = to_timeout(seconds, "host_timeout");
-          },
-          nb::arg("seconds"))
-      .def_prop_ro("host_timeout",
-                   [](const DeviceOptions& options) { return seconds(options.host_timeout); })
-      .def_rw("name", &DeviceOptions::name)
-      .def_rw("encrypt", &DeviceOptions::encrypt)
-      .def_rw("data_port", &DeviceOptions::data_port)
-      .def_rw("pollers", &DeviceOptions::pollers)
-      .def_rw("lanes", &DeviceOptions::lanes)
-      .def_rw("send_limit", &DeviceOptions::send_limit)
-      .def_rw("send_limit_per_peer", &DeviceOptions::send_limit_per_peer)
-      .def_rw("receive_limit", &DeviceOptions::receive_limit)
-      .def_rw("receive_limit_per_peer", &DeviceOptions::receive_limit_per_peer)
-      .def_rw("segment_bytes", &DeviceOptions::segment_bytes)
-      .def_rw("receive_segment_bytes", &DeviceOptions::receive_segment_bytes)
-      .def_rw("prefault", &DeviceOptions::prefault)
-      .def_rw("numa_node", &DeviceOptions::numa_node);
-  bind_verbs<&VerbsOptions::device>(options, "verbs_device");
-  bind_verbs<&VerbsOptions::port>(options, "verbs_port");
-  bind_verbs<&VerbsOptions::gid_index>(options, "verbs_gid_index");
-  bind_verbs<&VerbsOptions::send_queue_depth>(options, "verbs_send_queue_depth");
-  bind_verbs<&VerbsOptions::receive_credits>(options, "verbs_receive_credits");
-  bind_verbs<&VerbsOptions::chunk_bytes>(options, "verbs_chunk_bytes");
-  bind_verbs<&VerbsOptions::signal_every>(options, "verbs_signal_every");
-  bind_verbs<&VerbsOptions::inline_bytes>(options, "verbs_inline_bytes");
-  bind_verbs<&VerbsOptions::retry_count>(options, "verbs_retry_count");
-  bind_verbs<&VerbsOptions::rnr_retry_count>(options, "verbs_rnr_retry_count");
-  bind_verbs<&VerbsOptions::relaxed_ordering>(options, "verbs_relaxed_ordering");
-  bind_verbs<&VerbsOptions::use_immediate>(options, "verbs_use_immediate");
+          nb::arg("name"), nb::sig("def __getattr__(self, name: str) -> typing.Any"));
+  module.def(
+      "device_options", [] { return rows(core::device_options()); },
+      nb::sig("def device_options() -> list[dict[str, typing.Any]]"));
+  module.def(
+      "grpc_options", [] { return rows(core::grpc_options()); },
+      nb::sig("def grpc_options() -> list[dict[str, typing.Any]]"));
 }
 
 }  // namespace farwrite::python

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -99,29 +100,8 @@ Completion send(Sender& sender, nb::handle source, std::string dtype, std::uint3
 }
 
 template <typename End>
-nb::typed<nb::dict, nb::str, int> stats(End& end) {
-  const TensorStats stats = without_gil([&] { return end->stats(); });
-  nb::dict result;
-  result["pushed"] = stats.pushed;
-  result["offered"] = stats.offered;
-  result["offers_no_slot"] = stats.offers_no_slot;
-  result["staged"] = stats.staged;
-  result["aliased"] = stats.aliased;
-  result["read"] = stats.read;
-  result["allocations"] = stats.allocations;
-  result["registrations"] = stats.registrations;
-  result["requests"] = stats.requests;
-  result["dropped_stale"] = stats.dropped_stale;
-  result["dropped_malformed"] = stats.dropped_malformed;
-  result["dropped_offers"] = stats.dropped_offers;
-  result["dropped_unseen"] = stats.dropped_unseen;
-  result["grants"] = stats.grants;
-  result["revoked"] = stats.revoked;
-  result["slots_free"] = stats.slots_free;
-  result["slots_granted"] = stats.slots_granted;
-  result["slots_landed"] = stats.slots_landed;
-  result["slots_viewed"] = stats.slots_viewed;
-  return nb::typed<nb::dict, nb::str, int>(std::move(result));
+Counts stats(End& end) {
+  return counts_of(without_gil([&] { return end->stats(); }));
 }
 
 }  // namespace

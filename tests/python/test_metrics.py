@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 import farwrite as fw
+import farwrite.box
 from conftest import Link, Pair, connected
 from farwrite import metrics
+from farwrite.counter import COUNTERS
 from farwrite.metrics import merged, parse_address
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -122,6 +124,20 @@ MEMORY_METRICS = {
     "refusals": "farwrite_memory_refusals_total",
     "held_back": "farwrite_memory_held_back_bytes",
 }
+
+
+def test_every_counter_of_the_core_is_a_documented_attribute() -> None:
+    parts = {"send", "receive", "adapters", "choices"}
+    classes = [fw.MemoryStats, fw.AdapterStats, fw.DeviceStats, fw.ChannelStats, fw.TensorStats,
+               fw.box.ClientStats, fw.box.ServerStats]  # fmt: skip
+    assert {stats.__name__ for stats in classes} == set(COUNTERS)
+    for stats in classes:
+        counters = COUNTERS[stats.__name__]
+        names = {field.name for field in dataclasses.fields(stats)} - parts
+        assert names == {counter.name for counter in counters}
+        for counter in counters:
+            assert f"{counter.name} : int" in (stats.__doc__ or "")
+            assert counter.meaning.endswith(".")
 
 
 def _busy(pair: Pair) -> list[object]:

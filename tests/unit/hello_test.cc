@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "core/option.h"
 #include "core/status_wire.h"
 #include "unit/damage.h"
 
@@ -63,7 +64,7 @@ TEST(Hello, HasAPrintableNameOfBoundedLength) {
   Hello hello = some_hello();
   hello.name = "a\n\x1b[31mb";
   EXPECT_EQ(Hello::from_bytes(view_of(hello.to_bytes())).value().name, "a??[31mb");
-  hello.name = std::string(kMaxDeviceNameBytes + 1, 'n');
+  hello.name = std::string(core::kMaxDeviceNameBytes + 1, 'n');
   EXPECT_FALSE(Hello::from_bytes(view_of(hello.to_bytes())).ok());
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 
 #include "farwrite/c_api.h"
@@ -73,6 +74,32 @@ TEST(VerbsSettings, ComeThroughTheCAbi) {
   options.verbs = "nonsense";
   ASSERT_EQ(fw_device_open(&options, &device), nullptr);
   EXPECT_EQ(fw_device_close(device, 0), nullptr);
+}
+
+TEST(CAbiEnvironment, OverridesTheFieldsIfItIsAskedFor) {
+  ::setenv("FARWRITE_SEND_LIMIT", "4M", 1);
+  fw_device_options options = {};
+  options.struct_size = sizeof(options);
+  options.send_limit = 2 << 20;
+  const auto limit = [&] {
+    fw_device* device = nullptr;
+    EXPECT_EQ(fw_device_open(&options, &device), nullptr);
+    fw_memory_stats memory = {};
+    memory.struct_size = sizeof(memory);
+    fw_device_memory(device, &memory);
+    EXPECT_EQ(fw_device_close(device, 0), nullptr);
+    return memory.limit;
+  };
+  EXPECT_EQ(limit(), 2U << 20);
+  options.environment = 1;
+  EXPECT_EQ(limit(), 4U << 20);
+  ::setenv("FARWRITE_SEND_LIMIT", "much", 1);
+  fw_device* device = nullptr;
+  fw_status* const status = fw_device_open(&options, &device);
+  ::unsetenv("FARWRITE_SEND_LIMIT");
+  ASSERT_NE(status, nullptr);
+  EXPECT_THAT(fw_status_message(status), HasSubstr("FARWRITE_SEND_LIMIT=much is not a size"));
+  fw_status_free(status);
 }
 
 }  // namespace

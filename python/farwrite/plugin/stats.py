@@ -154,12 +154,15 @@ def parse_stats(text: str) -> Stats:
     return cast("Stats", json.loads(text))
 
 
-def prometheus_text(stats: Mapping[str, Any]) -> str:
-    """Write `stats` in the Prometheus text exposition format, version 0.0.4."""
-    return "".join(f"{line}\n" for line in _lines(stats))
+def prometheus_text(stats: Mapping[str, Any], meanings: Mapping[str, str]) -> str:
+    """Write `stats` in the Prometheus text exposition format, version 0.0.4.
+
+    `meanings` are the HELP lines of the counters.
+    """
+    return "".join(f"{line}\n" for line in _lines(stats, {**meanings, **GAUGES}))
 
 
-def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
+def _lines(stats: Mapping[str, Any], meanings: Mapping[str, str]) -> Iterator[str]:
     rest = {name: value for name, value in stats.items() if isinstance(value, int)}
     for prefix, family, label, text in _FAMILIES:
         members = [name for name in rest if name.startswith(prefix) and name not in _SINGLE]
@@ -171,7 +174,7 @@ def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
     for name, value in rest.items():
         kind = "gauge" if name in GAUGES else "counter"
         metric = name if name in GAUGES else f"{name}_total"
-        yield from _header(metric, kind, GAUGES.get(name, f"Farwrite's counter {name}."))
+        yield from _header(metric, kind, meanings[name])
         yield _sample(metric, value)
     for name, value in stats.get("landing", {}).items():
         yield from _header(

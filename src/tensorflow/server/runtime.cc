@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -33,44 +32,8 @@ const char* environment(const char* name) {
   return value != nullptr && value[0] != '\0' ? value : nullptr;
 }
 
-// A number of bytes from the environment, "512M" or "8G" as well; 0 if it is not set.
-absl::Status read_bytes(const char* name, std::uint64_t* bytes) {
-  const char* const text = environment(name);
-  if (text == nullptr) return absl::OkStatus();
-  char* end = nullptr;
-  *bytes = std::strtoull(text, &end, 10);
-  switch (*end) {
-    case 'K':
-      *bytes <<= 10, ++end;
-      break;
-    case 'M':
-      *bytes <<= 20, ++end;
-      break;
-    case 'G':
-      *bytes <<= 30, ++end;
-      break;
-    default:
-      break;
-  }
-  if (end != text && *end == '\0' && *bytes > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(std::string("Farwrite: ") + name + "=" + text +
-                                    " is not a number of bytes; use for example 512M or 8G");
-}
-
 bool names_one_fabric(const char* fabrics) {
   return fabrics != nullptr && std::strchr(fabrics, ',') == nullptr;
-}
-
-// FARWRITE_DATA_PORT; 0 if it is not set.
-absl::Status read_port(std::uint32_t* port) {
-  const char* const text = environment("FARWRITE_DATA_PORT");
-  if (text == nullptr) return absl::OkStatus();
-  char* end = nullptr;
-  const unsigned long value = std::strtoul(text, &end, 10);
-  *port = static_cast<std::uint32_t>(value);
-  if (end != text && *end == '\0' && value <= UINT16_MAX) return absl::OkStatus();
-  return absl::InvalidArgumentError(std::string("Farwrite: FARWRITE_DATA_PORT=") + text +
-                                    " is not a port from 0 to 65535");
 }
 
 // A switch that the environment may set. What cannot be read must not be taken for either.
@@ -87,31 +50,13 @@ absl::Status read_switch(const char* name, bool* value) {
                                     " is neither on nor off");
 }
 
-// What the FARWRITE_VERBS_* variables set, as fw_device_options has it. The core says what is
-// wrong.
-std::string verbs_settings() {
-  std::string settings;
-  for (const char* const name :
-       {"device", "port", "gid_index", "send_queue_depth", "receive_credits", "chunk_bytes",
-        "signal_every", "inline_bytes", "retry_count", "rnr_retry_count", "relaxed_ordering",
-        "use_immediate"}) {
-    std::string variable = std::string("FARWRITE_VERBS_") + name;
-    for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    const char* const text = environment(variable.c_str());
-    if (text != nullptr)
-      settings += (settings.empty() ? "" : ",") + (std::string(name) + "=") + text;
-  }
-  return settings;
-}
-
 absl::Status open_device(fw_device_options& options, const std::string& own_host,
                          fw_device** device) {
   const std::string own = join_host_port(own_host, "0");
-  const char* const said = environment("FARWRITE_LISTEN");
-  options.listen = said != nullptr ? said : own.c_str();
+  options.listen = own.c_str();
   FwStatus opened(fw_device_open(&options, device));
   // The task's address may be a service's, or a router's, that leads to this host.
-  if (opened != nullptr && said == nullptr && !is_loopback(own)) {
+  if (opened != nullptr && environment("FARWRITE_LISTEN") == nullptr && !is_loopback(own)) {
     const std::string why = message_of(opened);
     options.listen = nullptr;
     opened.reset(fw_device_open(&options, device));
@@ -122,7 +67,9 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
     }
   }
   if (opened == nullptr) return absl::OkStatus();
-  return absl::UnavailableError("Farwrite: cannot open a device: " + message_of(opened));
+  const std::string why = "Farwrite: cannot open a device: " + message_of(opened);
+  const bool is_setting = std::strcmp(fw_status_code_name(opened.get()), "kInvalidArgument") == 0;
+  return is_setting ? absl::InvalidArgumentError(why) : absl::UnavailableError(why);
 }
 
 }  // namespace
@@ -152,9 +99,7 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
 
   fw_device_options options{};
   options.struct_size = sizeof(options);
-  options.fabrics = environment("FARWRITE_FABRICS");
-  options.token = environment("FARWRITE_TOKEN");
-  if (options.token != nullptr && std::strcmp(options.token, "none") == 0) options.token = "";
+  options.environment = 1;
   options.open_elsewhere = 1;  // as TensorFlow's own gRPC is
   // A job's name may be longer than a device's; a message says enough by its end.
   const std::string name = task.size() > kMaxName ? task.substr(task.size() - kMaxName) : task;
@@ -167,16 +112,8 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   // A poller that spins takes the core from the kernels it delivers to: a chain of 20 small tensors
   // between two processes took 1.2 times as long on 2 cores with the default of 20 us.
   options.spin_ns = 1;
-  const std::string verbs = verbs_settings();
-  options.verbs = verbs.c_str();
-  absl::Status read = read_bytes("FARWRITE_SEND_LIMIT", &options.send_limit);
-  if (read.ok()) read = read_bytes("FARWRITE_RECEIVE_LIMIT", &options.receive_limit);
-  if (read.ok()) read = read_port(&options.data_port);
-  bool encrypt = false;
   bool landing = true;
-  if (read.ok()) read = read_switch("FARWRITE_ENCRYPT", &encrypt);
-  if (read.ok()) read = read_switch("FARWRITE_TF_LANDING", &landing);
-  options.encrypt = encrypt ? 1 : 0;
+  const absl::Status read = read_switch("FARWRITE_TF_LANDING", &landing);
   if (!read.ok()) return read;
   fw_device* device = nullptr;
   const absl::Status opened = open_device(options, own_host, &device);

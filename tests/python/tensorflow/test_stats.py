@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import get_type_hints
 
-from farwrite.plugin.stats import prometheus_text
+from farwrite.plugin.stats import Stats, prometheus_text
+
+ROOT = Path(__file__).resolve().parents[3]
 
 STATS = {
     "pushes_inline": 7,
@@ -20,15 +24,25 @@ STATS = {
         {"peer": 'a"b\\c\n', "transport": "grpc", "fabric": "", "reason": "no plug-in"},
     ],
 }
+MEANINGS = {name: f"Counts {name}." for name in STATS}
 SAMPLE = re.compile(
     r'(?P<name>[a-z_]+)(\{(?P<labels>[a-z_]+="([^"\\\n]|\\["\\n])*"(,[a-z_]+="([^"\\\n]|\\["\\n])*")*)\})?'
     r" (?P<value>\d+)"
 )
 
 
+def test_every_counter_of_the_plug_in_is_in_the_type() -> None:
+    (header,) = (ROOT / "src/tensorflow").rglob("stats.h")
+    counters = re.findall(r"^  X\((\w+), ", header.read_text(), re.MULTILINE)
+    assert "pushes_inline" in counters
+    names = list(get_type_hints(Stats))
+    assert names[: len(counters)] == counters
+    assert names[len(counters)] == "waiting_tensors"
+
+
 def test_every_line_is_a_header_or_a_sample_of_the_metric_above() -> None:
     metric, seen = "", []
-    for line in prometheus_text(STATS).splitlines():
+    for line in prometheus_text(STATS, MEANINGS).splitlines():
         if line.startswith("# HELP "):
             metric = line.split()[2]
             assert metric not in seen
@@ -43,13 +57,15 @@ def test_every_line_is_a_header_or_a_sample_of_the_metric_above() -> None:
 
 
 def test_no_series_appears_twice() -> None:
-    lines = [line for line in prometheus_text(STATS).splitlines() if not line.startswith("#")]
+    lines = [
+        line for line in prometheus_text(STATS, MEANINGS).splitlines() if not line.startswith("#")
+    ]
     series = [line.rpartition(" ")[0] for line in lines]
     assert len(series) == len(set(series))
 
 
 def test_kinds_and_reasons_are_labels_that_add_up() -> None:
-    lines = prometheus_text(STATS).splitlines()
+    lines = prometheus_text(STATS, MEANINGS).splitlines()
     assert 'farwrite_tensorflow_pushes_total{kind="inline"} 7' in lines
     assert 'farwrite_tensorflow_pulls_total{reason="no_memory"} 4' in lines
     # Dead tensors are inline ones, and what was received is the other side's pull.
@@ -58,4 +74,4 @@ def test_kinds_and_reasons_are_labels_that_add_up() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    assert 'peer="a\\"b\\\\c\\n"' in prometheus_text(STATS)
+    assert 'peer="a\\"b\\\\c\\n"' in prometheus_text(STATS, MEANINGS)

@@ -1,0 +1,69 @@
+// The counters of the public Stats structs: one row for each field. From the rows come Prometheus'
+// text, the objects that stats() returns in Python, and docs/reference/metrics.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "farwrite/export.h"
+
+namespace farwrite {
+struct MemoryStats;
+struct AdapterStats;
+struct DeviceStats;
+struct ChannelStats;
+struct TensorStats;
+namespace box {
+struct ClientStats;
+struct ServerStats;
+}  // namespace box
+namespace stream {
+struct Stats;
+}
+}  // namespace farwrite
+
+namespace farwrite::core {
+
+template <typename Stats>
+struct Counter {
+  std::string_view name;  // of the field, in Python as well
+  std::uint64_t Stats::* field;
+  std::string_view help;
+  // Without the prefix of the table. What only grows ends in "_total"; any other is a gauge. Empty:
+  // no metric. Rows of one metric stand together, and their labels tell them apart.
+  std::string_view metric = {};
+  std::string_view operation = {};
+  std::string_view direction = {};    // "out": what this device sent or moved to a peer
+  std::string_view metric_help = {};  // of a metric with several rows, in the first one
+
+  constexpr bool only_grows() const { return metric.ends_with("_total"); }
+};
+
+template <typename Stats>
+struct CounterTable {
+  std::string_view name;    // of the struct, in Python as well
+  std::string_view prefix;  // of its metrics
+  std::span<const Counter<Stats>> rows;
+};
+
+template <typename Stats>
+const CounterTable<Stats>& counters();
+template <>
+FARWRITE_API const CounterTable<MemoryStats>& counters();
+template <>
+FARWRITE_API const CounterTable<AdapterStats>& counters();
+template <>
+FARWRITE_API const CounterTable<DeviceStats>& counters();
+template <>
+FARWRITE_API const CounterTable<ChannelStats>& counters();
+template <>
+FARWRITE_API const CounterTable<TensorStats>& counters();
+template <>
+FARWRITE_API const CounterTable<box::ClientStats>& counters();
+template <>
+FARWRITE_API const CounterTable<box::ServerStats>& counters();
+template <>
+FARWRITE_API const CounterTable<stream::Stats>& counters();
+
+}  // namespace farwrite::core

@@ -1,0 +1,36 @@
+// The options that libfarwrite reads: one row each in option_table.cc. From the rows come the
+// parsers of the environment and of VerbsOptions as text, the checks of DeviceOptions, the keywords
+// of farwrite.Device in Python, `farwrite options` and docs/reference/options.md. Options that only
+// Python or the build reads are in python/farwrite/options_table.py.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/option.h"
+#include "farwrite/status.h"
+
+namespace farwrite::core {
+
+// The keywords of farwrite.Device, in the order of the page.
+FARWRITE_API std::span<const Option> device_options();
+// Options that are no keywords.
+FARWRITE_API std::span<const Option> grpc_options();
+
+// The keyword of that name; nullptr if there is none.
+FARWRITE_API const Option* find_keyword(std::string_view name);
+
+// Sets the field of one keyword. kInvalidArgument names it and the text.
+Status set_keyword(std::string_view name, std::string_view text, DeviceOptions& options);
+
+// Sets the fields of the options that work in `place` and whose variables are set to any text but
+// the empty one. kInvalidArgument names the variable whose text is not valid.
+FARWRITE_API Status read_environment(OptionPlace place, DeviceOptions& options);
+
+// Stores the value of one variable of grpc_options(); if that is not set, the default of its row.
+FARWRITE_API Status read_variable(std::string_view variable, OptionField field);
+
+// kInvalidArgument names the first field that is out of range.
+Status check_ranges(DeviceOptions options);
+
+}  // namespace farwrite::core
