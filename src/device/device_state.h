@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "core/event_loop.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
+#include "core/ordered_mutex.h"
 #include "core/tcp_socket.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
@@ -142,7 +142,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<RegionTable> regions_ = std::make_shared<RegionTable>();
   const std::shared_ptr<memory::Quota> receive_quota_;
   std::shared_ptr<memory::Arena> arena_;
-  std::shared_mutex keys_mutex_;
+  core::OrderedMutex<core::LockRank::kSegmentKeys, std::shared_mutex> keys_mutex_;
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
 
   LocalIdentity identity_;  // without a token: see identity_at()
@@ -158,8 +158,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::chrono::nanoseconds last_tick_{0};  // the loop's
   NameTable names_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable core::OrderedMutex<core::LockRank::kDevice> mutex_;
+  core::OrderedCondition changed_;
   std::list<Meeting> meetings_;
   core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log of those cut off
   std::deque<std::shared_ptr<ChannelState>> accepted_;

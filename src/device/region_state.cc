@@ -1,5 +1,6 @@
 #include "device/region_state.h"
 
+#include <mutex>
 #include <utility>
 
 #include "core/poll_until.h"
@@ -10,19 +11,19 @@ namespace farwrite::device {
 void RegionTable::add(const std::shared_ptr<RegionState>& region) {
   const std::uint64_t id = region->descriptor().region_id;
   Shard& shard = this->shard(id);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   shard.regions[id] = region;
 }
 
 void RegionTable::remove(std::uint64_t id) {
   Shard& shard = this->shard(id);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   shard.regions.erase(id);
 }
 
 std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
   const Shard& shard = this->shard(id);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   const auto found = shard.regions.find(id);
   return found == shard.regions.end() ? nullptr : found->second.lock();
 }
@@ -53,7 +54,7 @@ Status RegionState::close(std::chrono::nanoseconds timeout) {
   closed_.store(true);
   if (channel_ == nullptr) return Status();
   const core::Deadline deadline = core::Deadline::after(timeout);
-  std::unique_lock<std::mutex> lock(revoke_mutex_, std::defer_lock);
+  std::unique_lock lock(revoke_mutex_, std::defer_lock);
   // The event loop asks without a timeout, and must not wait for a user's thread that has one.
   if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
     return Status::error(StatusCode::kPeerSilent, {"close a region", channel_->peer_name()},

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "core/fork_guard.h"
+#include "core/ordered_mutex.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/arena.h"
@@ -30,7 +30,7 @@ class RegionTable {
  private:
   // Neighbouring ids lie in different shards, so that threads which allocate rarely meet.
   struct alignas(64) Shard {
-    mutable std::mutex mutex;
+    mutable core::OrderedMutex<core::LockRank::kRegionTable> mutex;
     std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions;
   };
   Shard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
@@ -73,7 +73,7 @@ class RegionState {
   const core::ForkGuard fork_guard_;
   std::atomic<bool> closed_{false};
   // A key is the fabric's to reuse once it is revoked, so it is revoked once.
-  std::mutex revoke_mutex_;
+  core::OrderedMutex<core::LockRank::kRegionRevocation> revoke_mutex_;
   std::atomic<bool> revoked_{false};
 };
 
