@@ -13,6 +13,7 @@ enum class LockRank : std::uint8_t {
   kRegionRevocation,
   kRemoteRegionReach,
   kNotificationLoop,
+  kLandingMemory,
   // Locks of fabrics and of arenas lie here, and have no rank.
   kSegmentKeys,
   kRegionTable,

@@ -21,6 +21,8 @@ const char* name_of(LockRank rank) {
       return "remote region reach";
     case LockRank::kNotificationLoop:
       return "notification loop";
+    case LockRank::kLandingMemory:
+      return "landing memory";
     case LockRank::kSegmentKeys:
       return "segment keys";
     case LockRank::kRegionTable:

@@ -291,8 +291,8 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes) 
     const std::shared_lock lock(keys_mutex_);
     descriptor.keys = segment_keys_.at(block->segment->id());
   }
-  auto region = std::make_shared<RegionState>(regions_, arena_, *block, bytes,
-                                              std::move(descriptor), nullptr);
+  auto region =
+      std::make_shared<RegionState>(regions_, arena_, *block, std::move(descriptor), nullptr);
   regions_->add(region);
   return region;
 }
@@ -343,7 +343,7 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
 }
 
 Status DeviceState::check_publishable(const PublishedRegion& published,
-                                      const ChannelState* channel) const {
+                                      const LandingMemory* landing) const {
   const auto refuse = [](StatusCode code, std::string_view cause, std::string_view remedy) {
     return Status::error(code, {"publish a region"}, cause, remedy);
   };
@@ -359,7 +359,7 @@ Status DeviceState::check_publishable(const PublishedRegion& published,
     return refuse(StatusCode::kInvalidArgument, "the region belongs to another device",
                   "publish it on that device");
   }
-  if (published.region->channel() != nullptr && published.region->channel().get() != channel) {
+  if (published.region->landing() != nullptr && published.region->landing() != landing) {
     return refuse(StatusCode::kPermissionDenied, "only one peer may write the region",
                   "publish it on the channel that allocated it");
   }

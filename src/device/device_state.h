@@ -87,8 +87,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                        std::uint64_t& offset);
   RegionDescriptor new_descriptor(Access access, std::uint64_t offset, std::uint64_t length);
-  // `channel`: where it is to be published, null for everybody.
-  Status check_publishable(const PublishedRegion& published, const ChannelState* channel) const;
+  // `landing`: of the channel where it is to be published, null for everybody.
+  Status check_publishable(const PublishedRegion& published, const LandingMemory* landing) const;
   // Whether this is the loop's or a poller's thread.
   bool on_own_thread() const;
   void count_registration() { registrations_.add(); }
