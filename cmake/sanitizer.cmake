@@ -24,3 +24,6 @@ if(FARWRITE_SANITIZE)
     list(APPEND FARWRITE_SANITIZER_WARNINGS -Wno-tsan)
   endif()
 endif()
+
+# Threads that lock in the wrong order abort (src/core/ordered_mutex.h).
+add_compile_definitions($<$<CONFIG:Debug>:FARWRITE_CHECK_LOCK_ORDER>)

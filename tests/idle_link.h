@@ -9,7 +9,7 @@
 namespace farwrite {
 
 // Counts itself in `alive`, which outlives it.
-class IdleLink final : public fabric::Link {
+class IdleLink : public fabric::Link {
  public:
   explicit IdleLink(int& alive) : alive_(alive) { ++alive_; }
   ~IdleLink() override { --alive_; }

@@ -65,7 +65,7 @@ Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
   const bool again = closed_;
   Status status = again ? Status() : stop_callbacks(callbacks);
   const bool stopped = status.ok();
-  if (stopped) status = revoke_all(peer);
+  if (stopped) status = landing_.revoke_all(peer);
   if (stopped && !again) {
     names_.clear();
     send(FrameType::kBye);
@@ -105,9 +105,8 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
 }
 
 void ChannelState::end_lanes() {
-  const core::Gate::Pass pass(link_gate_);
-  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
-  if (link == nullptr || peer_over()) return;
+  const ChannelLink::Use link(link_);
+  if (!link || peer_over()) return;
   fabric::Operation end;
   end.kind = fabric::OperationKind::kEnd;
   for (end.lane = 0; end.lane < peer_.lanes; ++end.lane) {
@@ -153,9 +152,8 @@ void ChannelState::finish_if_due() {
 
 bool ChannelState::part() {
   using Parting = fabric::Link::Parting;
-  const core::Gate::Pass pass(link_gate_);
-  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
-  if (link == nullptr || peer_gone_.load()) return true;
+  const ChannelLink::Use link(link_);
+  if (!link || peer_gone_.load()) return true;
   // A peer that has closed as well awaits no answer, but this side's ends, as this side does.
   const Parting parting = link->part(/*last=*/peer_over());
   if (parting == Parting::kNotNeeded) return true;
@@ -188,24 +186,8 @@ void ChannelState::drop_link() {
   if (control_ != nullptr) control_->close();
   leases_.close();
   inbox_.drop_queued();
-  std::shared_ptr<fabric::Link> link;
-  {
-    const std::lock_guard<std::mutex> lock(link_mutex_);
-    if (link_ != nullptr) last_link_counters_ = link_->counters();
-    link.swap(link_);
-  }
-  link_gate_.close();
-  // Calls of the link come in turns, so this is short.
-  (void)link_gate_.wait_until_empty(core::Deadline::never());
-  link.reset();
-  std::vector<Quarantined> quarantined;
-  {
-    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
-    quarantined.swap(quarantined_);
-  }
-  // Nothing is allocated from a finished channel's arena again, so nothing is reused.
-  for (const Quarantined& entry : quarantined) entry.arena->free(entry.block.data);
-  release_landing();
+  link_.drop();
+  landing_.release();
   device_->forget(*this);
 }
 

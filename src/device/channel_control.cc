@@ -207,7 +207,7 @@ void ChannelState::serve_open(const OpenMessage& message) {
                                                "ask the peer for another one"));
     return;
   }
-  if (region->channel() != nullptr && region->channel().get() != this) {
+  if (region->landing() != nullptr && region->landing() != &landing_) {
     reply_error(message.request,
                 Status::error(StatusCode::kPermissionDenied, {kOperation},
                               "only another peer may write the region",
@@ -226,7 +226,7 @@ void ChannelState::reply_with(std::uint64_t request, const PublishedRegion& publ
     reply.status =
         Status::error(StatusCode::kNotFound, {"open a region"},
                       "the region was closed by its owner", "ask the peer for another one");
-  } else if (published.region->channel() == nullptr) {
+  } else if (published.region->landing() == nullptr) {
     // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
     const RegionDescriptor& descriptor = reply.descriptor;
     const LeasedRange range = {find_key(descriptor, peer_.fabric), descriptor.offset,

@@ -84,9 +84,8 @@ class ChannelState::Lane final : public PolledLane {
 
   fabric::Doorbell arm() override {
     const std::shared_ptr<ChannelState> channel = channel_.lock();
-    const std::shared_ptr<fabric::Link> link = channel == nullptr ? nullptr : channel->link();
-    if (link == nullptr) return fabric::Doorbell{};
-    fabric::Doorbell doorbell = link->arm(index_);
+    if (channel == nullptr) return fabric::Doorbell{};
+    fabric::Doorbell doorbell = channel->link_.get()->arm(index_);
     // What waits for room in the inbox is the user's to make room for.
     if (return_lane_ || channel->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
     return doorbell;

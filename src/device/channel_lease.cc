@@ -168,11 +168,9 @@ void ChannelState::release_by_frames(const ReturnRecord& returns) {
 }
 
 fabric::Progress ChannelState::serve_returns() {
-  const std::shared_ptr<fabric::Link> link = this->link();
-  if (link == nullptr) return {};
   const core::Inside inside(this);
   ReturnIntake intake(*this);
-  return link->poll(peer_.lanes, intake);
+  return link_.get()->poll(peer_.lanes, intake);
 }
 
 }  // namespace farwrite::device

@@ -1,7 +1,6 @@
 // A channel's memory: what the peer may write here, and what we open of the peer's.
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "device/channel_state.h"
@@ -27,9 +26,7 @@ std::string hex(const DeviceUuid& uuid) {
 
 }  // namespace
 
-Result<std::shared_ptr<memory::Arena>> ChannelState::landing_arena() {
-  const std::lock_guard<std::mutex> lock(landing_mutex_);
-  if (landing_ != nullptr) return landing_;
+memory::ArenaOptions ChannelState::landing_options() const {
   const DeviceOptions& options = device_->options();
   memory::ArenaOptions arena;
   arena.name = "landing memory for " + peer_name_;
@@ -41,16 +38,11 @@ Result<std::shared_ptr<memory::Arena>> ChannelState::landing_arena() {
   arena.prefault = options.prefault;
   arena.numa_node = options.numa_node;
   arena.quota = device_->receive_quota();
-  arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
-    const std::lock_guard<std::mutex> segments(segments_mutex_);
-    landing_segments_.emplace(segment->id(), segment);
-    device_->count_registration();
+  arena.on_segment = [device = device_.get()](const std::shared_ptr<memory::Segment>&) {
+    device->count_registration();
     return Status();
   };
-  auto created = memory::Arena::create(std::move(arena));
-  if (!created.ok()) return created.status();
-  landing_ = *std::move(created);
-  return landing_;
+  return arena;
 }
 
 Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes) {
@@ -58,100 +50,8 @@ Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes)
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
-  auto arena = landing_arena();
-  if (!arena.ok()) return arena.status();
-  auto block = (*arena)->allocate(bytes);
-  if (!block.ok()) return block.status();
-  const std::shared_ptr<fabric::Link> link = this->link();
-  std::shared_ptr<memory::Segment> segment;
-  {
-    const std::lock_guard<std::mutex> lock(segments_mutex_);
-    segment = landing_segments_.at(block->segment->id());
-  }
-  RegionDescriptor descriptor = device_->new_descriptor(Access::kWrite, block->offset, bytes);
-  auto key = link == nullptr ? Result<std::uint64_t>(unusable(kOperation))
-                             : link->grant(segment, block->offset, bytes, descriptor.region_id);
-  if (!key.ok()) {
-    (*arena)->free(block->data);
-    return key.status();
-  }
-  descriptor.keys.push_back({peer_.fabric, *key});
-  auto region = std::make_shared<RegionState>(device_->regions(), *std::move(arena), *block, bytes,
-                                              std::move(descriptor), shared_from_this());
-  device_->regions()->add(region);
-  const std::lock_guard<std::mutex> lock(landing_mutex_);
-  std::erase_if(landing_regions_, [](const auto& entry) { return entry.second.expired(); });
-  landing_regions_.emplace(region->descriptor().region_id, region);
-  return region;
-}
-
-Status ChannelState::revoke(std::uint64_t key, std::uint64_t region_id,
-                            std::chrono::nanoseconds timeout) {
-  const core::Deadline deadline = core::Deadline::after(timeout);
-  while (true) {
-    // A finished channel has no link, and nothing lands without one. In short turns, because
-    // finishing waits for them.
-    const core::Gate::Pass pass(link_gate_);
-    const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
-    if (link == nullptr) return Status();
-    const Status status =
-        link->revoke(key, region_id, deadline.earlier(core::Deadline::after(kTurn)));
-    if (status.ok() || deadline.expired()) return status;
-  }
-}
-
-std::vector<std::shared_ptr<RegionState>> ChannelState::landing_regions() const {
-  std::vector<std::shared_ptr<RegionState>> regions;
-  const std::lock_guard<std::mutex> lock(landing_mutex_);
-  for (const auto& [id, weak] : landing_regions_) {
-    if (auto region = weak.lock()) regions.push_back(std::move(region));
-  }
-  return regions;
-}
-
-void ChannelState::release_landing() {
-  {
-    const std::lock_guard<std::mutex> lock(segments_mutex_);
-    landing_segments_.clear();
-  }
-  const std::lock_guard<std::mutex> lock(landing_mutex_);
-  if (landing_ != nullptr) landing_->trim();
-}
-
-Status ChannelState::revoke_all(core::Deadline deadline) {
-  Status first;
-  for (const auto& region : landing_regions()) {
-    const Status closed = region->close(deadline.remaining());
-    if (first.ok()) first = closed;
-  }
-  // Regions whose handles went while the peer was writing.
-  while (stats().quarantined_bytes > 0) {
-    tick_quarantine();
-    if (deadline.expired()) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  if (first.ok() && stats().quarantined_bytes > 0) {
-    first = Status::error(StatusCode::kPeerSilent, {"close the channel", peer_name_},
-                          "the peer is in the middle of a write and does not finish it",
-                          "the region's memory is not reused before the peer's process ends");
-  }
-  return first;
-}
-
-void ChannelState::quarantine(std::uint64_t key, std::uint64_t region_id,
-                              std::shared_ptr<memory::Arena> arena, memory::Block block) {
-  const std::lock_guard<std::mutex> lock(quarantine_mutex_);
-  quarantined_.push_back({key, region_id, std::move(arena), block});
-}
-
-void ChannelState::reclaim_landing() {
-  const std::lock_guard<std::mutex> lock(landing_mutex_);
-  if (landing_ != nullptr) landing_->reclaim();
-}
-
-memory::ArenaStats ChannelState::landing_stats() const {
-  const std::lock_guard<std::mutex> lock(landing_mutex_);
-  return landing_ == nullptr ? memory::ArenaStats() : landing_->stats();
+  return landing_.allocate(landing_options(), device_->new_descriptor(Access::kWrite, 0, bytes),
+                           peer_.fabric, device_->regions(), {shared_from_this(), &landing_});
 }
 
 Status ChannelState::publish(std::string_view name, PublishedRegion published) {
@@ -159,7 +59,7 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
-  FARWRITE_RETURN_IF_ERROR(device_->check_publishable(published, this));
+  FARWRITE_RETURN_IF_ERROR(device_->check_publishable(published, &landing_));
   FARWRITE_RETURN_IF_ERROR(names_.publish(name, std::move(published)));
   device_->post([self = shared_from_this()] { self->answer_parked_lookups(); });
   return Status();
@@ -231,7 +131,7 @@ Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
   while (true) {
     // The caller's pass through gate_ keeps the link. What is mapped already is reached also after
     // the peer's end.
-    auto window = raw_link_->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
+    auto window = link_.get()->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
     const bool again = !window.ok() && !deadline.expired() &&
                        window.status().code() == StatusCode::kDeadlineExceeded;
     if (!again) return window;

@@ -38,11 +38,11 @@ ChannelState::~ChannelState() {
   if (device_->fork_guard().in_forked_child()) {
     // The parent's threads and sockets are not ours to end.
     (void)control_.release();
-    new std::shared_ptr<fabric::Link>(std::move(link_));
+    link_.leak();
     return;
   }
   if (control_ != nullptr) control_->close();
-  link_.reset();  // while what it observes, this, is still whole
+  link_.drop();  // while what it observes, this, is still whole
 }
 
 Status ChannelState::start(Introduction introduction, std::string peer_name,
@@ -54,11 +54,7 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   introduction.link->refine(capabilities_);
   named_.store(true);
   FARWRITE_RETURN_IF_ERROR(inbox_.open());
-  {
-    const std::lock_guard<std::mutex> lock(link_mutex_);
-    link_ = std::move(introduction.link);
-    raw_link_ = link_.get();
-  }
+  link_.set(std::move(introduction.link));
   heard();
   control_ = std::make_unique<ControlConnection>(
       std::move(stream), device_->loop(),
@@ -94,11 +90,6 @@ std::shared_ptr<ChannelState> ChannelState::user_handle() {
               core::log(core::LogLevel::kWarning, closed.message());
             }
           }};
-}
-
-std::shared_ptr<fabric::Link> ChannelState::link() const {
-  const std::lock_guard<std::mutex> lock(link_mutex_);
-  return link_;
 }
 
 PeerState ChannelState::peer_state() const {
@@ -166,21 +157,19 @@ void ChannelState::on_peer_dead(const Status& reason) {
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
     device_->post([self] {
-      self->tick_quarantine();
+      self->landing_.settle();
       self->finish_if_due();
     });
   }
 }
 
 void ChannelState::cut_link(bool in_good_order) {
-  const core::Gate::Pass pass(link_gate_);
-  if (const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr)
-    link->cut(in_good_order);
+  if (const ChannelLink::Use link(link_); link) link->cut(in_good_order);
 }
 
 void ChannelState::on_revoked() {
   device_->post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->tick_quarantine();
+    if (const auto self = weak.lock()) self->landing_.settle();
   });
 }
 
@@ -194,9 +183,9 @@ void ChannelState::heard() {
 }
 
 void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds absence) {
-  tick_quarantine();
+  landing_.settle();
   release_held();
-  reclaim_landing();
+  landing_.reclaim();
   expire_parked_lookups();
   go_on_closing();
   if (const std::int64_t due = abandon_due_ns_.load(); due != 0 && core::now_ns() >= due) {
@@ -222,26 +211,6 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   }
 }
 
-void ChannelState::tick_quarantine() {
-  for (const auto& region : landing_regions()) {
-    // Closed while the peer was writing, and still held by the user.
-    if (region->quarantined()) (void)region->close(std::chrono::nanoseconds(0));
-  }
-  const core::Gate::Pass pass(link_gate_);
-  const std::shared_ptr<fabric::Link> link = pass ? this->link() : nullptr;
-  if (link == nullptr) return;
-  std::vector<Quarantined> settled;
-  {
-    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
-    std::erase_if(quarantined_, [&](Quarantined& entry) {
-      if (!link->revoke(entry.key, entry.region_id, core::Deadline::after({})).ok()) return false;
-      settled.push_back(std::move(entry));
-      return true;
-    });
-  }
-  for (const Quarantined& entry : settled) entry.arena->free(entry.block.data);
-}
-
 Status ChannelState::unusable(std::string_view operation) const {
   if (closing_.load()) {
     return Status::error(StatusCode::kCancelled, {operation, peer_name_},
@@ -254,14 +223,10 @@ Status ChannelState::unusable(std::string_view operation) const {
 
 ChannelStats ChannelState::stats() const {
   ChannelStats stats;
-  {
-    const std::lock_guard<std::mutex> lock(link_mutex_);
-    const fabric::LinkCounters counters =
-        link_ != nullptr ? link_->counters() : last_link_counters_;
-    stats.copies = counters.copies;
-    stats.backlogged = counters.backlogged;
-    stats.doorbells = counters.doorbells;
-  }
+  const fabric::LinkCounters link = link_.counters();
+  stats.copies = link.copies;
+  stats.backlogged = link.backlogged;
+  stats.doorbells = link.doorbells;
   stats.writes = writes_.value();
   stats.reads = reads_.value();
   stats.aliases = aliases_.value();
@@ -278,13 +243,7 @@ ChannelStats ChannelState::stats() const {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     stats.leases_held = remote_leases_;
   }
-  {
-    const std::lock_guard<std::mutex> lock(quarantine_mutex_);
-    for (const Quarantined& entry : quarantined_) stats.quarantined_bytes += entry.block.bytes;
-  }
-  for (const auto& region : landing_regions()) {
-    if (region->quarantined()) stats.quarantined_bytes += region->bytes();
-  }
+  stats.quarantined_bytes = landing_.quarantined_bytes();
   stats.silences = silences_.value();
   return stats;
 }

@@ -23,9 +23,11 @@
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
+#include "device/channel_link.h"
 #include "device/control_connection.h"
 #include "device/control_messages.h"
 #include "device/handshake.h"
+#include "device/landing_memory.h"
 #include "device/lease_table.h"
 #include "device/name_table.h"
 #include "device/notification_inbox.h"
@@ -100,9 +102,6 @@ class ChannelState final : public fabric::LinkObserver,
                                                     std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<RemoteRegionState>> open(const RegionDescriptor& descriptor,
                                                   std::chrono::nanoseconds timeout);
-  Status revoke(std::uint64_t key, std::uint64_t region_id, std::chrono::nanoseconds timeout);
-  void quarantine(std::uint64_t key, std::uint64_t region_id, std::shared_ptr<memory::Arena> arena,
-                  memory::Block block);
   // For RemoteRegionState, in the gate: a window of the peer's memory.
   Result<std::shared_ptr<fabric::RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                        core::Deadline deadline);
@@ -114,7 +113,7 @@ class ChannelState final : public fabric::LinkObserver,
   PeerState peer_state() const;
   std::uint64_t number() const { return number_; }
   ChannelStats stats() const;
-  memory::ArenaStats landing_stats() const;
+  memory::ArenaStats landing_stats() const { return landing_.stats(); }
 
   // Channel life (channel_close.cc).
   Status close(std::chrono::nanoseconds timeout);
@@ -151,12 +150,6 @@ class ChannelState final : public fabric::LinkObserver,
     LookupMessage message;
     core::Deadline deadline = core::Deadline::never();
   };
-  struct Quarantined {
-    std::uint64_t key = 0;
-    std::uint64_t region_id = 0;
-    std::shared_ptr<memory::Arena> arena;
-    memory::Block block;
-  };
 
   // LaneDriver.
   void poll_lanes() override;
@@ -172,7 +165,6 @@ class ChannelState final : public fabric::LinkObserver,
   // A peer that closed in good order keeps what we hold leases on, and lets us read it.
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   void count(const fabric::Operation& operation);
-  std::shared_ptr<fabric::Link> link() const;
   // In the gate. Sees to it that what is pending goes on.
   Completion start_operation(const fabric::Operation& operation);
   Completion post_to_link(const fabric::Operation& operation);
@@ -189,9 +181,7 @@ class ChannelState final : public fabric::LinkObserver,
   void abandon_pending(const Status& reason, bool reads_too);
   bool has_pending();
   void hand_over_unsent();
-  void tick_quarantine();
   void expire_parked_lookups();
-  Status revoke_all(core::Deadline deadline);
 
   // channel_close.cc.
   // No call begins any more, and those that wait are woken.
@@ -268,10 +258,7 @@ class ChannelState final : public fabric::LinkObserver,
   // closes its connection a moment before its death is proven.
   void warn_of_silence();
   void heard();
-  Result<std::shared_ptr<memory::Arena>> landing_arena();
-  std::vector<std::shared_ptr<RegionState>> landing_regions() const;
-  void release_landing();
-  void reclaim_landing();
+  memory::ArenaOptions landing_options() const;
 
   const std::shared_ptr<DeviceState> device_;
   const std::uint64_t number_;
@@ -281,13 +268,10 @@ class ChannelState final : public fabric::LinkObserver,
   PeerInfo peer_;
   fabric::Capabilities capabilities_;
 
-  // Data plane. raw_link_ is valid inside gate_; link_ outlives that for the slow paths.
+  // Data plane.
   core::Gate gate_;
-  fabric::Link* raw_link_ = nullptr;
+  ChannelLink link_;
   std::shared_ptr<fabric::NotifiedWrites> lowered_;  // null if the link does it itself
-  core::Gate link_gate_;  // slow calls into the link; finish() waits for them
-  mutable std::mutex link_mutex_;
-  std::shared_ptr<fabric::Link> link_;
   std::mutex kept_mutex_;
   std::shared_ptr<void> kept_;
   NotificationInbox inbox_;
@@ -312,14 +296,7 @@ class ChannelState final : public fabric::LinkObserver,
   NameTable names_;
   LeaseTable leases_;
 
-  // Memory that the peer may write.
-  mutable std::mutex landing_mutex_;
-  std::shared_ptr<memory::Arena> landing_;
-  mutable std::mutex segments_mutex_;
-  std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_segments_;
-  std::map<std::uint64_t, std::weak_ptr<RegionState>> landing_regions_;
-  mutable std::mutex quarantine_mutex_;
-  std::vector<Quarantined> quarantined_;
+  LandingMemory landing_{link_, peer_name_};
 
   std::mutex pending_mutex_;
   PendingList pending_;
@@ -352,7 +329,6 @@ class ChannelState final : public fabric::LinkObserver,
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
   core::Counter notifications_sent_, messages_sent_, silences_;
-  fabric::LinkCounters last_link_counters_;  // under link_mutex_, once the link is gone
 };
 
 }  // namespace farwrite::device

@@ -120,7 +120,7 @@ std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<voi
 std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
 
 Completion ChannelState::post_to_link(const fabric::Operation& operation) {
-  Completion completion = raw_link_->post(operation);
+  Completion completion = link_.get()->post(operation);
   if (completion.done()) return completion;
   // What is read from a peer that then closes in good order still comes; its lane's end ends it.
   const bool reads = operation.kind == fabric::OperationKind::kRead;
@@ -344,7 +344,7 @@ void ChannelState::disarm_notifications() {
   if (!device_->fork_guard().check("poll for notifications").ok()) return;
   const core::Gate::Pass pass(gate_);
   if (!pass) return;
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) raw_link_->disarm(lane);
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) link_.get()->disarm(lane);
 }
 
 Status ChannelState::on_notification(std::function<void(Notification)> handler,
@@ -370,7 +370,7 @@ void ChannelState::poll_lanes() {
       const NotificationInbox::Delivery delivery(inbox_);
       Intake intake(*this);
       // Whatever is left pending, post() has told the poller already.
-      progress = raw_link_->poll(lane, intake);
+      progress = link_.get()->poll(lane, intake);
     }
     lanes_[lane]->polled_by_user(progress);
     if (over) [[unlikely]]
@@ -381,7 +381,7 @@ void ChannelState::poll_lanes() {
 bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
   bool quiet = true;
   for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    const fabric::Doorbell doorbell = raw_link_->arm(lane);
+    const fabric::Doorbell doorbell = link_.get()->arm(lane);
     if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
     if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
   }
@@ -397,16 +397,14 @@ Status ChannelState::ended() const {
 }
 
 fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
-  const std::shared_ptr<fabric::Link> link = this->link();
-  if (link == nullptr) return {};
   const core::Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
   if (closing_.load()) {
     Discard discard;
-    return link->poll(lane, discard);
+    return link_.get()->poll(lane, discard);
   }
   Intake intake(*this);
-  return link->poll(lane, intake);
+  return link_.get()->poll(lane, intake);
 }
 
 void ChannelState::drive_ended() {

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <array>
+#include <mutex>
 #include <utility>
 
 #include "core/status_wire.h"
@@ -39,7 +40,7 @@ Status ControlConnection::start() {
 }
 
 void ControlConnection::send(FrameType type, ByteView body) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (ended_ || sending_ended_ || stream_ == nullptr) return;
   const std::vector<std::byte> frame = encode_frame(type, body);
   const bool was_empty = outgoing_.empty();
@@ -51,12 +52,12 @@ void ControlConnection::send(FrameType type, ByteView body) {
 }
 
 bool ControlConnection::all_sent() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return outgoing_.empty() || ended_ || stream_ == nullptr;
 }
 
 bool ControlConnection::end_sending() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (ended_ || stream_ == nullptr || sending_ended_) return true;
   if (!outgoing_.empty()) return false;
   sending_ended_ = true;
@@ -67,13 +68,13 @@ bool ControlConnection::end_sending() {
 void ControlConnection::close() {
   int fd = -1;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     ended_ = true;
     if (stream_ != nullptr) fd = stream_->fd();
   }
   if (fd < 0) return;
   loop_.remove_fd(fd);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   stream_.reset();
 }
 
@@ -82,7 +83,7 @@ void ControlConnection::on_events(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
     Status failed;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       failed = flush_locked();
       if (stream_ != nullptr) more = stream_->has_unread();
       if (outgoing_.empty() && stream_ != nullptr) (void)loop_.modify_fd(stream_->fd(), EPOLLIN);
@@ -99,7 +100,7 @@ void ControlConnection::on_readable() {
   std::array<std::byte, 16 * 1024> buffer;
   core::ByteStream::Moved moved;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (ended_) return;
     const iovec piece{buffer.data(), buffer.size()};
     moved = stream_->receive(&piece, 1);
@@ -129,7 +130,7 @@ void ControlConnection::on_readable() {
 
 void ControlConnection::end(const Status& reason) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (ended_.exchange(true)) return;
     loop_.remove_fd(stream_->fd());
     stream_->shutdown();  // the peer is not to take it for alive

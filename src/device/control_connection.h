@@ -4,11 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/byte_stream.h"
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "device/frame.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -56,7 +56,7 @@ class ControlConnection {
   const OnEnd on_end_;
   FrameSplitter splitter_;  // loop's thread only
 
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kControlConnection> mutex_;
   std::unique_ptr<core::ByteStream> stream_;  // null once closed
   std::vector<std::byte> outgoing_;
   bool sending_ended_ = false;

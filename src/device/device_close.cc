@@ -54,7 +54,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (!closing_.exchange(true)) {
       for (Meeting& meeting : meetings_) {
         if (meeting.stream != nullptr) ::shutdown(meeting.stream->fd(), SHUT_RDWR);
@@ -75,7 +75,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   if (stopped.ok()) drop_everything();
   Status status;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     settling_ = false;
     closed_ = stopped.ok();
     status = closed_ ? close_status_ : stopped;
@@ -118,14 +118,14 @@ Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
 
 bool DeviceState::end_meetings(core::Deadline deadline) {
   const auto over = [this] {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return std::all_of(meetings_.begin(), meetings_.end(),
                        [](const Meeting& meeting) { return meeting.over.load(); });
   };
   if (!core::poll_until(over, deadline)) return false;
   std::list<Meeting> meetings;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     meetings.swap(meetings_);
     accepted_.clear();
   }
@@ -147,7 +147,7 @@ void DeviceState::drop_everything() {
   pollers_.clear();
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);  // stats() may be looking
+    const std::lock_guard lock(mutex_);  // stats() may be looking
     for (const auto& fabric : fabrics_) {
       add_counters(closed_adapters_, fabric->registration_counters());
     }
@@ -157,7 +157,7 @@ void DeviceState::drop_everything() {
   loop_.reset();
   std::vector<std::shared_ptr<ChannelState>> finished;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     finished.swap(finished_);
   }
   finished.clear();
@@ -175,7 +175,7 @@ void DeviceState::forget(ChannelState& channel) {
   std::shared_ptr<ChannelState> forgotten;
   const ChannelStats last = channel.stats();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     const auto found = std::find_if(channels_.begin(), channels_.end(),
                                     [&](const auto& entry) { return entry.get() == &channel; });
     if (found == channels_.end()) return;

@@ -73,7 +73,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(
   const Status started = channel->start(std::move(introduction), peer_name, std::move(stream));
   Status refusal = started;
   if (started.ok()) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!closing_) {
       channels_.push_back(channel);
       channels_opened_.add();
@@ -96,7 +96,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
   constexpr std::string_view kOperation = "accept";
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(usable(kOperation));
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   while (accepted_.empty()) {
     if (closing_) {
       return Status::error(StatusCode::kCancelled, {kOperation}, "the device was closed",
@@ -119,7 +119,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
 void DeviceState::on_incoming(core::UniqueFd socket) {
   core::set_no_delay(socket.get());
   const std::string origin = core::peer_host(socket.get());
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   reap_meetings_locked();
   if (closing_) return;
   const auto crowding = core::find_crowding(meetings_, origin, core::ArrivalLimits::of_process());
@@ -171,7 +171,7 @@ void DeviceState::meet(Meeting& meeting) {
       (void)send_frame(*meeting.stream, FrameType::kRefuse, {reason.data(), reason.size()},
                        core::Deadline::after(kTellWhy), "connect");
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     meeting.stream.reset();
     meeting.over.store(true);
     return;
@@ -186,17 +186,17 @@ void DeviceState::meet(Meeting& meeting) {
     std::unique_ptr<core::ByteStream> stream;
     {
       // close() may be about to shut this socket down.
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       stream = std::move(meeting.stream);
     }
     auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(stream));
     if (live.ok()) {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (!closing_) accepted_.push_back(*std::move(live));
     }
   } else {
     handshakes_refused_.add();
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!meeting.cut) {
       core::log(core::LogLevel::kWarning,
                 "a connection was refused: " + introduction.status().message());
@@ -208,7 +208,7 @@ void DeviceState::meet(Meeting& meeting) {
 }
 
 Status DeviceState::room_for_unaccepted() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const std::size_t most = most_unaccepted(identity_.lanes);
   if (accepted_.size() < most) return Status();
   return Status::error(StatusCode::kResourceExhausted, {"accept"},

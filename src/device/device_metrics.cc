@@ -22,7 +22,7 @@ std::string DeviceState::metrics_text() const {
   std::vector<std::shared_ptr<ChannelState>> channels;
   {
     // Together, so that a channel that goes is counted once, here or there.
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     channels = channels_;
     metrics.gone = gone_;
   }

@@ -205,7 +205,7 @@ Status DeviceState::make_arena() {
       keys.push_back({fabric->kind(), *key});
       registrations_.add();
     }
-    const std::lock_guard<std::shared_mutex> lock(keys_mutex_);
+    const std::lock_guard lock(keys_mutex_);
     segment_keys_.emplace(segment->id(), std::move(keys));
     return Status();
   };
@@ -261,11 +261,11 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes) 
   if (!block.ok()) return block.status();
   RegionDescriptor descriptor = new_descriptor(Access::kRead, block->offset, bytes);
   {
-    const std::shared_lock<std::shared_mutex> lock(keys_mutex_);
+    const std::shared_lock lock(keys_mutex_);
     descriptor.keys = segment_keys_.at(block->segment->id());
   }
-  auto region = std::make_shared<RegionState>(regions_, arena_, *block, bytes,
-                                              std::move(descriptor), nullptr);
+  auto region =
+      std::make_shared<RegionState>(regions_, arena_, *block, std::move(descriptor), nullptr);
   regions_->add(region);
   return region;
 }
@@ -308,7 +308,7 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
                          "lend memory from Device::allocate() or allocate_raw()");
   }
   offset = place->offset;
-  const std::shared_lock<std::shared_mutex> lock(keys_mutex_);
+  const std::shared_lock lock(keys_mutex_);
   for (const FabricKey& candidate : segment_keys_.at(place->segment->id())) {
     if (candidate.fabric == fabric) key = candidate.key;
   }
@@ -316,7 +316,7 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
 }
 
 Status DeviceState::check_publishable(const PublishedRegion& published,
-                                      const ChannelState* channel) const {
+                                      const LandingMemory* landing) const {
   const auto refuse = [](StatusCode code, std::string_view cause, std::string_view remedy) {
     return Status::error(code, {"publish a region"}, cause, remedy);
   };
@@ -332,7 +332,7 @@ Status DeviceState::check_publishable(const PublishedRegion& published,
     return refuse(StatusCode::kInvalidArgument, "the region belongs to another device",
                   "publish it on that device");
   }
-  if (published.region->channel() != nullptr && published.region->channel().get() != channel) {
+  if (published.region->landing() != nullptr && published.region->landing() != landing) {
     return refuse(StatusCode::kPermissionDenied, "only one peer may write the region",
                   "publish it on the channel that allocated it");
   }
@@ -360,7 +360,7 @@ Status DeviceState::unpublish(std::string_view name) {
 }
 
 std::vector<std::shared_ptr<ChannelState>> DeviceState::channels() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return channels_;
 }
 
@@ -395,7 +395,7 @@ DeviceStats DeviceState::stats() const {
   stats.registrations = registrations_.value();
   stats.channels_opened = channels_opened_.value();
   stats.handshakes_refused = handshakes_refused_.value();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   stats.channels_open = channels_.size();
   stats.adapters = closed_adapters_;
   for (const auto& fabric : fabrics_) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "core/event_loop.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
+#include "core/ordered_mutex.h"
 #include "core/tcp_socket.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
@@ -87,8 +87,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                        std::uint64_t& offset);
   RegionDescriptor new_descriptor(Access access, std::uint64_t offset, std::uint64_t length);
-  // `channel`: where it is to be published, null for everybody.
-  Status check_publishable(const PublishedRegion& published, const ChannelState* channel) const;
+  // `landing`: of the channel where it is to be published, null for everybody.
+  Status check_publishable(const PublishedRegion& published, const LandingMemory* landing) const;
   // Whether this is the loop's or a poller's thread.
   bool on_own_thread() const;
   void count_registration() { registrations_.add(); }
@@ -142,7 +142,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<RegionTable> regions_ = std::make_shared<RegionTable>();
   const std::shared_ptr<memory::Quota> receive_quota_;
   std::shared_ptr<memory::Arena> arena_;
-  std::shared_mutex keys_mutex_;
+  core::OrderedMutex<core::LockRank::kSegmentKeys, std::shared_mutex> keys_mutex_;
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
 
   LocalIdentity identity_;  // without a token: see identity_at()
@@ -158,8 +158,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::chrono::nanoseconds last_tick_{0};  // the loop's
   NameTable names_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable core::OrderedMutex<core::LockRank::kDevice> mutex_;
+  core::OrderedCondition changed_;
   std::list<Meeting> meetings_;
   core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log of those cut off
   std::deque<std::shared_ptr<ChannelState>> accepted_;

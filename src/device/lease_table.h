@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 
+#include "core/ordered_mutex.h"
 #include "device/region_state.h"
 #include "farwrite/status.h"
 #include "memory/quota.h"
@@ -70,7 +70,7 @@ class LeaseTable {
 
   bool remembers_ranges_ = false;
   memory::Quota quota_;
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kLeaseTable> mutex_;
   bool closed_ = false;
   std::uint64_t last_ = 0;  // never reused
   std::uint64_t granted_ = 0;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/ordered_mutex.h"
 #include "device/region_state.h"
 #include "farwrite/status.h"
 
@@ -32,7 +33,7 @@ class NameTable {
   void clear();
 
  private:
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kNameTable> mutex_;
   std::map<std::string, PublishedRegion, std::less<>> regions_;
 };
 

@@ -67,7 +67,7 @@ void NotificationInbox::on_notification(Notification notification) {
     return;
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(notification));
     queued_.store(queue_.size());
   }
@@ -113,7 +113,7 @@ bool NotificationInbox::lock_mode(std::unique_lock<std::shared_timed_mutex>& loc
 
 std::optional<Notification> NotificationInbox::try_take() {
   if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (queue_.empty()) return std::nullopt;
   Notification notification = std::move(queue_.front());
   queue_.pop_front();
@@ -123,7 +123,7 @@ std::optional<Notification> NotificationInbox::try_take() {
 
 void NotificationInbox::drop_queued() {
   std::deque<Notification> dropped;  // may call the channel: goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   dropped.swap(queue_);
   queued_.store(0);
 }
@@ -165,7 +165,7 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
 }
 
 void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longest) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   blocked_.fetch_add(1);
   if (driven_) {
     const std::uint64_t seen = alarms_;
@@ -247,7 +247,7 @@ Result<bool> NotificationInbox::arm(LaneDriver& driver) {
 
 void NotificationInbox::wake_all() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     ++alarms_;
   }
   changed_.notify_all();

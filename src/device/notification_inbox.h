@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "core/counter.h"
 #include "core/deadline.h"
 #include "core/inside.h"
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "farwrite/channel.h"
@@ -114,8 +114,8 @@ class NotificationInbox final : public fabric::EventSink {
   std::function<void(Notification)> handler_;  // under mode_
   std::atomic<bool> has_handler_{false};
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  core::OrderedMutex<core::LockRank::kNotificationQueue> mutex_;
+  core::OrderedCondition changed_;
   std::deque<Notification> queue_;
   std::uint64_t alarms_ = 0;  // wake_all() calls
   bool driven_ = false;       // one waiter sleeps on the doorbells, the others on changed_
@@ -129,7 +129,8 @@ class NotificationInbox final : public fabric::EventSink {
   std::atomic<bool> sleeping_{false};
   core::UniqueFd wake_;  // an eventfd, for what no doorbell announces
 
-  std::mutex loop_mutex_;           // guards what an event loop waits on
+  core::OrderedMutex<core::LockRank::kNotificationLoop>
+      loop_mutex_;                  // guards what an event loop waits on
   core::UniqueFd loop_;             // an epoll of wake_ and the doorbells
   std::vector<pollfd> loop_bells_;  // in it, behind wake_
   std::atomic<bool> armed_{false};  // the event loop is to be woken

@@ -49,7 +49,7 @@ Poller::~Poller() {
     return;
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   kick();
@@ -58,7 +58,7 @@ Poller::~Poller() {
 
 void Poller::add(std::shared_ptr<PolledLane> lane) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     lanes_.push_back(std::move(lane));
   }
   kick();
@@ -67,7 +67,7 @@ void Poller::add(std::shared_ptr<PolledLane> lane) {
 bool Poller::remove(const std::shared_ptr<PolledLane>& lane, core::Deadline deadline) {
   lane->removed_.store(true);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     std::erase(lanes_, lane);
   }
   if (core::Inside::is(this)) return true;
@@ -91,7 +91,7 @@ void Poller::run() {
   core::SpinBudget budget(spin_);
   while (true) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (stopping_) return;
       lanes = lanes_;
     }

@@ -11,12 +11,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "core/deadline.h"
 #include "core/fork_guard.h"
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "farwrite/status.h"
@@ -79,7 +79,7 @@ class Poller {
   const core::ForkGuard fork_guard_;
   const core::UniqueFd wake_;
 
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kPoller> mutex_;
   std::vector<std::shared_ptr<PolledLane>> lanes_;
   bool stopping_ = false;
   // remove() stores removed_ and reads served_; begin() stores served_ and reads removed_.

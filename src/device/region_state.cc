@@ -1,68 +1,67 @@
 #include "device/region_state.h"
 
+#include <mutex>
 #include <utility>
 
 #include "core/poll_until.h"
-#include "device/channel_state.h"
+#include "device/landing_memory.h"
 
 namespace farwrite::device {
 
 void RegionTable::add(const std::shared_ptr<RegionState>& region) {
   const std::uint64_t id = region->descriptor().region_id;
   Shard& shard = this->shard(id);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   shard.regions[id] = region;
 }
 
 void RegionTable::remove(std::uint64_t id) {
   Shard& shard = this->shard(id);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   shard.regions.erase(id);
 }
 
 std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
   const Shard& shard = this->shard(id);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const std::lock_guard lock(shard.mutex);
   const auto found = shard.regions.find(id);
   return found == shard.regions.end() ? nullptr : found->second.lock();
 }
 
 RegionState::RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,
-                         memory::Block block, std::uint64_t bytes, RegionDescriptor descriptor,
-                         std::shared_ptr<ChannelState> channel)
+                         memory::Block block, RegionDescriptor descriptor,
+                         std::shared_ptr<LandingMemory> landing)
     : table_(std::move(table)),
       arena_(std::move(arena)),
       block_(block),
-      bytes_(bytes),
       descriptor_(std::move(descriptor)),
-      channel_(std::move(channel)) {}
+      landing_(std::move(landing)) {}
 
 RegionState::~RegionState() {
   if (fork_guard_.in_forked_child()) return;
   table_->remove(descriptor_.region_id);
-  if (channel_ == nullptr || close(std::chrono::nanoseconds(0)).ok()) {
+  if (landing_ == nullptr || close(std::chrono::nanoseconds(0)).ok()) {
     arena_->free(block_.data);
   } else {
-    channel_->quarantine(find_key(descriptor_, channel_->peer().fabric), descriptor_.region_id,
-                         arena_, block_);
+    landing_->quarantine(landing_key(), descriptor_.region_id, block_);
   }
 }
 
 Status RegionState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a region"));
   closed_.store(true);
-  if (channel_ == nullptr) return Status();
+  if (landing_ == nullptr) return Status();
   const core::Deadline deadline = core::Deadline::after(timeout);
-  std::unique_lock<std::mutex> lock(revoke_mutex_, std::defer_lock);
+  std::unique_lock lock(revoke_mutex_, std::defer_lock);
   // The event loop asks without a timeout, and must not wait for a user's thread that has one.
   if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
-    return Status::error(StatusCode::kPeerSilent, {"close a region", channel_->peer_name()},
+    return Status::error(StatusCode::kPeerSilent, {"close a region", landing_->peer_name()},
                          "another thread is waiting for the peer to finish its write",
                          "allow more time");
   }
   if (revoked_.load()) return Status();
-  const Status status = channel_->revoke(find_key(descriptor_, channel_->peer().fabric),
-                                         descriptor_.region_id, deadline.remaining());
+  const Status status =
+      landing_->revoke(landing_key(), descriptor_.region_id, deadline.remaining());
   revoked_.store(status.ok());
   return status;
 }

@@ -6,17 +6,17 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "core/fork_guard.h"
+#include "core/ordered_mutex.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/arena.h"
 
 namespace farwrite::device {
 
-class ChannelState;
+class LandingMemory;
 class RegionState;
 
 // Regions of one device by id. Holds none of them alive. Thread-safe.
@@ -30,7 +30,7 @@ class RegionTable {
  private:
   // Neighbouring ids lie in different shards, so that threads which allocate rarely meet.
   struct alignas(64) Shard {
-    mutable std::mutex mutex;
+    mutable core::OrderedMutex<core::LockRank::kRegionTable> mutex;
     std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions;
   };
   Shard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
@@ -44,36 +44,39 @@ class RegionTable {
 // published names, and the leases of peers.
 class RegionState {
  public:
-  // `channel`: the one whose peer may write the region; null for a region that peers read.
+  // `landing`: of the channel whose peer may write the region, which it keeps; null for a region
+  // that peers read.
   RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,
-              memory::Block block, std::uint64_t bytes, RegionDescriptor descriptor,
-              std::shared_ptr<ChannelState> channel);
-  // Gives the memory back, or into the channel's quarantine.
+              memory::Block block, RegionDescriptor descriptor,
+              std::shared_ptr<LandingMemory> landing);
+  // Gives the memory back, or into quarantine.
   ~RegionState();
   RegionState(const RegionState&) = delete;
   RegionState& operator=(const RegionState&) = delete;
 
   std::byte* data() const { return block_.data; }
-  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t bytes() const { return descriptor_.length; }
   const RegionDescriptor& descriptor() const { return descriptor_; }
-  const std::shared_ptr<ChannelState>& channel() const { return channel_; }
+  const LandingMemory* landing() const { return landing_.get(); }
   bool closed() const { return closed_.load(); }
   // Closed, and the peer may still be writing.
-  bool quarantined() const { return channel_ != nullptr && closed_.load() && !revoked_.load(); }
+  bool quarantined() const { return landing_ != nullptr && closed_.load() && !revoked_.load(); }
 
   Status close(std::chrono::nanoseconds timeout);
 
  private:
+  // The peer's, who reaches landing memory over one fabric.
+  std::uint64_t landing_key() const { return descriptor_.keys.front().key; }
+
   const std::shared_ptr<RegionTable> table_;
   const std::shared_ptr<memory::Arena> arena_;
   const memory::Block block_;
-  const std::uint64_t bytes_;
   const RegionDescriptor descriptor_;
-  const std::shared_ptr<ChannelState> channel_;
+  const std::shared_ptr<LandingMemory> landing_;
   const core::ForkGuard fork_guard_;
   std::atomic<bool> closed_{false};
   // A key is the fabric's to reuse once it is revoked, so it is revoked once.
-  std::mutex revoke_mutex_;
+  core::OrderedMutex<core::LockRank::kRegionRevocation> revoke_mutex_;
   std::atomic<bool> revoked_{false};
 };
 

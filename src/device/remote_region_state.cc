@@ -1,5 +1,6 @@
 #include "device/remote_region_state.h"
 
+#include <mutex>
 #include <utility>
 
 #include "core/poll_until.h"
@@ -40,7 +41,7 @@ RemoteRegionState::~RemoteRegionState() {
 Status RemoteRegionState::reach(core::Deadline deadline) {
   if (reached()) return Status();
   FARWRITE_RETURN_IF_ERROR(taken_back_);
-  std::unique_lock<std::mutex> lock(reaching_, std::defer_lock);
+  std::unique_lock lock(reaching_, std::defer_lock);
   if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
     return Status::error(StatusCode::kDeadlineExceeded, {"open a region", channel_->peer_name()},
                          "another thread is waiting for the peer's answer", "allow more time");

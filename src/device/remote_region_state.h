@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "core/deadline.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
@@ -52,7 +52,7 @@ class RemoteRegionState {
   const std::uint64_t lease_;
   const std::uint64_t made_ = memory::ForkedReaders::stamp();
   const Status taken_back_;
-  std::mutex reaching_;
+  core::OrderedMutex<core::LockRank::kRemoteRegionReach> reaching_;
   std::shared_ptr<fabric::RemoteWindow> window_;  // fixed once reached_
   std::atomic<bool> reached_;
 };

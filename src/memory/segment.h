@@ -40,7 +40,7 @@ struct SegmentOptions {
 
 // Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes
 // it. A forked child has a private, copy-on-write view of it (InheritedMapping).
-class Segment {
+class Segment : public std::enable_shared_from_this<Segment> {
  public:
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
   ~Segment() = default;

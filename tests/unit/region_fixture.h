@@ -22,7 +22,7 @@ class WithRegions : public ::testing::Test {
     RegionDescriptor descriptor;
     descriptor.region_id = table_->next_id();
     descriptor.length = bytes;
-    auto region = std::make_shared<RegionState>(table_, arena_, block, bytes, descriptor, nullptr);
+    auto region = std::make_shared<RegionState>(table_, arena_, block, descriptor, nullptr);
     table_->add(region);
     return region;
   }

@@ -1,0 +1,160 @@
+#include "device/landing_memory.h"
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace farwrite::device {
+namespace {
+
+// One turn of a wait inside the fabric; between them the channel may end.
+constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
+
+}  // namespace
+
+Result<std::shared_ptr<memory::Arena>> LandingMemory::make_arena(
+    const memory::ArenaOptions& options) {
+  const std::lock_guard lock(mutex_);
+  if (arena_ != nullptr) return arena_;
+  auto created = memory::Arena::create(options);
+  if (!created.ok()) return created.status();
+  arena_ = *std::move(created);
+  return arena_;
+}
+
+std::shared_ptr<memory::Arena> LandingMemory::arena() const {
+  const std::lock_guard lock(mutex_);
+  return arena_;
+}
+
+Result<std::shared_ptr<RegionState>> LandingMemory::allocate(
+    const memory::ArenaOptions& options, RegionDescriptor descriptor, FabricKind fabric,
+    const std::shared_ptr<RegionTable>& table, std::shared_ptr<LandingMemory> self) {
+  auto arena = make_arena(options);
+  if (!arena.ok()) return arena.status();
+  auto block = (*arena)->allocate(descriptor.length);
+  if (!block.ok()) return block.status();
+  descriptor.offset = block->offset;
+  auto key = link_.get()->grant(block->segment->shared_from_this(), descriptor.offset,
+                                descriptor.length, descriptor.region_id);
+  if (!key.ok()) {
+    (*arena)->free(block->data);
+    return key.status();
+  }
+  descriptor.keys.push_back({fabric, *key});
+  auto region = std::make_shared<RegionState>(table, *std::move(arena), *block,
+                                              std::move(descriptor), std::move(self));
+  table->add(region);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(regions_, [](const auto& entry) { return entry.second.expired(); });
+  regions_.emplace(region->descriptor().region_id, region);
+  return region;
+}
+
+Status LandingMemory::revoke(std::uint64_t key, std::uint64_t region_id,
+                             std::chrono::nanoseconds timeout) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  while (true) {
+    // A finished channel has no link, and nothing lands without one. In short turns, because
+    // finishing waits for them.
+    const ChannelLink::Use link(link_);
+    if (!link) return Status();
+    const Status status =
+        link->revoke(key, region_id, deadline.earlier(core::Deadline::after(kTurn)));
+    if (status.ok() || deadline.expired()) return status;
+  }
+}
+
+void LandingMemory::quarantine(std::uint64_t key, std::uint64_t region_id,
+                               const memory::Block& block) {
+  const std::lock_guard lock(mutex_);
+  quarantined_.push_back({key, region_id, block});
+}
+
+void LandingMemory::settle() {
+  for (const auto& region : regions()) {
+    // Closed while the peer was writing, and still held by the user.
+    if (region->quarantined()) (void)region->close(std::chrono::nanoseconds(0));
+  }
+  const ChannelLink::Use link(link_);
+  if (!link) return;
+  std::vector<Quarantined> settled;
+  std::shared_ptr<memory::Arena> arena;
+  {
+    // Held during the question, so that nothing in quarantine is ever missing from the count.
+    const std::lock_guard lock(mutex_);
+    std::erase_if(quarantined_, [&](const Quarantined& entry) {
+      if (!link->revoke(entry.key, entry.region_id, core::Deadline::after({})).ok()) return false;
+      settled.push_back(entry);
+      return true;
+    });
+    arena = arena_;
+  }
+  for (const Quarantined& entry : settled) arena->free(entry.block.data);
+}
+
+Status LandingMemory::revoke_all(core::Deadline deadline) {
+  Status first;
+  for (const auto& region : regions()) {
+    const Status closed = region->close(deadline.remaining());
+    if (first.ok()) first = closed;
+  }
+  // Regions whose handles went while the peer was writing.
+  while (quarantined_bytes() > 0) {
+    settle();
+    if (deadline.expired()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (first.ok() && quarantined_bytes() > 0) {
+    first = Status::error(StatusCode::kPeerSilent, {"close the channel", peer_name_},
+                          "the peer is in the middle of a write and does not finish it",
+                          "the region's memory is not reused before the peer's process ends");
+  }
+  return first;
+}
+
+void LandingMemory::release() {
+  std::vector<Quarantined> quarantined;
+  std::shared_ptr<memory::Arena> arena;
+  {
+    const std::lock_guard lock(mutex_);
+    quarantined.swap(quarantined_);
+    arena = arena_;
+  }
+  if (arena == nullptr) return;
+  // Nothing is allocated from a finished channel's arena again, so nothing is reused.
+  for (const Quarantined& entry : quarantined) arena->free(entry.block.data);
+  arena->trim();
+}
+
+void LandingMemory::reclaim() {
+  if (const auto arena = this->arena(); arena != nullptr) arena->reclaim();
+}
+
+memory::ArenaStats LandingMemory::stats() const {
+  const auto arena = this->arena();
+  return arena == nullptr ? memory::ArenaStats() : arena->stats();
+}
+
+std::uint64_t LandingMemory::quarantined_bytes() const {
+  std::uint64_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Quarantined& entry : quarantined_) bytes += entry.block.bytes;
+  }
+  for (const auto& region : regions()) {
+    if (region->quarantined()) bytes += region->bytes();
+  }
+  return bytes;
+}
+
+std::vector<std::shared_ptr<RegionState>> LandingMemory::regions() const {
+  std::vector<std::shared_ptr<RegionState>> regions;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, weak] : regions_) {
+    if (auto region = weak.lock()) regions.push_back(std::move(region));
+  }
+  return regions;
+}
+
+}  // namespace farwrite::device
