@@ -86,7 +86,7 @@ class ChannelState::Lane final : public PolledLane {
     const std::shared_ptr<ChannelState> channel = channel_.lock();
     const std::shared_ptr<fabric::Link> link = channel == nullptr ? nullptr : channel->link();
     if (link == nullptr) return fabric::Doorbell{};
-    fabric::Doorbell doorbell = link->arm(index_);
+    fabric::Doorbell doorbell = link->lane(index_).arm();
     // What waits for room in the inbox is the user's to make room for.
     if (return_lane_ || channel->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
     return doorbell;
