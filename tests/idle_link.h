@@ -8,11 +8,19 @@
 
 namespace farwrite {
 
+class IdleLane final : public fabric::Lane {
+ public:
+  Completion post(const fabric::Operation&) override { return Completion(Status()); }
+  fabric::Progress poll(fabric::EventSink&) override { return {}; }
+  fabric::Doorbell arm() override { return {}; }
+};
+
 // Counts itself in `alive`, which outlives it.
 class IdleLink : public fabric::Link {
  public:
   explicit IdleLink(int& alive) : alive_(alive) { ++alive_; }
   ~IdleLink() override { --alive_; }
+  fabric::Lane& lane(std::uint32_t /*index*/) override { return lane_; }
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>&, std::uint64_t, std::uint64_t,
                               std::uint64_t) override {
     return std::uint64_t{0};
@@ -24,13 +32,11 @@ class IdleLink : public fabric::Link {
                                                        core::Deadline) override {
     return std::shared_ptr<fabric::RemoteWindow>();
   }
-  Completion post(const fabric::Operation&) override { return Completion(Status()); }
-  fabric::Progress poll(std::uint32_t, fabric::EventSink&) override { return {}; }
-  fabric::Doorbell arm(std::uint32_t) override { return {}; }
   fabric::LinkCounters counters() const override { return {}; }
 
  private:
   int& alive_;
+  IdleLane lane_;
 };
 
 }  // namespace farwrite

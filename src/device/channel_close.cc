@@ -109,9 +109,9 @@ void ChannelState::end_lanes() {
   if (!link || peer_over()) return;
   fabric::Operation end;
   end.kind = fabric::OperationKind::kEnd;
-  for (end.lane = 0; end.lane < peer_.lanes; ++end.lane) {
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
     // Pending or not, it goes behind what was posted before, or the peer has gone.
-    if (!link->post(end).done()) lanes_[end.lane]->expect_progress();
+    if (!link->lane(lane).post(end).done()) lanes_[lane]->expect_progress();
   }
 }
 

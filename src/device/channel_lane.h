@@ -85,7 +85,7 @@ class ChannelState::Lane final : public PolledLane {
   fabric::Doorbell arm() override {
     const std::shared_ptr<ChannelState> channel = channel_.lock();
     if (channel == nullptr) return fabric::Doorbell{};
-    fabric::Doorbell doorbell = channel->link_.get()->arm(index_);
+    fabric::Doorbell doorbell = channel->link_.get()->lane(index_).arm();
     // What waits for room in the inbox is the user's to make room for.
     if (return_lane_ || channel->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
     return doorbell;

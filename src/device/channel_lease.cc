@@ -20,10 +20,9 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   const core::Gate::Pass pass(gate_);
   fabric::Operation operation;
   operation.kind = fabric::OperationKind::kRecord;
-  operation.lane = lane;
   operation.tag = tag;
   operation.source = message;
-  if (Status bad = check(nullptr, operation); !bad.ok()) return Completion(std::move(bad));
+  if (Status bad = check(nullptr, lane, operation); !bad.ok()) return Completion(std::move(bad));
   if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) {
     return Completion(unusable(kOperation));
   }
@@ -42,7 +41,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   lend.write(message, record);
   operation.source = {record.data(), record.size()};
   const core::Inside inside(this);
-  Completion completion = start_operation(operation);
+  Completion completion = start_operation(lane, operation);
   // If the lease has ended meanwhile, `returned` has run, and the call has not failed.
   if (completion.done() && !completion.wait().ok()) {
     return leases_.withdraw(lend.lease) ? completion : Completion(Status());
@@ -156,9 +155,8 @@ Completion ChannelState::post_returns(const ReturnRecord& returns) {
   returns.write(record);
   fabric::Operation operation;
   operation.kind = fabric::OperationKind::kRecord;
-  operation.lane = peer_.lanes;
   operation.source = {record.data(), record.size()};
-  return start_operation(operation);
+  return start_operation(peer_.lanes, operation);
 }
 
 void ChannelState::release_by_frames(const ReturnRecord& returns) {
@@ -170,7 +168,7 @@ void ChannelState::release_by_frames(const ReturnRecord& returns) {
 fabric::Progress ChannelState::serve_returns() {
   const core::Inside inside(this);
   ReturnIntake intake(*this);
-  return link_.get()->poll(peer_.lanes, intake);
+  return link_.get()->lane(peer_.lanes).poll(intake);
 }
 
 }  // namespace farwrite::device

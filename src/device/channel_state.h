@@ -66,7 +66,7 @@ class ChannelState final : public fabric::LinkObserver,
   std::shared_ptr<ChannelState> user_handle();
 
   // What Channel says, under the same names (channel_transfer.cc).
-  Completion post(RemoteRegionState* remote, fabric::Operation operation);
+  Completion post(RemoteRegionState* remote, std::uint32_t lane, fabric::Operation operation);
   Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
                       std::uint64_t length);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
@@ -158,7 +158,8 @@ class ChannelState final : public fabric::LinkObserver,
   Status ended() const override;
 
   Status unusable(std::string_view operation) const;
-  Status check(const RemoteRegionState* remote, const fabric::Operation& operation) const;
+  Status check(const RemoteRegionState* remote, std::uint32_t lane,
+               const fabric::Operation& operation) const;
   // The peer has gone; whether what is pending may still end well: a peer that closed in good order
   // took what it received, and its answers may be on their way.
   bool may_still_end() const;
@@ -166,8 +167,8 @@ class ChannelState final : public fabric::LinkObserver,
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   void count(const fabric::Operation& operation);
   // In the gate. Sees to it that what is pending goes on.
-  Completion start_operation(const fabric::Operation& operation);
-  Completion post_to_link(const fabric::Operation& operation);
+  Completion start_operation(std::uint32_t lane, const fabric::Operation& operation);
+  Completion post_to_link(std::uint32_t lane, const fabric::Operation& operation);
   // Notified writes, where the fabric has no immediate.
   void lower_notified_writes();
   Status reach(RemoteRegionState& remote, std::string_view operation);

@@ -49,10 +49,11 @@ Status past_the_end(std::string_view operation, const std::string& peer, std::ui
 
 }  // namespace
 
-Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation operation) {
+Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
+                              fabric::Operation operation) {
   const std::uint64_t posted = core::trace_clock();
   const core::Gate::Pass pass(gate_);
-  if (Status bad = check(remote, operation); !bad.ok()) [[unlikely]] {
+  if (Status bad = check(remote, lane, operation); !bad.ok()) [[unlikely]] {
     return Completion(std::move(bad));
   }
   const bool over = peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed;
@@ -68,14 +69,13 @@ Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation opera
     operation.window = remote->window();
   }
   const core::Inside inside(this);
-  Completion completion = start_operation(operation);
+  Completion completion = start_operation(lane, operation);
   if (completion.done() && !completion.wait().ok()) [[unlikely]]
     return completion;
   count(operation);
   if (posted != 0) [[unlikely]] {
-    trace_operation(
-        {name_of(operation), posted, bytes_of(operation), operation.lane, operation.tag},
-        peer_name_, peer_.fabric, completion);
+    trace_operation({name_of(operation), posted, bytes_of(operation), lane, operation.tag},
+                    peer_name_, peer_.fabric, completion);
   }
   return completion;
 }
@@ -93,19 +93,20 @@ bool ChannelState::may_still_read(const RemoteRegionState* remote,
   return peer_state_.load() == PeerState::kClosed && good_order_ && !peer_gone_.load();
 }
 
-Completion ChannelState::start_operation(const fabric::Operation& operation) {
-  return lowered_ == nullptr ? post_to_link(operation) : lowered_->post(operation);
+Completion ChannelState::start_operation(std::uint32_t lane, const fabric::Operation& operation) {
+  return lowered_ == nullptr ? post_to_link(lane, operation) : lowered_->post(lane, operation);
 }
 
 void ChannelState::lower_notified_writes() {
   // Called back with no call of the channel under way, perhaps after its end.
-  const auto post = [weak = weak_from_this()](const fabric::Operation& operation) {
+  const auto post = [weak = weak_from_this()](std::uint32_t lane,
+                                              const fabric::Operation& operation) {
     const std::shared_ptr<ChannelState> self = weak.lock();
     if (self == nullptr) return Completion(Status(StatusCode::kCancelled, "the channel has ended"));
     const core::Gate::Pass pass(self->gate_);
     if (!pass) return Completion(self->unusable(name_of(operation)));
     const core::Inside inside(self.get());
-    return self->post_to_link(operation);
+    return self->post_to_link(lane, operation);
   };
   lowered_ =
       std::make_shared<fabric::NotifiedWrites>(static_cast<std::uint32_t>(lanes_.size()), post);
@@ -119,8 +120,8 @@ std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<voi
 
 std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
 
-Completion ChannelState::post_to_link(const fabric::Operation& operation) {
-  Completion completion = link_.get()->post(operation);
+Completion ChannelState::post_to_link(std::uint32_t lane, const fabric::Operation& operation) {
+  Completion completion = link_.get()->lane(lane).post(operation);
   if (completion.done()) return completion;
   // What is read from a peer that then closes in good order still comes; its lane's end ends it.
   const bool reads = operation.kind == fabric::OperationKind::kRead;
@@ -131,9 +132,9 @@ Completion ChannelState::post_to_link(const fabric::Operation& operation) {
     abandon_pending(unusable(name_of(operation)), /*reads_too=*/false);
   }
   if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
-    for (const auto& lane : lanes_) lane->expect_progress();
+    for (const auto& any : lanes_) any->expect_progress();
   } else {
-    lanes_[operation.lane]->expect_progress();
+    lanes_[lane]->expect_progress();
   }
   return completion;
 }
@@ -150,16 +151,15 @@ Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation
   return remote.reach(core::Deadline::never());
 }
 
-Status ChannelState::check(const RemoteRegionState* remote,
+Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
                            const fabric::Operation& operation) const {
   if (device_->fork_guard().in_forked_child()) [[unlikely]] {
     return device_->fork_guard().check(name_of(operation));
   }
-  if (operation.lane >= peer_.lanes) [[unlikely]] {
-    return Status::error(
-        StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
-        "lane " + std::to_string(operation.lane) + " of " + std::to_string(peer_.lanes),
-        "open both devices with more lanes, or use a lower one");
+  if (lane >= peer_.lanes) [[unlikely]] {
+    return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
+                         "lane " + std::to_string(lane) + " of " + std::to_string(peer_.lanes),
+                         "open both devices with more lanes, or use a lower one");
   }
   const bool transfers = operation.kind == fabric::OperationKind::kWrite ||
                          operation.kind == fabric::OperationKind::kRead;
@@ -344,7 +344,7 @@ void ChannelState::disarm_notifications() {
   if (!device_->fork_guard().check("poll for notifications").ok()) return;
   const core::Gate::Pass pass(gate_);
   if (!pass) return;
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) link_.get()->disarm(lane);
+  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) link_.get()->lane(lane).disarm();
 }
 
 Status ChannelState::on_notification(std::function<void(Notification)> handler,
@@ -370,7 +370,7 @@ void ChannelState::poll_lanes() {
       const NotificationInbox::Delivery delivery(inbox_);
       Intake intake(*this);
       // Whatever is left pending, post() has told the poller already.
-      progress = link_.get()->poll(lane, intake);
+      progress = link_.get()->lane(lane).poll(intake);
     }
     lanes_[lane]->polled_by_user(progress);
     if (over) [[unlikely]]
@@ -381,7 +381,7 @@ void ChannelState::poll_lanes() {
 bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
   bool quiet = true;
   for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    const fabric::Doorbell doorbell = link_.get()->arm(lane);
+    const fabric::Doorbell doorbell = link_.get()->lane(lane).arm();
     if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
     if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
   }
@@ -401,10 +401,10 @@ fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   const NotificationInbox::Delivery delivery(inbox_);
   if (closing_.load()) {
     Discard discard;
-    return link_.get()->poll(lane, discard);
+    return link_.get()->lane(lane).poll(discard);
   }
   Intake intake(*this);
-  return link_.get()->poll(lane, intake);
+  return link_.get()->lane(lane).poll(intake);
 }
 
 void ChannelState::drive_ended() {

@@ -22,10 +22,9 @@ bool RemoteRegion::reached() const { return state_->reached(); }
 
 namespace {
 
-fabric::Operation operation(fabric::OperationKind kind, std::uint32_t lane) {
+fabric::Operation operation(fabric::OperationKind kind) {
   fabric::Operation operation;
   operation.kind = kind;
-  operation.lane = lane;
   return operation;
 }
 
@@ -39,45 +38,45 @@ Result<Handle> wrap(Result<std::shared_ptr<State>> state) {
 
 Completion Channel::write(ByteView source, const RemoteRegion& target, std::uint64_t offset,
                           std::uint32_t lane) {
-  fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
+  fabric::Operation write = operation(fabric::OperationKind::kWrite);
   write.source = source;
   write.offset = offset;
-  return state_->post(target.state_.get(), std::move(write));
+  return state_->post(target.state_.get(), lane, std::move(write));
 }
 
 Completion Channel::read(MutableByteView destination, const RemoteRegion& source,
                          std::uint64_t offset, std::uint32_t lane) {
-  fabric::Operation read = operation(fabric::OperationKind::kRead, lane);
+  fabric::Operation read = operation(fabric::OperationKind::kRead);
   read.destination = destination;
   read.offset = offset;
-  return state_->post(source.state_.get(), std::move(read));
+  return state_->post(source.state_.get(), lane, std::move(read));
 }
 
 Completion Channel::write_with_notify(ByteView source, const RemoteRegion& target,
                                       std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
-  fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
+  fabric::Operation write = operation(fabric::OperationKind::kWrite);
   write.source = source;
   write.offset = offset;
   write.notify = true;
   write.tag = tag;
-  return state_->post(target.state_.get(), std::move(write));
+  return state_->post(target.state_.get(), lane, std::move(write));
 }
 
 Completion Channel::write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
                                       std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
-  fabric::Operation write = operation(fabric::OperationKind::kWrite, lane);
+  fabric::Operation write = operation(fabric::OperationKind::kWrite);
   write.head = head;
   write.source = source;
   write.offset = offset;
   write.notify = true;
   write.tag = tag;
-  return state_->post(target.state_.get(), std::move(write));
+  return state_->post(target.state_.get(), lane, std::move(write));
 }
 
 bool Channel::maps_peer_memory() const { return state_->maps_peer_memory(); }
 
 Completion Channel::flush() {
-  return state_->post(nullptr, operation(fabric::OperationKind::kFlush, 0));
+  return state_->post(nullptr, 0, operation(fabric::OperationKind::kFlush));
 }
 
 Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset,
@@ -95,16 +94,16 @@ Status Channel::memcpy(void* local, const RemoteRegion& remote, std::uint64_t of
 }
 
 Completion Channel::notify(std::uint32_t tag, std::uint32_t lane) {
-  fabric::Operation notify = operation(fabric::OperationKind::kNotify, lane);
+  fabric::Operation notify = operation(fabric::OperationKind::kNotify);
   notify.tag = tag;
-  return state_->post(nullptr, std::move(notify));
+  return state_->post(nullptr, lane, std::move(notify));
 }
 
 Completion Channel::send(ByteView message, std::uint32_t tag, std::uint32_t lane) {
-  fabric::Operation send = operation(fabric::OperationKind::kMessage, lane);
+  fabric::Operation send = operation(fabric::OperationKind::kMessage);
   send.source = message;
   send.tag = tag;
-  return state_->post(nullptr, std::move(send));
+  return state_->post(nullptr, lane, std::move(send));
 }
 
 Completion Channel::lend(ByteView message, ByteView memory, std::function<void()> returned,

@@ -65,24 +65,24 @@ NotifiedWrites::NotifiedWrites(std::uint32_t lanes, Post post) : post_(std::move
 
 NotifiedWrites::~NotifiedWrites() { settle(/*link_gone=*/true); }
 
-Completion NotifiedWrites::post(const Operation& operation) {
+Completion NotifiedWrites::post(std::uint32_t lane, const Operation& operation) {
   switch (operation.kind) {
     case OperationKind::kWrite:
-      return operation.notify ? post_notified_write(operation) : post_(operation);
+      return operation.notify ? post_notified_write(lane, operation) : post_(lane, operation);
     case OperationKind::kRead:
-      return post_(operation);
+      return post_(lane, operation);
     case OperationKind::kFlush:
-      return post_flush(operation);
+      return post_flush(lane, operation);
     default:
-      return post_in_turn(operation);
+      return post_in_turn(lane, operation);
   }
 }
 
-Completion NotifiedWrites::post_notified_write(const Operation& notified) {
-  Lane& lane = *lanes_[notified.lane];
+Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
+                                               const Operation& notified) {
+  Lane& lane = *lanes_[lane_number];
   const auto held = std::make_shared<Held>();
   held->operation.kind = OperationKind::kNotify;
-  held->operation.lane = notified.lane;
   held->operation.tag = notified.tag;
   held->completion = std::make_shared<core::CompletionState>();
   {
@@ -91,26 +91,26 @@ Completion NotifiedWrites::post_notified_write(const Operation& notified) {
   }
   Operation write = notified;
   write.notify = false;
-  const Completion written = post_(write);
+  const Completion written = post_(lane_number, write);
   if (written.done() && !written.wait().ok()) {
-    flushed(notified.lane, held, written.wait());
+    flushed(lane_number, held, written.wait());
     return Completion(held->completion);
   }
   Operation flush;
   flush.kind = OperationKind::kFlush;
-  flush.lane = notified.lane;
-  after(post_(flush), [self = shared_from_this(), lane_number = notified.lane, held,
-                       written](const Status& outcome) {
-    // A flush that is over has seen the write to its end.
-    Status status = outcome;
-    if (status.ok() && written.done()) status = written.wait();
-    if (!outcome.ok()) {
-      const std::lock_guard<std::mutex> lock(self->lost_mutex_);
-      if (self->lost_write_.ok()) self->lost_write_ = outcome;
-    }
-    if (!status.ok() && !written.settled()) self->keep_unsettled(written, held->completion, status);
-    self->flushed(lane_number, held, status);
-  });
+  after(post_(lane_number, flush),
+        [self = shared_from_this(), lane_number, held, written](const Status& outcome) {
+          // A flush that is over has seen the write to its end.
+          Status status = outcome;
+          if (status.ok() && written.done()) status = written.wait();
+          if (!outcome.ok()) {
+            const std::lock_guard<std::mutex> lock(self->lost_mutex_);
+            if (self->lost_write_.ok()) self->lost_write_ = outcome;
+          }
+          if (!status.ok() && !written.settled())
+            self->keep_unsettled(written, held->completion, status);
+          self->flushed(lane_number, held, status);
+        });
   return Completion(held->completion);
 }
 
@@ -149,8 +149,8 @@ void NotifiedWrites::flushed(std::uint32_t lane_number, const std::shared_ptr<He
   post_ready(lane_number);
 }
 
-Completion NotifiedWrites::post_in_turn(const Operation& operation) {
-  Lane& lane = *lanes_[operation.lane];
+Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operation& operation) {
+  Lane& lane = *lanes_[lane_number];
   {
     const std::lock_guard<std::mutex> lock(lane.mutex);
     if (!lane.held.empty() || lane.posting) {
@@ -165,7 +165,7 @@ Completion NotifiedWrites::post_in_turn(const Operation& operation) {
       return Completion(held->completion);
     }
   }
-  return post_(operation);
+  return post_(lane_number, operation);
 }
 
 void NotifiedWrites::post_ready(std::uint32_t lane_number) {
@@ -177,15 +177,15 @@ void NotifiedWrites::post_ready(std::uint32_t lane_number) {
     const std::shared_ptr<Held> next = std::move(lane.held.front());
     lane.held.pop_front();
     lock.unlock();
-    after(post_(next->operation),
+    after(post_(lane_number, next->operation),
           [next](const Status& outcome) { next->completion->finish(outcome); });
     lock.lock();
   }
   lane.posting = false;
 }
 
-Completion NotifiedWrites::post_flush(const Operation& operation) {
-  const Completion flush = post_(operation);
+Completion NotifiedWrites::post_flush(std::uint32_t lane_number, const Operation& operation) {
+  const Completion flush = post_(lane_number, operation);
   const auto completion = std::make_shared<core::CompletionState>();
   after(flush, [self = shared_from_this(), completion](const Status& outcome) {
     const Status lost = self->take_lost_write();

@@ -39,7 +39,7 @@ Result<LoweringChoice> choose_lowering(const Capabilities& capabilities,
 // that has gone.
 class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
  public:
-  using Post = std::function<Completion(const Operation&)>;
+  using Post = std::function<Completion(std::uint32_t lane, const Operation&)>;
 
   NotifiedWrites(std::uint32_t lanes, Post post);
   ~NotifiedWrites();
@@ -49,7 +49,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   // Any operation of the channel, in the order of its lane. Of a notified write the completion is
   // done when the flush is: the bytes are visible, and the notification is posted. An operation
   // that is held back has its message copied.
-  Completion post(const Operation& operation);
+  Completion post(std::uint32_t lane, const Operation& operation);
 
  private:
   // Something a lane has to tell.
@@ -65,11 +65,11 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
     bool posting = false;  // somebody posts what is ready; nobody else may
   };
 
-  Completion post_notified_write(const Operation& write);
-  Completion post_in_turn(const Operation& operation);
-  Completion post_flush(const Operation& operation);
-  void flushed(std::uint32_t lane, const std::shared_ptr<Held>& held, const Status& outcome);
-  void post_ready(std::uint32_t lane);
+  Completion post_notified_write(std::uint32_t lane_number, const Operation& notified);
+  Completion post_in_turn(std::uint32_t lane_number, const Operation& operation);
+  Completion post_flush(std::uint32_t lane_number, const Operation& operation);
+  void flushed(std::uint32_t lane_number, const std::shared_ptr<Held>& held, const Status& outcome);
+  void post_ready(std::uint32_t lane_number);
   Status take_lost_write();
   // The waiting is over and bytes may still move: settles when the write does.
   void keep_unsettled(const Completion& written,

@@ -92,7 +92,7 @@ class Links : public Conformance {
   void poll() {
     Sink sink;
     for (Side* side : {&near_, &far_}) {
-      for (std::uint32_t lane = 0; lane < lanes(); ++lane) (void)side->link->poll(lane, sink);
+      for (std::uint32_t lane = 0; lane < lanes(); ++lane) (void)side->link->lane(lane).poll(sink);
     }
   }
   Status revoke(std::uint64_t key, std::uint64_t region_id) {
@@ -125,10 +125,10 @@ class Links : public Conformance {
     write.source = {&byte, 1};
     write.window = *window;
     landing_->base()[0] = std::byte{0};
-    const Completion written = near_.link->post(write);
+    const Completion written = near_.link->lane(0).post(write);
     fabric::Operation flush;
     flush.kind = fabric::OperationKind::kFlush;
-    const Completion flushed = near_.link->post(flush);
+    const Completion flushed = near_.link->lane(0).post(flush);
     EXPECT_TRUE(eventually([&] {
       poll();
       return written.done() && flushed.done();

@@ -64,15 +64,15 @@ int forger(const Arguments& arguments) {
     lend.write({}, record);
   }
   if (what == "truncated lend") record.resize(39);
-  if (in_return_lane) operation.lane = 1;
   if (what == "notification in the return lane") {
     operation.kind = fabric::OperationKind::kNotify;
     record.clear();
   }
   operation.source = {record.data(), record.size()};
-  FARWRITE_REQUIRE_OK(introduction->link->post(operation).wait(kPatience));
+  fabric::Lane& lane = introduction->link->lane(in_return_lane ? 1 : 0);
+  FARWRITE_REQUIRE_OK(lane.post(operation).wait(kPatience));
   // Its own channel must be judged by this record alone.
-  if (what == "twice") FARWRITE_REQUIRE_OK(introduction->link->post(operation).wait(kPatience));
+  if (what == "twice") FARWRITE_REQUIRE_OK(lane.post(operation).wait(kPatience));
   say("sent");
   hear_the_end();
   return 0;

@@ -50,7 +50,7 @@ int reader(const Arguments& arguments) {
   fabric::Link& link = *introduction->link;
   LendSink sink;
   FARWRITE_REQUIRE(eventually([&] {
-    (void)link.poll(0, sink);
+    (void)link.lane(0).poll(sink);
     return sink.lend.has_value();
   }));
 
@@ -64,9 +64,9 @@ int reader(const Arguments& arguments) {
     operation.kind = fabric::OperationKind::kRead;
     operation.window = link.import(descriptor, soon).value();
     operation.destination = {bytes.data(), length};
-    const Completion done = link.post(operation);
+    const Completion done = link.lane(0).post(operation);
     FARWRITE_REQUIRE(eventually([&] {
-      (void)link.poll(0, sink);
+      (void)link.lane(0).poll(sink);
       return done.done();
     }));
     return done.wait();

@@ -119,7 +119,7 @@ int deaf_rule_breaker(const Arguments& arguments) {
   FARWRITE_REQUIRE_OK(core::send_all(socket.get(), {frame.data(), frame.size()}, soon(), "test"));
   IgnoringSink sink;
   FARWRITE_REQUIRE(eventually([&] {
-    (void)introduction->link->poll(0, sink);
+    (void)introduction->link->lane(0).poll(sink);
     return observer.ended.load();
   }));
   say("cut off");

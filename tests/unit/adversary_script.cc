@@ -108,7 +108,7 @@ class Party final : public EventSink, public LinkObserver {
   }
 
   void poll(Random& random) {
-    if (link_ != nullptr) link_->poll(static_cast<std::uint32_t>(random.below(kLanes)), *this);
+    if (link_ != nullptr) link_->lane(static_cast<std::uint32_t>(random.below(kLanes))).poll(*this);
     check_completions();
     peer_->check_completions();
     if (revoked_.empty()) return;
@@ -201,7 +201,6 @@ class Party final : public EventSink, public LinkObserver {
   void start(Post& post) {
     Operation operation;
     operation.kind = post.kind;
-    operation.lane = post.lane;
     operation.tag = post.tag;
     operation.notify = post.kind == OperationKind::kWrite && post.notifies;
     if (post.kind == OperationKind::kRead) {
@@ -212,7 +211,7 @@ class Party final : public EventSink, public LinkObserver {
       operation.window = target_;
       operation.offset = post.slot * kSlotBytes;
     }
-    post.completion = link_->post(operation);
+    post.completion = link_->lane(post.lane).post(operation);
   }
 
   void check_completions() {

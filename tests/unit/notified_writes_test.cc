@@ -42,7 +42,7 @@ TEST(Lowering, ForcedOnesAreUsedOrRefusedWithTheReason) {
 class Posts {
  public:
   NotifiedWrites::Post function() {
-    return [this](const Operation& operation) {
+    return [this](std::uint32_t /*lane*/, const Operation& operation) {
       posted.push_back(operation);
       messages.emplace_back(operation.source.data, operation.source.data + operation.source.size);
       states.push_back(std::make_shared<core::CompletionState>());
@@ -58,11 +58,10 @@ class Posts {
   std::vector<std::shared_ptr<core::CompletionState>> states;
 };
 
-Operation operation(OperationKind kind, std::uint32_t tag = 0, std::uint32_t lane = 0) {
+Operation operation(OperationKind kind, std::uint32_t tag = 0) {
   Operation result;
   result.kind = kind;
   result.tag = tag;
-  result.lane = lane;
   result.notify = kind == OperationKind::kWrite;
   return result;
 }
@@ -70,7 +69,7 @@ Operation operation(OperationKind kind, std::uint32_t tag = 0, std::uint32_t lan
 TEST(NotifiedWrites, TheNotificationFollowsTheFlush) {
   Posts posts;
   const auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
-  const Completion completion = writes->post(operation(OperationKind::kWrite, 7));
+  const Completion completion = writes->post(0, operation(OperationKind::kWrite, 7));
   ASSERT_EQ(posts.posted.size(), 2U);
   EXPECT_EQ(posts.posted[0].kind, OperationKind::kWrite);
   EXPECT_FALSE(posts.posted[0].notify);
@@ -89,15 +88,15 @@ TEST(NotifiedWrites, TheNotificationFollowsTheFlush) {
 TEST(NotifiedWrites, WhatTheLaneTellsLaterWaitsAndOtherLanesDoNot) {
   Posts posts;
   const auto writes = std::make_shared<NotifiedWrites>(2, posts.function());
-  writes->post(operation(OperationKind::kWrite, 1));
+  writes->post(0, operation(OperationKind::kWrite, 1));
   std::vector<std::byte> text(3, std::byte{'x'});
   Operation message = operation(OperationKind::kMessage, 2);
   message.source = {text.data(), text.size()};
-  const Completion held = writes->post(message);
+  const Completion held = writes->post(0, message);
   text.assign(3, std::byte{0});  // the caller's again
-  writes->post(operation(OperationKind::kNotify, 3));
+  writes->post(0, operation(OperationKind::kNotify, 3));
   EXPECT_EQ(posts.posted.size(), 2U);
-  writes->post(operation(OperationKind::kNotify, 4, 1));
+  writes->post(1, operation(OperationKind::kNotify, 4));
   ASSERT_EQ(posts.posted.size(), 3U);
   EXPECT_EQ(posts.posted[2].tag, 4U);
   posts.finish(0);
@@ -107,15 +106,15 @@ TEST(NotifiedWrites, WhatTheLaneTellsLaterWaitsAndOtherLanesDoNot) {
   EXPECT_EQ(posts.messages[4], std::vector<std::byte>(3, std::byte{'x'}));
   posts.finish(4);
   EXPECT_TRUE(held.done());
-  writes->post(operation(OperationKind::kNotify, 5));
+  writes->post(0, operation(OperationKind::kNotify, 5));
   EXPECT_EQ(posts.posted.size(), 7U) << "nothing is held any more";
 }
 
 TEST(NotifiedWrites, AnEarlierFlushThatIsSlowHoldsALaterOneBack) {
   Posts posts;
   const auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
-  writes->post(operation(OperationKind::kWrite, 1));
-  writes->post(operation(OperationKind::kWrite, 2));
+  writes->post(0, operation(OperationKind::kWrite, 1));
+  writes->post(0, operation(OperationKind::kWrite, 2));
   ASSERT_EQ(posts.posted.size(), 4U);
   posts.finish(3);  // the second flush
   EXPECT_EQ(posts.posted.size(), 4U);
@@ -128,8 +127,8 @@ TEST(NotifiedWrites, AnEarlierFlushThatIsSlowHoldsALaterOneBack) {
 TEST(NotifiedWrites, ALostWriteNotifiesNobodyAndIsToldTwice) {
   Posts posts;
   const auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
-  const Completion lost = writes->post(operation(OperationKind::kWrite, 1));
-  const Completion behind = writes->post(operation(OperationKind::kNotify, 2));
+  const Completion lost = writes->post(0, operation(OperationKind::kWrite, 1));
+  const Completion behind = writes->post(0, operation(OperationKind::kNotify, 2));
   posts.finish(0);
   posts.finish(1, Status(StatusCode::kPermissionDenied, "refused"));
   EXPECT_EQ(lost.wait(std::chrono::seconds(0)).code(), StatusCode::kPermissionDenied);
@@ -138,10 +137,10 @@ TEST(NotifiedWrites, ALostWriteNotifiesNobodyAndIsToldTwice) {
   posts.finish(2);
   EXPECT_TRUE(behind.wait(std::chrono::seconds(0)).ok());
   // The user's flush was promised to fail if an earlier write did, and ours has used that up.
-  const Completion flush = writes->post(operation(OperationKind::kFlush));
+  const Completion flush = writes->post(0, operation(OperationKind::kFlush));
   posts.finish(3);
   EXPECT_EQ(flush.wait(std::chrono::seconds(0)).code(), StatusCode::kPermissionDenied);
-  const Completion next = writes->post(operation(OperationKind::kFlush));
+  const Completion next = writes->post(0, operation(OperationKind::kFlush));
   posts.finish(4);
   EXPECT_TRUE(next.wait(std::chrono::seconds(0)).ok());
 }
@@ -149,7 +148,7 @@ TEST(NotifiedWrites, ALostWriteNotifiesNobodyAndIsToldTwice) {
 TEST(NotifiedWrites, AnAbandonedWriteSettlesOnlyWithItsBytes) {
   Posts posts;
   auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
-  const Completion completion = writes->post(operation(OperationKind::kWrite, 1));
+  const Completion completion = writes->post(0, operation(OperationKind::kWrite, 1));
   const Status over(StatusCode::kCancelled, "closed");
   posts.states[0]->abandon(over);
   posts.states[1]->abandon(over);

@@ -94,14 +94,13 @@ TEST_F(ShmFabrics, LinkTwoSidesThatKnowTheSameSecret) {
   ASSERT_NO_FATAL_FAILURE(attach());
   Operation notify;
   notify.kind = OperationKind::kNotify;
-  notify.lane = 1;
   notify.tag = 42;
-  ASSERT_TRUE(near_link_->post(notify).wait().ok());
+  ASSERT_TRUE(near_link_->lane(1).post(notify).wait().ok());
   Sink sink;
-  EXPECT_EQ(far_link_->poll(1, sink).delivered, 1U);
+  EXPECT_EQ(far_link_->lane(1).poll(sink).delivered, 1U);
   EXPECT_EQ(sink.tag, 42U);
-  ASSERT_TRUE(far_link_->post(notify).wait().ok());
-  EXPECT_EQ(near_link_->poll(1, sink).delivered, 1U);
+  ASSERT_TRUE(far_link_->lane(1).post(notify).wait().ok());
+  EXPECT_EQ(near_link_->lane(1).poll(sink).delivered, 1U);
 }
 
 TEST_F(ShmFabrics, ShowRegisteredSegmentsOnly) {
@@ -144,10 +143,10 @@ TEST_F(ShmFabrics, PairEachHandshakeWithItsOwnConnection) {
   Operation notify;
   notify.kind = OperationKind::kNotify;
   notify.tag = 2;
-  ASSERT_TRUE((*two)->post(notify).wait().ok());
+  ASSERT_TRUE((*two)->lane(0).post(notify).wait().ok());
   Sink sink;
-  EXPECT_EQ((*far_one)->poll(0, sink).delivered, 0U);
-  EXPECT_EQ((*far_two)->poll(0, sink).delivered, 1U);
+  EXPECT_EQ((*far_one)->lane(0).poll(sink).delivered, 0U);
+  EXPECT_EQ((*far_two)->lane(0).poll(sink).delivered, 1U);
 }
 
 TEST_F(ShmFabrics, NeverPairASideWithAnotherSecret) {

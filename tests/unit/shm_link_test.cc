@@ -132,24 +132,23 @@ class ShmLinks : public testing::Test {
     operation.window = window_;
     operation.notify = tag.has_value();
     operation.tag = tag.value_or(0);
-    return near().link->post(operation);
+    return near().link->lane(0).post(operation);
   }
   static Completion notify(Side& side, std::uint32_t tag, std::uint32_t lane = 0) {
     Operation operation;
     operation.kind = OperationKind::kNotify;
     operation.tag = tag;
-    operation.lane = lane;
-    return side.link->post(operation);
+    return side.link->lane(lane).post(operation);
   }
   static Completion send(Side& side, const std::vector<std::byte>& message, std::uint32_t tag) {
     Operation operation;
     operation.kind = OperationKind::kMessage;
     operation.tag = tag;
     operation.source = {message.data(), message.size()};
-    return side.link->post(operation);
+    return side.link->lane(0).post(operation);
   }
   static Progress poll(Side& side, std::uint32_t lane = 0) {
-    return side.link->poll(lane, side.sink);
+    return side.link->lane(lane).poll(side.sink);
   }
   // Notifies until the ring is full and `more` notifications are backlogged.
   std::vector<Completion> overfill(std::size_t more) {
@@ -202,14 +201,14 @@ TEST_F(ShmLinks, ReadAndMapWhatThePeerExports) {
   read.destination = {copy, sizeof(copy)};
   read.offset = 8;
   read.window = window;
-  EXPECT_TRUE(near().link->post(read).wait().ok());
+  EXPECT_TRUE(near().link->lane(0).post(read).wait().ok());
   EXPECT_EQ(std::memcmp(copy, "exported", 8), 0);
 }
 
 TEST_F(ShmLinks, FlushAtOnce) {
   Operation flush;
   flush.kind = OperationKind::kFlush;
-  const Completion flushed = near().link->post(flush);
+  const Completion flushed = near().link->lane(0).post(flush);
   EXPECT_TRUE(flushed.done());
   EXPECT_TRUE(flushed.wait().ok());
 }
@@ -335,7 +334,7 @@ TEST_F(ShmLinks, AskForNoMorePollingOfASpoiltRing) {
   ASSERT_NO_FATAL_FAILURE(spoil_far_ring());
   poll(far());
   EXPECT_FALSE(poll(far()).pending);
-  EXPECT_FALSE(far().link->arm(0).ready) << "its poller would spin for ever";
+  EXPECT_FALSE(far().link->lane(0).arm().ready) << "its poller would spin for ever";
 }
 
 TEST_F(ShmLinks, ArePoisonedByACorruptHead) {
@@ -373,8 +372,8 @@ TEST_F(ShmLinks, LetOneThreadPollALaneAtATime) {
   bool ready_meanwhile = false;
   far().sink.during = [&] {
     std::thread([&] {
-      delivered_meanwhile = far().link->poll(0, second).delivered;
-      ready_meanwhile = far().link->arm(0).ready;
+      delivered_meanwhile = far().link->lane(0).poll(second).delivered;
+      ready_meanwhile = far().link->lane(0).arm().ready;
     }).join();
   };
   EXPECT_EQ(poll(far()).delivered, 2U);
@@ -398,7 +397,7 @@ TEST_F(ShmLinks, DeliverEverythingOnceToManyPollers) {
   for (CountingSink& sink : sinks) {
     pollers.emplace_back([&] {
       while (taken.load() < kCount) {
-        taken.fetch_add(far().link->poll(0, sink).delivered);
+        taken.fetch_add(far().link->lane(0).poll(sink).delivered);
         std::this_thread::yield();
       }
     });
@@ -420,7 +419,7 @@ TEST_F(ShmLinks, RingOnlyForAReceiverThatSleeps) {
   ASSERT_TRUE(notify(near(), 1).wait().ok());
   EXPECT_EQ(near().link->counters().doorbells, 0U);
   poll(far());
-  const Doorbell doorbell = far().link->arm(0);
+  const Doorbell doorbell = far().link->lane(0).arm();
   EXPECT_FALSE(doorbell.ready);
   pollfd entry{doorbell.fd, POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 0);
@@ -431,11 +430,11 @@ TEST_F(ShmLinks, RingOnlyForAReceiverThatSleeps) {
 }
 
 TEST_F(ShmLinks, TakeBackEarlierRingsWhenArming) {
-  const Doorbell doorbell = far().link->arm(0);
+  const Doorbell doorbell = far().link->lane(0).arm();
   ASSERT_TRUE(notify(near(), 1).wait().ok());
-  EXPECT_TRUE(far().link->arm(0).ready) << "it has news";
+  EXPECT_TRUE(far().link->lane(0).arm().ready) << "it has news";
   poll(far());
-  EXPECT_FALSE(far().link->arm(0).ready);
+  EXPECT_FALSE(far().link->lane(0).arm().ready);
   pollfd entry{doorbell.fd, POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 0) << "a sleeper would wake for nothing, for ever";
 }

@@ -79,15 +79,15 @@ class SimulatedFabricTest : public testing::Test {
   Completion flush() {
     Operation operation;
     operation.kind = OperationKind::kFlush;
-    return ours_->post(operation);
+    return ours_->lane(0).post(operation);
   }
 
   void drain() {
     for (int turn = 0; turn < 100'000; ++turn) {
       bool pending = false;
       for (std::uint32_t lane : {0U, 1U}) {
-        pending |= ours_ != nullptr && ours_->poll(lane, our_inbox_).pending;
-        pending |= theirs_ != nullptr && theirs_->poll(lane, their_inbox_).pending;
+        pending |= ours_ != nullptr && ours_->lane(lane).poll(our_inbox_).pending;
+        pending |= theirs_ != nullptr && theirs_->lane(lane).poll(their_inbox_).pending;
       }
       if (!pending) return;
     }
@@ -107,7 +107,7 @@ class SimulatedFabricTest : public testing::Test {
 };
 
 TEST_F(SimulatedFabricTest, AWriteLandsAtTheGrantedOffsetAndNowhereElse) {
-  const Completion done = ours_->post(write({payload_.data(), 100}, 10));
+  const Completion done = ours_->lane(0).post(write({payload_.data(), 100}, 10));
   drain();
   EXPECT_TRUE(done.wait().ok());
   for (std::uint64_t i = 0; i < landing_->bytes(); ++i) {
@@ -117,7 +117,7 @@ TEST_F(SimulatedFabricTest, AWriteLandsAtTheGrantedOffsetAndNowhereElse) {
 }
 
 TEST_F(SimulatedFabricTest, TheTargetRefusesBytesBesideTheGrantedOnes) {
-  const Completion done = ours_->post(write({payload_.data(), 100}, 1000));
+  const Completion done = ours_->lane(0).post(write({payload_.data(), 100}, 1000));
   drain();
   const Completion flushed = flush();
   drain();
@@ -126,7 +126,7 @@ TEST_F(SimulatedFabricTest, TheTargetRefusesBytesBesideTheGrantedOnes) {
 
 TEST_F(SimulatedFabricTest, TheTargetRefusesARevokedKey) {
   ASSERT_TRUE(theirs_->revoke(key_, 1, core::Deadline::never()).ok());
-  (void)ours_->post(write({payload_.data(), 100}));
+  (void)ours_->lane(0).post(write({payload_.data(), 100}));
   const Completion flushed = flush();
   drain();
   EXPECT_EQ(flushed.wait().code(), StatusCode::kFailedPrecondition);
@@ -160,13 +160,13 @@ TEST_F(SimulatedFabricTest, AnExportSegmentIsMappedAndReadButNeverWritten) {
   read.kind = OperationKind::kRead;
   read.destination = MutableByteView(payload_.data(), 512);
   read.window = window_;
-  const Completion filled = ours_->post(read);
+  const Completion filled = ours_->lane(0).post(read);
   drain();
   EXPECT_TRUE(filled.wait().ok());
   EXPECT_EQ(payload_[511], std::byte{0x31});
   EXPECT_EQ(payload_[512], std::byte{7});
 
-  (void)ours_->post(write({payload_.data() + 512, 8}));
+  (void)ours_->lane(0).post(write({payload_.data() + 512, 8}));
   const Completion flushed = flush();
   drain();
   EXPECT_EQ(flushed.wait().code(), StatusCode::kPermissionDenied);
@@ -178,14 +178,14 @@ TEST_F(SimulatedFabricTest, APartitionHoldsEverythingBackUntilItHeals) {
   Operation notify;
   notify.kind = OperationKind::kNotify;
   notify.tag = 5;
-  (void)ours_->post(notify);
+  (void)ours_->lane(0).post(notify);
   const Completion flushed = flush();
   drain();
   EXPECT_FALSE(flushed.done());
   EXPECT_TRUE(their_inbox_.taken.empty());
   EXPECT_TRUE(our_inbox_.deaths.empty()) << "silence is not death";
 
-  const Doorbell bell = theirs_->arm(0);
+  const Doorbell bell = theirs_->lane(0).arm();
   EXPECT_FALSE(bell.ready);
   network_.partition(their_fabric_.address(), false);
   EXPECT_TRUE(readable(bell.fd)) << "healing must wake sleepers";
@@ -202,7 +202,7 @@ TEST_F(SimulatedFabricTest, AKilledHostIsReportedOnceAndEndsWhatIsPending) {
   network_.kill(address);
   network_.kill(address);
   EXPECT_EQ(flushed.wait().code(), StatusCode::kPeerDead);
-  EXPECT_EQ(ours_->post(write({payload_.data(), 8})).wait().code(), StatusCode::kPeerDead);
+  EXPECT_EQ(ours_->lane(0).post(write({payload_.data(), 8})).wait().code(), StatusCode::kPeerDead);
   ASSERT_EQ(our_inbox_.deaths.size(), 1U);
   EXPECT_TRUE(their_inbox_.deaths.empty());
   AttachRequest request;
@@ -219,7 +219,7 @@ TEST_F(SimulatedFabricTest, WhatWasLocalCompleteTravelsOnAfterItsSenderLeft) {
     Operation operation = write({payload_.data(), 16});
     operation.notify = true;
     operation.tag = tag;
-    completed += ours_->post(operation).done() ? 1 : 0;
+    completed += ours_->lane(0).post(operation).done() ? 1 : 0;
   }
   ours_.reset();
   drain();
@@ -229,18 +229,17 @@ TEST_F(SimulatedFabricTest, WhatWasLocalCompleteTravelsOnAfterItsSenderLeft) {
 }
 
 TEST_F(SimulatedFabricTest, AnArmedDoorbellRingsWhenANotificationIsReady) {
-  const Doorbell bell = theirs_->arm(1);
+  const Doorbell bell = theirs_->lane(1).arm();
   EXPECT_FALSE(bell.ready);
   EXPECT_FALSE(readable(bell.fd));
   Operation notify;
   notify.kind = OperationKind::kNotify;
-  notify.lane = 1;
-  (void)ours_->post(notify);
-  while (ours_->poll(0, our_inbox_).pending) {
+  (void)ours_->lane(1).post(notify);
+  while (ours_->lane(0).poll(our_inbox_).pending) {
   }
   EXPECT_TRUE(readable(bell.fd));
-  EXPECT_TRUE(theirs_->arm(1).ready);
-  EXPECT_EQ(theirs_->poll(1, their_inbox_).delivered, 1U);
+  EXPECT_TRUE(theirs_->lane(1).arm().ready);
+  EXPECT_EQ(theirs_->lane(1).poll(their_inbox_).delivered, 1U);
   EXPECT_FALSE(readable(bell.fd)) << "a poll empties the doorbell";
 }
 
@@ -249,9 +248,9 @@ TEST_F(SimulatedFabricTest, AMessageThatIsTooLongIsRefused) {
   Operation message;
   message.kind = OperationKind::kMessage;
   message.source = ByteView(text.data(), text.size());
-  EXPECT_EQ(ours_->post(message).wait().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ours_->lane(0).post(message).wait().code(), StatusCode::kInvalidArgument);
   message.source = ByteView(text.data(), kSimulatedMaxMessageBytes);
-  (void)ours_->post(message);
+  (void)ours_->lane(0).post(message);
   drain();
   ASSERT_EQ(their_inbox_.taken.size(), 1U);
   EXPECT_EQ(their_inbox_.taken[0].message.size(), kSimulatedMaxMessageBytes);

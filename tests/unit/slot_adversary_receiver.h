@@ -187,7 +187,7 @@ class Receiver final : public Side {
     read.window = source_;
     read.offset = buffer * kPayload;
     read.destination = {item.bytes->data(), kPayload};
-    item.reading = std::make_shared<Completion>(link_->post(read));
+    item.reading = std::make_shared<Completion>(link_->lane(0).post(read));
     arrived_.add(offer->sequence, std::move(item));
   }
 

@@ -25,7 +25,9 @@ class Sender final : public Side {
     for (std::uint64_t i = 0; i < kBuffers; ++i) free_.push_back(i);
     if (run.path == SlotPath::kFlushAndMessage) {
       lowered_ = std::make_shared<fabric::NotifiedWrites>(
-          1, [this](const Operation& operation) { return link_->post(operation); });
+          1, [this](std::uint32_t lane, const Operation& operation) {
+            return link_->lane(lane).post(operation);
+          });
     }
   }
   std::uint64_t export_key() const { return export_key_; }
@@ -71,7 +73,7 @@ class Sender final : public Side {
 
  private:
   Completion post(const Operation& operation) override {
-    return lowered_ == nullptr ? link_->post(operation) : lowered_->post(operation);
+    return lowered_ == nullptr ? link_->lane(0).post(operation) : lowered_->post(0, operation);
   }
 
   void on_notification(Notification notification) override {

@@ -62,7 +62,7 @@ class Side : public fabric::EventSink, public fabric::LinkObserver {
  public:
   void on_peer_dead(const Status&) override {}
   void on_link_error(const Status&) override {}
-  void poll() { link_->poll(0, *this); }
+  void poll() { link_->lane(0).poll(*this); }
 
  protected:
   void attach(fabric::SimulatedNetwork& network, bool connecting, const std::string& peer) {
@@ -87,7 +87,7 @@ class Side : public fabric::EventSink, public fabric::LinkObserver {
     operation.source = {message.data(), message.size()};
     return post(operation);
   }
-  virtual Completion post(const Operation& operation) { return link_->post(operation); }
+  virtual Completion post(const Operation& operation) { return link_->lane(0).post(operation); }
 
   std::unique_ptr<fabric::SimulatedFabric> fabric_;
   std::unique_ptr<fabric::Link> link_;

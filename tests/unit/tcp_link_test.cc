@@ -58,7 +58,7 @@ struct Side {
     link = TcpLink::create(std::move(streams), request, exports).value();
     grant_key = link->grant(landing, 1024, 4096, 1).value();
   }
-  Progress poll() { return link->poll(0, recorder); }
+  Progress poll() { return link->lane(0).poll(recorder); }
   bool untouched() const {
     for (std::uint64_t i = 0; i < kBytes; ++i) {
       if (landing->base()[i] != std::byte{0}) return false;
@@ -266,7 +266,7 @@ TEST_F(ForgedPeer, ThatBreaksTheProtocolPoisonsTheLink) {
     EXPECT_TRUE(side.recorder.dead.ok());
     Operation flush;
     flush.kind = OperationKind::kNotify;
-    EXPECT_FALSE(side.link->post(flush).wait().ok());
+    EXPECT_FALSE(side.link->lane(0).post(flush).wait().ok());
   }
 }
 
@@ -298,7 +298,7 @@ TEST_F(ForgedPeer, ThatHangsUpIsDeadAndLeavesWhatHadArrived) {
   descriptor.length = 8;
   descriptor.keys.push_back({FabricKind::kTcp, 1});
   operation.window = side_.link->import(descriptor, core::Deadline::never()).value();
-  const Completion read = side_.link->post(operation);
+  const Completion read = side_.link->lane(0).post(operation);
   peer_.reset();
   Progress progress;
   for (int i = 0; i < 3; ++i) progress = side_.poll();
@@ -321,7 +321,7 @@ class TwoLinks : public testing::Test {
     Operation operation;
     operation.kind = OperationKind::kNotify;
     operation.tag = tag;
-    return from.link->post(operation);
+    return from.link->lane(0).post(operation);
   }
 
   Side near_, far_;
@@ -375,7 +375,7 @@ TEST_F(TwoLinks, WriteInBothDirectionsAtOnceWithoutADeadlock) {
     operation.notify = true;
     operation.source = {bytes.data(), bytes.size()};
     operation.window = from->link->import(descriptor, core::Deadline::never()).value();
-    for (int i = 0; i < kWrites; ++i) completions.push_back(from->link->post(operation));
+    for (int i = 0; i < kWrites; ++i) completions.push_back(from->link->lane(0).post(operation));
   }
   for (int i = 0; i < 100'000 && far_.recorder.taken.size() + near_.recorder.taken.size() <
                                      std::size_t{2 * kWrites};
@@ -399,7 +399,7 @@ TEST_F(TwoLinks, RefusedWritesCostTheirSenderNoCredit) {
   write.source = {bytes.data(), bytes.size()};
   write.window = near_.link->import(descriptor, core::Deadline::never()).value();
   for (std::uint64_t i = 0; i < 3 * kCreditWindow / kNotificationCost; ++i) {
-    (void)near_.link->post(write);
+    (void)near_.link->lane(0).post(write);
     if (i % 64 == 0) far_.poll(), near_.poll();
   }
   for (int i = 0; i < 1000; ++i) far_.poll(), near_.poll();
@@ -425,11 +425,11 @@ TEST_F(TwoLinks, ARefusedWriteRaisesNoTagAlsoWhenItsSenderHadNoCredit) {
   write.tag = 88;
   write.source = {bytes.data(), bytes.size()};
   write.window = near_.link->import(descriptor, core::Deadline::never()).value();
-  (void)near_.link->post(write);  // allowed
+  (void)near_.link->lane(0).post(write);  // allowed
   for (int i = 0; i < 10; ++i) far_.poll();
   ASSERT_TRUE(far_.link->revoke(far_.grant_key, 1, core::Deadline::never()).ok());
   write.tag = 99;
-  (void)near_.link->post(write);  // refused
+  (void)near_.link->lane(0).post(write);  // refused
   far_.recorder.room = 1 << 30;
   for (int i = 0; i < 1000; ++i) far_.poll(), near_.poll();
   for (const Notification& one : far_.recorder.taken) EXPECT_NE(one.tag, 99u);
@@ -441,7 +441,7 @@ TEST_F(TwoLinks, TheEndOfALaneIsSeenBehindEverythingBeforeIt) {
   Operation end;
   end.kind = OperationKind::kEnd;
   EXPECT_FALSE(far_.poll().drained);
-  ASSERT_TRUE(near_.link->post(end).wait().ok());
+  ASSERT_TRUE(near_.link->lane(0).post(end).wait().ok());
   Progress progress = far_.poll();
   EXPECT_TRUE(progress.drained);
   EXPECT_EQ(far_.recorder.taken.size(), 3u);

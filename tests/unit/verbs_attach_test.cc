@@ -209,9 +209,9 @@ TEST_F(VerbsAttachTest, ManyLinksAtOnceFindTheirOwnPeers) {
     Operation operation;
     operation.kind = OperationKind::kNotify;
     operation.tag = static_cast<std::uint32_t>(i);
-    (void)links[i + 1]->post(operation);
+    (void)links[i + 1]->lane(0).post(operation);
     const std::size_t had = recorder.taken.size();
-    while (recorder.taken.size() == had) links[i]->poll(0, recorder);
+    while (recorder.taken.size() == had) links[i]->lane(0).poll(recorder);
     EXPECT_EQ(recorder.taken.back().tag, i);
   }
 }

@@ -339,9 +339,7 @@ TEST_F(VerbsErrorsTest, ACutEndsTheConnectionAndWhatHadArrivedIsStillTaken) {
   const auto bytes = pattern(8);
   for (std::uint32_t tag = 0; tag < 30; ++tag) (void)b_.notify(tag, tag % 3);
   for (std::uint32_t lane = 0; lane < 3; ++lane) {
-    Operation write = b_.write_operation(view_of(bytes), 0);
-    write.lane = lane;
-    (void)b_.link->post(write);
+    (void)b_.link->lane(lane).post(b_.write_operation(view_of(bytes), 0));
   }
   const Completion flushed = b_.flush();
   while (!flushed.done()) b_.poll();
@@ -350,7 +348,7 @@ TEST_F(VerbsErrorsTest, ACutEndsTheConnectionAndWhatHadArrivedIsStillTaken) {
   ASSERT_TRUE(until([&] {
     bool drained = true;
     for (std::uint32_t lane = 0; lane < 3; ++lane) {
-      drained = a_.link->poll(lane, a_.recorder).drained && drained;
+      drained = a_.link->lane(lane).poll(a_.recorder).drained && drained;
     }
     return drained;
   }));

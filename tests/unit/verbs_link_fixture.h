@@ -118,7 +118,7 @@ struct Side {
     return peer.link->import(descriptor, core::Deadline::never());
   }
   Completion write(ByteView source, std::uint64_t offset = 0) {
-    return link->post(write_operation(source, offset));
+    return link->lane(0).post(write_operation(source, offset));
   }
   Operation write_operation(ByteView source, std::uint64_t offset) const {
     Operation operation;
@@ -132,8 +132,7 @@ struct Side {
     Operation operation = write_operation(source, offset);
     operation.notify = true;
     operation.tag = tag;
-    operation.lane = lane;
-    return link->post(operation);
+    return link->lane(lane).post(operation);
   }
   Completion read(MutableByteView destination, std::uint64_t offset = 0, std::uint32_t lane = 0) {
     Operation operation;
@@ -141,17 +140,15 @@ struct Side {
     operation.destination = destination;
     operation.offset = offset;
     operation.window = source;
-    operation.lane = lane;
-    return link->post(operation);
+    return link->lane(lane).post(operation);
   }
   Completion tell(OperationKind kind, std::uint32_t tag = 0, std::uint32_t lane = 0,
                   ByteView message = {}) {
     Operation operation;
     operation.kind = kind;
     operation.tag = tag;
-    operation.lane = lane;
     operation.source = message;
-    return link->post(operation);
+    return link->lane(lane).post(operation);
   }
   Completion notify(std::uint32_t tag, std::uint32_t lane = 0) {
     return tell(OperationKind::kNotify, tag, lane);
@@ -159,7 +156,7 @@ struct Side {
   Completion flush() { return tell(OperationKind::kFlush); }
   void poll() {
     for (std::uint32_t lane = 0; link != nullptr && lane < lanes; ++lane) {
-      progress = link->poll(lane, recorder);
+      progress = link->lane(lane).poll(recorder);
     }
   }
 

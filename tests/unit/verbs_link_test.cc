@@ -41,7 +41,7 @@ TEST_F(VerbsLinkTest, AHeadAndItsSourceAreOneWriteAcrossChunks) {
   Operation operation = a_.write_operation({bytes.data() + 512, 2 * kChunk}, 100);
   operation.head = {bytes.data(), 512};
   operation.notify = true;
-  expect_ok(a_.link->post(operation));
+  expect_ok(a_.link->lane(0).post(operation));
   ASSERT_TRUE(until([&] { return !b_.recorder.taken.empty(); }));
   EXPECT_TRUE(holds(b_.landing->base() + 100, bytes));
   EXPECT_EQ(writes(), 3U) << "the head goes with the first chunk";
@@ -161,9 +161,8 @@ TEST_F(VerbsLinkTest, AFlushAnswersForTheWritesOfEveryLane) {
     std::memset(b_.landing->base(), 0, kSegment);
     std::vector<Completion> writes;
     for (std::uint32_t lane = 0; lane < 4; ++lane) {
-      Operation operation = a_.write_operation(view_of(bytes), lane * bytes.size());
-      operation.lane = lane;
-      writes.push_back(a_.link->post(operation));
+      writes.push_back(
+          a_.link->lane(lane).post(a_.write_operation(view_of(bytes), lane * bytes.size())));
     }
     expect_ok(a_.flush());
     for (std::uint32_t lane = 0; lane < 4; ++lane) {

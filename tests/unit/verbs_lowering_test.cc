@@ -31,8 +31,10 @@ class VerbsLoweringTest : public VerbsPair {
   }
   // As a channel does it where writes carry no notification.
   std::shared_ptr<NotifiedWrites> lowered(std::uint32_t lanes) {
-    return std::make_shared<NotifiedWrites>(
-        lanes, [this](const Operation& operation) { return a_.link->post(operation); });
+    return std::make_shared<NotifiedWrites>(lanes,
+                                            [this](std::uint32_t lane, const Operation& operation) {
+                                              return a_.link->lane(lane).post(operation);
+                                            });
   }
   std::uint64_t reads() const { return rnic_->posted(IBV_WR_RDMA_READ); }
   std::uint64_t atomics() const { return rnic_->posted(IBV_WR_ATOMIC_FETCH_AND_ADD); }
@@ -84,8 +86,7 @@ TEST_F(VerbsLoweringTest, WithoutImmediateDataAFlushAndAMessageFollowAndNoTagCom
       Operation write = a_.write_operation(view_of(sources[i]), i * kPlace);
       write.notify = true;
       write.tag = i;
-      write.lane = i % lanes;
-      completions.push_back(writes->post(write));
+      completions.push_back(writes->post(i % lanes, write));
     }
     ASSERT_TRUE(until([&] { return b_.recorder.taken.size() == kCount; }));
     for (const Completion& one : completions) expect_ok(one);

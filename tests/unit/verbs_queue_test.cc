@@ -67,8 +67,8 @@ TEST_F(VerbsSleepers, ManyLanesOnOneQueueWakeTheirOwnSleepers) {
   std::vector<std::thread> threads;
   const auto sleep_on = [&](Side& side, Recorder& recorder, std::uint32_t lane) {
     while (!stop) {
-      if (side.link->poll(lane, recorder).delivered > 0) continue;
-      const Doorbell doorbell = side.link->arm(lane);
+      if (side.link->lane(lane).poll(recorder).delivered > 0) continue;
+      const Doorbell doorbell = side.link->lane(lane).arm();
       if (doorbell.ready || doorbell.holds) continue;
       pollfd waiting{doorbell.fd, POLLIN, 0};
       (void)::poll(&waiting, 1, 60'000);
@@ -118,7 +118,7 @@ TEST_F(VerbsSleepers, CallbacksOfCompletionsMayPostAndPoll) {
     const Completion read = a_.read({destination.data() + lane * 5000, 5000}, 0, lane);
     read.on_done([&, round](const Status& status) {
       EXPECT_TRUE(status.ok()) << status.message();
-      (void)a_.link->poll((round + 1) % kLanes, a_.recorder);
+      (void)a_.link->lane((round + 1) % kLanes).poll(a_.recorder);
       if (round < 1000) again(round + 7);
       ++done;
     });

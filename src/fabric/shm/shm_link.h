@@ -6,21 +6,18 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/completion_state.h"
-#include "core/counter.h"
 #include "core/event_loop.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/shm/attach.h"
 #include "fabric/shm/grant_table.h"
-#include "fabric/shm/ring.h"
 #include "fabric/shm/segment_exchange.h"
+#include "fabric/shm/shm_lane.h"
 
 namespace farwrite::fabric::shm {
 
@@ -31,55 +28,25 @@ class ShmLink final : public Link {
           FindSegment find_export);
   ~ShmLink() override;
 
+  Lane& lane(std::uint32_t index) override { return *lanes_[index]; }
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
                               std::uint64_t length, std::uint64_t region_id) override;
   Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
-  Completion post(const Operation& operation) override;
-  Progress poll(std::uint32_t lane, EventSink& sink) override;
-  Doorbell arm(std::uint32_t lane) override;
-  void disarm(std::uint32_t lane) override;
   LinkCounters counters() const override;
 
- private:
-  // A record that found the ring full. Its bytes, if it is a message, are a copy.
-  struct Backlogged {
-    RecordKind kind;
-    std::uint32_t tag;
-    std::vector<std::byte> payload;
-    std::shared_ptr<core::CompletionState> completion;
-  };
-
-  struct Lane {
-    Lane(const MailboxView& own, const MailboxView& peer, std::uint32_t index,
-         core::UniqueFd own_fd, core::UniqueFd peer_fd);
-
-    std::mutex sending;
-    RingProducer producer;
-    std::deque<Backlogged> backlog;
-    std::size_t backlog_bytes = 0;
-    std::atomic<bool> has_backlog{false};  // to look without the lock
-
-    std::atomic_flag polling = ATOMIC_FLAG_INIT;
-    RingConsumer consumer;
-    std::atomic<bool> corrupt{false};  // nothing more is read from the ring
-
-    core::UniqueFd own_doorbell;
-    core::UniqueFd peer_doorbell;
-  };
-
-  Completion write(const Operation& operation);
-  Completion read(const Operation& operation);
-  Completion push(Lane& lane, RecordKind kind, std::uint32_t tag, ByteView payload);
-  // Moves what it can from the backlog into the ring; true if something is left.
-  bool drain_backlog(Lane& lane);
-  void ring_if_asleep(Lane& lane);
+  // For its lanes.
+  const std::string& peer_name() const { return peer_name_; }
+  bool poisoned() const { return poisoned_.load(std::memory_order_relaxed); }
+  Status reason() const;
+  // Nothing is posted any more: it ends with `reason`. `dead`: the peer's process is gone.
   void poison(const Status& reason, bool dead);
-  void on_peer_process_gone();
-  Status corrupt_ring() const;
   Status error(StatusCode code, std::string_view operation, std::string_view cause,
                std::string_view remedy) const;
+
+ private:
+  void on_peer_process_gone();
 
   const std::string peer_name_;
   LinkObserver* const observer_;
@@ -88,7 +55,7 @@ class ShmLink final : public Link {
   OwnMailbox own_mailbox_;
   PeerMailbox peer_mailbox_;
   GrantTable grants_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<ShmLane>> lanes_;
   core::UniqueFd pidfd_;
   std::unique_ptr<SegmentExchange> segments_;
 
@@ -96,8 +63,6 @@ class ShmLink final : public Link {
   std::atomic<bool> peer_dead_{false};
   mutable std::mutex reason_mutex_;
   Status reason_;
-
-  core::Counter copies_, backlogged_, doorbells_;
 };
 
 }  // namespace farwrite::fabric::shm

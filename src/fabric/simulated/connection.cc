@@ -31,7 +31,7 @@ Status Connection::attach(SideIndex side, std::shared_ptr<Host> host,
                                   "no doorbell can be made", errno,
                                   "raise the limit of open files (ulimit -n)");
     }
-    self.lanes.push_back(std::make_unique<Lane>(std::move(doorbell)));
+    self.lanes.push_back(std::make_unique<LaneOrder>(std::move(doorbell)));
   }
   self.host = std::move(host);
   self.door = std::make_shared<ObserverDoor>();
@@ -80,7 +80,8 @@ Result<std::shared_ptr<RemoteWindow>> Connection::import(SideIndex side,
   return std::shared_ptr<RemoteWindow>(std::move(window));
 }
 
-Completion Connection::post(SideIndex side, const Operation& operation, Outcomes& outcomes) {
+Completion Connection::post(SideIndex side, std::uint32_t lane, const Operation& operation,
+                            Outcomes& outcomes) {
   Side& self = sides_[side];
   if (Status ended = broken(side, name_of(operation)); !ended.ok()) {
     return Completion(std::move(ended));
@@ -103,12 +104,13 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
   auto transfer = std::make_shared<Transfer>();
   transfer->id = ++last_transfer_;
   transfer->from = side;
+  transfer->lane = lane;
   transfer->operation = operation;
   transfer->completion = std::make_shared<core::CompletionState>();
   if (operation.head.size > 0) join_head(*transfer);
   self.live.emplace(transfer->id, transfer);
   if (transfer->notifies()) {
-    transfer->sequence = self.lanes[operation.lane]->next_sequence();
+    transfer->sequence = self.lanes[lane]->next_sequence();
     send(PacketKind::kNotification, transfer);
   }
   switch (operation.kind) {
@@ -130,7 +132,7 @@ Completion Connection::post(SideIndex side, const Operation& operation, Outcomes
       break;
   }
   // The card has room for all we can post, but the poller may sleep.
-  if (self.lanes[operation.lane]->ring()) ++self.counters.doorbells;
+  if (self.lanes[lane]->ring()) ++self.counters.doorbells;
 
   Completion result{transfer->completion};
   const bool may_fetch =

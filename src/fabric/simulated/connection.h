@@ -16,7 +16,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/simulated/key_table.h"
-#include "fabric/simulated/lane.h"
+#include "fabric/simulated/lane_order.h"
 #include "fabric/simulated/outcomes.h"
 #include "fabric/simulated/packet.h"
 #include "fabric/simulated/random.h"
@@ -58,13 +58,14 @@ class Connection {
   void revoke(SideIndex side, std::uint64_t key) { sides_[side].grants.remove(key); }
   Result<std::shared_ptr<RemoteWindow>> import(SideIndex side, const RegionDescriptor& descriptor);
 
-  Completion post(SideIndex side, const Operation& operation, Outcomes& outcomes);
+  Completion post(SideIndex side, std::uint32_t lane, const Operation& operation,
+                  Outcomes& outcomes);
   // Delivers up to `deliveries_per_poll` packets, whoever sent them.
   void run(Outcomes& outcomes);
   // Whether run() would do something.
   bool deliverable() const;
 
-  Lane& lane(SideIndex side, std::uint32_t lane) { return *sides_[side].lanes[lane]; }
+  LaneOrder& lane(SideIndex side, std::uint32_t lane) { return *sides_[side].lanes[lane]; }
   std::size_t lanes(SideIndex side) const { return sides_[side].lanes.size(); }
   LinkCounters counters(SideIndex side) const { return sides_[side].counters; }
   // Why nothing can be posted, or ok.
@@ -83,7 +84,7 @@ class Connection {
     std::string peer_name;
     std::shared_ptr<ObserverDoor> door;
     KeyTable grants;
-    std::vector<std::unique_ptr<Lane>> lanes;
+    std::vector<std::unique_ptr<LaneOrder>> lanes;
     std::map<std::uint64_t, std::shared_ptr<Transfer>> live;  // by id, until over
     std::deque<std::shared_ptr<Transfer>> flushes;            // their packet has arrived
     Status lost_write;  // why the target refused a write; for the next flush

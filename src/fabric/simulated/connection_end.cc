@@ -37,8 +37,8 @@ std::shared_ptr<ObserverDoor> Connection::end(SideIndex side, Outcomes& outcomes
     if (!transfer->over) {
       self.live.emplace(id, transfer);
     } else if (transfer->notifies() && peer.attached) {
-      peer.lanes[transfer->operation.lane]->arrive(transfer);
-      release(other(side), transfer->operation.lane);
+      peer.lanes[transfer->lane]->arrive(transfer);
+      release(other(side), transfer->lane);
     }
   }
   self.grants = KeyTable();

@@ -97,7 +97,7 @@ void Connection::land(const Packet& packet, Outcomes& outcomes) {
   if (--transfer.chunks_left == 0) {
     settle(transfer, outcomes);
   } else if (options_.lowering == Lowering::kTailFlag && transfer.notifies()) {
-    release(other(transfer.from), transfer.operation.lane);
+    release(other(transfer.from), transfer.lane);
   }
 }
 
@@ -127,7 +127,7 @@ Status Connection::copy_chunk(const Packet& packet) {
 void Connection::show(const Packet& packet, Outcomes& outcomes) {
   const std::shared_ptr<Transfer>& transfer = packet.transfer;
   const SideIndex target = other(transfer->from);
-  Lane& lane = *sides_[target].lanes[transfer->operation.lane];
+  LaneOrder& lane = *sides_[target].lanes[transfer->lane];
   if (options_.lowering == Lowering::kUnsequenced) {
     if (transfer->operation.kind == OperationKind::kWrite && !transfer->over) {
       wire_.push_back(packet);
@@ -137,7 +137,7 @@ void Connection::show(const Packet& packet, Outcomes& outcomes) {
     if (lane.ring()) ++sides_[transfer->from].counters.doorbells;
   } else {
     if (!lane.arrive(transfer)) return;
-    release(target, transfer->operation.lane);
+    release(target, transfer->lane);
   }
   if (transfer->operation.kind != OperationKind::kWrite) settle(*transfer, outcomes);
 }
@@ -152,7 +152,7 @@ void Connection::settle(Transfer& transfer, Outcomes& outcomes) {
   }
   outcomes.finish(std::exchange(transfer.completion, nullptr), transfer.failure);
   if (transfer.operation.kind != OperationKind::kWrite) return;
-  if (transfer.operation.notify) release(other(transfer.from), transfer.operation.lane);
+  if (transfer.operation.notify) release(other(transfer.from), transfer.lane);
   finish_flushes(transfer.from, outcomes);
 }
 
@@ -180,7 +180,7 @@ bool Connection::writes_under_way_before(const Side& side, std::uint64_t id) con
 }
 
 void Connection::release(SideIndex side, std::uint32_t lane) {
-  Lane& target = *sides_[side].lanes[lane];
+  LaneOrder& target = *sides_[side].lanes[lane];
   target.release(options_.lowering);
   if (target.has_ready() && target.ring()) ++sides_[other(side)].counters.doorbells;
 }

@@ -47,6 +47,7 @@ inline std::string_view name_of(const Operation& operation) {
 struct Transfer {
   std::uint64_t id = 0;  // in the order of posting, over both sides
   SideIndex from = 0;
+  std::uint32_t lane = 0;
   Operation operation;
   std::uint64_t sequence = 0;      // of its notification in its lane
   std::vector<std::byte> fetched;  // the source, once the simulated card has copied it

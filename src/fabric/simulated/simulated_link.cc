@@ -6,13 +6,61 @@
 
 namespace farwrite::fabric {
 
+Completion SimulatedLane::post(const Operation& operation) {
+  Outcomes outcomes;
+  std::unique_lock<std::mutex> lock(world_->mutex());
+  Completion completion = connection_->post(side_, index_, operation, outcomes);
+  lock.unlock();
+  outcomes.tell();
+  return completion;
+}
+
+Progress SimulatedLane::poll(EventSink& sink) {
+  Progress progress;
+  LaneOrder& lane = connection_->lane(side_, index_);
+  if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
+  Outcomes outcomes;
+  std::deque<LaneOrder::Arrival> ready;
+  {
+    const std::lock_guard<std::mutex> lock(world_->mutex());
+    lane.silence();
+    connection_->run(outcomes);
+    ready = lane.take_ready();
+    progress.pending = connection_->deliverable();
+    progress.drained = !progress.pending;
+  }
+  outcomes.tell();
+  progress.delivered = ready.size();
+  for (LaneOrder::Arrival& arrival : ready) {
+    if (arrival.is_record) {
+      sink.on_record(std::move(arrival.notification));
+    } else {
+      sink.on_notification(std::move(arrival.notification));
+    }
+  }
+  lane.polling.clear(std::memory_order_release);
+  return progress;
+}
+
+Doorbell SimulatedLane::arm() {
+  const std::lock_guard<std::mutex> lock(world_->mutex());
+  LaneOrder& lane = connection_->lane(side_, index_);
+  lane.arm();
+  return Doorbell{lane.doorbell(), lane.has_ready() || connection_->deliverable()};
+}
+
 SimulatedLink::SimulatedLink(std::shared_ptr<SimulatedWorld> world,
                              std::shared_ptr<Connection> connection, SideIndex side,
                              std::string peer_name)
     : world_(std::move(world)),
       connection_(std::move(connection)),
       side_(side),
-      peer_name_(std::move(peer_name)) {}
+      peer_name_(std::move(peer_name)) {
+  const std::lock_guard<std::mutex> lock(world_->mutex());
+  for (std::uint32_t i = 0; i < connection_->lanes(side_); ++i) {
+    lanes_.push_back(std::make_unique<SimulatedLane>(world_, connection_, side_, i));
+  }
+}
 
 SimulatedLink::~SimulatedLink() {
   Outcomes outcomes;
@@ -53,54 +101,6 @@ Result<std::shared_ptr<RemoteWindow>> SimulatedLink::import(const RegionDescript
   }
   if (Status ended = connection_->broken(side_, "open"); !ended.ok()) return ended;
   return connection_->import(side_, descriptor);
-}
-
-Completion SimulatedLink::post(const Operation& operation) {
-  Outcomes outcomes;
-  std::unique_lock<std::mutex> lock(world_->mutex());
-  if (operation.lane >= connection_->lanes(side_)) {
-    return Completion(Status::error(StatusCode::kInvalidArgument, where("post"),
-                                    "there is no lane " + std::to_string(operation.lane),
-                                    "use a lane below the channel's number of lanes"));
-  }
-  Completion completion = connection_->post(side_, operation, outcomes);
-  lock.unlock();
-  outcomes.tell();
-  return completion;
-}
-
-Progress SimulatedLink::poll(std::uint32_t lane_number, EventSink& sink) {
-  Progress progress;
-  Lane& lane = connection_->lane(side_, lane_number);
-  if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
-  Outcomes outcomes;
-  std::deque<Lane::Arrival> ready;
-  {
-    const std::lock_guard<std::mutex> lock(world_->mutex());
-    lane.silence();
-    connection_->run(outcomes);
-    ready = lane.take_ready();
-    progress.pending = connection_->deliverable();
-    progress.drained = !progress.pending;
-  }
-  outcomes.tell();
-  progress.delivered = ready.size();
-  for (Lane::Arrival& arrival : ready) {
-    if (arrival.is_record) {
-      sink.on_record(std::move(arrival.notification));
-    } else {
-      sink.on_notification(std::move(arrival.notification));
-    }
-  }
-  lane.polling.clear(std::memory_order_release);
-  return progress;
-}
-
-Doorbell SimulatedLink::arm(std::uint32_t lane_number) {
-  const std::lock_guard<std::mutex> lock(world_->mutex());
-  Lane& lane = connection_->lane(side_, lane_number);
-  lane.arm();
-  return Doorbell{lane.doorbell(), lane.has_ready() || connection_->deliverable()};
 }
 
 LinkCounters SimulatedLink::counters() const {

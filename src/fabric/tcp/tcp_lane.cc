@@ -9,7 +9,6 @@
 
 #include "core/status_wire.h"
 #include "fabric/tcp/tcp_link.h"
-#include "fabric/tcp/tcp_window.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
@@ -39,6 +38,26 @@ TcpLane::TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteS
       receiver_(*stream_),
       more_(stream_->has_unread()),
       contended_bell_(std::move(contended)) {}
+
+Completion TcpLane::post(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return write(operation);
+    case OperationKind::kRead:
+      return read(operation);
+    case OperationKind::kNotify:
+      return notify(FrameType::kNotify, operation);
+    case OperationKind::kMessage:
+      return notify(FrameType::kMessage, operation);
+    case OperationKind::kRecord:
+      return notify(FrameType::kRecord, operation);
+    case OperationKind::kFlush:
+      return link_.flush();
+    case OperationKind::kEnd:
+      return end_lane();
+  }
+  return Completion(link_.error(StatusCode::kInternal, "post", "unknown operation", "report this"));
+}
 
 Completion TcpLane::write(const Operation& operation) {
   const auto& window = static_cast<const TcpWindow&>(*operation.window);

@@ -29,25 +29,27 @@ struct FlushState {
   void answered(const Status& status);
 };
 
+// A peer's region, as this fabric names it. The peer checks every access.
+struct TcpWindow final : RemoteWindow {
+  std::uint64_t key = 0;
+  std::uint64_t base = 0;  // of the region, in its segment
+};
+
 // Thread-safe but for what says otherwise.
-class TcpLane final : private FrameHandler {
+class TcpLane final : public Lane, private FrameHandler {
  public:
   // `contended` is an eventfd.
   TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteStream> stream,
           core::UniqueFd contended);
 
+  Completion post(const Operation& operation) override;
+  Progress poll(EventSink& sink) override;
+  Doorbell arm() override;
+
   LaneSender& sender() { return sender_; }
   LaneReceiver& receiver() { return receiver_; }
-  Completion write(const Operation& operation);
-  Completion read(const Operation& operation);
-  Completion notify(FrameType type, const Operation& operation);
-  // Nothing that asks for anything follows. Behind what is held back.
-  Completion end_lane();
   // Joins `flush` unless no write of this lane is unanswered.
   void flush(const std::shared_ptr<FlushState>& flush);
-
-  Progress poll(EventSink& sink);
-  Doorbell arm();
   void shutdown() const { stream_->shutdown(); }
   // The peer has closed the channel, and takes nothing more. What it had sent still comes.
   void end_sending();
@@ -72,6 +74,12 @@ class TcpLane final : private FrameHandler {
     FrameHeader header;
     PendingRead read;
   };
+
+  Completion write(const Operation& operation);
+  Completion read(const Operation& operation);
+  Completion notify(FrameType type, const Operation& operation);
+  // Nothing that asks for anything follows. Behind what is held back.
+  Completion end_lane();
 
   // FrameHandler, on the polling thread.
   Destination begin(const FrameHeader& header) override;

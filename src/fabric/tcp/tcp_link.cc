@@ -6,9 +6,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "fabric/tcp/tcp_lane.h"
-#include "fabric/tcp/tcp_window.h"
-
 namespace farwrite::fabric::tcp {
 namespace {
 
@@ -148,27 +145,6 @@ Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
   return Destination{data, 0, std::move(segment)};
 }
 
-Completion TcpLink::post(const Operation& operation) {
-  TcpLane& lane = *lanes_[operation.lane];
-  switch (operation.kind) {
-    case OperationKind::kWrite:
-      return lane.write(operation);
-    case OperationKind::kRead:
-      return lane.read(operation);
-    case OperationKind::kNotify:
-      return lane.notify(FrameType::kNotify, operation);
-    case OperationKind::kMessage:
-      return lane.notify(FrameType::kMessage, operation);
-    case OperationKind::kRecord:
-      return lane.notify(FrameType::kRecord, operation);
-    case OperationKind::kFlush:
-      return flush();
-    case OperationKind::kEnd:
-      return lane.end_lane();
-  }
-  return Completion(error(StatusCode::kInternal, "post", "unknown operation", "report this"));
-}
-
 Completion TcpLink::flush() {
   auto flush = std::make_shared<FlushState>();
   flush->unanswered = 1;  // ours, until every lane has been asked
@@ -176,10 +152,6 @@ Completion TcpLink::flush() {
   flush->answered(Status());
   return Completion(flush->completion);
 }
-
-Progress TcpLink::poll(std::uint32_t lane, EventSink& sink) { return lanes_[lane]->poll(sink); }
-
-Doorbell TcpLink::arm(std::uint32_t lane) { return lanes_[lane]->arm(); }
 
 void TcpLink::cut(bool in_good_order) {
   cut_.store(true);

@@ -14,15 +14,11 @@
 #include <vector>
 
 #include "core/byte_stream.h"
-#include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/tcp/export_table.h"
-#include "fabric/tcp/lane_receiver.h"
-#include "fabric/tcp/lane_sender.h"
+#include "fabric/tcp/tcp_lane.h"
 
 namespace farwrite::fabric::tcp {
-
-class TcpLane;
 
 class TcpLink final : public Link {
  public:
@@ -32,14 +28,12 @@ class TcpLink final : public Link {
       std::shared_ptr<const ExportTable> exports);
   ~TcpLink() override;
 
+  Lane& lane(std::uint32_t index) override { return *lanes_[index]; }
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
                               std::uint64_t length, std::uint64_t region_id) override;
   Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
-  Completion post(const Operation& operation) override;
-  Progress poll(std::uint32_t lane, EventSink& sink) override;
-  Doorbell arm(std::uint32_t lane) override;
   void cut(bool in_good_order) override;
   Parting part(bool last) override;
   LinkCounters counters() const override;

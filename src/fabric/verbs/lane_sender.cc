@@ -61,6 +61,27 @@ bool LaneSender::is_dropped(const Work& work) const {
   return work.window != nullptr && work.kind == Kind::kWrite && work.window->revoked.load();
 }
 
+Completion LaneSender::post(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return write(operation);
+    case OperationKind::kRead:
+      return read(operation);
+    case OperationKind::kNotify:
+      return notify(MessageType::kNotify, operation);
+    case OperationKind::kMessage:
+      return notify(MessageType::kMessage, operation);
+    case OperationKind::kRecord:
+      return notify(MessageType::kRecord, operation);
+    case OperationKind::kEnd:
+      return end_lane();
+    case OperationKind::kFlush:
+      break;
+  }
+  return Completion(Status::error(StatusCode::kInternal, {"post", place_.peer, "verbs"},
+                                  "unknown operation", "report this"));
+}
+
 Completion LaneSender::write(const Operation& operation) {
   const auto& window = std::static_pointer_cast<VerbsWindow>(operation.window);
   Work work;

@@ -43,11 +43,8 @@ class LaneSender {
   Status send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
                     ByteView payload);
 
-  Completion write(const Operation& operation);
-  Completion read(const Operation& operation);
-  // A kNotify, kMessage or kRecord.
-  Completion notify(MessageType type, const Operation& operation);
-  Completion end_lane();
+  // Any operation but a flush, which is of all lanes.
+  Completion post(const Operation& operation);
   // Reads the peer's word behind every write so far. False if none needs it.
   bool flush(const std::shared_ptr<core::CompletionState>& completion);
   // Messages that cost no credit. False if too many wait: the peer asks and takes no answers.
@@ -105,6 +102,10 @@ class LaneSender {
     std::shared_ptr<Registration> registration;
   };
 
+  Completion write(const Operation& operation);
+  Completion read(const Operation& operation);
+  Completion notify(MessageType type, const Operation& operation);
+  Completion end_lane();
   Completion submit(Work&& work);
   bool post_all_locked(Work& work, Finished& finished);
   bool post_one_locked(Work& work, Finished& finished);

@@ -295,6 +295,10 @@ void VerbsLane::break_locked(const Status& reason) {
   if (broken_.ok()) broken_ = reason;
 }
 
+Completion VerbsLane::post(const Operation& operation) {
+  return operation.kind == OperationKind::kFlush ? link_.flush() : sender_->post(operation);
+}
+
 Progress VerbsLane::poll(EventSink& sink) {
   Progress progress;
   if (polling_.test_and_set(std::memory_order_acquire)) return progress;

@@ -23,7 +23,7 @@ class VerbsLink;
 
 // Thread-safe but for what says otherwise. Locks: the completion queue's, then the lane's own, then
 // the sender's.
-class VerbsLane final : private QueueClient {
+class VerbsLane final : public Lane, private QueueClient {
  public:
   VerbsLane(VerbsLink& link, std::uint32_t index, Adapter& adapter);
   ~VerbsLane() override;
@@ -34,12 +34,14 @@ class VerbsLane final : private QueueClient {
   // Proofs and hellos, once connected.
   Status greet(const AttachRequest& request);
 
+  Completion post(const Operation& operation) override;
+  Progress poll(EventSink& sink) override;
+  Doorbell arm() override;
+
   const rdma_cm_id* id() const { return id_; }
   const HelloMessage& peer() const { return peer_; }
   LaneSender& sender() { return *sender_; }
 
-  Progress poll(EventSink& sink);
-  Doorbell arm();
   // Ends the connection: when it returns, nothing of the peer lands and it reads nothing. What has
   // arrived is still handed over.
   void shut();

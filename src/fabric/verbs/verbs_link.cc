@@ -170,27 +170,6 @@ Result<std::shared_ptr<RemoteWindow>> VerbsLink::import(const RegionDescriptor& 
   return std::shared_ptr<RemoteWindow>(std::move(window));
 }
 
-Completion VerbsLink::post(const Operation& operation) {
-  LaneSender& sender = lanes_[operation.lane]->sender();
-  switch (operation.kind) {
-    case OperationKind::kWrite:
-      return sender.write(operation);
-    case OperationKind::kRead:
-      return sender.read(operation);
-    case OperationKind::kNotify:
-      return sender.notify(MessageType::kNotify, operation);
-    case OperationKind::kMessage:
-      return sender.notify(MessageType::kMessage, operation);
-    case OperationKind::kRecord:
-      return sender.notify(MessageType::kRecord, operation);
-    case OperationKind::kFlush:
-      return flush();
-    case OperationKind::kEnd:
-      return sender.end_lane();
-  }
-  return Completion(error(StatusCode::kInternal, "post", "unknown operation", "report this"));
-}
-
 Completion VerbsLink::flush() {
   auto flush = std::make_shared<FlushState>();
   for (const auto& lane : lanes_) {

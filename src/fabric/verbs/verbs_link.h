@@ -37,14 +37,12 @@ class VerbsLink final : public Link, public AdapterUser {
   Result<VerbsLane*> add_lane(rdma_cm_id* id);
   Status go_live();
 
+  Lane& lane(std::uint32_t index) override { return *lanes_[index]; }
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, std::uint64_t offset,
                               std::uint64_t length, std::uint64_t region_id) override;
   Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
-  Completion post(const Operation& operation) override;
-  Progress poll(std::uint32_t lane, EventSink& sink) override { return lanes_[lane]->poll(sink); }
-  Doorbell arm(std::uint32_t lane) override { return lanes_[lane]->arm(); }
   void refine(Capabilities& capabilities) const override;
   void cut(bool in_good_order) override;
   LinkCounters counters() const override;
@@ -58,6 +56,8 @@ class VerbsLink final : public Link, public AdapterUser {
                std::string_view remedy) const {
     return Status::error(code, {operation, peer_name_, "verbs"}, cause, remedy);
   }
+  // Of every lane.
+  Completion flush();
   Status take_revoke(std::uint64_t number, ByteView regions);
   Status take_revoked(std::uint64_t number);
   // Nothing of the peer lands on one lane any more.
@@ -70,7 +70,6 @@ class VerbsLink final : public Link, public AdapterUser {
 
  private:
   VerbsLink(core::EventLoop& loop, std::shared_ptr<Adapter> adapter, const AttachRequest& request);
-  Completion flush();
   void on_cm_event();
   void take_cm_event(const CmEvent& event);
   // Every lane, for what ended one of them.

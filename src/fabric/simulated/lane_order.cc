@@ -1,4 +1,4 @@
-#include "fabric/simulated/lane.h"
+#include "fabric/simulated/lane_order.h"
 
 #include <sys/eventfd.h>
 
@@ -6,12 +6,12 @@
 
 namespace farwrite::fabric {
 
-bool Lane::arrive(const std::shared_ptr<Transfer>& transfer) {
+bool LaneOrder::arrive(const std::shared_ptr<Transfer>& transfer) {
   if (transfer->sequence < next_to_show_) return false;
   return arrivals_.emplace(transfer->sequence, transfer).second;
 }
 
-void Lane::release(Lowering lowering) {
+void LaneOrder::release(Lowering lowering) {
   for (auto next = arrivals_.begin(); next != arrivals_.end() && next->first == next_to_show_;
        next = arrivals_.erase(next), ++next_to_show_) {
     const Transfer& transfer = *next->second;
@@ -23,18 +23,18 @@ void Lane::release(Lowering lowering) {
   }
 }
 
-Lane::Arrival Lane::arrival(const Transfer& transfer) {
+LaneOrder::Arrival LaneOrder::arrival(const Transfer& transfer) {
   Arrival result;
   result.is_record = transfer.operation.kind == OperationKind::kRecord;
   result.notification.tag = transfer.operation.tag;
-  result.notification.lane = transfer.operation.lane;
+  result.notification.lane = transfer.lane;
   if (result.is_record || transfer.operation.kind == OperationKind::kMessage) {
     result.notification.message = transfer.fetched;
   }
   return result;
 }
 
-bool Lane::ring() {
+bool LaneOrder::ring() {
   if (!armed_ || rung_) return false;
   rung_ = true;
   // Cannot fail: the descriptor is ours, and the count is nowhere near its end.
@@ -42,7 +42,7 @@ bool Lane::ring() {
   return true;
 }
 
-void Lane::silence() {
+void LaneOrder::silence() {
   if (!std::exchange(rung_, false)) return;
   eventfd_t rings = 0;
   (void)::eventfd_read(doorbell_.get(), &rings);

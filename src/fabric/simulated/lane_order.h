@@ -1,4 +1,4 @@
-// Lane: one side's half of a lane: numbering what it sends, ordering what it receives.
+// LaneOrder: one side's half of a lane: numbering what it sends, ordering what it receives.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace farwrite::fabric {
 
 // Under the network's lock, except `polling` and the number of the doorbell's descriptor.
-class Lane {
+class LaneOrder {
  public:
   // What the lane hands over next, and to whom.
   struct Arrival {
@@ -23,7 +23,7 @@ class Lane {
     bool is_record = false;
   };
 
-  explicit Lane(core::UniqueFd doorbell) : doorbell_(std::move(doorbell)) {}
+  explicit LaneOrder(core::UniqueFd doorbell) : doorbell_(std::move(doorbell)) {}
 
   std::uint64_t next_sequence() { return next_to_send_++; }
 

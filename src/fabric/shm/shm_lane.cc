@@ -1,0 +1,251 @@
+#include "fabric/shm/shm_lane.h"
+
+#include <poll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/trace.h"
+#include "fabric/shm/shm_link.h"
+#include "farwrite/copy.h"
+
+namespace farwrite::fabric::shm {
+namespace {
+
+// Records delivered by one poll, so that other lanes of the same poller get their turn.
+constexpr std::size_t kPollBatch = 256;
+// A sender that is this far ahead of its receiver is told so instead of eating memory.
+constexpr std::size_t kMaxBacklogRecords = 1 << 16;
+constexpr std::size_t kMaxBacklogBytes = std::size_t{64} << 20;
+
+void ring(const core::UniqueFd& doorbell) {
+  constexpr std::uint64_t kOne = 1;
+  // Cannot fail in a way that matters: a full eventfd is readable already.
+  [[maybe_unused]] const ssize_t count = ::write(doorbell.get(), &kOne, sizeof(kOne));
+}
+
+void silence(const core::UniqueFd& doorbell) {
+  // The peer shares the file description and might make it blocking; this read never blocks.
+  std::uint64_t rings = 0;
+  const iovec piece{&rings, sizeof(rings)};
+  if (::preadv2(doorbell.get(), &piece, 1, -1, RWF_NOWAIT) >= 0 || errno != EOPNOTSUPP) return;
+  // Linux before 5.8.
+  pollfd entry{doorbell.get(), POLLIN, 0};
+  if (::poll(&entry, 1, 0) <= 0) return;
+  [[maybe_unused]] const ssize_t count = ::read(doorbell.get(), &rings, sizeof(rings));
+}
+
+}  // namespace
+
+ShmWindow::ShmWindow(std::shared_ptr<memory::MappedSegment> segment,
+                     const RegionDescriptor& descriptor, GrantRow* row)
+    : region_id(descriptor.region_id), row(row), segment_(std::move(segment)) {
+  length = descriptor.length;
+  mapped = segment_->base() + descriptor.offset;
+  if (row != nullptr) writable = segment_->mutable_base() + descriptor.offset;
+}
+
+ShmLane::ShmLane(ShmLink& link, std::uint32_t index, const MailboxView& own,
+                 const MailboxView& peer, core::UniqueFd own_doorbell, core::UniqueFd peer_doorbell)
+    : link_(link),
+      index_(index),
+      producer_(peer.cells(index), &peer.control(index), peer.geometry().cells),
+      consumer_(own.cells(index), &own.control(index), own.geometry().cells),
+      own_doorbell_(std::move(own_doorbell)),
+      peer_doorbell_(std::move(peer_doorbell)) {}
+
+Completion ShmLane::post(const Operation& operation) {
+  if (link_.poisoned()) [[unlikely]] {
+    return Completion(link_.reason());
+  }
+  switch (operation.kind) {
+    case OperationKind::kWrite:
+      return write(operation);
+    case OperationKind::kRead:
+      return read(operation);
+    case OperationKind::kNotify:
+      return push(RecordKind::kNotification, operation.tag, {});
+    case OperationKind::kMessage:
+      return push(RecordKind::kMessage, operation.tag, operation.source);
+    case OperationKind::kRecord:
+      return push(RecordKind::kRecord, operation.tag, operation.source);
+    case OperationKind::kFlush:
+      // Every write was remote_visible when its post() returned.
+      return Completion(Status());
+    case OperationKind::kEnd:
+      // What is in the ring stays there.
+      return Completion(Status());
+  }
+  return Completion(link_.error(StatusCode::kInternal, "post", "unknown operation", "report this"));
+}
+
+Completion ShmLane::write(const Operation& operation) {
+  auto& window = static_cast<ShmWindow&>(*operation.window);
+  {
+    const InflightWrite inflight(*window.row, window.region_id);
+    if (!inflight.open()) {
+      return Completion(link_.error(StatusCode::kFailedPrecondition, "write",
+                                    "the region was closed by its owner",
+                                    "ask the peer for another region"));
+    }
+    std::byte* const target = window.writable + operation.offset;
+    if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
+    copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
+  }
+  copies_.add();
+  if (!operation.notify) return Completion(Status());
+  return push(RecordKind::kNotification, operation.tag, {});
+}
+
+Completion ShmLane::read(const Operation& operation) {
+  copy_bytes(operation.destination.data, operation.window->mapped + operation.offset,
+             operation.destination.size);
+  copies_.add();
+  return Completion(Status());
+}
+
+Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
+  std::unique_lock<std::mutex> lock(sending_);
+  if (backlog_.empty()) [[likely]] {
+    const RingProducer::Outcome outcome = producer_.push(kind, tag, payload);
+    if (outcome == RingProducer::Outcome::kPushed) [[likely]] {
+      ring_if_asleep();
+      return Completion(Status());
+    }
+    if (outcome == RingProducer::Outcome::kCorrupt) {
+      lock.unlock();
+      const Status reason = corrupt_ring();
+      link_.poison(reason, /*dead=*/false);
+      return Completion(reason);
+    }
+  }
+  // Since post() looked: end() has emptied the backlog already.
+  if (link_.poisoned()) return Completion(link_.reason());
+  if (backlog_.size() >= kMaxBacklogRecords || backlog_bytes_ + payload.size > kMaxBacklogBytes) {
+    return Completion(link_.error(
+        StatusCode::kResourceExhausted, "notify",
+        std::to_string(backlog_.size()) + " notifications wait for the peer to take earlier ones",
+        "let the peer take its notifications, or send fewer at once"));
+  }
+  auto completion = std::make_shared<core::CompletionState>();
+  backlog_.push_back(
+      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), completion});
+  backlog_bytes_ += payload.size;
+  has_backlog_.store(true);
+  backlogged_.add();
+  core::trace_instant("backlogged", "shm", link_.peer_name(), payload.size, 0, tag);
+  return Completion(std::move(completion));
+}
+
+bool ShmLane::drain_backlog() {
+  std::vector<std::shared_ptr<core::CompletionState>> pushed;
+  bool left = false;
+  bool corrupt = false;
+  {
+    const std::lock_guard<std::mutex> lock(sending_);
+    while (!backlog_.empty()) {
+      Backlogged& record = backlog_.front();
+      const RingProducer::Outcome outcome =
+          producer_.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
+      corrupt = outcome == RingProducer::Outcome::kCorrupt;
+      if (outcome != RingProducer::Outcome::kPushed) break;
+      backlog_bytes_ -= record.payload.size();
+      pushed.push_back(std::move(record.completion));
+      backlog_.pop_front();
+    }
+    if (!pushed.empty()) ring_if_asleep();
+    left = !backlog_.empty();
+    has_backlog_.store(left);
+  }
+  for (const auto& completion : pushed) completion->finish(Status());
+  if (corrupt) link_.poison(corrupt_ring(), /*dead=*/false);
+  return left && !corrupt;
+}
+
+void ShmLane::ring_if_asleep() {
+  if (!producer_.take_wake_request()) return;
+  ring(peer_doorbell_);
+  doorbells_.add();
+}
+
+Progress ShmLane::poll(EventSink& sink) {
+  Progress progress;
+  if (polling_.test_and_set(std::memory_order_acquire)) {
+    // The other thread may have looked before the backlog was there, and no doorbell announces the
+    // room that it waits for.
+    progress.pending = has_backlog_.load();
+    return progress;
+  }
+  Record record;
+  RingConsumer::Outcome outcome = RingConsumer::Outcome::kEmpty;
+  while (!corrupt_.load() && progress.delivered < kPollBatch &&
+         (outcome = consumer_.pop(record)) == RingConsumer::Outcome::kRecord) {
+    ++progress.delivered;
+    Notification arrival{record.tag, index_, std::move(record.payload), {}};
+    if (record.kind == RecordKind::kRecord) {
+      sink.on_record(std::move(arrival));
+    } else {
+      sink.on_notification(std::move(arrival));
+    }
+  }
+  if (outcome == RingConsumer::Outcome::kCorrupt) corrupt_.store(true);
+  progress.drained = corrupt_.load() || outcome == RingConsumer::Outcome::kEmpty;
+  progress.pending = progress.delivered == kPollBatch;
+  // Before another thread may find the lane drained: what is pushed here has ended by then.
+  if (outcome != RingConsumer::Outcome::kCorrupt && has_backlog_.load() && drain_backlog()) {
+    progress.pending = true;
+  }
+  polling_.clear(std::memory_order_release);
+  if (outcome == RingConsumer::Outcome::kCorrupt) [[unlikely]] {
+    link_.poison(link_.error(StatusCode::kProtocolError, "take a notification",
+                             "the peer put a malformed record into the ring", "restart the peer"),
+                 /*dead=*/false);
+  }
+  return progress;
+}
+
+Doorbell ShmLane::arm() {
+  Doorbell doorbell{own_doorbell_.get(), false};
+  if (polling_.test_and_set(std::memory_order_acquire)) {
+    doorbell.ready = true;  // another thread is taking what is there
+    return doorbell;
+  }
+  // Earlier rings first: what they announced is in the ring, and looked at below. Only here, never
+  // in poll(), or one thread's poll would take another one's wake-up away.
+  silence(own_doorbell_);
+  consumer_.request_wake();
+  doorbell.ready = !corrupt_.load() && !consumer_.empty();
+  if (doorbell.ready) consumer_.withdraw_wake_request();
+  polling_.clear(std::memory_order_release);
+  return doorbell;
+}
+
+void ShmLane::disarm() {
+  if (polling_.test_and_set(std::memory_order_acquire)) return;
+  consumer_.withdraw_wake_request();
+  polling_.clear(std::memory_order_release);
+}
+
+void ShmLane::end(const Status& reason) {
+  std::deque<Backlogged> backlog;
+  {
+    const std::lock_guard<std::mutex> lock(sending_);
+    backlog.swap(backlog_);
+    backlog_bytes_ = 0;
+    has_backlog_.store(false);
+  }
+  for (const Backlogged& record : backlog) record.completion->finish(reason);
+}
+
+void ShmLane::ring_own() { ring(own_doorbell_); }
+
+Status ShmLane::corrupt_ring() const {
+  return link_.error(StatusCode::kProtocolError, "notify", "the peer's ring is corrupt",
+                     "restart the peer");
+}
+
+}  // namespace farwrite::fabric::shm

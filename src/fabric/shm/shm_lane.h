@@ -1,0 +1,91 @@
+// ShmLane: one lane of a ShmLink: a ring in each direction, and a doorbell for each.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/completion_state.h"
+#include "core/counter.h"
+#include "core/unique_fd.h"
+#include "fabric/fabric.h"
+#include "fabric/shm/mailbox.h"
+#include "fabric/shm/ring.h"
+
+namespace farwrite::fabric::shm {
+
+class ShmLink;
+
+// A region of the peer, mapped. A landing region also has the row that guards it.
+class ShmWindow final : public RemoteWindow {
+ public:
+  ShmWindow(std::shared_ptr<memory::MappedSegment> segment, const RegionDescriptor& descriptor,
+            GrantRow* row);
+
+  const std::uint64_t region_id;
+  GrantRow* const row;
+  std::byte* writable = nullptr;
+
+ private:
+  const std::shared_ptr<memory::MappedSegment> segment_;
+};
+
+class ShmLane final : public Lane {
+ public:
+  // The link and both mailboxes outlive the lane.
+  ShmLane(ShmLink& link, std::uint32_t index, const MailboxView& own, const MailboxView& peer,
+          core::UniqueFd own_doorbell, core::UniqueFd peer_doorbell);
+
+  Completion post(const Operation& operation) override;
+  Progress poll(EventSink& sink) override;
+  Doorbell arm() override;
+  void disarm() override;
+
+  // What is backlogged ends with `reason`. After the link was poisoned nothing follows it.
+  void end(const Status& reason);
+  // Wakes whoever sleeps on this side.
+  void ring_own();
+  LinkCounters counters() const {
+    return {copies_.value(), backlogged_.value(), doorbells_.value()};
+  }
+
+ private:
+  // A record that found the ring full. Its bytes, if it is a message, are a copy.
+  struct Backlogged {
+    RecordKind kind;
+    std::uint32_t tag;
+    std::vector<std::byte> payload;
+    std::shared_ptr<core::CompletionState> completion;
+  };
+
+  Completion write(const Operation& operation);
+  Completion read(const Operation& operation);
+  Completion push(RecordKind kind, std::uint32_t tag, ByteView payload);
+  // Moves what it can from the backlog into the ring; true if something is left.
+  bool drain_backlog();
+  void ring_if_asleep();
+  Status corrupt_ring() const;
+
+  ShmLink& link_;
+  const std::uint32_t index_;
+
+  std::mutex sending_;
+  RingProducer producer_;
+  std::deque<Backlogged> backlog_;
+  std::size_t backlog_bytes_ = 0;
+  std::atomic<bool> has_backlog_{false};  // to look without the lock
+
+  std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
+  RingConsumer consumer_;
+  std::atomic<bool> corrupt_{false};  // nothing more is read from the ring
+
+  const core::UniqueFd own_doorbell_;
+  const core::UniqueFd peer_doorbell_;
+  core::Counter copies_, backlogged_, doorbells_;
+};
+
+}  // namespace farwrite::fabric::shm
