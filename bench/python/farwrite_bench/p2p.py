@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections.abc import Callable, Iterator
@@ -14,6 +15,10 @@ from farwrite.units import format_size
 from farwrite_bench import _native
 from farwrite_bench.pair import Pair, Phase, Setup
 from farwrite_bench.plan import MIB, Case, Plan, cases
+from farwrite_bench.ucx.build import build, find_library
+from farwrite_bench.ucx.program import Program, settings
+from farwrite_bench.ucx.rows import Rival
+from farwrite_bench.ucx.rows import row as ucx_row
 
 Row = dict[str, Any]
 Progress = Callable[[float, str], None]
@@ -39,12 +44,14 @@ class Side:
 class Measurement:
     """One case in one pair of processes."""
 
-    def __init__(self, pair: Pair, case: Case) -> None:
+    def __init__(self, pair: Pair, case: Case, rival: Rival | None = None) -> None:
         self.pair = pair
         self.case = case
+        self.rival = rival
         self.ours = Side()
         self.limit = Side()
         self.kernel = ""
+        self.latency_kernel = ""
         self.first_us: float | None = None
         self._seed = 0
 
@@ -61,7 +68,7 @@ class Measurement:
             lanes=1 if kind == "latency" else case.lanes,
             window=case.window,
             block=limit and case.block,
-            kernel=self.kernel if limit else "",
+            kernel=(self.latency_kernel if kind == "latency" else self.kernel) if limit else "",
             seed=self._seed,
             **more,
         )
@@ -83,25 +90,31 @@ class Measurement:
         self.first_us = samples[0]
 
     def choose_kernel(self) -> None:
-        """Measure which copy kernel makes the raw loop fastest at this size."""
+        """Measure which copy kernel makes the raw loop fastest at this size, in either way."""
         if not self.case.best_kernel_limit:
             return
         case = self.case
         transfers = max(case.bandwidth_transfers() // 4 // case.lanes, 2) * case.lanes
         rates: dict[str, float] = {}
+        times: dict[str, float] = {}
         for _ in range(2):
             for kernel in copy_kernels():
                 if not kernel["supported"]:
                     continue
-                self.kernel = str(kernel["name"])
+                self.kernel = self.latency_kernel = str(kernel["name"])
+                self._latency(self.limit, limit=True)
+                times[self.kernel] = min(self.limit.p50_us[-1], times.get(self.kernel, math.inf))
                 rate = self._bandwidth(self.limit, transfers, limit=True, touch=True)[0]
                 rates[self.kernel] = max(rate, rates.get(self.kernel, 0.0))
         self.kernel = max(rates, key=rates.__getitem__)
+        self.latency_kernel = min(times, key=times.__getitem__)
         self.limit = Side(bad=self.limit.bad)
 
     def round(self, number: int) -> None:
-        """Measure Farwrite and the limit once each; odd rounds start with the limit."""
+        """Measure Farwrite, the limit and a rival once each; odd rounds start with the latter."""
         case = self.case
+        if self.rival is not None and number % 2 == 1:
+            self.rival.round()
         order = (False, True) if number % 2 == 0 else (True, False)
         for limit in order:
             self._latency(self.limit if limit else self.ours, limit=limit)
@@ -117,11 +130,15 @@ class Measurement:
                     side.cpu_s_per_gb.append(cpu)
                 else:
                     side.gb_s.append(rate)
+        if self.rival is not None and number % 2 == 0:
+            self.rival.round()
 
     def forget(self) -> None:
         """Drop the figures of the warm-up, but keep the count of wrong transfers."""
         self.ours = Side(bad=self.ours.bad, transfers=self.ours.transfers)
         self.limit = Side(bad=self.limit.bad)
+        if self.rival is not None:
+            self.rival.forget()
 
     def _latency(self, side: Side, *, limit: bool) -> None:
         transfers = self.case.latency_transfers()
@@ -149,36 +166,55 @@ class Measurement:
         return gigabytes / seconds, transfers / seconds, cpu
 
 
-def run(plan: Plan, progress: Progress) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Run the whole plan.
+@dataclass
+class Result:
+    """What a run found, with the keys that docs/reference/benchmarks.md explains."""
 
-    Returns
-    -------
-    rows
-        One per operation and size, with the keys that docs/reference/benchmarks.md explains.
-    first_use
-        One per operation: the costs of starting, in seconds.
+    rows: list[Row] = field(default_factory=list)
+    """One per operation and size."""
+    first_use: list[dict[str, Any]] = field(default_factory=list)
+    """One per operation: the costs of starting, in seconds."""
+    against: list[Row] = field(default_factory=list)
+    """One per size of a write, if a rival took part."""
+    rival: dict[str, Any] = field(default_factory=dict)
+    """Which library the rival is."""
+
+
+def run(plan: Plan, progress: Progress) -> Result:
+    """Run the whole plan.
 
     Raises
     ------
     farwrite.Error
-        If either process fails, or if the raw loop moved wrong bytes.
+        If either process fails, or if the raw loop or the rival moved wrong bytes.
     """
-    rows: list[Row] = []
-    first_use: list[dict[str, Any]] = []
+    result = Result()
     steps = _Steps(plan, progress)
     for op in plan.ops:
         steps.next(f"{op}: start both processes")
-        with Pair(Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)) as pair:
-            first_use.append({"op": op, **_first_use(pair, plan)})
+        with contextlib.ExitStack() as stack:
+            setup = Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)
+            pair = stack.enter_context(Pair(setup))
+            result.first_use.append({"op": op, **_first_use(pair, plan)})
+            program = None
+            if plan.against is not None and op == "write":
+                library = find_library()
+                command = (build(library), plan.pool_bytes)
+                program = stack.enter_context(Program(command, library))
+                result.rival = {**program.identity, "settings": settings()}
             for case in cases(plan, op):
-                rows.append(_measure(pair, case, plan, steps))
-    return rows, first_use
+                rival = Rival(program, case) if program is not None else None
+                measurement = _measure(pair, case, plan, steps, rival)
+                result.rows.append(_row(measurement, plan))
+                if rival is not None:
+                    ours = measurement.ours
+                    result.against.append(ucx_row(case, ours.p50_us, ours.gb_s_read, rival))
+    return result
 
 
-def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Row:
+def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps, rival: Rival | None) -> Measurement:
     label = f"{case.op} {format_size(case.size)}" if case.size else case.op
-    measurement = Measurement(pair, case)
+    measurement = Measurement(pair, case, rival)
     steps.next(f"{label}: verify")
     measurement.first_transfer()
     measurement.verify()
@@ -188,7 +224,7 @@ def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Row:
         measurement.round(number)
         if number == 0:
             measurement.forget()
-    return _row(measurement, plan)
+    return measurement
 
 
 def _first_use(pair: Pair, plan: Plan) -> dict[str, Any]:
@@ -265,6 +301,7 @@ def _row(measurement: Measurement, plan: Plan) -> Row:
         "cpu_s_per_gb": _digits(statistics.median(ours.cpu_s_per_gb)),
         "limit_cpu_s_per_gb": _digits(statistics.median(limit.cpu_s_per_gb)),
         "limit_kernel": _limit_kind(measurement),
+        "limit_p50_kernel": measurement.latency_kernel or _limit_kind(measurement),
         "first_us": _digits(measurement.first_us or 0.0),
         "slots": case.slots,
         "rounds": plan.rounds,

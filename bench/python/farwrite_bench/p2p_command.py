@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,15 @@ from farwrite_bench.plan import (
     QUICK_POOL_BYTES,
     QUICK_ROUNDS,
     QUICK_SIZES,
+    RIVAL_MEMORY_PER_POOL,
+    RIVALS,
     ROUNDS,
     Plan,
+    expected_seconds,
 )
 from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
+from farwrite_bench.ucx import rows as ucx
+from farwrite_bench.ucx.build import build, find_library
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
@@ -54,7 +60,7 @@ def add_parser(kinds: Subparsers) -> None:
         "--sizes",
         type=sizes,
         metavar="8,4K,...",
-        help="bytes of one transfer (default: 8,4K,64K,1M,16M,64M,256M)",
+        help="bytes of one transfer (default: 8,4K,64K,256K,1M,16M,64M,256M)",
     )
     parser.add_argument(
         "--op",
@@ -87,6 +93,12 @@ def add_parser(kinds: Subparsers) -> None:
         help="memory that the transfers use in rotation (default: 1G; --quick: 64M; between hosts:"
         " 256M and 16M)",
     )
+    parser.add_argument(
+        "--against",
+        choices=RIVALS,
+        help="let UCX's own library take part in the rounds of the writes; needs the PyPI package"
+        " libucx-cu12 and a C++ compiler",
+    )
     add_shared(parser, "--quick", "--json", "--markdown")
     trace.add_option(parser)
     two_hosts_command.add_options(parser)
@@ -104,7 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
     averages = load()
     fabric = arguments.fabric or "shm"
     pool = arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES)
-    affordable = affordable_pool(pool, memory_available())
+    pools = MEMORY_PER_POOL + (RIVAL_MEMORY_PER_POOL if arguments.against else 0.0)
+    affordable = affordable_pool(pool, memory_available(), pools)
+    if arguments.against:
+        build(find_library())  # before the measurement, and its error at once
     default_sizes = QUICK_SIZES if arguments.quick else DEFAULT_SIZES
     plan = Plan(
         fabric=fabric,
@@ -118,13 +133,16 @@ def run(arguments: argparse.Namespace) -> int:
         pool_bytes=affordable,
         rounds=arguments.rounds,
         quick=arguments.quick,
+        against=arguments.against,
     )
     notes = _notes(plan, pool, averages)
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
+    minutes = math.ceil(expected_seconds(plan) / 60)
+    print(f"bench: this takes about {minutes} min", file=sys.stderr)
     bar = ProgressBar()
     try:
-        rows, first_use = p2p.run(plan, bar)
+        result = p2p.run(plan, bar)
     finally:
         bar.clear()
 
@@ -136,7 +154,12 @@ def run(arguments: argparse.Namespace) -> int:
         f" fabric {plan.fabric}, wait {plan.wait}, lanes {plan.lanes}, window {plan.window}, pool"
         f" {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds\n"
     )
+    rows = result.rows
     print("\n".join(table(HEADERS, [cells(row) for row in rows])))
+    if result.against:
+        chosen = ", ".join(f"{name}={value}" for name, value in result.rival["settings"].items())
+        print(f"\nUCX {result.rival['version']}, {result.rival['library']}; {chosen}\n")
+        print("\n".join(table(ucx.HEADERS, [ucx.cells(row) for row in result.against])))
     for sentence in p2p.alias_sentence(rows):
         print(f"\n{sentence}")
     write_json(
@@ -153,16 +176,21 @@ def run(arguments: argparse.Namespace) -> int:
                 "rounds": plan.rounds,
                 "quick": plan.quick,
             },
-            "first_use": first_use,
+            "first_use": result.first_use,
             "rows": rows,
+            "rival": result.rival,
+            "against": result.against,
         },
     )
     return 0 if all(row["verified"] for row in rows) else 1
 
 
-def affordable_pool(pool: int, available: int) -> int:
-    """Lower `pool` to what `available` bytes allow: a whole number of MiB, and at least 4 MiB."""
-    most = int((available - SPARE_BYTES) / MEMORY_PER_POOL) // MIB * MIB
+def affordable_pool(pool: int, available: int, pools: float = MEMORY_PER_POOL) -> int:
+    """Lower `pool` to what `available` bytes allow: a whole number of MiB, and at least 4 MiB.
+
+    A run needs the memory of `pools` pools.
+    """
+    most = int((available - SPARE_BYTES) / pools) // MIB * MIB
     return min(pool, max(most, 4 * MIB))
 
 
