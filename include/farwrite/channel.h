@@ -23,6 +23,7 @@ namespace device {
 class ChannelState;
 }
 namespace transfer {
+class Engine;
 class Port;
 }
 
@@ -266,6 +267,7 @@ class FARWRITE_API Channel {
 
  private:
   friend class Device;
+  friend class transfer::Engine;
   friend class transfer::Port;
   std::shared_ptr<device::ChannelState> state_;
 };

@@ -10,15 +10,24 @@ using farwrite::Completion;
 using farwrite::Notification;
 using farwrite::Status;
 using farwrite::StatusCode;
+using farwrite::c_api::outcome_now;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
-
-// What is still queued goes on by itself; the channel's end tells if it could not.
-fw_status* outcome_now(const Completion& completion) {
-  return completion.done() ? to_c(completion.wait()) : nullptr;
-}
+using farwrite::transfer::kMessageTag;
 
 }  // namespace
+
+fw_notification farwrite::c_api::to_c(const farwrite::Channel& channel,
+                                      Notification& notification) {
+  fw_notification seen = {};
+  seen.struct_size = sizeof(seen);
+  seen.tag = notification.tag;
+  seen.lane = notification.lane;
+  seen.message = notification.message.data();
+  seen.message_bytes = notification.message.size();
+  if (notification.lent.valid()) seen.lent = new fw_view{channel, std::move(notification.lent)};
+  return seen;
+}
 
 void fw_channel_peer(const fw_channel* channel, fw_identity* identity) {
   const farwrite::PeerInfo& peer = channel->channel.peer();
@@ -52,15 +61,7 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
   // The handle outlives its handlers: fw_channel_close() ends them before it frees it. A copy of
   // the Channel here would keep itself from being closed.
   Status status = channel->channel.on_notification([=](Notification notification) {
-    fw_notification seen = {};
-    seen.struct_size = sizeof(seen);
-    seen.tag = notification.tag;
-    seen.lane = notification.lane;
-    seen.message = notification.message.data();
-    seen.message_bytes = notification.message.size();
-    if (notification.lent.valid()) {
-      seen.lent = new fw_view{channel->channel, std::move(notification.lent)};
-    }
+    const fw_notification seen = to_c(channel->channel, notification);
     on_notification(context, &seen);
   });
   if (status.ok() && on_end != nullptr) {
@@ -73,6 +74,9 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
 
 fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes, uint32_t tag,
                            uint32_t lane) {
+  if (channel->engine != nullptr) {
+    return outcome_now(channel->engine->send({message, bytes}, kMessageTag | tag, lane));
+  }
   return outcome_now(channel->channel.send({message, bytes}, tag, lane));
 }
 
@@ -81,6 +85,10 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
                            void* context, uint32_t tag, uint32_t lane) {
   std::function<void()> on_return;
   if (returned != nullptr) on_return = [=] { returned(context); };
+  if (channel->engine != nullptr) {
+    return outcome_now(channel->engine->lend({message, bytes}, {memory, memory_bytes},
+                                             std::move(on_return), kMessageTag | tag, lane));
+  }
   return outcome_now(channel->channel.lend({message, bytes}, {memory, memory_bytes},
                                            std::move(on_return), tag, lane));
 }
@@ -90,7 +98,10 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   // Called inside a callback, or one still runs: it uses the handle.
   const bool in_use = status.code() == StatusCode::kFailedPrecondition ||
                       status.code() == StatusCode::kDeadlineExceeded;
-  if (!in_use) delete channel;
+  if (!in_use) {
+    if (channel->engine != nullptr) channel->engine->close();
+    delete channel;
+  }
   return to_c(status);
 }
 

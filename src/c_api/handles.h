@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
 #include "farwrite/status.h"
+#include "transfer/engine.h"
 
 struct fw_status {
   farwrite::Status status;
@@ -24,6 +26,8 @@ struct fw_device {
 
 struct fw_channel {
   farwrite::Channel channel;
+  std::shared_ptr<farwrite::transfer::EngineUser> user = nullptr;  // null without an engine
+  std::shared_ptr<farwrite::transfer::Engine> engine = nullptr;    // likewise
 };
 
 struct fw_view {
@@ -38,6 +42,10 @@ struct fw_region {
 struct fw_target {
   farwrite::Channel channel;
   farwrite::RemoteRegion region;
+};
+
+struct fw_landed {
+  farwrite::transfer::LandedTensor tensor;
 };
 
 namespace farwrite::c_api {
@@ -65,6 +73,14 @@ void fill(Struct& given, Struct known) {
   known.struct_size = given.struct_size;
   std::memcpy(&given, &known, std::min(given.struct_size, sizeof(known)));
 }
+
+// What is still queued goes on by itself; the channel's end tells if it could not.
+inline fw_status* outcome_now(const Completion& completion) {
+  return completion.done() ? to_c(completion.wait()) : nullptr;
+}
+
+// The callback of a C handler for a notification of the channel.
+fw_notification to_c(const Channel& channel, Notification& notification);
 
 inline fw_identity to_c(const DeviceUuid& uuid, std::uint64_t epoch, const Endpoint& endpoint) {
   fw_identity identity = {};

@@ -6,7 +6,7 @@
 // Tail flag (the paper's way, section 3.2): the write's last word, 8-byte aligned and never twice
 // the same in one place, read by the receiver with acquire. Needs a fabric on which the end of a
 // write is seen last, one write on one lane, and host memory, and wakes nobody. Slots use it when
-// it is forced (transfer/static_slot.h).
+// it is forced (transfer/tail_flag.h).
 #pragma once
 
 #include <cstdint>

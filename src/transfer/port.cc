@@ -1,10 +1,12 @@
 #include "transfer/port.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "device/channel_state.h"
-#include "transfer/dynamic_slot.h"
+#include "transfer/offer.h"
 #include "transfer/receiver_state.h"
 
 namespace farwrite::transfer {
@@ -22,6 +24,14 @@ constexpr std::size_t kMaxPeerEdges = 65536;
 
 ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 
+std::optional<std::uint32_t> number_of(const std::string& key) {
+  std::uint32_t number = 0;
+  const char* const end = key.data() + key.size();
+  const auto read = std::from_chars(key.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
+}
+
 Status late() {
   return Status::error(StatusCode::kDeadlineExceeded, {"wait for a tensor"},
                        "no tensor arrived in time",
@@ -30,14 +40,18 @@ Status late() {
 
 }  // namespace
 
-Completion say(Channel& channel, RecordType type, const std::vector<std::byte>& record,
-               std::uint32_t lane) {
-  return channel.send(view(record), tag_of(type), lane);
-}
+std::string key_of(std::uint32_t edge) { return std::to_string(edge); }
 
 std::shared_ptr<Port> Port::of(const Channel& channel) {
-  return std::static_pointer_cast<Port>(
-      channel.state_->kept([]() -> std::shared_ptr<void> { return std::make_shared<Port>(); }));
+  // Tensors keep their slots longer than the channel lives.
+  static LandingTotals* const totals = new LandingTotals;
+  return std::static_pointer_cast<Port>(channel.state_->kept([&]() -> std::shared_ptr<void> {
+    auto port = std::make_shared<Port>();
+    port->engine_ = std::make_shared<Engine>(channel, port, std::chrono::nanoseconds(0), *totals);
+    port->lanes_ = channel.peer().lanes;
+    port->peer_epoch_ = channel.peer().epoch;
+    return port;
+  }));
 }
 
 fabric::LoweringChoice Port::lowering_of(const Channel& channel) {
@@ -77,7 +91,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
     led_ = true;
     lock.unlock();
     Result<Notification> next = channel.wait_notification(slice);
-    Status outcome = next.ok() ? dispatch(channel, *std::move(next)) : next.status();
+    Status outcome = next.ok() ? dispatch(*std::move(next)) : next.status();
     lock.lock();
     led_ = false;
     changed_.notify_all();
@@ -100,7 +114,7 @@ void Port::drain(Channel& channel) {
     } else if (!next->has_value()) {
       break;
     } else {
-      outcome = dispatch(channel, **std::move(next));
+      outcome = dispatch(**std::move(next));
     }
   }
   lock.lock();
@@ -110,36 +124,22 @@ void Port::drain(Channel& channel) {
 }
 
 Status Port::add_receiver(const std::string& name, const std::shared_ptr<ReceiverState>& receiver,
-                          std::uint32_t slots, std::uint32_t& edge,
-                          std::vector<std::uint32_t>& numbers) {
+                          std::uint32_t& edge) {
   if (names_.contains(name)) {
     return Status::error(StatusCode::kAlreadyExists, {"open a tensor receiver"},
                          "\"" + name + "\" has a receiver on this channel already",
                          "close that one first, or use another name");
   }
-  if (slots_.size() + slots > kMaxSlotNumber) {
-    return Status::error(StatusCode::kResourceExhausted, {"open a tensor receiver"},
-                         "the channel has no slot numbers left", "use fewer slots");
-  }
   edge = ++last_edge_;
   names_[name] = edge;
   receivers_[edge] = receiver;
-  for (std::uint32_t index = 0; index < slots; ++index) {
-    // A number comes again only after all others, so a late push of a closed edge finds nobody.
-    while (slots_.contains(next_slot_)) next_slot_ = (next_slot_ + 1) & kMaxSlotNumber;
-    slots_[next_slot_] = {receiver, index};
-    numbers.push_back(next_slot_);
-    next_slot_ = (next_slot_ + 1) & kMaxSlotNumber;
-  }
   return Status();
 }
 
-void Port::remove_receiver(const std::string& name, std::uint32_t edge,
-                           const std::vector<std::uint32_t>& numbers) {
+void Port::remove_receiver(const std::string& name, std::uint32_t edge) {
   receivers_.erase(edge);
   const auto named = names_.find(name);
   if (named != names_.end() && named->second == edge) names_.erase(named);
-  for (const std::uint32_t number : numbers) slots_.erase(number);
 }
 
 std::shared_ptr<PeerEdge> Port::find_edge(const std::string& name) const {
@@ -151,53 +151,72 @@ std::shared_ptr<PeerEdge> Port::find_edge(const std::string& name) const {
   return nullptr;
 }
 
-Status Port::dispatch(Channel& channel, const Notification& notification) {
-  Status taken = take(channel, notification);
+Status Port::dispatch(Notification notification) {
+  Status taken = engine_->take(std::move(notification));
   // The peer's end must not go on sending into edges that have ended.
-  if (taken.code() == StatusCode::kProtocolError) channel.state_->refuse_message(taken);
+  if (taken.code() == StatusCode::kProtocolError) engine_->refuse_peer(taken);
   return taken;
 }
 
-Status Port::take(Channel& channel, const Notification& notification) {
-  const std::uint32_t kind = notification.tag & kTagKindMask;
-  if (kind == kLandingTag) return land(notification.tag & ~kTagKindMask);
-  if (kind != kRecordTag) {
+std::shared_ptr<ReceiverState> Port::receiver_of(const std::string& edge) const {
+  const std::optional<std::uint32_t> number = number_of(edge);
+  const auto found = number.has_value() ? receivers_.find(*number) : receivers_.end();
+  return found == receivers_.end() ? nullptr : found->second.lock();
+}
+
+PeerEdge* Port::peer_edge(const std::string& edge) const {
+  const std::optional<std::uint32_t> number = number_of(edge);
+  const auto found = number.has_value() ? peer_edges_.find(*number) : peer_edges_.end();
+  return found == peer_edges_.end() ? nullptr : found->second.get();
+}
+
+Status Port::on_tensor(LandedTensor tensor) {
+  std::shared_ptr<ReceiverState> receiver;  // goes after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  receiver = receiver_of(tensor.edge());
+  if (receiver != nullptr) receiver->take_push(std::move(tensor));
+  return Status();
+}
+
+void Port::on_stale(const std::string& edge, ByteView description) {
+  std::shared_ptr<ReceiverState> receiver;  // goes after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  receiver = receiver_of(edge);
+  if (receiver != nullptr) receiver->take_stale(description);
+}
+
+Status Port::on_misfit(const std::string& edge, Slot::Outcome outcome) {
+  std::shared_ptr<ReceiverState> receiver;  // goes after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  receiver = receiver_of(edge);
+  if (receiver != nullptr) receiver->take_misfit(outcome);
+  return Status();
+}
+
+// A late push: its edge is closed.
+Status Port::on_unknown_slot(std::uint32_t /*slot*/) { return Status(); }
+
+Status Port::on_message(Notification notification) {
+  if ((notification.tag & kTagKindMask) != kRecordTag) {
     return malformed_record("a notification from outside the tensor protocol");
   }
   const ByteView message = view(notification.message);
   switch (static_cast<RecordType>(notification.tag & ~kTagKindMask)) {
     case RecordType::kEdge:
-      return take_edge(channel, message);
-    case RecordType::kSlots:
-      return take_slots(message);
-    case RecordType::kGrant:
-      return take_credits(message, /*reset=*/false);
-    case RecordType::kReset:
-      return take_credits(message, /*reset=*/true);
+      return take_edge(message);
     case RecordType::kOffer:
-      return take_offer(channel, notification);
+      return take_offer(notification);
     case RecordType::kClosed:
       return take_closed(message);
+    default:
+      return malformed_record("a record of unknown type");
   }
-  return malformed_record("a record of unknown type");
 }
 
-Status Port::land(std::uint32_t number) {
-  std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto place = slots_.find(number);
-  if (place == slots_.end()) return Status();  // a late push: its edge is closed
-  receiver = place->second.receiver.lock();
-  if (receiver != nullptr) receiver->land(place->second.index);
-  return Status();
-}
-
-Status Port::take_edge(const Channel& channel, ByteView message) {
+Status Port::take_edge(ByteView message) {
   Result<EdgeRecord> record = EdgeRecord::decode(message);
   if (!record.ok()) return record.status();
-  if (record->lane >= channel.peer().lanes) {
-    return malformed_record("an edge in a lane that does not exist");
-  }
+  if (record->lane >= lanes_) return malformed_record("an edge in a lane that does not exist");
   const std::lock_guard<std::mutex> lock(mutex_);
   if (peer_edges_.size() >= kMaxPeerEdges) return malformed_record("too many edges");
   auto edge = std::make_shared<PeerEdge>();
@@ -208,46 +227,24 @@ Status Port::take_edge(const Channel& channel, ByteView message) {
   return Status();
 }
 
-Status Port::take_slots(ByteView message) {
-  Result<SlotsRecord> record = SlotsRecord::decode(message);
-  if (!record.ok()) return record.status();
+Status Port::on_slots(const std::string& key, std::size_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = peer_edges_.find(record->edge);
-  if (found == peer_edges_.end()) return malformed_record("slots of an unknown edge");
-  PeerEdge& edge = *found->second;
-  for (SlotsRecord::Entry& entry : record->entries) {
-    const bool fits = edge.slots.size() < edge.record.slots;
-    if (!fits || !edge.credits.granted(entry.credit)) {
-      return malformed_record("more slots than were announced");
-    }
-    edge.slots.push_back(std::move(entry));
-  }
+  PeerEdge* const edge = peer_edge(key);
+  if (edge == nullptr) return malformed_record("slots of an unknown edge");
+  edge->announced += count;
+  if (edge->announced <= edge->record.slots) return Status();
+  return malformed_record("more slots than were announced");
+}
+
+Status Port::on_reset(const std::string& key, std::uint32_t round) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PeerEdge* const edge = peer_edge(key);
+  if (edge == nullptr) return malformed_record("credits of an unknown edge");
+  edge->round = round;
   return Status();
 }
 
-Status Port::take_credits(ByteView message, bool reset) {
-  Result<CreditsRecord> record = CreditsRecord::decode(message);
-  if (!record.ok()) return record.status();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = peer_edges_.find(record->edge);
-  if (found == peer_edges_.end()) return malformed_record("credits of an unknown edge");
-  PeerEdge& edge = *found->second;
-  for (const SlotCredits::Credit& credit : record->credits) {
-    const bool known = std::any_of(edge.slots.begin(), edge.slots.end(), [&](const auto& entry) {
-      return entry.credit.slot == credit.slot;
-    });
-    if (!known) return malformed_record("a credit for an unknown slot");
-    if (reset) {
-      edge.credits.reset(credit);
-    } else if (!edge.credits.granted(credit)) {
-      return malformed_record("a slot was granted twice");
-    }
-  }
-  edge.round = record->round;
-  return Status();
-}
-
-Status Port::take_offer(Channel& channel, const Notification& notification) {
+Status Port::take_offer(const Notification& notification) {
   Result<OfferRecord> offer = OfferRecord::decode(view(notification.message));
   if (!offer.ok()) return offer.status();
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
@@ -255,21 +252,22 @@ Status Port::take_offer(Channel& channel, const Notification& notification) {
   const auto found = receivers_.find(offer->edge);
   if (found == receivers_.end()) return Status();  // its edge is closed; the lease goes back
   receiver = found->second.lock();
-  if (receiver != nullptr) {
-    receiver->take_offer(*std::move(offer), notification.lent, channel.peer().epoch);
-  }
+  if (receiver != nullptr) receiver->take_offer(*std::move(offer), notification.lent, peer_epoch_);
   return Status();
 }
 
 Status Port::take_closed(ByteView message) {
   Result<ClosedRecord> record = ClosedRecord::decode(message);
   if (!record.ok()) return record.status();
+  CreditTable::Counts credits;
+  if (record->by_receiver) credits = engine_->forget_edge(key_of(record->edge));
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
   if (record->by_receiver) {
     const auto found = peer_edges_.find(record->edge);
     if (found == peer_edges_.end()) return malformed_record("the end of an unknown edge");
     found->second->closed = true;
+    found->second->last_credits = credits;
     peer_edges_.erase(found);
     return Status();
   }

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 
 #include "farwrite/completion.h"
 #include "farwrite/region.h"
 #include "farwrite/tensor.h"
+#include "transfer/landed_tensor.h"
 
 namespace farwrite::transfer {
 
@@ -16,9 +16,6 @@ namespace farwrite::transfer {
 class Received {
  public:
   Received() = default;
-  ~Received() {
-    if (on_gone) on_gone();
-  }
   Received(const Received&) = delete;
   Received& operator=(const Received&) = delete;
 
@@ -29,10 +26,9 @@ class Received {
   Arrival arrival = Arrival::kPushed;
 
   // Keepers; what does not apply is empty.
-  MemoryRegion landing;
+  LandedTensor landed;
   Alias alias;
   std::shared_ptr<void> memory;
-  std::function<void()> on_gone;  // the slot is free again; before the keepers go
 };
 
 // Memory of the C++ heap, 64-byte aligned. Its pages are the kernel's until they are written.

@@ -87,8 +87,8 @@ Status ReceiverState::allocate_slots() {
     ++allocations_;
     // What was there before must not look like a push.
     std::memset(region->data(), 0, kSlotHeadBytes);
-    places_.push_back(Place{*region, 0, StaticSlot(region->data(), counts_)});
-    if (std::uint64_t* flag = flag_of(places_.back())) *flag = 0;
+    regions_.push_back(*std::move(region));
+    if (options_.lowering == NotificationLowering::kTailFlag) *flag_of(i) = 0;
   }
   return Status();
 }
@@ -96,36 +96,31 @@ Status ReceiverState::allocate_slots() {
 Status ReceiverState::announce() {
   const std::lock_guard<std::mutex> lock(port_->mutex());
   if (!port_->ended().ok()) return port_->ended();
-  const auto slots = static_cast<std::uint32_t>(places_.size());
-  FARWRITE_RETURN_IF_ERROR(
-      port_->add_receiver(name_, shared_from_this(), slots, terms_.edge, numbers_));
+  FARWRITE_RETURN_IF_ERROR(port_->add_receiver(name_, shared_from_this(), terms_.edge));
+  key_ = key_of(terms_.edge);
   EdgeRecord edge;
   edge.edge = terms_.edge;
   edge.kind = options_.kind;
   edge.tail_flag = options_.lowering == NotificationLowering::kTailFlag;
   edge.lane = options_.lane;
-  edge.slots = slots;
+  edge.slots = static_cast<std::uint32_t>(regions_.size());
   edge.max_bytes = terms_.capacity;
   edge.name = name_;
   edge.spec = terms_.spec;
-  std::vector<SlotsRecord::Entry> entries;
-  for (std::uint32_t i = 0; i < slots; ++i) {
-    Place& place = places_[i];
-    place.number = numbers_[i];
-    entries.push_back({{place.number, place.slot.grant()}, place.region.descriptor()});
-  }
-  Completion said = say(channel_, RecordType::kEdge, edge.encode(), options_.lane);
-  if (said.done() && !said.wait().ok()) {
+  const std::vector<std::byte> record = edge.encode();
+  const Completion sent = port_->engine().send({record.data(), record.size()},
+                                               tag_of(RecordType::kEdge), options_.lane);
+  if (sent.done() && !sent.wait().ok()) {
     // The peer has not heard of the edge, and must not hear of its end.
-    port_->remove_receiver(name_, terms_.edge, numbers_);
-    return said.wait();
+    port_->remove_receiver(name_, terms_.edge);
+    return sent.wait();
   }
   announced_ = true;
-  for (const auto& record :
-       SlotsRecord::encode(terms_.edge, entries, channel_.max_message_bytes())) {
-    said = say(channel_, RecordType::kSlots, record, options_.lane);
-    if (said.done()) FARWRITE_RETURN_IF_ERROR(said.wait());
-  }
+  if (regions_.empty()) return Status();
+  auto slots = port_->engine().add_slots(key_, options_.lane, regions_, terms_.capacity);
+  if (!slots.ok()) return slots.status();
+  slots_ = *std::move(slots);
+  last_flags_.resize(slots_.size());
   return Status();
 }
 
@@ -137,30 +132,10 @@ Status ReceiverState::reset() {
     return Status::error(StatusCode::kFailedPrecondition, {"reset a tensor receiver"},
                          "the receiver is closed", "open it again");
   }
+  // The reset goes before the grants of what is dropped.
+  port_->engine().abort(key_, options_.lane, ++round_);
   dropped = arrived_.drop();
   dropped_unseen_ += dropped.size();
-  ++round_;
-  unsaid_reset_.clear();
-  for (Place& place : places_) {
-    if (!place.slot.revoke()) continue;
-    const SlotCredits::Credit credit{place.number, place.slot.grant()};
-    const auto unsaid = std::find_if(unsaid_grants_.begin(), unsaid_grants_.end(),
-                                     [&](const auto& one) { return one.slot == credit.slot; });
-    if (unsaid != unsaid_grants_.end()) {
-      *unsaid = credit;  // the sender never had the old one
-    } else {
-      unsaid_reset_.push_back(credit);
-    }
-  }
-  // Said even if no slot is granted: offers are told apart by the round.
-  reset_unsaid_ = true;
-  for (const Item& item : dropped) {
-    if (item.offer != nullptr) continue;
-    Place& place = places_[item.index];
-    place.slot.give_back();
-    unsaid_grants_.push_back({place.number, place.slot.grant()});
-  }
-  say_grants();
   return Status();
 }
 
@@ -173,21 +148,17 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
     if (!std::exchange(closed_, true) && announced_) {
       dropped = arrived_.drop();
       dropped_unseen_ += dropped.size();
-      for (const Item& item : dropped) {
-        if (item.offer == nullptr) places_[item.index].slot.give_back();
-      }
-      for (Place& place : places_) (void)place.slot.revoke();
-      unsaid_grants_.clear();
-      reset_unsaid_ = false;
-      port_->remove_receiver(name_, terms_.edge, numbers_);
-      (void)say(channel_, RecordType::kClosed, ClosedRecord{terms_.edge, true, 0}.encode(),
-                options_.lane);
+      port_->engine().close_edge(key_);
+      port_->remove_receiver(name_, terms_.edge);
+      const auto record = ClosedRecord{terms_.edge, true, 0}.encode();
+      (void)port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kClosed),
+                                 options_.lane);
       port_->wake_all();
     }
   }
   Status outcome;
-  for (Place& place : places_) {
-    Status closed = place.region.close(deadline.remaining());
+  for (MemoryRegion& region : regions_) {
+    Status closed = region.close(deadline.remaining());
     if (outcome.ok()) outcome = std::move(closed);
   }
   return outcome;
@@ -197,35 +168,27 @@ TensorStats ReceiverState::stats() const {
   TensorStats stats;
   const std::uint64_t registrations = Port::registrations_of(channel_);
   const std::lock_guard<std::mutex> lock(port_->mutex());
-  stats.pushed = counts_.landed;
+  const Engine::SlotStats slots = port_->engine().stats(slots_);
+  stats.pushed = slots.counts.landed;
   stats.offered = offered_;
   stats.aliased = aliased_.value();
   stats.read = read_.value();
   stats.allocations = allocations_ + read_allocations_.value();
   stats.registrations = registrations - registrations_before_;
   stats.requests = read_allocations_.value();
-  stats.dropped_stale = counts_.stale;
-  stats.dropped_malformed = counts_.malformed;
+  stats.dropped_stale = slots.counts.stale;
+  stats.dropped_malformed = slots.counts.malformed;
   stats.dropped_offers = dropped_offers_;
   stats.dropped_unseen = dropped_unseen_;
-  stats.grants = counts_.grants;
-  stats.revoked = counts_.revoked;
-  for (const Place& place : places_) {
-    switch (place.slot.state()) {
-      case SlotState::kFree:
-        ++stats.slots_free;
-        break;
-      case SlotState::kGranted:
-        ++stats.slots_granted;
-        break;
-      case SlotState::kLanded:
-        ++stats.slots_landed;
-        break;
-      case SlotState::kViewed:
-        ++stats.slots_viewed;
-        break;
-    }
-  }
+  stats.grants = slots.counts.grants;
+  stats.revoked = slots.counts.revoked;
+  const auto in_state = [&](SlotState state) {
+    return slots.in_state.at(static_cast<std::size_t>(state));
+  };
+  stats.slots_free = in_state(SlotState::kFree);
+  stats.slots_granted = in_state(SlotState::kGranted);
+  stats.slots_landed = in_state(SlotState::kLanded);
+  stats.slots_viewed = in_state(SlotState::kViewed);
   return stats;
 }
 

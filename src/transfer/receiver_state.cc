@@ -15,14 +15,14 @@ constexpr std::size_t kMaxArrived = 1 << 16;
 
 }  // namespace
 
-std::uint64_t* ReceiverState::flag_of(const Place& place) const {
-  if (options_.lowering != NotificationLowering::kTailFlag) return nullptr;
-  return tail_flag_at(place.region.data(), terms_.capacity);
+std::uint64_t* ReceiverState::flag_of(std::size_t slot) const {
+  return tail_flag_at(regions_[slot].data(), terms_.capacity);
 }
 
 void ReceiverState::sender_has_closed(std::uint64_t last_sequence) {
   sender_closed_ = true;
   closing_sequence_ = last_sequence;
+  port_->engine().stop_granting(key_);
 }
 
 // Tail flags may come behind the record that says so.
@@ -36,32 +36,31 @@ void ReceiverState::drop_stale(std::uint64_t sequence) {
   if (arrived_.expects(sequence)) arrived_.add(sequence, std::nullopt);
 }
 
-void ReceiverState::land(std::uint32_t index) {
-  if (closed_ || index >= places_.size()) return;
-  StaticSlot::Landing landing = places_[index].slot.land(terms_);
-  switch (landing.outcome) {
-    case StaticSlot::Outcome::kLanded:
-      if (!arrived_.expects(landing.head.sequence)) {
-        ++dropped_unseen_;
-        places_[index].slot.give_back();
-        grant_again(index);
-        break;
-      }
-      arrived_.add(landing.head.sequence, Item{index, landing.head, nullptr});
-      break;
-    case StaticSlot::Outcome::kStale:
-      drop_stale(landing.head.sequence);
-      grant_again(index);
-      break;
-    case StaticSlot::Outcome::kMalformed:
-      // Without notifications only its number could have told which one is missing now.
-      if (options_.lowering == NotificationLowering::kTailFlag) {
-        broken_ = malformed_record("a tail flag behind a malformed head");
-      }
-      grant_again(index);
-      break;
-    case StaticSlot::Outcome::kUnasked:
-      break;
+void ReceiverState::take_push(LandedTensor tensor) {
+  if (closed_) return;
+  Result<PushDescription> push = PushDescription::decode(tensor.description());
+  if (!push.ok() || !terms_.fit(*push, tensor.bytes())) {
+    tensor.refuse();
+    return take_misfit(Slot::Outcome::kMalformed);
+  }
+  if (!arrived_.expects(push->sequence)) {
+    ++dropped_unseen_;
+    return;
+  }
+  const std::uint64_t sequence = push->sequence;
+  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr});
+}
+
+void ReceiverState::take_stale(ByteView description) {
+  Result<PushDescription> push = PushDescription::decode(description);
+  if (push.ok()) drop_stale(push->sequence);
+}
+
+void ReceiverState::take_misfit(Slot::Outcome outcome) {
+  // Without notifications only its number could have told which one is missing now.
+  const bool overtaking = options_.lowering == NotificationLowering::kTailFlag;
+  if (overtaking && outcome == Slot::Outcome::kMalformed) {
+    broken_ = malformed_record("a tail flag behind a malformed head");
   }
 }
 
@@ -87,55 +86,29 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  arrived_.add(sequence, Item{0, {}, std::make_shared<DynamicSlot>(std::move(offer), lent)});
-}
-
-void ReceiverState::grant_again(std::uint32_t index) {
-  Place& place = places_[index];
-  unsaid_grants_.push_back({place.number, place.slot.grant()});
-  say_grants();
-}
-
-void ReceiverState::say_grants() {
-  // A full backlog empties some time; whoever grants or receives next says the rest, too.
-  while (reset_unsaid_) {
-    CreditsRecord record;
-    record.edge = terms_.edge;
-    record.round = round_;
-    const std::size_t count = std::min(unsaid_reset_.size(), CreditsRecord::kMaxEntries);
-    record.credits.assign(unsaid_reset_.begin(), unsaid_reset_.begin() + count);
-    const Completion said = say(channel_, RecordType::kReset, record.encode(), options_.lane);
-    if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return;
-    unsaid_reset_.erase(unsaid_reset_.begin(), unsaid_reset_.begin() + count);
-    reset_unsaid_ = !unsaid_reset_.empty();
-  }
-  while (!unsaid_grants_.empty()) {
-    CreditsRecord record;
-    record.edge = terms_.edge;
-    record.round = round_;
-    const std::size_t count = std::min(unsaid_grants_.size(), CreditsRecord::kMaxEntries);
-    record.credits.assign(unsaid_grants_.begin(), unsaid_grants_.begin() + count);
-    const Completion said = say(channel_, RecordType::kGrant, record.encode(), options_.lane);
-    if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return;
-    unsaid_grants_.erase(unsaid_grants_.begin(), unsaid_grants_.begin() + count);
-  }
+  arrived_.add(sequence, Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent)});
 }
 
 void ReceiverState::look_at_flags() {
-  for (std::uint32_t i = 0; i < places_.size(); ++i) {
-    std::uint64_t* const flag = flag_of(places_[i]);
-    if (flag == nullptr || places_[i].slot.state() != SlotState::kGranted) continue;
-    const std::uint64_t seen = load_tail_flag(flag);
-    if (seen == places_[i].last_flag) continue;
-    places_[i].last_flag = seen;
-    land(i);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!port_->engine().is_granted(*slots_[i])) continue;
+    const std::uint64_t seen = load_tail_flag(flag_of(i));
+    if (std::exchange(last_flags_[i], seen) == seen) continue;
+    Engine::Landing landing = port_->engine().land(slots_[i]->slot.number());
+    if (landing.outcome == Slot::Outcome::kLanded) {
+      take_push(std::move(landing.tensor));
+    } else if (landing.outcome == Slot::Outcome::kStale) {
+      take_stale({landing.description.data(), landing.description.size()});
+    } else {
+      take_misfit(landing.outcome);
+    }
   }
 }
 
 Status ReceiverState::wait_for(core::Deadline deadline, const std::function<void()>& take) {
   const bool polled = options_.lowering == NotificationLowering::kTailFlag;
   const auto arrived = [&] {
-    if (!closed_ && (reset_unsaid_ || !unsaid_grants_.empty())) say_grants();
+    port_->engine().flush();
     if (polled && !closed_) look_at_flags();
     const bool over = closed_ || sender_has_ended() || !broken_.ok();
     if (arrived_.ready().empty() && !over) return false;
@@ -157,7 +130,7 @@ Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) 
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));
   const core::Deadline deadline = core::Deadline::after(timeout);
   if (timeout.count() <= 0) port_->drain(channel_);
-  return_held_slots();
+  port_->engine().grant_unread();
   std::optional<Item> item;
   bool closed = false;
   Status broken;
@@ -168,7 +141,7 @@ Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) 
     if (ready.empty()) return;
     item = std::move(ready.front());
     ready.pop_front();
-    if (item->offer == nullptr) places_[item->index].slot.view();
+    if (item->offer == nullptr) item->pushed.view();
   }));
   if (item.has_value()) return resolve(*std::move(item), deadline);
   if (!broken.ok()) return broken;
@@ -191,7 +164,7 @@ Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {
 }
 
 Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline) {
-  if (item.offer == nullptr) return hand_out(item);
+  if (item.offer == nullptr) return hand_out(std::move(item));
   const DynamicSlot::Start started =
       item.offer->start(channel_, options_.copy_offers, options_.allocator);
   if (started == DynamicSlot::Start::kReading) {
@@ -223,41 +196,14 @@ void ReceiverState::read_ahead() {
   }
 }
 
-ReceivedTensor ReceiverState::hand_out(const Item& item) {
-  const Place& place = places_[item.index];  // never changes once announced
+ReceivedTensor ReceiverState::hand_out(Item item) {
   auto received = std::make_shared<Received>();
-  received->spec = {terms_.spec.dtype, terms_.spec.item_bytes, item.head.dims};
-  received->data = place.slot.payload();
-  received->bytes = item.head.bytes;
-  received->sequence = item.head.sequence;
-  received->landing = place.region;
-  received->on_gone = [weak = weak_from_this(), guard = fork_guard_, index = item.index,
-                       handed_out = memory::ForkedReaders::stamp()] {
-    if (guard.in_forked_child()) return;
-    if (const std::shared_ptr<ReceiverState> self = weak.lock()) self->view_gone(index, handed_out);
-  };
+  received->spec = {terms_.spec.dtype, terms_.spec.item_bytes, std::move(item.push.dims)};
+  received->data = item.pushed.data();
+  received->bytes = item.pushed.bytes();
+  received->sequence = item.push.sequence;
+  received->landed = std::move(item.pushed);
   return ReceivedTensor(std::move(received));
-}
-
-void ReceiverState::view_gone(std::uint32_t index, std::uint64_t handed_out) {
-  const std::lock_guard<std::mutex> lock(port_->mutex());
-  if (memory::ForkedReaders::may_read(handed_out)) {
-    // Tensors that find no slot are offered meanwhile.
-    held_slots_.add(index, handed_out);
-  } else {
-    return_slot(index);
-  }
-}
-
-void ReceiverState::return_slot(std::uint32_t index) {
-  places_[index].slot.give_back();
-  if (!closed_ && !sender_closed_) grant_again(index);
-}
-
-void ReceiverState::return_held_slots() {
-  if (held_slots_.empty()) return;
-  const std::lock_guard<std::mutex> lock(port_->mutex());
-  for (const std::uint32_t index : held_slots_.take()) return_slot(index);
 }
 
 }  // namespace farwrite::transfer

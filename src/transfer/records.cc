@@ -8,16 +8,29 @@ namespace {
 
 constexpr std::string_view kOperation = "read a transfer record";
 
-void write_credit(core::WireWriter& writer, const SlotCredits::Credit& credit) {
+void write_credit(core::WireWriter& writer, const Credit& credit) {
   writer.u32(credit.slot);
   writer.u64(credit.generation);
 }
 
-SlotCredits::Credit read_credit(core::WireReader& reader) {
-  SlotCredits::Credit credit;
+Credit read_credit(core::WireReader& reader) {
+  Credit credit;
   credit.slot = reader.u32();
   credit.generation = reader.u64();
   return credit;
+}
+
+void write_credits(core::WireWriter& writer, const std::vector<Credit>& credits) {
+  writer.u32(static_cast<std::uint32_t>(credits.size()));
+  for (const Credit& credit : credits) write_credit(writer, credit);
+}
+
+// The last field of its record.
+Status read_credits(core::WireReader& reader, std::size_t most, std::vector<Credit>& credits) {
+  const std::uint32_t count = reader.u32();
+  if (!reader.ok() || count > most) return malformed_record("too many credits");
+  for (std::uint32_t i = 0; i < count; ++i) credits.push_back(read_credit(reader));
+  return reader.finish(kOperation);
 }
 
 }  // namespace
@@ -95,26 +108,30 @@ Result<EdgeRecord> EdgeRecord::decode(ByteView bytes) {
   return record;
 }
 
-std::vector<std::vector<std::byte>> SlotsRecord::encode(std::uint32_t edge,
+std::vector<std::vector<std::byte>> SlotsRecord::encode(std::string_view edge,
                                                         const std::vector<Entry>& entries,
                                                         std::uint64_t max_bytes) {
+  constexpr std::size_t kEntryBytes = 4 + 8 + 8 + 4;  // beside the descriptor
   std::vector<std::vector<std::byte>> records;
   core::WireWriter writer;
   std::uint32_t count = 0;
+  std::size_t count_at = 0;
   const auto finish = [&] {
     if (count == 0) return;
-    writer.patch_u32(4, count);
+    writer.patch_u32(count_at, count);
     records.push_back(writer.take());
     count = 0;
   };
   for (const Entry& entry : entries) {
     const std::vector<std::byte> descriptor = entry.descriptor.to_bytes();
-    if (count > 0 && writer.size() + 16 + descriptor.size() > max_bytes) finish();
+    if (count > 0 && writer.size() + kEntryBytes + descriptor.size() > max_bytes) finish();
     if (count == 0) {
-      writer.u32(edge);
+      writer.string(edge);
+      count_at = writer.size();
       writer.u32(0);
     }
     write_credit(writer, entry.credit);
+    writer.u64(entry.capacity);
     writer.blob({descriptor.data(), descriptor.size()});
     ++count;
   }
@@ -125,7 +142,7 @@ std::vector<std::vector<std::byte>> SlotsRecord::encode(std::uint32_t edge,
 Result<SlotsRecord> SlotsRecord::decode(ByteView bytes) {
   core::WireReader reader(bytes);
   SlotsRecord record;
-  record.edge = reader.u32();
+  record.edge = reader.string(kMaxEdgeKeyBytes);
   const std::uint32_t count = reader.u32();
   if (!reader.ok() || count == 0 || count > kMaxSlots) {
     return malformed_record("an impossible number of slots");
@@ -133,6 +150,7 @@ Result<SlotsRecord> SlotsRecord::decode(ByteView bytes) {
   for (std::uint32_t i = 0; i < count; ++i) {
     Entry entry;
     entry.credit = read_credit(reader);
+    entry.capacity = reader.u64();
     const ByteView descriptor = reader.blob(RegionDescriptor::kMaxBytes);
     if (!reader.ok()) break;
     Result<RegionDescriptor> decoded = RegionDescriptor::from_bytes(descriptor);
@@ -145,23 +163,49 @@ Result<SlotsRecord> SlotsRecord::decode(ByteView bytes) {
   return record;
 }
 
-std::vector<std::byte> CreditsRecord::encode() const {
+std::vector<std::byte> GrantRecord::encode() const {
   core::WireWriter writer;
-  writer.u32(edge);
-  writer.u32(round);
-  writer.u32(static_cast<std::uint32_t>(credits.size()));
-  for (const SlotCredits::Credit& credit : credits) write_credit(writer, credit);
+  write_credits(writer, credits);
   return writer.take();
 }
 
-Result<CreditsRecord> CreditsRecord::decode(ByteView bytes) {
+Result<GrantRecord> GrantRecord::decode(ByteView bytes) {
   core::WireReader reader(bytes);
-  CreditsRecord record;
-  record.edge = reader.u32();
+  GrantRecord record;
+  FARWRITE_RETURN_IF_ERROR(read_credits(reader, kMaxEntries, record.credits));
+  return record;
+}
+
+std::vector<std::byte> ResetRecord::encode() const {
+  core::WireWriter writer;
+  writer.string(edge);
+  writer.u32(round);
+  write_credits(writer, credits);
+  return writer.take();
+}
+
+Result<ResetRecord> ResetRecord::decode(ByteView bytes) {
+  core::WireReader reader(bytes);
+  ResetRecord record;
+  record.edge = reader.string(kMaxEdgeKeyBytes);
   record.round = reader.u32();
+  FARWRITE_RETURN_IF_ERROR(read_credits(reader, kMaxEntries, record.credits));
+  return record;
+}
+
+std::vector<std::byte> SlotListRecord::encode() const {
+  core::WireWriter writer;
+  writer.u32(static_cast<std::uint32_t>(slots.size()));
+  for (const std::uint32_t slot : slots) writer.u32(slot);
+  return writer.take();
+}
+
+Result<SlotListRecord> SlotListRecord::decode(ByteView bytes) {
+  core::WireReader reader(bytes);
+  SlotListRecord record;
   const std::uint32_t count = reader.u32();
-  if (!reader.ok() || count > kMaxEntries) return malformed_record("too many credits");
-  for (std::uint32_t i = 0; i < count; ++i) record.credits.push_back(read_credit(reader));
+  if (!reader.ok() || count > kMaxEntries) return malformed_record("too many slots");
+  for (std::uint32_t i = 0; i < count; ++i) record.slots.push_back(reader.u32());
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
   return record;
 }
@@ -184,6 +228,25 @@ Result<ClosedRecord> ClosedRecord::decode(ByteView bytes) {
   if (by_receiver > 1) return malformed_record("an edge closed by neither side");
   record.by_receiver = by_receiver == 1;
   return record;
+}
+
+std::vector<std::byte> PushDescription::encode() const {
+  core::WireWriter writer;
+  writer.u64(sequence);
+  writer.u8(static_cast<std::uint8_t>(dims.size()));
+  for (const std::uint64_t dim : dims) writer.u64(dim);
+  return writer.take();
+}
+
+Result<PushDescription> PushDescription::decode(ByteView bytes) {
+  core::WireReader reader(bytes);
+  PushDescription push;
+  push.sequence = reader.u64();
+  const std::uint8_t rank = reader.u8();
+  if (rank > kMaxDimensions) return malformed_record("a rank is too large");
+  for (std::uint8_t i = 0; i < rank; ++i) push.dims.push_back(reader.u64());
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  return push;
 }
 
 }  // namespace farwrite::transfer

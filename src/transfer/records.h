@@ -1,10 +1,10 @@
-// Transfer records: what the two ends of a channel's edges tell each other, as channel messages.
+// Transfer records: what the two ends of a channel's edges send each other, as channel messages.
 //
-// A tag's top byte says what a notification is: 0xf0, a landing in the slot that the low 24 bits
-// name; 0xf1, a record whose type the low bits name. All records of an edge travel in the edge's
-// lane, so they keep their order among each other and with the pushes. An edge's number is its
-// receiver's. The bytes are in docs/reference/protocol.md, "Transfer records". Nothing here is
-// trusted: every count and length is checked before anything is made of it.
+// The top byte of a tag says what a notification is: 0xf0, a landing in the slot that the low 24
+// bits name; 0xf1, a record, whose type is in the low bits; 0xf2, a message of the engine's user.
+// The engine reads the records about slots. Those about named edges belong to TensorSender and
+// TensorReceiver (port.h). The bytes are in docs/reference/protocol.md, "Transfer records". Nothing
+// here is trusted: every count and length is checked before anything is made of it.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,34 @@
 #include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "farwrite/tensor.h"
-#include "transfer/static_slot.h"
+#include "transfer/slot.h"
 
 namespace farwrite::transfer {
 
 inline constexpr std::uint32_t kTagKindMask = 0xff000000;
 inline constexpr std::uint32_t kLandingTag = 0xf0000000;
 inline constexpr std::uint32_t kRecordTag = 0xf1000000;
+inline constexpr std::uint32_t kMessageTag = 0xf2000000;
 inline constexpr std::uint32_t kMaxSlotNumber = 0x00ffffff;
+// TensorFlow names edges by their nodes, and scopes make such names long.
+inline constexpr std::size_t kMaxEdgeKeyBytes = 16384;
 
 enum class RecordType : std::uint8_t {
-  kEdge = 1,    // receiver: this edge is here
-  kSlots = 2,   // receiver: some of its slots, granted
-  kGrant = 3,   // receiver: slots that are free again
-  kReset = 4,   // receiver: abort
-  kOffer = 5,   // sender: a tensor to look at or read
-  kClosed = 6,  // either: the edge is over
+  kEdge = 1,      // named edges: the receiver's, this edge is here
+  kSlots = 2,     // receiver: slots of an edge, granted
+  kGrant = 3,     // receiver: slots that are free again
+  kReset = 4,     // receiver: abort
+  kOffer = 5,     // named edges: the sender's, a tensor to alias or read
+  kClosed = 6,    // named edges: either's, the edge is over
+  kWithdraw = 7,  // receiver: give these slots up
+  kGivenUp = 8,   // sender: nothing of mine will land in these slots any more
 };
 
 constexpr std::uint32_t tag_of(RecordType type) {
   return kRecordTag | static_cast<std::uint32_t>(type);
 }
 
+// kEdge.
 struct EdgeRecord {
   std::uint32_t edge = 0;
   EdgeKind kind = EdgeKind::kDynamic;
@@ -53,33 +59,56 @@ struct EdgeRecord {
   static Result<EdgeRecord> decode(ByteView bytes);
 };
 
+// kSlots.
 struct SlotsRecord {
   struct Entry {
-    SlotCredits::Credit credit;
+    Credit credit;
+    std::uint64_t capacity = 0;  // payload bytes
     RegionDescriptor descriptor;
   };
-  std::uint32_t edge = 0;
+  std::string edge;  // its key
   std::vector<Entry> entries;
 
   // As many records as it takes to keep each within `max_bytes`.
-  static std::vector<std::vector<std::byte>> encode(std::uint32_t edge,
+  static std::vector<std::vector<std::byte>> encode(std::string_view edge,
                                                     const std::vector<Entry>& entries,
                                                     std::uint64_t max_bytes);
   static Result<SlotsRecord> decode(ByteView bytes);
 };
 
-// kGrant and kReset.
-struct CreditsRecord {
+// kGrant.
+struct GrantRecord {
   static constexpr std::size_t kMaxEntries = 128;  // more go into another record
 
-  std::uint32_t edge = 0;
-  std::uint32_t round = 0;  // how often the receiver has aborted
-  std::vector<SlotCredits::Credit> credits;
+  std::vector<Credit> credits;
 
   std::vector<std::byte> encode() const;
-  static Result<CreditsRecord> decode(ByteView bytes);
+  static Result<GrantRecord> decode(ByteView bytes);
 };
 
+// kReset: the sender's unused credits go on under these generations.
+struct ResetRecord {
+  static constexpr std::size_t kMaxEntries = 1024;
+
+  std::string edge;         // its key
+  std::uint32_t round = 0;  // how often the receiver has aborted
+  std::vector<Credit> credits;
+
+  std::vector<std::byte> encode() const;
+  static Result<ResetRecord> decode(ByteView bytes);
+};
+
+// kWithdraw and kGivenUp.
+struct SlotListRecord {
+  static constexpr std::size_t kMaxEntries = 1024;  // more go into another record
+
+  std::vector<std::uint32_t> slots;
+
+  std::vector<std::byte> encode() const;
+  static Result<SlotListRecord> decode(ByteView bytes);
+};
+
+// kClosed.
 struct ClosedRecord {
   std::uint32_t edge = 0;
   bool by_receiver = false;
@@ -87,6 +116,15 @@ struct ClosedRecord {
 
   std::vector<std::byte> encode() const;
   static Result<ClosedRecord> decode(ByteView bytes);
+};
+
+// The description in the head of a slot of a named edge.
+struct PushDescription {
+  std::uint64_t sequence = 0;
+  std::vector<std::uint64_t> dims;  // at most kMaxDimensions
+
+  std::vector<std::byte> encode() const;
+  static Result<PushDescription> decode(ByteView bytes);
 };
 
 // kProtocolError: "read a transfer record: <cause>".

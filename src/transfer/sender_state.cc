@@ -8,7 +8,7 @@
 #include "core/completion_state.h"
 #include "device/name_table.h"
 #include "farwrite/copy.h"
-#include "transfer/dynamic_slot.h"
+#include "transfer/offer.h"
 #include "transfer/received.h"
 #include "transfer/slot_head.h"
 #include "transfer/tail_flag.h"
@@ -39,7 +39,8 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
   std::shared_ptr<SenderState> self(new SenderState(device, channel, name));
   FARWRITE_RETURN_IF_ERROR(self->fork_guard_.check(kOpen));
   FARWRITE_RETURN_IF_ERROR(self->claim(deadline));
-  FARWRITE_RETURN_IF_ERROR(self->open_slots(deadline));
+  FARWRITE_RETURN_IF_ERROR(self->port_->engine().open_slots(
+      self->key_, deadline, self->edge_->record.lane, &self->requests_));
   return self;
 }
 
@@ -74,20 +75,13 @@ Status SenderState::claim(core::Deadline deadline) {
                          "wait longer, or check that both sides use the same name");
   }
   FARWRITE_RETURN_IF_ERROR(waited);
-  if (!taken) return Status();
+  if (!taken) {
+    key_ = key_of(edge_->record.edge);
+    return Status();
+  }
   return Status::error(StatusCode::kAlreadyExists, {kOpen},
                        "\"" + name_ + "\" has, or had, a sender on this channel",
                        "let the receiver open the edge again, or use another name");
-}
-
-Status SenderState::open_slots(core::Deadline deadline) {
-  for (const SlotsRecord::Entry& entry : edge_->slots) {
-    Result<RemoteRegion> region = channel_.open(entry.descriptor, deadline.remaining());
-    if (!region.ok()) return region.status();
-    requests_.add();
-    slots_.emplace(entry.credit.slot, *std::move(region));
-  }
-  return Status();
 }
 
 Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
@@ -134,57 +128,52 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes) {
                                     "the sender is closed", "open it again"));
   }
   port_->drain(channel_);
-  std::optional<SlotCredits::Credit> credit;
   std::uint32_t round = 0;
   {
     const std::lock_guard<std::mutex> lock(port_->mutex());
     if (Status end = over(); !end.ok()) return Completion(std::move(end));
-    credit = edge_->credits.take();
     round = edge_->round;
   }
+  const std::optional<CreditTable::Taken> taken = port_->engine().take_credit(key_, bytes.size);
   ++last_sequence_;
-  Completion sent = credit.has_value() ? push(*credit, spec, bytes) : offer(round, spec, bytes);
+  Completion sent = taken.has_value() ? push(*taken, spec, bytes) : offer(round, spec, bytes);
   if (!failed(sent)) return sent;
   --last_sequence_;
   port_->drain(channel_);
+  if (taken.has_value()) port_->engine().put_back(*taken, edge_->record.lane);
   const std::lock_guard<std::mutex> lock(port_->mutex());
-  if (credit.has_value()) edge_->credits.put_back(*credit);
   // The receiver may have closed while we wrote: that is what the caller should hear.
   if (Status end = over(); !end.ok()) return Completion(std::move(end));
   return sent;
 }
 
-Completion SenderState::push(const SlotCredits::Credit& credit, const TensorSpec& spec,
+Completion SenderState::push(const CreditTable::Taken& taken, const TensorSpec& spec,
                              ByteView bytes) {
-  SlotHead head;
-  head.edge = edge_->record.edge;
-  head.generation = credit.generation;
-  head.sequence = last_sequence_;
-  head.bytes = bytes.size;
-  head.dims = spec.dims;
-  const std::array<std::byte, kSlotHeadBytes> encoded = head.encode();
-  const ByteView head_bytes{encoded.data(), encoded.size()};
-  const RemoteRegion& slot = slots_.at(credit.slot);
-  Completion sent = edge_->record.tail_flag
-                        ? write_with_tail_flag(slot, head_bytes, bytes, credit.generation)
-                        : channel_.write_with_notify(head_bytes, bytes, slot, 0,
-                                                     kLandingTag | credit.slot, edge_->record.lane);
+  std::vector<std::byte> description = PushDescription{last_sequence_, spec.dims}.encode();
+  Completion sent =
+      edge_->record.tail_flag
+          ? write_with_tail_flag(taken, std::move(description), bytes)
+          : port_->engine().push(taken, std::move(description), bytes, edge_->record.lane);
   if (!failed(sent)) pushed_.add();
   return sent;
 }
 
 // One write must hold it all, so the tensor is copied once more.
-Completion SenderState::write_with_tail_flag(const RemoteRegion& slot, ByteView head,
-                                             ByteView bytes, std::uint64_t generation) {
+Completion SenderState::write_with_tail_flag(const CreditTable::Taken& taken,
+                                             std::vector<std::byte> description, ByteView bytes) {
+  const auto head =
+      SlotHead{taken.credit.slot, taken.credit.generation, bytes.size, std::move(description)}
+          .encode();
   const std::uint64_t flag_at = tail_flag_offset(bytes.size);
   const auto whole = std::make_shared<std::vector<std::byte>>(flag_at + kTailFlagBytes);
-  std::memcpy(whole->data(), head.data, head.size);
-  copy_bytes(whole->data() + head.size, bytes.data, bytes.size);
-  const std::uint64_t flag = tail_flag_value(generation);
+  std::memcpy(whole->data(), head.data(), head.size());
+  copy_bytes(whole->data() + head.size(), bytes.data, bytes.size);
+  const std::uint64_t flag = tail_flag_value(taken.credit.generation);
   std::memcpy(whole->data() + flag_at, &flag, sizeof(flag));
   staged_.add();
   allocations_.add();
-  Completion written = channel_.write({whole->data(), whole->size()}, slot, 0, edge_->record.lane);
+  Completion written =
+      channel_.write({whole->data(), whole->size()}, taken.target, 0, edge_->record.lane);
   keep_until_settled(written, whole);
   return written;
 }
@@ -198,8 +187,10 @@ Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteV
   record.bytes = bytes.size;
   record.spec = spec;
   const std::vector<std::byte> encoded = record.encode();
-  Completion sent = bytes.size == 0 ? say(channel_, RecordType::kOffer, encoded, edge_->record.lane)
-                                    : lend(encoded, bytes);
+  Completion sent = bytes.size == 0
+                        ? port_->engine().send({encoded.data(), encoded.size()},
+                                               tag_of(RecordType::kOffer), edge_->record.lane)
+                        : lend(encoded, bytes);
   if (failed(sent)) return sent;
   offered_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
@@ -210,10 +201,11 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
   const ByteView message{record.data(), record.size()};
   const std::uint32_t tag = tag_of(RecordType::kOffer);
   const std::uint32_t lane = edge_->record.lane;
+  Engine& engine = port_->engine();
   if (device_.contains(bytes.data) && device_.contains(bytes.data + bytes.size - 1)) {
     const auto returned = std::make_shared<core::CompletionState>();
     Completion lent =
-        channel_.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
+        engine.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
     return failed(lent) ? lent : Completion(returned);
   }
   Device device = device_;  // its memory outlives the sender
@@ -226,7 +218,7 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
         "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
   }
   copy_bytes(staged, bytes.data, bytes.size);
-  Completion lent = channel_.lend(
+  Completion lent = engine.lend(
       message, {staged, bytes.size}, [device, staged]() mutable { device.free_raw(staged); }, tag,
       lane);
   if (failed(lent)) {
@@ -249,8 +241,10 @@ TensorStats SenderState::stats() {
   stats.allocations = allocations_.value();
   stats.requests = requests_.value();
   const std::lock_guard<std::mutex> lock(port_->mutex());
-  stats.grants = edge_->credits.grants();
-  stats.slots_granted = edge_->credits.available();
+  const CreditTable::Counts credits =
+      edge_->closed ? edge_->last_credits : port_->engine().credits(key_);
+  stats.grants = credits.grants;
+  stats.slots_granted = credits.available;
   return stats;
 }
 
@@ -263,9 +257,9 @@ Status SenderState::close() {
     const std::lock_guard<std::mutex> lock(port_->mutex());
     if (edge_->closed) return Status();
   }
-  const Completion said =
-      say(channel_, RecordType::kClosed,
-          ClosedRecord{edge_->record.edge, false, last_sequence_}.encode(), edge_->record.lane);
+  const auto record = ClosedRecord{edge_->record.edge, false, last_sequence_}.encode();
+  const Completion said = port_->engine().send({record.data(), record.size()},
+                                               tag_of(RecordType::kClosed), edge_->record.lane);
   // A channel that is over has told the receiver.
   if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();
   said_closed_ = true;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "core/counter.h"
 #include "core/deadline.h"
@@ -34,14 +34,13 @@ class SenderState {
  private:
   SenderState(const Device& device, const Channel& channel, std::string_view name);
   Status claim(core::Deadline deadline);
-  Status open_slots(core::Deadline deadline);
   Status check(const TensorSpec& spec, ByteView bytes) const;
   Status over() const;
 
   // Under sending_.
-  Completion push(const SlotCredits::Credit& credit, const TensorSpec& spec, ByteView bytes);
-  Completion write_with_tail_flag(const RemoteRegion& slot, ByteView head, ByteView bytes,
-                                  std::uint64_t generation);
+  Completion push(const CreditTable::Taken& taken, const TensorSpec& spec, ByteView bytes);
+  Completion write_with_tail_flag(const CreditTable::Taken& taken,
+                                  std::vector<std::byte> description, ByteView bytes);
   Completion offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes);
   Completion lend(const std::vector<std::byte>& record, ByteView bytes);
 
@@ -51,8 +50,8 @@ class SenderState {
   const std::string name_;
   const core::ForkGuard fork_guard_;
   const std::uint64_t registrations_before_;
-  std::shared_ptr<PeerEdge> edge_;  // its record and slots never change once it is complete
-  std::unordered_map<std::uint32_t, RemoteRegion> slots_;  // by number
+  std::shared_ptr<PeerEdge> edge_;  // its record never changes
+  std::string key_;                 // of the edge, for the engine
 
   std::mutex sending_;  // one tensor at a time, in sequence
   bool closed_ = false;

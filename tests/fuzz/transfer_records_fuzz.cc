@@ -6,7 +6,7 @@
 #include "core/wire.h"
 #include "target.h"
 #include "transfer/checksum.h"
-#include "transfer/dynamic_slot.h"
+#include "transfer/offer.h"
 #include "transfer/records.h"
 #include "transfer/slot_head.h"
 
@@ -14,13 +14,27 @@ namespace farwrite::fuzz {
 namespace {
 
 using transfer::ClosedRecord;
-using transfer::CreditsRecord;
 using transfer::EdgeRecord;
+using transfer::GrantRecord;
 using transfer::OfferRecord;
+using transfer::PushDescription;
+using transfer::ResetRecord;
 using transfer::SlotHead;
+using transfer::SlotListRecord;
 using transfer::SlotsRecord;
 
-enum Kind : std::uint8_t { kEdge, kSlots, kCredits, kOffer, kClosed, kHead, kKinds };
+enum Kind : std::uint8_t {
+  kEdge,
+  kSlots,
+  kGrant,
+  kOffer,
+  kClosed,
+  kHead,
+  kReset,
+  kSlotList,
+  kPush,
+  kKinds
+};
 
 // Records say encode() and decode() where expect_round_trip() asks for bytes.
 template <typename Record>
@@ -81,14 +95,27 @@ void run_offer(Bytes bytes) {
 
 void run_head(Bytes bytes) {
   bytes.resize(transfer::kSlotHeadBytes);
-  put_checksum(bytes, 40 + 8 * kMaxDimensions);
+  // The right checksum, if the length of the description allows for one.
+  const auto length = static_cast<std::size_t>(bytes[6]) | static_cast<std::size_t>(bytes[7]) << 8;
+  if (length <= transfer::kMaxSlotDescriptionBytes) {
+    core::WireWriter writer;
+    writer.u64(transfer::checksum({bytes.data(), 32 + length}));
+    std::copy(writer.buffer().begin(), writer.buffer().end(), bytes.end() - 8);
+  }
   std::array<std::byte, transfer::kSlotHeadBytes> head{};
   std::copy(bytes.begin(), bytes.end(), head.begin());
   auto decoded = SlotHead::decode(head);
   if (!decoded.ok()) return require_refusal(decoded.status());
-  require(decoded->dims.size() <= kMaxDimensions, "a rank is bounded");
+  require(decoded->description.size() <= transfer::kMaxSlotDescriptionBytes,
+          "a description is bounded");
   auto again = SlotHead::decode(decoded->encode());
   require(again.ok() && again->encode() == decoded->encode(), "a head survives");
+}
+
+void run_push(ByteView bytes) {
+  expect_round_trip<Message<PushDescription>>(bytes);
+  auto push = PushDescription::decode(bytes);
+  if (push.ok()) require(push->dims.size() <= kMaxDimensions, "a rank is bounded");
 }
 
 void run(ByteView input) {
@@ -97,7 +124,10 @@ void run(ByteView input) {
   const ByteView bytes = script.rest();
   if (kind == kEdge) return run_edge(bytes);
   if (kind == kSlots) return run_slots(bytes);
-  if (kind == kCredits) return expect_round_trip<Message<CreditsRecord>>(bytes);
+  if (kind == kGrant) return expect_round_trip<Message<GrantRecord>>(bytes);
+  if (kind == kReset) return expect_round_trip<Message<ResetRecord>>(bytes);
+  if (kind == kSlotList) return expect_round_trip<Message<SlotListRecord>>(bytes);
+  if (kind == kPush) return run_push(bytes);
   if (kind == kOffer) return run_offer(Bytes(bytes.data, bytes.data + bytes.size));
   if (kind == kClosed) return expect_round_trip<Message<ClosedRecord>>(bytes);
   run_head(Bytes(bytes.data, bytes.data + bytes.size));
@@ -131,26 +161,27 @@ Seeds seeds() {
   region.length = 280;
   region.access = Access::kWrite;
   region.keys = {{FabricKind::kShm, 3}};
-  const std::vector<SlotsRecord::Entry> entries{{{0, 1}, region}, {{1, 1}, region}};
-  CreditsRecord credits;
-  credits.edge = 1;
-  credits.credits = {{0, 2}, {1, 2}};
+  const std::vector<SlotsRecord::Entry> entries{{{0, 1}, 24, region}, {{1, 1}, 24, region}};
+  const GrantRecord grant{{{0, 2}, {1, 2}}};
   OfferRecord offer;
   offer.edge = 1;
   offer.sequence = 5;
   offer.bytes = 24;
   offer.spec = matrix();
   SlotHead head;
-  head.edge = 1;
+  head.slot = 1;
   head.generation = 2;
   head.bytes = 24;
-  head.dims = {2, 3};
+  head.description = PushDescription{5, {2, 3}}.encode();
   const auto head_bytes = head.encode();
   return {{"edge-static", seed(kEdge, edge(EdgeKind::kStatic).encode())},
           {"edge-bounded", seed(kEdge, edge(EdgeKind::kBounded).encode())},
           {"edge-dynamic", seed(kEdge, edge(EdgeKind::kDynamic).encode())},
-          {"slots", seed(kSlots, SlotsRecord::encode(1, entries, UINT64_MAX).at(0))},
-          {"credits", seed(kCredits, credits.encode())},
+          {"slots", seed(kSlots, SlotsRecord::encode("1", entries, UINT64_MAX).at(0))},
+          {"grant", seed(kGrant, grant.encode())},
+          {"reset", seed(kReset, ResetRecord{"1", 2, grant.credits}.encode())},
+          {"slot-list", seed(kSlotList, SlotListRecord{{0, 1}}.encode())},
+          {"push", seed(kPush, PushDescription{5, {2, 3}}.encode())},
           {"offer", seed(kOffer, offer.encode())},
           {"closed", seed(kClosed, ClosedRecord{1, true}.encode())},
           {"head", seed(kHead, Bytes(head_bytes.begin(), head_bytes.end()))}};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,7 +12,7 @@
 
 #include "slot_adversary_side.h"
 #include "transfer/sequence.h"
-#include "transfer/static_slot.h"
+#include "transfer/slot.h"
 #include "transfer/tail_flag.h"
 
 namespace farwrite::transfer::slot_adversary {
@@ -24,15 +25,16 @@ class Receiver final : public Side {
     grant_key_ = link_->grant(memory.landing, 0, kSegment, 1).value();
     std::memset(memory.landing->base(), 0, kSegment);
     for (std::uint32_t i = 0; i < slots; ++i) {
-      slots_.emplace_back(memory.landing->base() + i * kStride, counts_);
+      slots_.emplace_back(i, memory.landing->base() + i * kStride, kPayload, counts_);
       flags_.push_back(0);
     }
   }
   std::uint64_t grant_key() const { return grant_key_; }
 
-  void start(std::uint64_t export_key) {
+  // `open` hands the first grants to the sender, which opens the slots.
+  void start(std::uint64_t export_key, const std::function<void(Credit)>& open) {
     source_ = import(export_key);
-    for (std::uint32_t i = 0; i < slots_.size(); ++i) grant(i);
+    for (Slot& slot : slots_) open(slot.grant());
   }
 
   void look_at_flags() {
@@ -57,11 +59,11 @@ class Receiver final : public Side {
         dropped_reads_.push_back(item);  // its bytes still come
       }
     }
-    CreditsRecord record;
-    record.edge = 1;
+    ResetRecord record;
+    record.edge = kEdge;
     record.round = round_;
-    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-      if (slots_[i].revoke()) record.credits.push_back({i, slots_[i].grant()});
+    for (Slot& slot : slots_) {
+      if (slot.revoke()) record.credits.push_back(slot.grant());
     }
     say(tag_of(RecordType::kReset), record.encode());
     for (const std::uint32_t slot : landed) {
@@ -86,7 +88,7 @@ class Receiver final : public Side {
       release(item.buffer);
       return;
     }
-    StaticSlot& slot = slots_[item.slot];
+    Slot& slot = slots_[item.slot];
     slot.view();
     if (!is_tensor(slot.payload(), item.sequence)) {
       run_.report(SlotViolation::kTorn, "tensor " + std::to_string(item.sequence) + " is torn");
@@ -120,7 +122,7 @@ class Receiver final : public Side {
   std::uint64_t granted_now() const {
     return static_cast<std::uint64_t>(
         std::count_if(slots_.begin(), slots_.end(),
-                      [](const StaticSlot& slot) { return slot.state() == SlotState::kGranted; }));
+                      [](const Slot& slot) { return slot.state() == SlotState::kGranted; }));
   }
   std::uint64_t stale_offers() const { return stale_offers_; }
 
@@ -140,24 +142,30 @@ class Receiver final : public Side {
   }
 
   void land(std::uint32_t index) {
-    StaticSlot& slot = slots_[index];
-    const StaticSlot::Landing landing = slot.land(terms_);
+    Slot& slot = slots_[index];
+    const Slot::Landing landing = slot.land();
+    PushDescription push;
+    Result<PushDescription> described =
+        PushDescription::decode({landing.head.description.data(), landing.head.description.size()});
+    if (described.ok()) push = *std::move(described);
+    if (landing.outcome == Slot::Outcome::kLanded && !terms_.fit(push, landing.head.bytes)) {
+      return run_.report(SlotViolation::kTorn, "a description is torn");
+    }
     switch (landing.outcome) {
-      case StaticSlot::Outcome::kLanded:
-        arrived_.add(landing.head.sequence,
-                     Item{landing.head.sequence, index, 0, nullptr, nullptr});
+      case Slot::Outcome::kLanded:
+        arrived_.add(push.sequence, Item{push.sequence, index, 0, nullptr, nullptr});
         break;
-      case StaticSlot::Outcome::kStale:
-        arrived_.add(landing.head.sequence, std::nullopt);
-        if (run_.mistake == SlotMistake::kNoGenerationCheck) check_round(landing.head.sequence);
+      case Slot::Outcome::kStale:
+        arrived_.add(push.sequence, std::nullopt);
+        if (run_.mistake == SlotMistake::kNoGenerationCheck) check_round(push.sequence);
         grant(index);
         break;
-      case StaticSlot::Outcome::kMalformed:
+      case Slot::Outcome::kMalformed:
         // No peer of ours writes such a head, so it was looked at before it was there.
         run_.report(SlotViolation::kTorn, "a head is torn");
         grant(index);
         break;
-      case StaticSlot::Outcome::kUnasked:
+      case Slot::Outcome::kUnasked:
         run_.report(SlotViolation::kUnbalanced, "a push without a grant");
         break;
     }
@@ -192,10 +200,7 @@ class Receiver final : public Side {
   }
 
   void grant(std::uint32_t index) {
-    CreditsRecord record;
-    record.edge = 1;
-    record.round = round_;
-    record.credits.push_back({index, slots_[index].grant()});
+    const GrantRecord record{{slots_[index].grant()}};
     say(tag_of(RecordType::kGrant), record.encode());
   }
   void release(std::uint64_t buffer) { say(kReleaseTag, {static_cast<std::byte>(buffer)}); }
@@ -215,11 +220,11 @@ class Receiver final : public Side {
 
   Run& run_;
   SlotMemory& memory_;
-  const SlotTerms terms_{1, EdgeKind::kStatic, spec(), kPayload};
+  const EdgeTerms terms_{1, EdgeKind::kStatic, spec(), kPayload};
   std::uint64_t grant_key_ = 0;
   std::shared_ptr<fabric::RemoteWindow> source_;
   SlotCounts counts_;
-  std::deque<StaticSlot> slots_;
+  std::deque<Slot> slots_;
   std::vector<std::uint64_t> flags_;
   std::uint32_t round_ = 0;
   std::uint64_t last_sequence_ = 0;

@@ -61,8 +61,8 @@ SlotRun run_slots(std::uint64_t seed, SlotPath path, SlotMistake mistake, SlotMe
   const auto slots = static_cast<std::uint32_t>(1 + random.below(kMaxSlotsHere));
   Receiver receiver(run, network, memory, slots);
   Sender sender(run, network, memory);
-  receiver.start(sender.export_key());
   sender.start(receiver.grant_key());
+  receiver.start(sender.export_key(), [&](Credit credit) { sender.open(credit); });
 
   const auto poll = [&] {
     receiver.poll();

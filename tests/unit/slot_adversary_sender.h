@@ -11,7 +11,7 @@
 
 #include "fabric/notified_writes.h"
 #include "slot_adversary_side.h"
-#include "transfer/static_slot.h"
+#include "transfer/credit_table.h"
 #include "transfer/tail_flag.h"
 
 namespace farwrite::transfer::slot_adversary {
@@ -32,14 +32,24 @@ class Sender final : public Side {
   }
   std::uint64_t export_key() const { return export_key_; }
   void start(std::uint64_t grant_key) { target_ = import(grant_key); }
+  // The receiver's announcement of a slot, as it opens.
+  void open(Credit credit) {
+    SlotsRecord::Entry entry;
+    entry.credit = credit;
+    entry.capacity = kPayload;
+    if (!credits_.announce(kEdge, entry) || !credits_.next_to_open(kEdge).has_value() ||
+        !credits_.opened(credit.slot, {})) {
+      run_.report(SlotViolation::kUnbalanced, "a slot cannot be opened");
+    }
+  }
 
   void send() {
-    const std::optional<SlotCredits::Credit> credit = credits_.take();
-    if (!credit.has_value() && free_.empty()) return;
+    const std::optional<CreditTable::Taken> taken = credits_.take(kEdge, kPayload);
+    if (!taken.has_value() && free_.empty()) return;
     ++last_sequence_;
     run_.sent_in_round[last_sequence_] = round_;
-    if (credit.has_value()) {
-      push(*credit);
+    if (taken.has_value()) {
+      push(taken->credit);
     } else {
       offer();
     }
@@ -69,7 +79,7 @@ class Sender final : public Side {
            std::all_of(sources_.begin(), sources_.end(),
                        [](const auto& entry) { return entry.second.settled(); });
   }
-  std::uint64_t credits() const { return credits_.available(); }
+  std::uint64_t credits() const { return credits_.counts(kEdge).available; }
 
  private:
   Completion post(const Operation& operation) override {
@@ -81,29 +91,35 @@ class Sender final : public Side {
       free_.push_back(static_cast<std::uint64_t>(notification.message.front()));
       return;
     }
-    Result<CreditsRecord> record =
-        CreditsRecord::decode({notification.message.data(), notification.message.size()});
+    const ByteView message{notification.message.data(), notification.message.size()};
+    if (notification.tag == tag_of(RecordType::kReset)) {
+      Result<ResetRecord> record = ResetRecord::decode(message);
+      if (!record.ok()) return run_.report(SlotViolation::kTorn, record.status().to_string());
+      round_ = record->round;
+      for (const Credit& credit : record->credits) {
+        if (!credits_.reset(credit)) {
+          run_.report(SlotViolation::kUnbalanced, "a reset of an unknown slot");
+        }
+        if (run_.mistake == SlotMistake::kCreditTwice) (void)credits_.grant(credit);
+      }
+      return;
+    }
+    Result<GrantRecord> record = GrantRecord::decode(message);
     if (!record.ok()) return run_.report(SlotViolation::kTorn, record.status().to_string());
-    const bool reset = notification.tag == tag_of(RecordType::kReset);
-    if (reset) round_ = record->round;
-    for (const SlotCredits::Credit& credit : record->credits) {
-      if (reset) {
-        credits_.reset(credit);
-        if (run_.mistake == SlotMistake::kCreditTwice) (void)credits_.granted(credit);
-      } else if (!credits_.granted(credit)) {
+    for (const Credit& credit : record->credits) {
+      if (!credits_.grant(credit)) {
         run_.report(SlotViolation::kUnbalanced, "a slot was granted twice");
       }
     }
   }
 
-  void push(const SlotCredits::Credit& credit) {
+  void push(const Credit& credit) {
     ++run_.result.pushed;
     SlotHead head;
-    head.edge = 1;
+    head.slot = credit.slot;
     head.generation = credit.generation;
-    head.sequence = last_sequence_;
     head.bytes = kPayload;
-    head.dims = {kPayload};
+    head.description = PushDescription{last_sequence_, {kPayload}}.encode();
     const auto encoded = head.encode();
     const bool flag = run_.path == SlotPath::kTailFlag;
     std::vector<std::byte> source(flag ? slot_bytes(kPayload, NotificationLowering::kTailFlag)
@@ -151,7 +167,7 @@ class Sender final : public Side {
   std::uint64_t export_key_ = 0;
   std::shared_ptr<fabric::RemoteWindow> target_;
   std::shared_ptr<fabric::NotifiedWrites> lowered_;
-  SlotCredits credits_;
+  CreditTable credits_;
   std::uint32_t round_ = 0;
   std::uint64_t last_sequence_ = 0;
   std::deque<std::uint64_t> free_;

@@ -10,7 +10,7 @@
 #include "fabric/simulated/random.h"
 #include "fabric/simulated/simulated_fabric.h"
 #include "slot_adversary_script.h"
-#include "transfer/dynamic_slot.h"
+#include "transfer/offer.h"
 #include "transfer/records.h"
 
 namespace farwrite::transfer::slot_adversary {
@@ -25,6 +25,7 @@ inline constexpr std::uint64_t kBuffers = 6;   // from which tensors are offered
 inline constexpr std::uint64_t kSegment = 4096;
 inline constexpr std::uint64_t kEpoch = 1000;
 inline constexpr std::uint32_t kOfferTag = tag_of(RecordType::kOffer);
+inline constexpr const char* kEdge = "1";           // the key of the one edge
 inline constexpr std::uint32_t kReleaseTag = 0x77;  // gives an offered buffer back
 
 inline std::byte pattern(std::uint64_t sequence, std::uint64_t index) {

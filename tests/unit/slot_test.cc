@@ -1,9 +1,9 @@
+#include "transfer/slot.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <utility>
-
-#include "transfer/static_slot.h"
 
 namespace farwrite::transfer {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transfer/dynamic_slot.h"
+#include "transfer/offer.h"
 #include "transfer/received.h"
 #include "transfer/records.h"
 #include "transfer/slot_head.h"
@@ -44,17 +44,16 @@ OfferRecord offer() {
   return record;
 }
 
-CreditsRecord credits() {
-  CreditsRecord record;
-  record.edge = 1;
-  record.round = 2;
-  record.credits = {{3, 4}, {0xffffff, ~std::uint64_t{0}}};
-  return record;
-}
+GrantRecord grant() { return {{{3, 4}, {0xffffff, ~std::uint64_t{0}}}}; }
+
+ResetRecord reset() { return {"1", 2, grant().credits}; }
+
+SlotListRecord slot_list() { return {{3, 0xffffff}}; }
 
 SlotsRecord::Entry slot(std::uint32_t number) {
   SlotsRecord::Entry entry;
   entry.credit = {number, number + 10};
+  entry.capacity = 244;
   entry.descriptor.length = 500;
   entry.descriptor.access = Access::kWrite;
   entry.descriptor.keys = {{FabricKind::kShm, number}};
@@ -106,17 +105,18 @@ TEST(TransferCodec, ImpossibleEdgesAreRefused) {
 TEST(TransferCodec, SlotsAreSplitIntoRecordsThatFit) {
   std::vector<SlotsRecord::Entry> entries;
   for (std::uint32_t i = 0; i < 100; ++i) entries.push_back(slot(i));
-  const std::vector<Bytes> records = SlotsRecord::encode(5, entries, 1000);
+  const std::vector<Bytes> records = SlotsRecord::encode("layer/weights", entries, 1000);
   EXPECT_GT(records.size(), 5U);
   std::uint32_t next = 0;
   for (const Bytes& record : records) {
     EXPECT_LE(record.size(), 1000U);
     Result<SlotsRecord> read = SlotsRecord::decode(view(record));
     ASSERT_TRUE(read.ok()) << read.status().to_string();
-    EXPECT_EQ(read->edge, 5U);
+    EXPECT_EQ(read->edge, "layer/weights");
     for (const SlotsRecord::Entry& entry : read->entries) {
       EXPECT_EQ(entry.credit.slot, next);
       EXPECT_EQ(entry.credit.generation, next + 10);
+      EXPECT_EQ(entry.capacity, 244U);
       EXPECT_EQ(entry.descriptor.keys.front().key, next);
       ++next;
     }
@@ -125,11 +125,20 @@ TEST(TransferCodec, SlotsAreSplitIntoRecordsThatFit) {
 }
 
 TEST(TransferCodec, CreditsAndEndsAreReadAsWritten) {
-  Result<CreditsRecord> read = CreditsRecord::decode(view(credits().encode()));
-  ASSERT_TRUE(read.ok());
-  EXPECT_EQ(read->round, 2U);
-  ASSERT_EQ(read->credits.size(), 2U);
-  EXPECT_EQ(read->credits[1].generation, ~std::uint64_t{0});
+  Result<GrantRecord> granted = GrantRecord::decode(view(grant().encode()));
+  ASSERT_TRUE(granted.ok());
+  ASSERT_EQ(granted->credits.size(), 2U);
+  EXPECT_EQ(granted->credits[1].slot, 0xffffffU);
+  EXPECT_EQ(granted->credits[1].generation, ~std::uint64_t{0});
+  Result<ResetRecord> renewed = ResetRecord::decode(view(reset().encode()));
+  ASSERT_TRUE(renewed.ok());
+  EXPECT_EQ(renewed->edge, "1");
+  EXPECT_EQ(renewed->round, 2U);
+  ASSERT_EQ(renewed->credits.size(), 2U);
+  EXPECT_EQ(renewed->credits[0].generation, 4U);
+  Result<SlotListRecord> listed = SlotListRecord::decode(view(slot_list().encode()));
+  ASSERT_TRUE(listed.ok());
+  EXPECT_EQ(listed->slots, slot_list().slots);
   for (const bool by_receiver : {false, true}) {
     Result<ClosedRecord> closed =
         ClosedRecord::decode(view(ClosedRecord{8, by_receiver, 6}.encode()));
@@ -137,9 +146,18 @@ TEST(TransferCodec, CreditsAndEndsAreReadAsWritten) {
     EXPECT_EQ(closed->by_receiver, by_receiver);
     EXPECT_EQ(closed->sequence, 6U);
   }
-  CreditsRecord many = credits();
-  many.credits.resize(CreditsRecord::kMaxEntries + 1);
-  EXPECT_FALSE(CreditsRecord::decode(view(many.encode())).ok());
+  GrantRecord many = grant();
+  many.credits.resize(GrantRecord::kMaxEntries + 1);
+  EXPECT_FALSE(GrantRecord::decode(view(many.encode())).ok());
+  ResetRecord most = reset();
+  most.credits.resize(ResetRecord::kMaxEntries + 1);
+  EXPECT_FALSE(ResetRecord::decode(view(most.encode())).ok());
+  SlotListRecord long_list;
+  long_list.slots.resize(SlotListRecord::kMaxEntries + 1);
+  EXPECT_FALSE(SlotListRecord::decode(view(long_list.encode())).ok());
+  ResetRecord long_key = reset();
+  long_key.edge.assign(kMaxEdgeKeyBytes + 1, 'x');
+  EXPECT_FALSE(ResetRecord::decode(view(long_key.encode())).ok());
 }
 
 TEST(TransferCodec, OffersAreReadAsWrittenAndNeverWithAFlippedBit) {
@@ -168,26 +186,41 @@ TEST(TransferCodec, ATensorTooLargeForAnyMemoryIsRefusedBeforeMemoryIsAskedFor) 
 }
 
 TEST(TransferCodec, HeadsAreReadAsWrittenAndNeverWithAFlippedBit) {
-  for (std::size_t rank = 0; rank <= kMaxDimensions; ++rank) {
+  for (std::size_t length = 0; length <= kMaxSlotDescriptionBytes; length += 24) {
     SlotHead head;
-    head.edge = 5;
+    head.slot = 5;
     head.generation = 6;
-    head.sequence = 7;
     head.bytes = ~std::uint64_t{0};
-    head.dims.assign(rank, 9);
+    head.description.assign(length, std::byte{9});
     const auto bytes = head.encode();
     Result<SlotHead> read = SlotHead::decode(bytes);
     ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(read->slot, 5U);
     EXPECT_EQ(read->generation, 6U);
-    EXPECT_EQ(read->sequence, 7U);
     EXPECT_EQ(read->bytes, ~std::uint64_t{0});
-    EXPECT_EQ(read->dims, head.dims);
-    for (std::size_t bit = 0; bit < (168 + 8) * 8; ++bit) {
+    EXPECT_EQ(read->description, head.description);
+    for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+      const std::size_t byte = bit / 8;
+      if (byte >= 32 + length && byte < kSlotHeadBytes - 8) continue;  // nobody reads it
       auto flipped = bytes;
-      flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+      flipped[byte] ^= std::byte{1} << (bit % 8);
       EXPECT_FALSE(SlotHead::decode(flipped).ok()) << "bit " << bit;
     }
   }
+}
+
+TEST(TransferCodec, PushesOfEveryRankFitAHeadAndAreReadAsWritten) {
+  for (std::size_t rank = 0; rank <= kMaxDimensions; ++rank) {
+    const PushDescription push{77, std::vector<std::uint64_t>(rank, 9)};
+    const Bytes bytes = push.encode();
+    EXPECT_LE(bytes.size(), kMaxSlotDescriptionBytes);
+    Result<PushDescription> read = PushDescription::decode(view(bytes));
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(read->sequence, 77U);
+    EXPECT_EQ(read->dims, push.dims);
+  }
+  const PushDescription large{1, std::vector<std::uint64_t>(kMaxDimensions + 1, 1)};
+  EXPECT_FALSE(PushDescription::decode(view(large.encode())).ok());
 }
 
 // No prefix of a record is one, and nothing may follow it.
@@ -198,9 +231,13 @@ TEST(TransferCodec, TruncatedAndPaddedRecordsAreRefused) {
   };
   const std::vector<Case> cases = {
       {edge().encode(), [](ByteView v) { return EdgeRecord::decode(v).ok(); }},
-      {SlotsRecord::encode(1, {slot(1), slot(2)}, 4096).front(),
+      {SlotsRecord::encode("1", {slot(1), slot(2)}, 4096).front(),
        [](ByteView v) { return SlotsRecord::decode(v).ok(); }},
-      {credits().encode(), [](ByteView v) { return CreditsRecord::decode(v).ok(); }},
+      {grant().encode(), [](ByteView v) { return GrantRecord::decode(v).ok(); }},
+      {reset().encode(), [](ByteView v) { return ResetRecord::decode(v).ok(); }},
+      {slot_list().encode(), [](ByteView v) { return SlotListRecord::decode(v).ok(); }},
+      {PushDescription{1, {2, 3}}.encode(),
+       [](ByteView v) { return PushDescription::decode(v).ok(); }},
       {ClosedRecord{1, true, 0}.encode(), [](ByteView v) { return ClosedRecord::decode(v).ok(); }},
       {offer().encode(), [](ByteView v) { return OfferRecord::decode(v).ok(); }},
   };
@@ -225,7 +262,10 @@ TEST(TransferCodec, RandomBytesAreNeverTakenForMoreThanTheyAre) {
     }
     (void)EdgeRecord::decode(view(bytes));
     (void)SlotsRecord::decode(view(bytes));
-    (void)CreditsRecord::decode(view(bytes));
+    (void)GrantRecord::decode(view(bytes));
+    (void)ResetRecord::decode(view(bytes));
+    (void)SlotListRecord::decode(view(bytes));
+    (void)PushDescription::decode(view(bytes));
     (void)ClosedRecord::decode(view(bytes));
     EXPECT_FALSE(OfferRecord::decode(view(bytes)).ok()) << "the checksum";
   }

@@ -7,49 +7,46 @@
 #include <optional>
 #include <vector>
 
-#include "transfer/dynamic_slot.h"
+#include "transfer/credit_table.h"
+#include "transfer/offer.h"
 #include "transfer/sequence.h"
-#include "transfer/static_slot.h"
+#include "transfer/slot.h"
 #include "transfer/tail_flag.h"
 
 namespace farwrite::transfer {
 namespace {
 
-using Outcome = StaticSlot::Outcome;
+using Outcome = Slot::Outcome;
 
 class Slots : public testing::Test {
  protected:
-  // What a sender's write does to the slot.
-  void push(std::uint64_t generation, std::vector<std::uint64_t> dims = {2, 3}) {
-    SlotHead head;
-    head.edge = terms_.edge;
-    head.generation = generation;
-    head.sequence = 1;
-    head.bytes = *TensorSpec{"", 4, dims}.bytes();
-    head.dims = std::move(dims);
-    write(head);
+  static constexpr std::uint64_t kCapacity = 24;
+
+  SlotHead head_of(std::uint64_t generation) const {
+    return {slot_.number(), generation, kCapacity, {std::byte{7}}};
   }
+  // What a sender's write does to the slot.
+  void push(std::uint64_t generation) { write(head_of(generation)); }
   void write(const SlotHead& head) {
     const auto bytes = head.encode();
     std::memcpy(memory_.data(), bytes.data(), bytes.size());
   }
 
-  SlotTerms terms_{5, EdgeKind::kStatic, {"<f4", 4, {2, 3}}, 24};
-  std::vector<std::byte> memory_ = std::vector<std::byte>(kSlotHeadBytes + 24);
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kSlotHeadBytes + kCapacity);
   SlotCounts counts_;
-  StaticSlot slot_{memory_.data(), counts_};
+  Slot slot_{5, memory_.data(), kCapacity, counts_};
 };
 
 TEST_F(Slots, GoThroughTheirStatesAndCountEachStep) {
-  EXPECT_EQ(slot_.grant(), 1U);
+  EXPECT_EQ(slot_.grant().generation, 1U);
   EXPECT_EQ(slot_.state(), SlotState::kGranted);
   push(1);
-  EXPECT_EQ(slot_.land(terms_).outcome, Outcome::kLanded);
+  EXPECT_EQ(slot_.land().outcome, Outcome::kLanded);
   EXPECT_EQ(slot_.state(), SlotState::kLanded);
   slot_.view();
   EXPECT_EQ(slot_.state(), SlotState::kViewed);
   slot_.give_back();
-  EXPECT_EQ(slot_.grant(), 2U) << "no grant is like an earlier one";
+  EXPECT_EQ(slot_.grant().generation, 2U) << "no grant is like an earlier one";
   EXPECT_TRUE(slot_.revoke());
   EXPECT_FALSE(slot_.revoke());
   EXPECT_EQ(counts_.grants, 2U);
@@ -63,57 +60,46 @@ TEST_F(Slots, APushOfAnEarlierGrantIsStaleAndLeavesTheSlotFree) {
   slot_.revoke();
   slot_.grant();
   push(1);
-  EXPECT_EQ(slot_.land(terms_).outcome, Outcome::kStale);
+  EXPECT_EQ(slot_.land().outcome, Outcome::kStale);
   EXPECT_EQ(slot_.state(), SlotState::kFree);
   EXPECT_EQ(counts_.stale, 1U);
 }
 
-TEST_F(Slots, WhatDoesNotFitTheTermsIsNeverTrusted) {
+TEST_F(Slots, AHeadThatDoesNotFitTheGrantIsNeverTrusted) {
   const auto outcome = [&](const std::function<void(SlotHead&)>& change) {
-    SlotHead head;
-    head.edge = terms_.edge;
-    head.generation = slot_.grant();
-    head.sequence = 1;
-    head.bytes = 24;
-    head.dims = {2, 3};
+    SlotHead head = head_of(slot_.grant().generation);
     change(head);
     write(head);
-    const Outcome result = slot_.land(terms_).outcome;
+    const Outcome result = slot_.land().outcome;
     if (result == Outcome::kLanded) slot_.give_back();
     EXPECT_EQ(slot_.state(), SlotState::kFree);
     return result;
   };
   EXPECT_EQ(outcome([](SlotHead&) {}), Outcome::kLanded);
-  EXPECT_EQ(outcome([](SlotHead& h) { h.edge = 6; }), Outcome::kMalformed);
+  EXPECT_EQ(outcome([](SlotHead& h) { h.bytes = 0; }), Outcome::kLanded);
+  EXPECT_EQ(outcome([](SlotHead& h) { h.slot = 6; }), Outcome::kMalformed);
   EXPECT_EQ(outcome([](SlotHead& h) { ++h.generation; }), Outcome::kMalformed);
-  EXPECT_EQ(outcome([](SlotHead& h) { h.bytes = 23; }), Outcome::kMalformed);
-  EXPECT_EQ(outcome([](SlotHead& h) { h.dims = {3, 2}; }), Outcome::kMalformed);
+  EXPECT_EQ(outcome([](SlotHead& h) { ++h.bytes; }), Outcome::kMalformed) << "over the capacity";
   EXPECT_EQ(outcome([](SlotHead& h) { h.bytes = ~std::uint64_t{0}; }), Outcome::kMalformed);
-  terms_.kind = EdgeKind::kBounded;
-  terms_.spec.dims.clear();
-  EXPECT_EQ(outcome([](SlotHead& h) { h.dims = {3, 2}; }), Outcome::kLanded);
-  EXPECT_EQ(outcome([](SlotHead& h) {
-              h.dims = {7};
-              h.bytes = 28;
-            }),
-            Outcome::kMalformed)
-      << "over the capacity";
-  EXPECT_EQ(outcome([](SlotHead& h) {
-              h.dims = {1ULL << 62, 4};
-              h.bytes = 0;
-            }),
-            Outcome::kMalformed)
-      << "the product wraps around";
+}
+
+TEST_F(Slots, ARefusedTensorCountsAsMalformedAndNotAsLanded) {
+  push(slot_.grant().generation);
+  EXPECT_EQ(slot_.land().outcome, Outcome::kLanded);
+  slot_.refuse();
+  EXPECT_EQ(slot_.state(), SlotState::kFree);
+  EXPECT_EQ(counts_.landed, 0U);
+  EXPECT_EQ(counts_.malformed, 1U);
 }
 
 TEST_F(Slots, GarbageAndUnaskedLandingsAreCounted) {
-  EXPECT_EQ(slot_.land(terms_).outcome, Outcome::kUnasked);
+  EXPECT_EQ(slot_.land().outcome, Outcome::kUnasked);
   slot_.grant();
-  EXPECT_EQ(slot_.land(terms_).outcome, Outcome::kMalformed) << "nothing was written";
+  EXPECT_EQ(slot_.land().outcome, Outcome::kMalformed) << "nothing was written";
   slot_.grant();
   push(2);
-  EXPECT_EQ(slot_.land(terms_).outcome, Outcome::kLanded);
-  EXPECT_EQ(slot_.land(terms_).outcome, Outcome::kUnasked) << "it is the receiver's now";
+  EXPECT_EQ(slot_.land().outcome, Outcome::kLanded);
+  EXPECT_EQ(slot_.land().outcome, Outcome::kUnasked) << "it is the receiver's now";
   EXPECT_EQ(slot_.state(), SlotState::kLanded);
   EXPECT_EQ(counts_.malformed, 3U);
 }
@@ -127,30 +113,113 @@ TEST_F(SlotsDeathTest, AnIllegalStepEndsTheProgram) {
   EXPECT_DEATH(slot_.grant(), "");
 }
 
-TEST(SlotCredits, AreUsedInTheOrderOfTheGrants) {
-  SlotCredits credits;
-  EXPECT_TRUE(credits.granted({1, 10}));
-  EXPECT_TRUE(credits.granted({2, 20}));
-  EXPECT_FALSE(credits.granted({1, 11})) << "that one is granted";
-  EXPECT_EQ(credits.take()->slot, 1U);
-  EXPECT_EQ(credits.take()->slot, 2U);
-  EXPECT_FALSE(credits.take().has_value());
-  EXPECT_EQ(credits.grants(), 2U);
+SlotsRecord::Entry entry(std::uint32_t slot, std::uint64_t generation,
+                         std::uint64_t capacity = 100) {
+  SlotsRecord::Entry entry;
+  entry.credit = {slot, generation};
+  entry.capacity = capacity;
+  return entry;
 }
 
-TEST(SlotCredits, AResetRenewsWhatIsUnusedAndGivesNothingForWhatIsUsed) {
-  SlotCredits credits;
-  credits.granted({1, 10});
-  credits.granted({2, 20});
-  EXPECT_EQ(credits.take()->slot, 1U);
-  credits.reset({1, 11});
-  credits.reset({2, 21});
-  EXPECT_EQ(credits.available(), 1U) << "the push into 1 is on its way to its tombstone";
-  const auto credit = credits.take();
-  EXPECT_EQ(credit->slot, 2U);
-  EXPECT_EQ(credit->generation, 21U);
-  credits.granted({1, 12});
-  EXPECT_EQ(credits.take()->generation, 12U);
+class Credits : public testing::Test {
+ protected:
+  // Announced by the receiver, and opened here.
+  void open(std::uint32_t slot, std::uint64_t generation, std::uint64_t capacity = 100) {
+    ASSERT_TRUE(credits_.announce("edge", entry(slot, generation, capacity)));
+    ASSERT_TRUE(credits_.next_to_open("edge").has_value());
+    ASSERT_TRUE(credits_.opened(slot, {}));
+  }
+  // 0: no credit.
+  std::uint32_t take(std::uint64_t bytes = 100) {
+    const auto taken = credits_.take("edge", bytes);
+    return taken.has_value() ? taken->credit.slot : 0;
+  }
+
+  CreditTable credits_;
+  RemoteRegion gone_;
+};
+
+TEST_F(Credits, AreUsedInTheOrderOfTheGrants) {
+  open(1, 10);
+  open(2, 20);
+  EXPECT_FALSE(credits_.grant({1, 11})) << "that one is granted";
+  EXPECT_FALSE(credits_.grant({3, 1})) << "nobody announced it";
+  EXPECT_FALSE(credits_.announce("other", entry(1, 1))) << "the number is in use";
+  EXPECT_EQ(take(), 1U);
+  EXPECT_EQ(take(), 2U);
+  EXPECT_EQ(take(), 0U);
+  EXPECT_EQ(credits_.counts("edge").grants, 2U);
+  EXPECT_TRUE(credits_.grant({2, 21}));
+  EXPECT_EQ(credits_.counts("edge").grants, 3U);
+  EXPECT_EQ(credits_.counts("edge").available, 1U);
+  EXPECT_EQ(credits_.counts("another").grants, 0U);
+}
+
+TEST_F(Credits, AreOnlyThoseOfTheEdgeWhoseSlotIsOpenAndLargeEnough) {
+  ASSERT_TRUE(credits_.announce("edge", entry(1, 10)));
+  EXPECT_EQ(take(), 0U) << "it is not open";
+  ASSERT_TRUE(credits_.next_to_open("edge").has_value());
+  EXPECT_FALSE(credits_.next_to_open("edge").has_value());
+  ASSERT_TRUE(credits_.opened(1, {}));
+  EXPECT_FALSE(credits_.take("another", 1).has_value());
+  EXPECT_EQ(take(101), 0U);
+  open(2, 20, 200);
+  EXPECT_EQ(take(101), 2U);
+  EXPECT_EQ(take(100), 1U);
+}
+
+TEST_F(Credits, ThatWereNotUsedAreThere) {
+  open(1, 10);
+  const auto taken = credits_.take("edge", 1);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_TRUE(credits_.put_back(taken->credit));
+  EXPECT_EQ(credits_.counts("edge").grants, 1U) << "the same grant";
+  EXPECT_EQ(take(), 1U);
+  EXPECT_FALSE(credits_.withdraw(1, gone_)) << "a push is under way";
+  EXPECT_FALSE(credits_.put_back(taken->credit)) << "it must be given up now";
+}
+
+TEST_F(Credits, ASlotIsGivenUpOnceNothingIsWrittenIntoIt) {
+  open(1, 10);
+  EXPECT_TRUE(credits_.withdraw(1, gone_));
+  EXPECT_FALSE(credits_.withdraw(1, gone_)) << "it is forgotten";
+  EXPECT_EQ(take(), 0U);
+  ASSERT_TRUE(credits_.announce("edge", entry(2, 20)));
+  EXPECT_TRUE(credits_.withdraw(2, gone_)) << "nobody opens it";
+  EXPECT_FALSE(credits_.next_to_open("edge").has_value());
+  ASSERT_TRUE(credits_.announce("edge", entry(3, 30)));
+  ASSERT_TRUE(credits_.next_to_open("edge").has_value());
+  EXPECT_FALSE(credits_.withdraw(3, gone_)) << "who opens it gives it up";
+  EXPECT_FALSE(credits_.opened(3, {}));
+  EXPECT_FALSE(credits_.grant({3, 31}));
+}
+
+TEST_F(Credits, OfAClosedEdgeAreForgotten) {
+  open(1, 10);
+  ASSERT_TRUE(credits_.announce("edge", entry(2, 20)));
+  ASSERT_TRUE(credits_.next_to_open("edge").has_value());
+  std::vector<RemoteRegion> gone;
+  credits_.forget_edge("edge", gone);
+  EXPECT_EQ(gone.size(), 1U);
+  EXPECT_EQ(take(), 0U);
+  EXPECT_FALSE(credits_.opened(2, {})) << "the edge was closed meanwhile";
+  EXPECT_TRUE(credits_.announce("edge", entry(1, 1))) << "the numbers are free";
+}
+
+TEST_F(Credits, AResetRenewsWhatIsUnusedAndGivesNothingForWhatIsUsed) {
+  open(1, 10);
+  open(2, 20);
+  EXPECT_EQ(take(), 1U);
+  EXPECT_TRUE(credits_.reset({1, 11}));
+  EXPECT_TRUE(credits_.reset({2, 21}));
+  EXPECT_FALSE(credits_.reset({3, 1})) << "nobody announced it";
+  EXPECT_EQ(credits_.counts("edge").available, 1U)
+      << "the push into 1 is on its way to its tombstone";
+  const auto taken = credits_.take("edge", 1);
+  EXPECT_EQ(taken->credit.slot, 2U);
+  EXPECT_EQ(taken->credit.generation, 21U);
+  EXPECT_TRUE(credits_.grant({1, 12}));
+  EXPECT_EQ(credits_.take("edge", 1)->credit.generation, 12U);
 }
 
 TEST(TensorSpecs, SizesAreCheckedProducts) {
@@ -164,8 +233,20 @@ TEST(TensorSpecs, SizesAreCheckedProducts) {
   EXPECT_FALSE((TensorSpec{std::string(513, 'x'), 4, {}}).bytes().ok());
 }
 
+TEST(Pushes, FitTheTermsOfTheirEdgeOrAreRefused) {
+  EdgeTerms terms{5, EdgeKind::kStatic, {"<f4", 4, {2, 3}}, 24};
+  EXPECT_TRUE(terms.fit({1, {2, 3}}, 24));
+  EXPECT_FALSE(terms.fit({1, {2, 3}}, 23));
+  EXPECT_FALSE(terms.fit({1, {3, 2}}, 24));
+  terms.kind = EdgeKind::kBounded;
+  terms.spec.dims.clear();
+  EXPECT_TRUE(terms.fit({1, {3, 2}}, 24));
+  EXPECT_FALSE(terms.fit({1, {3, 2}}, 28));
+  EXPECT_FALSE(terms.fit({1, {1ULL << 62, 4}}, 0)) << "the product wraps around";
+}
+
 TEST(Offers, AreJudgedByEpochRoundLeaseAndTerms) {
-  const SlotTerms terms{5, EdgeKind::kBounded, {"<f4", 4, {}}, 100};
+  const EdgeTerms terms{5, EdgeKind::kBounded, {"<f4", 4, {}}, 100};
   const auto judge = [&](const std::function<void(OfferRecord&)>& change,
                          std::optional<std::uint64_t> lent = 24) {
     OfferRecord offer;

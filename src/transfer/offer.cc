@@ -1,4 +1,4 @@
-#include "transfer/dynamic_slot.h"
+#include "transfer/offer.h"
 
 #include <new>
 #include <string>
@@ -45,7 +45,13 @@ Result<OfferRecord> OfferRecord::decode(ByteView record) {
   return offer;
 }
 
-OfferVerdict judge_offer(const OfferRecord& offer, const SlotTerms& terms, std::uint32_t round,
+bool EdgeTerms::fit(const PushDescription& push, std::uint64_t bytes) const {
+  if (kind == EdgeKind::kStatic && push.dims != spec.dims) return false;
+  Result<std::uint64_t> described = TensorSpec{spec.dtype, spec.item_bytes, push.dims}.bytes();
+  return described.ok() && *described == bytes;
+}
+
+OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::uint32_t round,
                          std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes) {
   if (offer.epoch != epoch) return OfferVerdict::kStale;
   if (offer.bytes > 0 ? lent_bytes != offer.bytes : lent_bytes.value_or(0) != 0) {

@@ -15,7 +15,7 @@
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
 #include "transfer/received.h"
-#include "transfer/static_slot.h"
+#include "transfer/records.h"
 
 namespace farwrite::transfer {
 
@@ -35,6 +35,17 @@ struct OfferRecord {
   static Result<OfferRecord> decode(ByteView bytes);
 };
 
+// What the receiver of a named edge accepts.
+struct EdgeTerms {
+  std::uint32_t edge = 0;
+  EdgeKind kind = EdgeKind::kStatic;
+  TensorSpec spec;             // kStatic: all of it; kBounded: without dims
+  std::uint64_t capacity = 0;  // payload bytes
+
+  // Whether a tensor that landed in a slot is what the edge carries.
+  bool fit(const PushDescription& push, std::uint64_t bytes) const;
+};
+
 // Why an offer is not for a receiver, or that it is.
 enum class OfferVerdict : std::uint8_t {
   kWelcome,
@@ -42,7 +53,7 @@ enum class OfferVerdict : std::uint8_t {
   kMalformed,  // does not fit the edge's terms, or its lease
 };
 // `lent_bytes`: of the lease that came along; nothing if there was none.
-OfferVerdict judge_offer(const OfferRecord& offer, const SlotTerms& terms, std::uint32_t round,
+OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::uint32_t round,
                          std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes);
 
 // The receiver's half: a welcome offer, until it is a tensor. start() is thread-safe; finish() is

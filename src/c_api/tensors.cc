@@ -1,0 +1,200 @@
+// The C ABI: tensors that land in slots.
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "c_api/handles.h"
+
+using farwrite::ByteView;
+using farwrite::Completion;
+using farwrite::Notification;
+using farwrite::Status;
+using farwrite::StatusCode;
+using farwrite::c_api::to_c;
+using farwrite::transfer::Engine;
+using farwrite::transfer::EngineUser;
+using farwrite::transfer::kMessageTag;
+using farwrite::transfer::kTagKindMask;
+using farwrite::transfer::LandedTensor;
+using farwrite::transfer::LandingTotals;
+using farwrite::transfer::malformed_record;
+using farwrite::transfer::Slot;
+
+namespace {
+
+// The lane of all records about slots.
+constexpr std::uint32_t kRecordLane = 0;
+constexpr std::chrono::nanoseconds kOpenTimeout = std::chrono::seconds(10);
+// Grants go with what is sent anyway; alone, after this. A step that keeps its tensors for less has
+// two slots an edge.
+constexpr std::chrono::nanoseconds kGrantDelay = std::chrono::milliseconds(1);
+
+// Tensors keep their slots longer than everything else lives.
+LandingTotals& totals() {
+  static LandingTotals* const only = new LandingTotals;
+  return *only;
+}
+
+// Delivers to the handlers of a C program. Its handle outlives it as the target of callbacks:
+// fw_channel_close() ends them before it frees the handle.
+class Handlers final : public EngineUser {
+ public:
+  Handlers(fw_channel* handle, const fw_tensor_handlers& handlers, void* context)
+      : handle_(handle), handlers_(handlers), context_(context) {}
+
+  Status on_tensor(LandedTensor tensor) override {
+    tensor.view();
+    auto landed = std::make_unique<fw_landed>(fw_landed{std::move(tensor)});
+    const LandedTensor& held = landed->tensor;
+    fw_landing landing = {};
+    landing.struct_size = sizeof(landing);
+    landing.edge = held.edge().data();
+    landing.edge_bytes = held.edge().size();
+    // The description may go with the handle, which the handler may release.
+    const std::vector<std::byte> description(held.description().data,
+                                             held.description().data + held.description().size);
+    landing.description = description.data();
+    landing.description_bytes = description.size();
+    landing.data = held.data();
+    landing.bytes = held.bytes();
+    landing.landed = landed.release();
+    handlers_.on_landing(context_, &landing);
+    return Status();
+  }
+
+  Status on_misfit(const std::string& edge, Slot::Outcome outcome) override {
+    return malformed_record(outcome == Slot::Outcome::kUnasked
+                                ? "a tensor landed in a slot of \"" + edge + "\" without a grant"
+                                : "a tensor landed in \"" + edge + "\" with a malformed head");
+  }
+  Status on_unknown_slot(std::uint32_t slot) override {
+    return malformed_record("a tensor landed in slot " + std::to_string(slot) +
+                            ", which does not exist");
+  }
+
+  Status on_message(Notification notification) override {
+    if ((notification.tag & kTagKindMask) != kMessageTag) {
+      return malformed_record("a record of unknown type");
+    }
+    notification.tag &= ~kTagKindMask;
+    const fw_notification seen = to_c(handle_->channel, notification);
+    handlers_.on_message(context_, &seen);
+    return Status();
+  }
+
+  Status on_slots(const std::string& edge, std::size_t /*count*/) override {
+    // Opening may wait for the peer: here, a peer that is stopped would hold up all others.
+    run_later({}, [weak = std::weak_ptr<Engine>(handle_->engine), edge] {
+      if (const std::shared_ptr<Engine> engine = weak.lock()) {
+        // A slot that cannot be opened was counted, and is given up.
+        (void)engine->open_slots(edge, farwrite::core::Deadline::after(kOpenTimeout), kRecordLane,
+                                 nullptr);
+      }
+    });
+    return Status();
+  }
+
+  void on_slot(bool opened) override { handlers_.on_slot(opened ? 1 : 0); }
+
+  void run_later(std::chrono::nanoseconds delay, std::function<void()> work) override {
+    handlers_.run_later(static_cast<std::uint64_t>(delay.count()), &run,
+                        new std::function<void()>(std::move(work)));
+  }
+
+ private:
+  static void run(void* work) {
+    const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(work));
+    (*owned)();
+  }
+
+  fw_channel* const handle_;
+  const fw_tensor_handlers handlers_;
+  void* const context_;
+};
+
+}  // namespace
+
+fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handlers* handlers,
+                                    void* context) {
+  const bool complete = handlers != nullptr && handlers->struct_size == sizeof(*handlers) &&
+                        handlers->on_message != nullptr && handlers->on_end != nullptr &&
+                        handlers->on_landing != nullptr && handlers->on_slot != nullptr &&
+                        handlers->run_later != nullptr;
+  if (!complete || channel->engine != nullptr) {
+    return to_c(
+        Status::error(StatusCode::kInvalidArgument, {"serve tensors of a channel"},
+                      complete ? "the channel has an engine already" : "a handler is missing",
+                      "pass all handlers, once"));
+  }
+  channel->user = std::make_shared<Handlers>(channel, *handlers, context);
+  channel->engine =
+      std::make_shared<Engine>(channel->channel, channel->user, kGrantDelay, totals());
+  const std::shared_ptr<Engine> engine = channel->engine;
+  Status status = channel->channel.on_notification([engine](Notification notification) {
+    const Status taken = engine->take(std::move(notification));
+    if (taken.code() == StatusCode::kProtocolError) engine->refuse_peer(taken);
+  });
+  if (status.ok()) {
+    status = channel->channel.on_end(
+        [engine, on_end = handlers->on_end, context](bool good_order, const Status& reason) {
+          engine->close();
+          on_end(context, good_order ? 1 : 0, reason.message().c_str());
+        });
+  }
+  return to_c(std::move(status));
+}
+
+fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_bytes,
+                           const void* description, uint64_t description_bytes, const void* source,
+                           uint64_t bytes, uint32_t lane, fw_push_done done, void* context,
+                           int* pushed) {
+  *pushed = 0;
+  Engine* const engine = channel->engine.get();
+  if (engine == nullptr) {
+    return to_c(Status::error(StatusCode::kFailedPrecondition, {"push a tensor"},
+                              "the channel has no engine", "call fw_channel_serve_tensors()"));
+  }
+  if (description_bytes > farwrite::transfer::kMaxSlotDescriptionBytes) return nullptr;
+  const auto taken = engine->take_credit({edge, edge_bytes}, bytes);
+  if (!taken.has_value()) return nullptr;
+  const auto* const described = static_cast<const std::byte*>(description);
+  const Completion written =
+      engine->push(*taken, {described, described + description_bytes}, {source, bytes}, lane);
+  // Settled, not just done: a peer that goes ends the waiting while bytes may still be on their
+  // way.
+  if (written.settled()) {
+    const Status status = written.wait();
+    if (!status.ok()) {
+      engine->put_back(*taken, kRecordLane);
+      return to_c(status);
+    }
+  }
+  *pushed = 1;
+  written.on_settled([=](const Status& status) {
+    done(context, status.ok() ? nullptr : status.message().c_str());
+  });
+  return nullptr;
+}
+
+int fw_channel_has_slot(const fw_channel* channel, const char* edge, uint64_t edge_bytes,
+                        uint64_t bytes) {
+  return channel->engine != nullptr && channel->engine->has_credit({edge, edge_bytes}, bytes) ? 1
+                                                                                              : 0;
+}
+
+void fw_channel_want_slots(fw_channel* channel, const char* edge, uint64_t edge_bytes,
+                           uint64_t bytes) {
+  if (channel->engine == nullptr) return;
+  channel->engine->want({edge, edge_bytes}, bytes, kRecordLane);
+}
+
+void fw_landed_release(fw_landed* landed) { delete landed; }
+
+void fw_slots(fw_slot_stats* stats) {
+  fw_slot_stats now = {};
+  now.slots = static_cast<std::uint64_t>(totals().slots.load());
+  now.held = static_cast<std::uint64_t>(totals().held.load());
+  now.bytes = static_cast<std::uint64_t>(totals().bytes.load());
+  farwrite::c_api::fill(*stats, now);
+}
