@@ -25,7 +25,7 @@ class ChannelState;
 namespace transfer {
 class Engine;
 class Port;
-}
+}  // namespace transfer
 
 /// A notification from the peer: the tag of a write that has landed, or a short message with a tag.
 struct Notification {

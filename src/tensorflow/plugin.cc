@@ -14,7 +14,6 @@
 #include "stats/stats.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensors/fetch.h"
-#include "tensors/landing_zone.h"
 #include "tensors/receive.h"
 
 namespace farwrite::plugin {
@@ -44,10 +43,11 @@ std::string memory_json() {
 }
 
 std::string landing_json() {
-  const LandingTotals& totals = landing_totals();
-  return "{\"slots\":" + std::to_string(totals.slots.load()) +
-         ",\"held\":" + std::to_string(totals.held.load()) +
-         ",\"bytes\":" + std::to_string(totals.bytes.load()) + "}";
+  fw_slot_stats slots{};
+  slots.struct_size = sizeof(slots);
+  fw_slots(&slots);
+  return "{\"slots\":" + std::to_string(slots.slots) + ",\"held\":" + std::to_string(slots.held) +
+         ",\"bytes\":" + std::to_string(slots.bytes) + "}";
 }
 
 std::string stats_json() {

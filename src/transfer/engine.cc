@@ -40,7 +40,7 @@ void Engine::close() {
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
   gone = landing_.clear();
-  queues_.clear();
+  records_.clear();
 }
 
 // --- What comes.
@@ -132,7 +132,7 @@ Status Engine::take_withdraw(ByteView message, std::uint32_t lane) {
   for (std::size_t i = 0; i < record->slots.size(); ++i) {
     if (credits_.withdraw(record->slots[i], gone[i])) unused.push_back(record->slots[i]);
   }
-  add_slot_list(RecordType::kGivenUp, unused, lane);
+  records_.add_slot_list(lane, RecordType::kGivenUp, unused);
   flush(channel);
   return Status();
 }
@@ -205,7 +205,7 @@ Status Engine::no_channel() {
 }
 
 void Engine::flush() {
-  if (!has_records_.load(std::memory_order_relaxed)) return;
+  if (!records_.waits()) return;
   std::optional<Channel> channel = this->channel();
   const std::lock_guard<std::mutex> lock(mutex_);
   flush(channel);
@@ -223,28 +223,18 @@ void Engine::grant_unread() {
 }
 
 void Engine::flush_before(Channel& channel) {
-  if (!has_records_.load(std::memory_order_relaxed)) return;
+  if (!records_.waits()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   flush(channel);
 }
 
 void Engine::flush(Channel& channel) {
-  bool left = false;
   flush_is_due_ = false;
-  for (auto& [lane, queue] : queues_) {
-    queue.flush(channel, lane);
-    left = left || !queue.empty();
-  }
-  has_records_.store(left, std::memory_order_relaxed);
+  records_.flush(channel);
 }
 
 void Engine::flush(std::optional<Channel>& channel) {
   if (channel.has_value()) flush(*channel);
-}
-
-RecordQueue& Engine::queue(std::uint32_t lane) {
-  has_records_.store(true, std::memory_order_relaxed);
-  return queues_[lane];
 }
 
 void Engine::flush_later() {
@@ -253,16 +243,6 @@ void Engine::flush_later() {
   user->run_later(grant_delay_, [weak = weak_from_this()] {
     if (const std::shared_ptr<Engine> self = weak.lock()) self->flush();
   });
-}
-
-void Engine::add_slot_list(RecordType type, const std::vector<std::uint32_t>& slots,
-                           std::uint32_t lane) {
-  for (std::size_t at = 0; at < slots.size(); at += SlotListRecord::kMaxEntries) {
-    const std::size_t count = std::min(slots.size() - at, SlotListRecord::kMaxEntries);
-    const auto first = slots.begin() + static_cast<std::ptrdiff_t>(at);
-    const SlotListRecord record{{first, first + static_cast<std::ptrdiff_t>(count)}};
-    queue(lane).add(type, record.encode());
-  }
 }
 
 // --- The sender's half.
@@ -301,26 +281,16 @@ Status Engine::open_slots(const std::string& edge, core::Deadline deadline, std:
       if (outcome.ok()) outcome = std::move(refused);
     }
     if (kept) continue;
-    add_slot_list(RecordType::kGivenUp, {entry->credit.slot}, lane);
+    records_.add_slot_list(lane, RecordType::kGivenUp, {entry->credit.slot});
     flush(*channel);
   }
-}
-
-std::optional<CreditTable::Taken> Engine::take_credit(std::string_view edge, std::uint64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return credits_.take(edge, bytes);
-}
-
-bool Engine::has_credit(std::string_view edge, std::uint64_t bytes) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return credits_.has(edge, bytes);
 }
 
 void Engine::put_back(const CreditTable::Taken& taken, std::uint32_t lane) {
   std::optional<Channel> channel = this->channel();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (credits_.put_back(taken.credit)) return;
-  add_slot_list(RecordType::kGivenUp, {taken.credit.slot}, lane);
+  records_.add_slot_list(lane, RecordType::kGivenUp, {taken.credit.slot});
   flush(channel);
 }
 
@@ -344,11 +314,6 @@ CreditTable::Counts Engine::forget_edge(std::string_view edge) {
   return counts;
 }
 
-CreditTable::Counts Engine::credits(std::string_view edge) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return credits_.counts(edge);
-}
-
 // --- The receiver's half.
 
 Result<std::vector<Engine::SlotRef>> Engine::add_slots(const std::string& edge, std::uint32_t lane,
@@ -370,7 +335,7 @@ Result<std::vector<Engine::SlotRef>> Engine::add_slots(const std::string& edge, 
     slots.push_back(std::move(slot));
   }
   for (auto& record : SlotsRecord::encode(edge, entries, max_message_bytes_)) {
-    queue(lane).add(RecordType::kSlots, std::move(record));
+    records_.add(lane, RecordType::kSlots, std::move(record));
   }
   flush(channel);
   return slots;
@@ -419,7 +384,7 @@ void Engine::open_on_demand(const std::string& edge, std::uint64_t bytes, int co
     const std::vector<std::uint32_t> outgrown = landing_.retire_smaller(edge, bytes);
     retired.insert(retired.end(), outgrown.begin(), outgrown.end());
   }
-  add_slot_list(RecordType::kWithdraw, retired, lane);
+  records_.add_slot_list(lane, RecordType::kWithdraw, retired);
   flush(channel);
 }
 
@@ -432,7 +397,7 @@ void Engine::abort(const std::string& edge, std::uint32_t lane, std::uint32_t ro
   for (const SlotRef& slot : landing_.slots_of(edge)) {
     if (slot->slot.revoke()) record.credits.push_back(slot->slot.grant());
   }
-  queue(lane).add_reset(record);
+  records_.add_reset(lane, record);
   flush(channel);
 }
 
@@ -465,7 +430,7 @@ bool Engine::is_granted(const LandingSlot& slot) const {
 
 // Under mutex_. Whether flush_later() must follow.
 bool Engine::grant(LandingSlot& slot, std::optional<Channel>& channel) {
-  queue(slot.lane).add_grant(slot.slot.grant());
+  records_.add_grant(slot.lane, slot.slot.grant());
   if (grant_delay_.count() > 0) return !std::exchange(flush_is_due_, true);
   flush(channel);
   return false;
@@ -476,10 +441,6 @@ void Engine::view(LandingSlot& slot) {
   slot.slot.view();
   totals_.held.fetch_add(1);
 }
-
-void Engine::refuse(SlotRef slot) { free(std::move(slot), &Slot::refuse); }
-
-void Engine::give_back(SlotRef slot) { free(std::move(slot), &Slot::give_back); }
 
 void Engine::free(SlotRef slot, void (Slot::*how)()) {
   if (fork_guard_.in_forked_child()) return;

@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/counter.h"
@@ -89,8 +90,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // slot is given up. `requests` counts the others, and may be null.
   Status open_slots(const std::string& edge, core::Deadline deadline, std::uint32_t lane,
                     core::Counter* requests);
-  std::optional<CreditTable::Taken> take_credit(std::string_view edge, std::uint64_t bytes);
-  bool has_credit(std::string_view edge, std::uint64_t bytes) const;
+  std::optional<CreditTable::Taken> take_credit(std::string_view edge, std::uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return credits_.take(edge, bytes);
+  }
+  bool has_credit(std::string_view edge, std::uint64_t bytes) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return credits_.has(edge, bytes);
+  }
   void put_back(const CreditTable::Taken& taken, std::uint32_t lane);
   // Writes head and payload into the slot in one operation. On an error nothing was written; put
   // the credit back then.
@@ -98,7 +105,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
                   ByteView payload, std::uint32_t lane);
   // The receiver has closed the edge. Returns the credits that it had.
   CreditTable::Counts forget_edge(std::string_view edge);
-  CreditTable::Counts credits(std::string_view edge) const;
+  CreditTable::Counts credits(std::string_view edge) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return credits_.counts(edge);
+  }
 
   // --- The receiver's half.
 
@@ -142,8 +152,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   friend class LandedTensor;
 
   void view(LandingSlot& slot);
-  void refuse(SlotRef slot);
-  void give_back(SlotRef slot);
+  void refuse(SlotRef slot) { free(std::move(slot), &Slot::refuse); }
+  void give_back(SlotRef slot) { free(std::move(slot), &Slot::give_back); }
 
   void free(SlotRef slot, void (Slot::*how)());
 
@@ -164,8 +174,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void let_go(std::vector<SlotRef> slots);
 
   // Under mutex_. Those that return true ask for flush_later() behind the lock.
-  RecordQueue& queue(std::uint32_t lane);
-  void add_slot_list(RecordType type, const std::vector<std::uint32_t>& slots, std::uint32_t lane);
   bool grant(LandingSlot& slot, std::optional<Channel>& channel);
   bool grant_held_back(std::optional<Channel>& channel);
   void flush(Channel& channel);
@@ -183,8 +191,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool flush_is_due_ = false;  // run_later() will flush
   LandingTable landing_;
   CreditTable credits_;
-  std::map<std::uint32_t, RecordQueue> queues_;  // by lane
-  std::atomic<bool> has_records_{false};         // in queues_; to look without the lock
+  RecordQueue records_;
   memory::HeldBack<SlotRef> held_back_;
 };
 

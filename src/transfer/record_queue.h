@@ -1,13 +1,15 @@
-// RecordQueue: the records about slots that one lane has to send, in order.
+// RecordQueue: the records about slots that a channel has to send, each lane's in order.
 //
 // Sending never blocks, and it fails while the peer takes nothing: then the records wait here, and
-// the next flush() goes on. Grants of slots gather into one record. Thread-compatible.
+// the next flush() goes on. Grants of slots gather into one record. Thread-compatible; waits() is
+// thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "farwrite/channel.h"
@@ -17,18 +19,19 @@ namespace farwrite::transfer {
 
 class RecordQueue {
  public:
-  void add(RecordType type, std::vector<std::byte> record) {
-    gather_grants();
-    records_.push_back({type, {}, std::move(record)});
-  }
-  void add_grant(Credit credit) { grants_.push_back(credit); }
+  void add(std::uint32_t lane, RecordType type, std::vector<std::byte> record);
+  void add_grant(std::uint32_t lane, Credit credit);
+  // kWithdraw or kGivenUp. Nothing for no slots.
+  void add_slot_list(std::uint32_t lane, RecordType type, const std::vector<std::uint32_t>& slots);
   // An abort of the edge. A reset that is still here is replaced: this one names all credits that
   // it named.
-  void add_reset(const ResetRecord& reset);
+  void add_reset(std::uint32_t lane, const ResetRecord& reset);
 
-  bool empty() const { return records_.empty() && grants_.empty(); }
+  // Whether something waits. To look without the lock.
+  bool waits() const { return waits_.load(std::memory_order_relaxed); }
   // Sends what the channel takes. A channel that has ended takes everything, to no effect.
-  void flush(Channel& channel, std::uint32_t lane);
+  void flush(Channel& channel);
+  void clear() { lanes_.clear(); }
 
  private:
   struct Record {
@@ -36,10 +39,17 @@ class RecordQueue {
     std::string edge;  // of a reset
     std::vector<std::byte> bytes;
   };
-  void gather_grants();
+  struct Lane {
+    std::deque<Record> records;
+    std::vector<Credit> grants;  // behind the records
 
-  std::deque<Record> records_;
-  std::vector<Credit> grants_;  // behind the records
+    void gather_grants();
+    void flush(Channel& channel, std::uint32_t number);
+  };
+  Lane& lane(std::uint32_t number);
+
+  std::map<std::uint32_t, Lane> lanes_;
+  std::atomic<bool> waits_{false};
 };
 
 }  // namespace farwrite::transfer

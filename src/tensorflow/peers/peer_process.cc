@@ -15,8 +15,14 @@ namespace farwrite::plugin {
 namespace {
 
 constexpr std::chrono::milliseconds kLater(500);
-constexpr std::size_t kMaxFreedInOne = 1024;            // well below a message's limit
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;  // ns
+
+// Owns what is written into a slot until the last byte has left.
+void landed(void* context, const char* error) {
+  const std::unique_ptr<tensorflow::Tensor> tensor(static_cast<tensorflow::Tensor*>(context));
+  // The channel's end, which ends the receiver's wait as well.
+  if (error != nullptr) VLOG(1) << "Farwrite: a tensor did not land: " << error;
+}
 
 // Runs on a thread of the channel, or of the device: it must not block.
 void returned(void* context) {
@@ -75,8 +81,6 @@ void PeerProcess::close() {
     const std::lock_guard<std::mutex> lock(mutex_);
     channel.swap(channel_);
   }
-  credits_.clear();
-  landing_->close();
   if (ArenaAllocator::traced()) StagedCopies::of_process().peer_ended();
 }
 
@@ -99,13 +103,13 @@ void PeerProcess::send_later(std::string message) {
     waits_.store(true);
     if (waiting_.size() > 1) return;
   }
-  send_later_at_most(kLater);
+  send_later_soon();
 }
 
-void PeerProcess::send_later_at_most(std::chrono::microseconds delay) {
+void PeerProcess::send_later_soon() {
   Runtime* const runtime = Runtime::current();
   if (runtime == nullptr) return;  // a forked child
-  runtime->schedule_after(delay, [weak = weak_from_this()] {
+  runtime->schedule_after(kLater, [weak = weak_from_this()] {
     const std::shared_ptr<PeerProcess> self = weak.lock();
     const Channel channel = self == nullptr ? nullptr : self->channel();
     if (channel != nullptr) self->send_what_waits(channel.get());
@@ -116,18 +120,10 @@ void PeerProcess::send_later_at_most(std::chrono::microseconds delay) {
 void PeerProcess::send_what_waits(fw_channel* channel) {
   if (!waits_.load(std::memory_order_relaxed)) return;
   std::vector<std::string> messages;
-  std::vector<FreedSlot> freed;
   {
     const std::lock_guard<std::mutex> lock(waiting_mutex_);
     messages.swap(waiting_);
-    freed.swap(freed_);
     waits_.store(false);
-  }
-  while (!freed.empty()) {
-    const std::size_t count = std::min(freed.size(), kMaxFreedInOne);
-    messages.push_back(
-        encode_freed({freed.end() - static_cast<std::ptrdiff_t>(count), freed.end()}));
-    freed.resize(freed.size() - count);
   }
   for (auto message = messages.begin(); message != messages.end(); ++message) {
     const FwStatus status(fw_channel_send(channel, message->data(), message->size(), 0, 0));
@@ -140,7 +136,7 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
                       std::make_move_iterator(messages.end()));
       waits_.store(true);
     }
-    if (!ended()) send_later_at_most(kLater);
+    if (!ended()) send_later_soon();
     return;
   }
 }
@@ -216,6 +212,35 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
   context->on_return = nullptr;
   returned(context);
   return absl::ResourceExhaustedError(message_of(status));
+}
+
+absl::Status PeerProcess::land(std::string_view edge, const std::string& description,
+                               const void* data, std::uint64_t bytes,
+                               const tensorflow::Tensor& tensor, bool* pushed) {
+  *pushed = false;
+  const Channel channel = this->channel();
+  if (channel == nullptr) return gone();
+  send_what_waits(channel.get());
+  auto held = std::make_unique<tensorflow::Tensor>(tensor);
+  int written = 0;
+  const FwStatus status(fw_channel_push(channel.get(), edge.data(), edge.size(), description.data(),
+                                        description.size(), data, bytes, read_lane(), &landed,
+                                        held.get(), &written));
+  if (status != nullptr) return absl::UnavailableError(message_of(status));
+  *pushed = written != 0;
+  if (*pushed) (void)held.release();  // landed() has it
+  return absl::OkStatus();
+}
+
+bool PeerProcess::has_slot(std::string_view edge, std::uint64_t bytes) const {
+  const Channel channel = this->channel();
+  return channel != nullptr &&
+         fw_channel_has_slot(channel.get(), edge.data(), edge.size(), bytes) != 0;
+}
+
+void PeerProcess::want_slots(std::string_view edge, std::uint64_t bytes) {
+  const Channel channel = this->channel();
+  if (channel != nullptr) fw_channel_want_slots(channel.get(), edge.data(), edge.size(), bytes);
 }
 
 }  // namespace farwrite::plugin

@@ -24,9 +24,6 @@
 #include "peers/status_bridge.h"
 #include "rendezvous/arrival_table.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensors/landing_head.h"
-#include "tensors/landing_zone.h"
-#include "tensors/slot_credits.h"
 
 namespace farwrite::plugin {
 
@@ -52,16 +49,9 @@ struct Lent {
   std::function<void()> on_return;
 };
 
-// A slot of this process that a peer may write again.
-struct FreedSlot {
-  std::uint32_t slot = 0;
-  std::uint64_t generation = 0;
-};
-
 // Closes the channel on another thread, since its last user may be one of its callbacks, and frees
 // the handle once no callback uses it.
 void close_soon(fw_channel* channel);
-std::string encode_freed(const std::vector<FreedSlot>& freed);
 
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
 // peer does, not with the last reference.
@@ -107,30 +97,15 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // Closes the channel, soon and on another thread: callbacks of the channel may call this.
   void close();
 
-  // --- Landing, the sender's half.
-  SlotCredits& credits() { return credits_; }
-  // Writes the head and the tensor's bytes, `data`, into the slot, and tells the peer. Holds
-  // `tensor` until the last byte has left. On an error nothing was written, and the credit is back.
-  absl::Status land(const Credit& credit, const LandingHeadBytes& head, const void* data,
-                    std::uint64_t bytes, const tensorflow::Tensor& tensor);
-  // The credit was not used.
-  void put_back(const Credit& credit);
-  // What the peer says of its slots. None waits for it.
-  void peer_opened(const PushMessage& message);
-  void peer_freed(std::string_view slots);
-  void peer_withdraws(std::string_view slots);
-  void peer_gave_up(std::string_view slots);
-
-  // --- Landing, the receiver's half.
-  LandingZone& landing() { return *landing_; }
-  // Runs `work` soon, one after the other, on a thread for this peer alone: it may wait for it.
-  void schedule(std::function<void()> work);
-  absl::Status allocate(std::uint64_t bytes, fw_region** region);
-  void slot_opened(const std::string& edge, std::uint32_t slot, std::uint64_t generation,
-                   std::uint64_t capacity, const fw_region* region);
-  // Tells the peer with the next message, or in a moment.
-  void slot_freed(std::uint32_t slot, std::uint64_t generation);
-  void withdraw_slots(const std::vector<std::uint32_t>& slots);
+  // Lets the tensor land in a slot of the peer's: writes its bytes, `data`, behind the description,
+  // and tells the peer. Holds `tensor` until the last byte has left. False: no slot is free. On an
+  // error nothing was written.
+  absl::Status land(std::string_view edge, const std::string& description, const void* data,
+                    std::uint64_t bytes, const tensorflow::Tensor& tensor, bool* landed);
+  // Whether a slot for so many bytes of the edge is free now.
+  bool has_slot(std::string_view edge, std::uint64_t bytes) const;
+  // A tensor of so many bytes was offered on this edge for want of a slot, and more will come.
+  void want_slots(std::string_view edge, std::uint64_t bytes);
 
  private:
   friend class Peers;
@@ -140,8 +115,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   Channel channel() const;
   absl::Status check(const std::string& message) const;
   void send_what_waits(fw_channel* channel);
-  void send_later_at_most(std::chrono::microseconds delay);
-  void give_up(const std::vector<std::uint32_t>& slots);
+  void send_later_soon();
+  // Runs `work` soon, one after the other, on a thread for this peer alone: it may wait for it.
+  void schedule(std::function<void()> work);
 
   const ProcessId id_;
   const std::string endpoint_;
@@ -160,12 +136,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::atomic<bool> waits_{false};
   std::mutex waiting_mutex_;
   std::vector<std::string> waiting_;
-  std::vector<FreedSlot> freed_;
   std::mutex work_mutex_;
   std::deque<std::function<void()>> work_;
   bool works_ = false;  // under work_mutex_
-  SlotCredits credits_;
-  const std::shared_ptr<LandingZone> landing_ = std::make_shared<LandingZone>();
 };
 
 // What came of reaching a process: a channel, or why there is none and never will be while both
@@ -223,7 +196,8 @@ class Peers {
   // Nobody has answered the attempt of this number.
   void give_up(const ProcessId& id, std::uint64_t attempt);
   void serve(const ProcessId& id, fw_channel* channel);
-  static void on_notification(void* context, const fw_notification* notification);
+  static void on_message(void* context, const fw_notification* message);
+  static void on_landing(void* context, const fw_landing* landing);
   void ended(const std::shared_ptr<PeerProcess>& process, const std::string& what);
   static void on_end(void* context, int good_order, const char* reason);
 

@@ -18,6 +18,14 @@ constexpr std::uint64_t kConnectTimeout = 10'000'000'000;  // ns
 constexpr std::int64_t kAwaitTimeout = 15'000'000;  // us
 constexpr std::uint64_t kForever = UINT64_MAX;
 
+void count_slot(int opened) { count(opened != 0 ? stats().slots_opened : stats().slots_refused); }
+
+void run_later(std::uint64_t delay_ns, void (*work)(void*), void* work_context) {
+  const auto run = [work, work_context] { work(work_context); };
+  if (delay_ns == 0) return tsl::Env::Default()->SchedClosure(run);
+  tsl::Env::Default()->SchedClosureAfter(static_cast<std::int64_t>(delay_ns / 1000), run);
+}
+
 }  // namespace
 
 Peers::Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host)
@@ -181,13 +189,24 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
   LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go by " << process->fabric()
             << ": " << process->fabric_reason();
   // Known before the first callback, so that on_end() finds what it ends.
-  const FwStatus status(fw_channel_serve(channel, &on_notification, &on_end, context));
+  fw_tensor_handlers handlers{};
+  handlers.struct_size = sizeof(handlers);
+  handlers.on_message = &on_message;
+  handlers.on_end = &on_end;
+  handlers.on_landing = &on_landing;
+  handlers.on_slot = &count_slot;
+  handlers.run_later = &run_later;
+  const FwStatus status(fw_channel_serve_tensors(channel, &handlers, context));
   if (status != nullptr) on_end(context, 0, message_of(status).c_str());
   for (const Reached& reached : waiting) reached(reach);
 }
 
-void Peers::on_notification(void* context, const fw_notification* notification) {
-  receive(*notification, *static_cast<std::shared_ptr<PeerProcess>*>(context));
+void Peers::on_message(void* context, const fw_notification* message) {
+  receive(*message, *static_cast<std::shared_ptr<PeerProcess>*>(context));
+}
+
+void Peers::on_landing(void* context, const fw_landing* landing) {
+  receive_landed(*landing, *static_cast<std::shared_ptr<PeerProcess>*>(context));
 }
 
 void Peers::on_end(void* context, int good_order, const char* reason) {

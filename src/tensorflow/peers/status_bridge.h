@@ -23,4 +23,9 @@ struct ReleaseView {
 // What a peer lent; the lease ends with it.
 using View = std::unique_ptr<fw_view, ReleaseView>;
 
+struct ReleaseLanded {
+  void operator()(fw_landed* landed) const { fw_landed_release(landed); }
+};
+using Landed = std::unique_ptr<fw_landed, ReleaseLanded>;
+
 }  // namespace farwrite::plugin

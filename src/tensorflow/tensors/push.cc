@@ -17,7 +17,6 @@
 #include "stats/transfer_log.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/platform/logging.h"
-#include "tensors/landing_head.h"
 #include "tensors/push_message.h"
 
 namespace farwrite::plugin {
@@ -191,36 +190,24 @@ class Push {
   bool land(const EdgeFacts& facts, const char* data, absl::Status* status) {
     PeerProcess& process = *route_.reach().process;
     const std::uint64_t bytes = message_.tensor_bytes;
-    std::optional<Credit> credit = process.credits().take(edge_->name(), bytes);
-    if (!credit.has_value()) {
+    PushMessage description = message_;
+    description.kind = PushKind::kLanded;
+    const std::string instance = split_key(message_.key).instance;
+    description.key = instance;
+    bool landed = false;
+    if (!facts.ref) {
+      *status =
+          process.land(edge_->name(), encode(description), data, bytes, outgoing_.tensor, &landed);
+    } else if (process.has_slot(edge_->name(), bytes)) {
+      const tf::Tensor copy = snapshot(outgoing_.tensor);
+      *status = process.land(edge_->name(), encode(description), copy.data(), bytes, copy, &landed);
+    }
+    if (!status->ok()) return process.ended();  // else offer it
+    if (!landed) {
       message_.wants_slot = edge_->repeats(bytes);
       if (message_.wants_slot) count(stats().offers_without_slot);
       return false;
     }
-    LandingHead head;
-    head.slot = credit->slot;
-    head.generation = credit->generation;
-    head.receiver = message_.receiver;
-    head.sender = message_.sender;
-    head.step = message_.step;
-    head.sent = message_.sent;
-    head.start = message_.start;
-    head.dtype = message_.dtype;
-    head.shape = message_.shape;
-    head.tensor_bytes = bytes;
-    head.instance = split_key(message_.key).instance;
-    LandingHeadBytes head_bytes;
-    if (!encode(head, &head_bytes)) {
-      process.put_back(*credit);
-      return false;
-    }
-    tf::Tensor tensor = outgoing_.tensor;
-    if (facts.ref) {
-      tensor = snapshot(tensor);
-      data = static_cast<const char*>(tensor.data());
-    }
-    *status = process.land(*credit, head_bytes, data, bytes, tensor);
-    if (!status->ok()) return process.ended();  // else offer it
     went(Way::kLanded, bytes);
     count(stats().bytes_pushed, bytes);
     return true;

@@ -68,10 +68,12 @@ bool decode(std::string_view bytes, PushMessage* message) {
   message->payload = record.rest();
   if (!record.ok()) return false;
 
-  const bool plain = message->kind == PushKind::kInline || message->kind == PushKind::kAlias;
+  const bool plain = message->kind == PushKind::kInline || message->kind == PushKind::kAlias ||
+                     message->kind == PushKind::kLanded;
   if (!plain || message->dead) return true;
   if (!describes(message->dtype, message->shape, message->tensor_bytes)) return false;
-  return message->kind == PushKind::kAlias || message->payload.size() == message->tensor_bytes;
+  const std::uint64_t inside = message->kind == PushKind::kInline ? message->tensor_bytes : 0;
+  return message->payload.size() == inside;
 }
 
 std::string encode_failure(const absl::Status& status) {

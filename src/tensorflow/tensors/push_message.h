@@ -1,5 +1,6 @@
-// PushMessage: what a push says of its tensor. It is the message of a channel notification; the
-// bytes of the tensor follow it, or come as a lease with it.
+// PushMessage: what a push says of its tensor. It is the message of a channel notification, and the
+// bytes of the tensor follow it or come as a lease with it; or it is the description of a tensor
+// that lands in a slot.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,14 @@ enum class PushKind : std::uint8_t {
   kPull = 5,            // ask for it by RecvTensor
   kStepGone = 6,        // the sender has cleaned the step up: forget what nobody took of this
                         // start and those before
-  // Of slots, not of a tensor; see landing_zone.h.
-  kSlotOpened = 7,      // the peer may write this slot, for the edge that the key names
-  kSlotsFreed = 8,      // the peer may write these slots again
-  kSlotsWithdrawn = 9,  // give these slots up
-  kSlotsGivenUp = 10,   // they are
+  kLanded = 7,          // the tensor's bytes are in a slot, and this is its description: the key
+                        // is the instance alone, see split_key()
   // Of collectives.
-  kWithdrawn = 11,   // the sender takes its last push to this place back
-  kStepFailed = 12,  // the sender's part has failed, with the status that follows: wait no more
+  kWithdrawn = 8,   // the sender takes its last push to this place back
+  kStepFailed = 9,  // the sender's part has failed, with the status that follows: wait no more
   // Of a backlog, see backlog.h.
-  kHold = 13,    // keep what you have and say kPull, until
-  kResume = 14,  // push again
+  kHold = 10,    // keep what you have and say kPull, until
+  kResume = 11,  // push again
 };
 
 // The identity of a tensor is that of TensorFlow's rendezvous: the receiving server's incarnation,
@@ -38,7 +36,7 @@ enum class PushKind : std::uint8_t {
 // edge and its frame and iteration. The type and the shape are the metadata of the paper "RPC
 // Considered Harmful", section 3.3. Its remote address does not travel: a lease replaces it.
 struct PushMessage {
-  static constexpr std::uint8_t kVersion = 3;
+  static constexpr std::uint8_t kVersion = 4;
 
   PushKind kind = PushKind::kInline;
   bool dead = false;

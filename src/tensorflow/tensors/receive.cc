@@ -43,6 +43,22 @@ class LentBuffer final : public ReceivedBuffer {
   const View view_;
 };
 
+// A slot as a tensor's buffer. The memory is this process' own and nobody else writes it now, so
+// kernels may write into it and take it for their output.
+class LandedBuffer final : public ReceivedBuffer {
+ public:
+  LandedBuffer(Landed landed, void* data, std::size_t bytes)
+      : ReceivedBuffer(data, bytes, true), landed_(std::move(landed)) {}
+
+  void FillAllocationDescription(tf::AllocationDescription* proto) const override {
+    proto->set_requested_bytes(static_cast<std::int64_t>(size()));
+    proto->set_allocator_name("farwrite_slot");
+  }
+
+ private:
+  const Landed landed_;
+};
+
 const char* way_of(PushKind kind) {
   switch (kind) {
     case PushKind::kInline:
@@ -75,23 +91,6 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data) {
   return check_lent_bytes(bytes, expected);
 }
 
-// The bytes are in their slot, and the slot becomes the tensor.
-void receive_landed(Runtime& runtime, std::uint32_t slot,
-                    const std::shared_ptr<PeerProcess>& peer) {
-  Arrival arrival;
-  StepId step;
-  std::string key;
-  if (const char* const wrong = peer->landing().landed(slot, &step, &key, &arrival)) {
-    if (peer->ended()) return;  // on the other lane, and everything of it is over
-    // Somebody waits for this tensor, and there is no telling who.
-    runtime.peers().broken(peer, "it wrote into slot " + std::to_string(slot) + " " + wrong);
-    return;
-  }
-  arrival.peer = peer.get();
-  count(stats().landed);
-  runtime.arrival_table().deliver(step, key, std::move(arrival));
-}
-
 void mind_backlog(Runtime& runtime, const std::shared_ptr<PeerProcess>& peer) {
   if (peer->mind_backlog() || peer->ended()) return;
   runtime.peers().broken(peer, "it pushed " + std::to_string(peer->backlog()->bytes()) +
@@ -110,14 +109,10 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   View lent(notification.lent);
   Runtime* const runtime = Runtime::current();
   if (runtime == nullptr) return;
-  if (notification.message_bytes == 0) {
-    receive_landed(*runtime, notification.tag, peer);
-    return;
-  }
   PushMessage message;
   const std::string_view bytes(static_cast<const char*>(notification.message),
                                notification.message_bytes);
-  if (!decode(bytes, &message)) {
+  if (!decode(bytes, &message) || message.kind == PushKind::kLanded) {
     LOG(ERROR) << "Farwrite: the peer " << peer->name() << " pushed " << bytes.size()
                << " bytes that are not a push message; its plug-in may be of another version";
     return;
@@ -126,18 +121,6 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   switch (message.kind) {
     case PushKind::kStepGone:
       runtime->arrival_table().sender_dropped(step, message.sender, message.start);
-      return;
-    case PushKind::kSlotOpened:
-      peer->peer_opened(message);
-      return;
-    case PushKind::kSlotsFreed:
-      peer->peer_freed(message.payload);
-      return;
-    case PushKind::kSlotsWithdrawn:
-      peer->peer_withdraws(message.payload);
-      return;
-    case PushKind::kSlotsGivenUp:
-      peer->peer_gave_up(message.payload);
       return;
     case PushKind::kWithdrawn:
       runtime->arrival_table().withdraw(step, message.key, message.sender);
@@ -155,7 +138,7 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
       break;
   }
   if (message.wants_slot && message.kind == PushKind::kAlias && !message.dead) {
-    peer->landing().wanted(peer, split_key(message.key).name, message.tensor_bytes);
+    peer->want_slots(split_key(message.key).name, message.tensor_bytes);
   }
   Arrival arrival;
   arrival.kind = message.kind;
@@ -179,6 +162,37 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   }
   runtime->arrival_table().deliver(step, message.key, std::move(arrival));
   mind_backlog(*runtime, peer);
+}
+
+void receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess>& peer) {
+  Landed landed(landing.landed);
+  Runtime* const runtime = Runtime::current();
+  if (runtime == nullptr) return;
+  PushMessage message;
+  const std::string_view description(static_cast<const char*>(landing.description),
+                                     landing.description_bytes);
+  if (!decode(description, &message) || message.kind != PushKind::kLanded ||
+      message.tensor_bytes != landing.bytes) {
+    // Somebody waits for this tensor, and there is no telling who.
+    runtime->peers().broken(peer, "it wrote a tensor with a malformed description");
+    return;
+  }
+  Arrival arrival;
+  auto* const buffer = new LandedBuffer(std::move(landed), landing.data, landing.bytes);
+  arrival.tensor = tf::Tensor(message.dtype, message.shape, buffer);
+  buffer->Unref();                   // the tensor has its own reference
+  arrival.kind = PushKind::kInline;  // it is here, like an inline one
+  arrival.way = "landed";
+  arrival.sent = message.sent;
+  arrival.sender = message.sender;
+  arrival.start = message.start;
+  arrival.dtype = message.dtype;
+  arrival.shape = message.shape;
+  arrival.tensor_bytes = message.tensor_bytes;
+  arrival.peer = peer.get();
+  count(stats().landed);
+  const std::string key = join_key({landing.edge, landing.edge_bytes}, message.key);
+  runtime->arrival_table().deliver({message.receiver, message.step}, key, std::move(arrival));
 }
 
 bool ready(const Arrival& arrival) {

@@ -14,6 +14,9 @@ class PeerProcess;
 // bytes and does nothing else that takes time.
 void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer);
 
+// Takes a tensor that a peer wrote into a slot. On a thread of the channel.
+void receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess>& peer);
+
 // Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there
 // already, lent ones become a tensor over the sender's memory, read-only, whose end returns the
 // lease.
