@@ -47,7 +47,7 @@ void ChannelState::begin_closing() {
   closing_.store(true);
   gate_.close();
   inbox_.wake_all();
-  end_requests();
+  requests_.look_again();
 }
 
 void ChannelState::go_on_closing() {
@@ -97,7 +97,7 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
   if (capabilities_.cpu_free_target && !leave_pollers(/*return_lane_too=*/false, deadline)) {
     return busy("a callback of this channel");
   }
-  abandon_pending(unusable("close the channel"), /*reads_too=*/true);
+  pending_.abandon(unusable("close the channel"), /*reads_too=*/true);
   if (!inbox_.set_handler(nullptr, deadline).ok()) return busy("the notification handler");
   inbox_.drop_queued();
   if (!drop_end_handler(deadline)) return busy("the end handler");
@@ -128,7 +128,7 @@ void ChannelState::say_fin_if_due() {
   // Said before the lock goes: a thread that sees fin_sent_ may end the channel and its connection.
   const std::lock_guard<std::mutex> lock(state_mutex_);
   const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
-  if (!over || remote_leases_ > 0 || fin_sent_ || finished_ || has_pending()) return;
+  if (!over || fin_sent_ || pending_.any() || !remote_leases_.end()) return;
   send(FrameType::kFin);
   fin_sent_ = true;
 }
@@ -169,8 +169,8 @@ bool ChannelState::finish(core::Deadline deadline) {
     if (!wait_for_state(lock, deadline, [this] { return !finishing_; })) return false;
     if (finish_over_) return true;
     finishing_ = true;
-    finished_ = true;
   }
+  remote_leases_.end_all();
   const bool left = leave_pollers(/*return_lane_too=*/true, deadline);
   if (left) drop_link();
   {

@@ -26,7 +26,7 @@ void ChannelState::lane_drained() {
   }
   // Our own polling has come round since the peer went, and no answer of the peer is awaited.
   if (capabilities_.maps_peer_memory) {
-    abandon_pending(unusable("finish an operation"), /*reads_too=*/true);
+    pending_.abandon(unusable("finish an operation"), /*reads_too=*/true);
   }
   inbox_.wake_all();
   say_fin_if_due();

@@ -128,8 +128,8 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
                   (reason.ok() ? "" : ": " + reason.message()));
   }
   if (!is_over(state)) return;
-  if (!good_order) abandon_pending(reason, /*reads_too=*/true);
-  end_requests();
+  if (!good_order) pending_.abandon(reason, /*reads_too=*/true);
+  requests_.look_again();
   inbox_.wake_all();
   drain_lanes();
 }
@@ -189,7 +189,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   expire_parked_lookups();
   go_on_closing();
   if (const std::int64_t due = abandon_due_ns_.load(); due != 0 && core::now_ns() >= due) {
-    abandon_pending(unusable("finish an operation"), /*reads_too=*/false);
+    pending_.abandon(unusable("finish an operation"), /*reads_too=*/false);
   }
   say_fin_if_due();  // the last pending operation may have ended
   finish_if_due();
@@ -239,10 +239,7 @@ ChannelStats ChannelState::stats() const {
   stats.messages_received = inbox_.messages();
   stats.leases_granted = leases_.granted();
   stats.leases_released = leases_.released();
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    stats.leases_held = remote_leases_;
-  }
+  stats.leases_held = remote_leases_.held();
   stats.quarantined_bytes = landing_.quarantined_bytes();
   stats.silences = silences_.value();
   return stats;

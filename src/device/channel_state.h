@@ -13,28 +13,29 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/completion_state.h"
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
 #include "device/channel_link.h"
 #include "device/control_connection.h"
 #include "device/control_messages.h"
+#include "device/control_requests.h"
 #include "device/handshake.h"
 #include "device/landing_memory.h"
 #include "device/lease_table.h"
 #include "device/name_table.h"
 #include "device/notification_inbox.h"
+#include "device/parked_lookups.h"
+#include "device/pending_operations.h"
 #include "device/poller.h"
 #include "device/region_state.h"
+#include "device/remote_leases.h"
 #include "device/remote_region_state.h"
-#include "device/return_queue.h"
 #include "fabric/fabric.h"
 #include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
@@ -142,14 +143,6 @@ class ChannelState final : public fabric::LinkObserver,
   class Intake;
   class ReturnIntake;
   class Discard;
-  struct PendingRequest {
-    bool answered = false;
-    ReplyMessage reply;
-  };
-  struct ParkedLookup {
-    LookupMessage message;
-    core::Deadline deadline = core::Deadline::never();
-  };
 
   // LaneDriver.
   void poll_lanes() override;
@@ -173,13 +166,6 @@ class ChannelState final : public fabric::LinkObserver,
   Status reach(RemoteRegionState& remote, std::string_view operation);
   fabric::Progress serve_lane(std::uint32_t lane);
   fabric::Progress serve_returns();
-  struct PendingList {
-    std::vector<std::weak_ptr<core::CompletionState>> entries;
-    std::size_t prune_at = 64;
-  };
-  void track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list);
-  void abandon_pending(const Status& reason, bool reads_too);
-  bool has_pending();
   void hand_over_unsent();
   void expire_parked_lookups();
 
@@ -251,7 +237,6 @@ class ChannelState final : public fabric::LinkObserver,
                                core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
-  void end_requests();
   // `good_order`: it said so itself.
   void peer_is(PeerState state, const Status& reason, bool good_order = false);
   // Once for each silence, when it has lasted for the detection time: a peer whose process ends
@@ -278,8 +263,6 @@ class ChannelState final : public fabric::LinkObserver,
   std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
   std::atomic<bool> live_{false};             // lanes_ is complete
   std::atomic<std::uint32_t> undrained_{0};   // users' lanes that may hold something
-  ReturnQueue returns_;
-  memory::HeldBack<std::uint64_t> held_leases_;
 
   // Control plane.
   std::unique_ptr<ControlConnection> control_;
@@ -287,20 +270,18 @@ class ChannelState final : public fabric::LinkObserver,
   std::atomic<std::int64_t> cut_due_ns_{0};  // when a refused peer's lanes are ended; 0 is never
   // A peer closed in good order: when what is still pending ends; 0 is never.
   std::atomic<std::int64_t> abandon_due_ns_{0};
-  std::atomic<std::uint64_t> next_request_{1};
-  std::mutex requests_mutex_;
-  std::condition_variable answered_;
-  std::map<std::uint64_t, PendingRequest> requests_;
-  std::mutex parked_mutex_;
-  std::vector<ParkedLookup> parked_;
+  ControlRequests requests_;
+  ParkedLookups parked_;
   NameTable names_;
+
+  // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;
+  RemoteLeases remote_leases_;
+  memory::HeldBack<std::uint64_t> held_leases_;  // that forked children may still read
 
   LandingMemory landing_{link_, peer_name_};
 
-  std::mutex pending_mutex_;
-  PendingList pending_;
-  PendingList pending_reads_;  // a peer that has closed answers them as long as we hold leases
+  PendingOperations pending_;
 
   // State. Transitions under state_mutex_.
   mutable std::mutex state_mutex_;
@@ -322,10 +303,8 @@ class ChannelState final : public fabric::LinkObserver,
   std::uint32_t end_handlers_running_ = 0;
   bool fin_sent_ = false;
   bool fin_received_ = false;
-  bool finished_ = false;     // finish() has begun: no lease is counted any more
   bool finishing_ = false;    // a thread is in finish()
   bool finish_over_ = false;  // and nothing is left to do
-  std::uint64_t remote_leases_ = 0;
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
   core::Counter notifications_sent_, messages_sent_, silences_;

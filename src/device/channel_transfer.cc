@@ -124,11 +124,13 @@ Completion ChannelState::post_to_link(const fabric::Operation& operation) {
   if (completion.done()) return completion;
   // What is read from a peer that then closes in good order still comes; its lane's end ends it.
   const bool reads = operation.kind == fabric::OperationKind::kRead;
-  track(completion.state(), reads && !capabilities_.maps_peer_memory ? pending_reads_ : pending_);
+  pending_.add(completion.state(), reads && !capabilities_.maps_peer_memory
+                                       ? PendingOperations::Kind::kAwaitedReads
+                                       : PendingOperations::Kind::kUntilTheEnd);
   // The peer may have gone since the caller looked, and what was pending then been abandoned.
   // A read that is allowed now ends with its lane.
   if (peer_state_.load() >= PeerState::kClosed && !reads && !may_still_end()) {
-    abandon_pending(unusable(name_of(operation)), /*reads_too=*/false);
+    pending_.abandon(unusable(name_of(operation)), /*reads_too=*/false);
   }
   if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
     for (const auto& lane : lanes_) lane->expect_progress();
@@ -220,41 +222,6 @@ void ChannelState::count(const fabric::Operation& operation) {
     case fabric::OperationKind::kEnd:
       break;
   }
-}
-
-void ChannelState::track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list) {
-  const std::lock_guard<std::mutex> lock(pending_mutex_);
-  if (list.entries.size() >= list.prune_at) {
-    std::erase_if(list.entries, [](const auto& weak) {
-      const auto state = weak.lock();
-      return state == nullptr || state->done();
-    });
-    list.prune_at = std::max<std::size_t>(64, list.entries.size() * 2);
-  }
-  list.entries.push_back(pending);
-}
-
-void ChannelState::abandon_pending(const Status& reason, bool reads_too) {
-  std::vector<std::weak_ptr<core::CompletionState>> pending;
-  {
-    const std::lock_guard<std::mutex> lock(pending_mutex_);
-    pending.swap(pending_.entries);
-    if (reads_too) {
-      pending.insert(pending.end(), pending_reads_.entries.begin(), pending_reads_.entries.end());
-      pending_reads_.entries.clear();
-    }
-  }
-  for (const auto& weak : pending) {
-    if (const auto state = weak.lock()) state->abandon(reason);
-  }
-}
-
-bool ChannelState::has_pending() {
-  const std::lock_guard<std::mutex> lock(pending_mutex_);
-  return std::any_of(pending_.entries.begin(), pending_.entries.end(), [](const auto& weak) {
-    const auto state = weak.lock();
-    return state != nullptr && !state->done();
-  });
 }
 
 Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& source,
