@@ -19,6 +19,7 @@ enum class LockRank : std::uint8_t {
   kSegmentKeys,
   kRegionTable,
   kNameTable,
+  kChannelLife,
   kPendingOperations,
   kLeaseTable,
   kRemoteLeases,

@@ -31,6 +31,8 @@ const char* name_of(LockRank rank) {
       return "region table";
     case LockRank::kNameTable:
       return "name table";
+    case LockRank::kChannelLife:
+      return "channel life";
     case LockRank::kPendingOperations:
       return "pending operations";
     case LockRank::kLeaseTable:

@@ -59,12 +59,10 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
                             "the peer closed it", "connect again"),
               /*good_order=*/true);
       break;
-    case FrameType::kFin: {
+    case FrameType::kFin:
       leases_.close();
-      const std::lock_guard<std::mutex> lock(state_mutex_);
-      fin_received_ = true;
+      life_.fin_is_received();
       break;
-    }
     case FrameType::kRefuse:
       malformed = take_refusal(body);
       break;
@@ -234,7 +232,7 @@ Result<ReplyMessage> ChannelState::request(FrameType type, std::uint64_t request
       request_id, deadline, [&] { send(type, body); }, [&] { return unusable(operation); });
   if (!reply.ok()) return reply.status();
   if (reply->has_value()) return **std::move(reply);
-  const bool silent = peer_state_.load() == PeerState::kSilent;
+  const bool silent = life_.peer_state() == PeerState::kSilent;
   return Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
                        {operation, peer_name_},
                        silent ? "the peer is silent" : "the peer did not answer in time",

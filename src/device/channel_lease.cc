@@ -24,7 +24,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   operation.tag = tag;
   operation.source = message;
   if (Status bad = check(nullptr, operation); !bad.ok()) return Completion(std::move(bad));
-  if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) {
+  if (!pass || life_.peer_over()) {
     return Completion(unusable(kOperation));
   }
   LendRecord lend;
@@ -139,7 +139,7 @@ void ChannelState::tell_returns() {
 
 Completion ChannelState::post_returns(const ReturnRecord& returns) {
   const core::Gate::Pass pass(gate_);
-  if (!pass || peer_state_.load() >= PeerState::kClosed) {
+  if (!pass || life_.peer_over()) {
     return Completion(Status(StatusCode::kUnavailable, "the lanes have ended"));
   }
   std::vector<std::byte> record;

@@ -1,16 +1,15 @@
 // ChannelState: everything behind a Channel.
 //
-// Life: open -> closed (by us: close(); by the peer: BYE; by its death) -> finished. A closed
-// channel lingers while leases are out: a peer may look at our memory, or we at its, longer than
-// the channel lives. BYE says "nothing of mine moves any more"; FIN says "I hold no lease of yours
-// any more, and what is left in my lanes I shall not look at". When both have said FIN, or the peer
-// is dead, the channel is finished and gone.
+// It connects the objects that keep the states of a channel, and has no mutex of its own.
+//
+// A closed channel lingers while leases are out: a peer may look at our memory, or we at its,
+// longer than the channel lives. BYE says "nothing of mine moves any more"; FIN says "I hold no
+// lease of yours any more, and what is left in my lanes I shall not look at". When both have said
+// FIN, or the peer is dead, the channel is finished and gone (channel_life.h).
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
+#include "device/channel_life.h"
 #include "device/channel_link.h"
 #include "device/control_connection.h"
 #include "device/control_messages.h"
@@ -174,7 +174,7 @@ class ChannelState final : public fabric::LinkObserver,
   void begin_closing();
   // What a close that timed out has left undone, as far as it needs no waiting.
   void go_on_closing();
-  // Settles what is to be settled, in one thread at a time (settling_).
+  // Settles what is to be settled, in one thread at a time.
   Status settle(core::Deadline callbacks, core::Deadline peer);
   Status stop_callbacks(core::Deadline deadline);
   bool leave_pollers(bool return_lane_too, core::Deadline deadline);
@@ -183,14 +183,6 @@ class ChannelState final : public fabric::LinkObserver,
   bool finish_is_due();
   void finish_if_due();
   void drop_link();
-  template <typename Holds>
-  bool wait_for_state(std::unique_lock<std::mutex>& lock, core::Deadline deadline, Holds holds) {
-    while (!holds()) {
-      if (deadline.expired()) return false;
-      state_changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
-    }
-    return true;
-  }
 
   // channel_lease.cc.
   void take_lend(Notification record);
@@ -204,13 +196,12 @@ class ChannelState final : public fabric::LinkObserver,
   void release_held();
 
   // channel_end.cc.
-  bool peer_over() const;
+  bool peer_over() const { return life_.peer_over(); }
   // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
   bool has_room() const { return inbox_.has_room() || peer_over(); }
   void drain_lanes();
   void lane_drained();
   void tell_end_if_due();
-  bool drop_end_handler(core::Deadline deadline);
 
   // channel_control.cc, on the loop's thread.
   void on_frame(FrameType type, ByteView body);
@@ -257,7 +248,7 @@ class ChannelState final : public fabric::LinkObserver,
   core::Gate gate_;
   ChannelLink link_;
   std::shared_ptr<fabric::NotifiedWrites> lowered_;  // null if the link does it itself
-  std::mutex kept_mutex_;
+  std::once_flag kept_made_;
   std::shared_ptr<void> kept_;
   NotificationInbox inbox_;
   std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
@@ -283,28 +274,9 @@ class ChannelState final : public fabric::LinkObserver,
 
   PendingOperations pending_;
 
-  // State. Transitions under state_mutex_.
-  mutable std::mutex state_mutex_;
-  std::condition_variable state_changed_;
-  std::atomic<PeerState> peer_state_{PeerState::kAlive};
-  std::atomic<bool> peer_gone_{false};  // its death is proven, however it left
+  ChannelLife life_;
+  bool lanes_ended_ = false;          // the thread's that settles
   std::atomic<bool> parting_{false};  // this side ended its connections, and awaits the peer's ends
-  Status peer_reason_;
-  Status silence_reason_;        // while the peer is silent
-  bool silence_warned_ = false;  // and the user knows
-  std::atomic<bool> closing_{false};
-  bool settling_ = false;     // a thread is in settle()
-  bool lanes_ended_ = false;  // that thread's
-  bool closed_ = false;
-  Status close_status_;
-  bool good_order_ = false;
-  std::atomic<bool> drained_{false};  // the peer has gone, and users' lanes hold nothing more
-  std::function<void(bool, const Status&)> end_handler_;
-  std::uint32_t end_handlers_running_ = 0;
-  bool fin_sent_ = false;
-  bool fin_received_ = false;
-  bool finishing_ = false;    // a thread is in finish()
-  bool finish_over_ = false;  // and nothing is left to do
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
   core::Counter notifications_sent_, messages_sent_, silences_;

@@ -55,7 +55,7 @@ Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation opera
   if (Status bad = check(remote, operation); !bad.ok()) [[unlikely]] {
     return Completion(std::move(bad));
   }
-  const bool over = peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed;
+  const bool over = life_.peer_over();
   if (!pass || (over && !may_still_read(remote, operation))) [[unlikely]] {
     return Completion(unusable(name_of(operation)));
   }
@@ -81,16 +81,13 @@ Completion ChannelState::post(RemoteRegionState* remote, fabric::Operation opera
 }
 
 bool ChannelState::may_still_end() const {
-  const std::lock_guard<std::mutex> lock(state_mutex_);
   // Where memory is mapped, only our own polling ends operations, and it has come round by then.
-  return good_order_ && !(capabilities_.maps_peer_memory && drained_.load());
+  return life_.left_in_good_order() && !(capabilities_.maps_peer_memory && life_.drained());
 }
 
 bool ChannelState::may_still_read(const RemoteRegionState* remote,
                                   const fabric::Operation& operation) const {
-  if (operation.kind != fabric::OperationKind::kRead || !remote->leased()) return false;
-  const std::lock_guard<std::mutex> lock(state_mutex_);
-  return peer_state_.load() == PeerState::kClosed && good_order_ && !peer_gone_.load();
+  return operation.kind == fabric::OperationKind::kRead && remote->leased() && life_.peer_lingers();
 }
 
 Completion ChannelState::start_operation(const fabric::Operation& operation) {
@@ -112,8 +109,7 @@ void ChannelState::lower_notified_writes() {
 }
 
 std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {
-  const std::lock_guard<std::mutex> lock(kept_mutex_);
-  if (kept_ == nullptr) kept_ = make();
+  std::call_once(kept_made_, [&] { kept_ = make(); });
   return kept_;
 }
 
@@ -129,7 +125,7 @@ Completion ChannelState::post_to_link(const fabric::Operation& operation) {
                                        : PendingOperations::Kind::kUntilTheEnd);
   // The peer may have gone since the caller looked, and what was pending then been abandoned.
   // A read that is allowed now ends with its lane.
-  if (peer_state_.load() >= PeerState::kClosed && !reads && !may_still_end()) {
+  if (life_.peer_over() && !reads && !may_still_end()) {
     pending_.abandon(unusable(name_of(operation)), /*reads_too=*/false);
   }
   if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
@@ -357,7 +353,7 @@ bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
 
 Status ChannelState::ended() const {
   // A poller may still be handing over what had arrived before the peer went.
-  if (closing_.load() || (peer_over() && drained_.load())) {
+  if (life_.closing() || (peer_over() && life_.drained())) {
     return unusable("wait for a notification");
   }
   return Status();
@@ -366,7 +362,7 @@ Status ChannelState::ended() const {
 fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   const core::Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
-  if (closing_.load()) {
+  if (life_.closing()) {
     Discard discard;
     return link_.get()->poll(lane, discard);
   }
