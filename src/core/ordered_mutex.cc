@@ -21,6 +21,8 @@ const char* name_of(LockRank rank) {
       return "remote region reach";
     case LockRank::kNotificationLoop:
       return "notification loop";
+    case LockRank::kControlRequests:
+      return "control requests";
     case LockRank::kLandingMemory:
       return "landing memory";
     case LockRank::kSegmentKeys:
@@ -29,8 +31,14 @@ const char* name_of(LockRank rank) {
       return "region table";
     case LockRank::kNameTable:
       return "name table";
+    case LockRank::kChannelLife:
+      return "channel life";
+    case LockRank::kPendingOperations:
+      return "pending operations";
     case LockRank::kLeaseTable:
       return "lease table";
+    case LockRank::kRemoteLeases:
+      return "remote leases";
     case LockRank::kNotificationQueue:
       return "notification queue";
     case LockRank::kPoller:

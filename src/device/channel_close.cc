@@ -31,38 +31,30 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   begin_closing();
-  {
-    std::unique_lock<std::mutex> lock(state_mutex_);
-    if (!wait_for_state(lock, deadline, [this] { return !settling_; })) {
-      return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
-                           "another thread is still closing it", "allow more time");
-    }
-    if (closed_ && close_status_.ok()) return Status();
-    settling_ = true;
+  const ChannelLife::Turn turn = life_.begin_settling(deadline);
+  if (turn == ChannelLife::Turn::kOver) return Status();
+  if (turn == ChannelLife::Turn::kBusy) {
+    return Status::error(StatusCode::kDeadlineExceeded, {"close the channel", peer_name_},
+                         "another thread is still closing it", "allow more time");
   }
   return settle(core::Deadline::after(std::max(timeout, kCallbackGrace)), deadline);
 }
 
 void ChannelState::begin_closing() {
-  closing_.store(true);
+  life_.begin_closing();
   gate_.close();
   inbox_.wake_all();
-  end_requests();
+  requests_.look_again();
 }
 
 void ChannelState::go_on_closing() {
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (!closing_.load() || closed_ || settling_) return;
-    settling_ = true;
-  }
+  if (!life_.resume_settling()) return;
   // The next close() reports it.
   (void)settle(core::Deadline::after(kBrief), core::Deadline::after({}));
 }
 
 Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
-  // closed_ changes in the one thread that settles only.
-  const bool again = closed_;
+  const bool again = life_.closed_before();
   Status status = again ? Status() : stop_callbacks(callbacks);
   const bool stopped = status.ok();
   if (stopped) status = landing_.revoke_all(peer);
@@ -70,15 +62,7 @@ Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
     names_.clear();
     send(FrameType::kBye);
   }
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    settling_ = false;
-    if (stopped) {
-      closed_ = true;
-      close_status_ = status;
-    }
-  }
-  state_changed_.notify_all();
+  life_.end_settling(stopped, status);
   say_fin_if_due();
   finish_if_due();
   return status;
@@ -97,10 +81,10 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
   if (capabilities_.cpu_free_target && !leave_pollers(/*return_lane_too=*/false, deadline)) {
     return busy("a callback of this channel");
   }
-  abandon_pending(unusable("close the channel"), /*reads_too=*/true);
+  pending_.abandon(unusable("close the channel"), /*reads_too=*/true);
   if (!inbox_.set_handler(nullptr, deadline).ok()) return busy("the notification handler");
   inbox_.drop_queued();
-  if (!drop_end_handler(deadline)) return busy("the end handler");
+  if (!life_.drop_end_handler(deadline)) return busy("the end handler");
   return Status();
 }
 
@@ -125,20 +109,16 @@ bool ChannelState::leave_pollers(bool return_lane_too, core::Deadline deadline) 
 }
 
 void ChannelState::say_fin_if_due() {
-  // Said before the lock goes: a thread that sees fin_sent_ may end the channel and its connection.
-  const std::lock_guard<std::mutex> lock(state_mutex_);
-  const bool over = closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
-  if (!over || remote_leases_ > 0 || fin_sent_ || finished_ || has_pending()) return;
+  if (!life_.fin_is_due() || pending_.any() || !remote_leases_.end()) return;
   send(FrameType::kFin);
-  fin_sent_ = true;
+  // Not before: a thread that sees it may end the channel and its connection.
+  life_.fin_is_sent();
 }
 
 bool ChannelState::finish_is_due() {
-  const std::lock_guard<std::mutex> lock(state_mutex_);
   // A peer that maps our memory and never hears FIN would wait for it until we end. A FIN that the
   // socket has not taken yet goes first; tick() asks again.
-  const bool parted = fin_sent_ && fin_received_ && control_->all_sent();
-  return closed_ && !finish_over_ && (parted || peer_gone_.load());
+  return life_.finish_is_due() && (life_.peer_gone() || control_->all_sent());
 }
 
 void ChannelState::finish_if_due() {
@@ -153,7 +133,7 @@ void ChannelState::finish_if_due() {
 bool ChannelState::part() {
   using Parting = fabric::Link::Parting;
   const ChannelLink::Use link(link_);
-  if (!link || peer_gone_.load()) return true;
+  if (!link || life_.peer_gone()) return true;
   // A peer that has closed as well awaits no answer, but this side's ends, as this side does.
   const Parting parting = link->part(/*last=*/peer_over());
   if (parting == Parting::kNotNeeded) return true;
@@ -164,21 +144,12 @@ bool ChannelState::part() {
 }
 
 bool ChannelState::finish(core::Deadline deadline) {
-  {
-    std::unique_lock<std::mutex> lock(state_mutex_);
-    if (!wait_for_state(lock, deadline, [this] { return !finishing_; })) return false;
-    if (finish_over_) return true;
-    finishing_ = true;
-    finished_ = true;
-  }
+  const ChannelLife::Turn turn = life_.begin_finishing(deadline);
+  if (turn != ChannelLife::Turn::kMine) return turn == ChannelLife::Turn::kOver;
+  remote_leases_.end_all();
   const bool left = leave_pollers(/*return_lane_too=*/true, deadline);
   if (left) drop_link();
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    finishing_ = false;
-    finish_over_ = left;
-  }
-  state_changed_.notify_all();
+  life_.end_finishing(left);
   return left;
 }
 

@@ -11,10 +11,6 @@
 namespace farwrite::device {
 namespace {
 
-// Lookups of one peer that wait for a name to appear.
-constexpr std::size_t kMaxParkedLookups = 256;
-constexpr std::uint64_t kLongestLookupMs = 24 * 3600 * 1000;
-
 // Decodes and hands on, or reports what is malformed.
 template <typename Message, typename Serve>
 Status serve(ByteView body, Serve serve_message) {
@@ -63,12 +59,10 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
                             "the peer closed it", "connect again"),
               /*good_order=*/true);
       break;
-    case FrameType::kFin: {
+    case FrameType::kFin:
       leases_.close();
-      const std::lock_guard<std::mutex> lock(state_mutex_);
-      fin_received_ = true;
+      life_.fin_is_received();
       break;
-    }
     case FrameType::kRefuse:
       malformed = take_refusal(body);
       break;
@@ -120,7 +114,7 @@ void ChannelState::on_connection_end(const Status& reason) {
   if (reason.code() == StatusCode::kProtocolError) {  // it was sent a REFUSE
     expect_cut();
     peer_is(PeerState::kClosed, reason);
-    end_requests();
+    requests_.look_again();
     return;
   }
   if (!capabilities_.maps_peer_memory) {
@@ -135,18 +129,11 @@ void ChannelState::on_connection_end(const Status& reason) {
       Status::error(StatusCode::kPeerSilent, {"receive from the peer", peer_name_},
                     "the peer's connection ended, but its process still runs: " + reason.message(),
                     "restart the peer"));
-  end_requests();
+  requests_.look_again();
 }
 
 void ChannelState::serve_lookup(const LookupMessage& message) {
-  if (try_answer(message)) return;
-  std::unique_lock<std::mutex> lock(parked_mutex_);
-  if (message.wait_ms > 0 && parked_.size() < kMaxParkedLookups) {
-    parked_.push_back({message, core::Deadline::after(std::chrono::milliseconds(
-                                    std::min<std::uint64_t>(message.wait_ms, kLongestLookupMs)))});
-    return;
-  }
-  lock.unlock();
+  if (try_answer(message) || parked_.park(message)) return;
   reply_error(message.request,
               Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
                             "the peer has published " + names_.names() + " to this channel and " +
@@ -163,30 +150,13 @@ bool ChannelState::try_answer(const LookupMessage& message) {
 }
 
 void ChannelState::answer_parked_lookups() {
-  std::vector<ParkedLookup> parked;
-  {
-    const std::lock_guard<std::mutex> lock(parked_mutex_);
-    parked.swap(parked_);
-  }
-  std::erase_if(parked, [this](const ParkedLookup& lookup) { return try_answer(lookup.message); });
-  const std::lock_guard<std::mutex> lock(parked_mutex_);
-  parked_.insert(parked_.end(), std::make_move_iterator(parked.begin()),
-                 std::make_move_iterator(parked.end()));
+  parked_.answer([this](const LookupMessage& message) { return try_answer(message); });
 }
 
 void ChannelState::expire_parked_lookups() {
-  std::vector<ParkedLookup> expired;
-  {
-    const std::lock_guard<std::mutex> lock(parked_mutex_);
-    std::erase_if(parked_, [&](ParkedLookup& lookup) {
-      if (!lookup.deadline.expired()) return false;
-      expired.push_back(std::move(lookup));
-      return true;
-    });
-  }
-  for (ParkedLookup& lookup : expired) {
-    lookup.message.wait_ms = 0;
-    serve_lookup(lookup.message);
+  for (LookupMessage& message : parked_.take_expired()) {
+    message.wait_ms = 0;
+    serve_lookup(message);
   }
 }
 
@@ -249,20 +219,8 @@ void ChannelState::reply_error(std::uint64_t request, const Status& status) {
 }
 
 void ChannelState::take_reply(ReplyMessage& reply) {
-  {
-    const std::lock_guard<std::mutex> lock(requests_mutex_);
-    const auto waiting = requests_.find(reply.request);
-    if (waiting != requests_.end()) {
-      if (reply.status.ok() && reply.lease != 0) {
-        const std::lock_guard<std::mutex> state(state_mutex_);
-        ++remote_leases_;
-      }
-      waiting->second.reply = std::move(reply);
-      waiting->second.answered = true;
-      answered_.notify_all();
-      return;
-    }
-  }
+  const bool leases = reply.status.ok() && reply.lease != 0;
+  if (requests_.answer(reply, [&] { return !leases || remote_leases_.hold(); })) return;
   // Nobody waits any more; the lease must not stay out.
   if (reply.lease != 0) send(FrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
 }
@@ -270,37 +228,15 @@ void ChannelState::take_reply(ReplyMessage& reply) {
 Result<ReplyMessage> ChannelState::request(FrameType type, std::uint64_t request_id,
                                            const std::vector<std::byte>& body,
                                            core::Deadline deadline, std::string_view operation) {
-  std::unique_lock<std::mutex> lock(requests_mutex_);
-  FARWRITE_RETURN_IF_ERROR(unusable(operation));
-  const auto entry = requests_.emplace(request_id, PendingRequest{}).first;
-  lock.unlock();
-  send(type, body);
-  lock.lock();
-  Status failed;
-  while (!entry->second.answered && failed.ok()) {
-    if (deadline.expired()) {
-      const bool silent = peer_state_.load() == PeerState::kSilent;
-      failed = Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
-                             {operation, peer_name_},
-                             silent ? "the peer is silent" : "the peer did not answer in time",
-                             "check that the peer is running and not stopped, or allow more time");
-    } else {
-      failed = unusable(operation);
-      if (failed.ok()) answered_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
-    }
-  }
-  ReplyMessage reply = std::move(entry->second.reply);
-  const bool answered = entry->second.answered;
-  requests_.erase(entry);
-  if (!answered) return failed;
-  return reply;
-}
-
-void ChannelState::end_requests() {
-  {
-    const std::lock_guard<std::mutex> lock(requests_mutex_);
-  }
-  answered_.notify_all();
+  auto reply = requests_.ask(
+      request_id, deadline, [&] { send(type, body); }, [&] { return unusable(operation); });
+  if (!reply.ok()) return reply.status();
+  if (reply->has_value()) return **std::move(reply);
+  const bool silent = life_.peer_state() == PeerState::kSilent;
+  return Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
+                       {operation, peer_name_},
+                       silent ? "the peer is silent" : "the peer did not answer in time",
+                       "check that the peer is running and not stopped, or allow more time");
 }
 
 }  // namespace farwrite::device

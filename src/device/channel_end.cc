@@ -11,8 +11,6 @@
 
 namespace farwrite::device {
 
-bool ChannelState::peer_over() const { return peer_state_.load() >= PeerState::kClosed; }
-
 void ChannelState::drain_lanes() {
   if (!live_.load()) return;  // start() asks again
   for (const auto& lane : lanes_) lane->poller().kick();
@@ -20,13 +18,10 @@ void ChannelState::drain_lanes() {
 
 void ChannelState::lane_drained() {
   if (undrained_.fetch_sub(1) != 1) return;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    drained_.store(true);
-  }
+  life_.lanes_are_drained();
   // Our own polling has come round since the peer went, and no answer of the peer is awaited.
   if (capabilities_.maps_peer_memory) {
-    abandon_pending(unusable("finish an operation"), /*reads_too=*/true);
+    pending_.abandon(unusable("finish an operation"), /*reads_too=*/true);
   }
   inbox_.wake_all();
   say_fin_if_due();
@@ -38,40 +33,14 @@ Status ChannelState::on_end(std::function<void(bool good_order, const Status& re
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    handler.swap(end_handler_);
-  }
+  life_.set_end_handler(std::move(handler));
   tell_end_if_due();
   return Status();
 }
 
-bool ChannelState::drop_end_handler(core::Deadline deadline) {
-  std::function<void(bool, const Status&)> handler;  // may own anything: goes after the lock
-  std::unique_lock<std::mutex> lock(state_mutex_);
-  handler.swap(end_handler_);
-  return wait_for_state(lock, deadline, [this] { return end_handlers_running_ == 0; });
-}
-
 void ChannelState::tell_end_if_due() {
   const core::Inside inside(this);
-  std::function<void(bool, const Status&)> handler;
-  bool good_order = false;
-  Status reason;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (!drained_ || closing_.load() || !end_handler_) return;
-    handler.swap(end_handler_);
-    ++end_handlers_running_;
-    good_order = good_order_;
-    reason = peer_reason_;
-  }
-  handler(good_order, reason);
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    --end_handlers_running_;
-  }
-  state_changed_.notify_all();
+  life_.call_end_handler_if_due();
 }
 
 }  // namespace farwrite::device

@@ -16,7 +16,7 @@ class ChannelState::Intake final : public fabric::EventSink {
   bool has_room() const override { return channel_.has_room(); }
   void on_notification(Notification notification) override {
     // A close waits for the handler's return, not for all that one look at the lane brings.
-    if (channel_.closing_.load(std::memory_order_relaxed)) return;
+    if (channel_.life_.closing()) return;
     trace(notification);
     channel_.inbox_.on_notification(std::move(notification));
   }

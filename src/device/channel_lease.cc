@@ -23,7 +23,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   operation.tag = tag;
   operation.source = message;
   if (Status bad = check(nullptr, lane, operation); !bad.ok()) return Completion(std::move(bad));
-  if (!pass || peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed) {
+  if (!pass || life_.peer_over()) {
     return Completion(unusable(kOperation));
   }
   LendRecord lend;
@@ -68,18 +68,12 @@ void ChannelState::take_lend(Notification record) {
   descriptor.length = lend->length;
   descriptor.access = Access::kRead;
   descriptor.keys.push_back({peer_.fabric, lend->key});
+  const bool leased = remote_leases_.hold();
   Status taken_back;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (fin_sent_ || finished_) {
-      // We have told the peer that we hold nothing, so the memory may hold something else by now.
-      taken_back = Status::error(StatusCode::kUnavailable, {"map lent memory", peer_name_},
-                                 "the channel ended before the lease arrived", "connect again");
-    } else {
-      ++remote_leases_;
-    }
+  if (!leased) {
+    taken_back = Status::error(StatusCode::kUnavailable, {"map lent memory", peer_name_},
+                               "the channel ended before the lease arrived", "connect again");
   }
-  const bool leased = taken_back.ok();
   auto region = std::make_shared<RemoteRegionState>(
       shared_from_this(), std::move(descriptor), leased ? lend->lease : 0, std::move(taken_back));
   // Without waiting: it succeeds if the segment was seen before, and asks for it if not. A failure
@@ -117,18 +111,14 @@ void ChannelState::release_held() {
 
 void ChannelState::release_remote(std::uint64_t lease) {
   if (device_->fork_guard().in_forked_child()) return;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    --remote_leases_;
-  }
-  if (returns_.add(lease)) tell_returns();
+  if (remote_leases_.drop(lease)) tell_returns();
   say_fin_if_due();
   finish_if_due();
 }
 
 void ChannelState::tell_returns() {
   while (true) {
-    ReturnRecord returns = returns_.take();
+    ReturnRecord returns = remote_leases_.take_dropped();
     if (returns.leases.empty()) return;
     const Completion told = post_returns(returns);
     if (told.done()) {
@@ -148,7 +138,7 @@ void ChannelState::tell_returns() {
 
 Completion ChannelState::post_returns(const ReturnRecord& returns) {
   const core::Gate::Pass pass(gate_);
-  if (!pass || peer_state_.load() >= PeerState::kClosed) {
+  if (!pass || life_.peer_over()) {
     return Completion(Status(StatusCode::kUnavailable, "the lanes have ended"));
   }
   std::vector<std::byte> record;

@@ -68,7 +68,7 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
 Result<ReplyMessage> ChannelState::ask_for(std::string_view name, std::chrono::nanoseconds wait,
                                            core::Deadline deadline) {
   LookupMessage message;
-  message.request = next_request_.fetch_add(1);
+  message.request = requests_.next();
   message.name = std::string(name);
   message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
   return request(FrameType::kLookup, message.request, message.to_bytes(), deadline,
@@ -120,7 +120,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
                          "pass the result of the peer's descriptor() unchanged");
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
-  const OpenMessage message{next_request_.fetch_add(1), descriptor};
+  const OpenMessage message{requests_.next(), descriptor};
   auto reply = request(FrameType::kOpen, message.request, message.to_bytes(), deadline, kOperation);
   if (!reply.ok()) return reply.status();
   return adopt(*reply, deadline);

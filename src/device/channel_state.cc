@@ -77,7 +77,7 @@ bool ChannelState::entered_by_this_thread() const { return core::Inside::is(this
 
 std::shared_ptr<ChannelState> ChannelState::user_handle() {
   return {this, [self = shared_from_this()](ChannelState*) {
-            if (self->device_->fork_guard().in_forked_child() || self->closing_.load()) return;
+            if (self->device_->fork_guard().in_forked_child() || self->life_.closing()) return;
             if (self->entered_by_this_thread()) {
               // A callback held the last handle: once it has returned.
               self->begin_closing();
@@ -93,28 +93,16 @@ std::shared_ptr<ChannelState> ChannelState::user_handle() {
 }
 
 PeerState ChannelState::peer_state() const {
-  const PeerState state = peer_state_.load();
+  const PeerState state = life_.peer_state();
   // A peer's death is news also later. Nothing else is learned about it once this side has closed.
-  return closing_.load() && state != PeerState::kDead ? PeerState::kClosed : state;
+  return life_.closing() && state != PeerState::kDead ? PeerState::kClosed : state;
 }
 
 void ChannelState::peer_is(PeerState state, const Status& reason, bool good_order) {
-  bool warned = false;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    const PeerState before = peer_state_.load();
-    if (before == state || before == PeerState::kDead) return;
-    if (before == PeerState::kClosed) return;  // a peer that left in good order has left
-    if (is_over(state) && peer_reason_.ok()) {
-      peer_reason_ = reason;
-      good_order_ = good_order;
-      if (good_order) {
-        abandon_due_ns_.store(core::now_ns() + device_->options().detection_time.count());
-      }
-    }
-    if (state == PeerState::kSilent) silence_reason_ = reason;
-    warned = std::exchange(silence_warned_, false);
-    peer_state_.store(state);
+  const ChannelLife::Change change = life_.peer_is(state, reason, good_order);
+  if (!change.changed) return;
+  if (is_over(state) && good_order) {
+    abandon_due_ns_.store(core::now_ns() + device_->options().detection_time.count());
   }
   if (state == PeerState::kSilent) silences_.add();
   if (named_.load()) {
@@ -122,37 +110,28 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
                         peer_name_);
   }
   // Silence itself is logged by warn_of_silence(), once it has lasted.
-  if (is_over(state) || warned) {
-    core::log(warned ? core::LogLevel::kWarning : level_of(state, reason, good_order),
+  if (is_over(state) || change.ended_silence) {
+    core::log(change.ended_silence ? core::LogLevel::kWarning : level_of(state, reason, good_order),
               (named_.load() ? peer_name_ : "a new peer") + " is " + std::string(to_string(state)) +
                   (reason.ok() ? "" : ": " + reason.message()));
   }
   if (!is_over(state)) return;
-  if (!good_order) abandon_pending(reason, /*reads_too=*/true);
-  end_requests();
+  if (!good_order) pending_.abandon(reason, /*reads_too=*/true);
+  requests_.look_again();
   inbox_.wake_all();
   drain_lanes();
 }
 
 void ChannelState::warn_of_silence() {
-  Status reason;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (peer_state_.load() != PeerState::kSilent || std::exchange(silence_warned_, true)) return;
-    reason = silence_reason_;
-  }
-  core::log(core::LogLevel::kWarning, peer_name_ + " is silent: " + reason.message());
+  const std::optional<Status> reason = life_.take_silence_to_warn_of();
+  if (!reason.has_value()) return;
+  core::log(core::LogLevel::kWarning, peer_name_ + " is silent: " + reason->message());
 }
 
 void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
-  peer_gone_.store(true);
-  bool in_good_order = false;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    in_good_order = good_order_;
-  }
-  cut_link(in_good_order);  // no read of memory whose leases end now
+  life_.peer_is_gone();
+  cut_link(life_.left_in_good_order());  // no read of memory whose leases end now
   leases_.close();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
@@ -177,7 +156,7 @@ void ChannelState::on_link_error(const Status& reason) { refuse(reason); }
 
 void ChannelState::heard() {
   last_heard_ns_.store(core::now_ns(), std::memory_order_relaxed);
-  if (peer_state_.load(std::memory_order_relaxed) == PeerState::kSilent) {
+  if (life_.peer_state() == PeerState::kSilent) {
     peer_is(PeerState::kAlive, Status());
   }
 }
@@ -189,7 +168,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   expire_parked_lookups();
   go_on_closing();
   if (const std::int64_t due = abandon_due_ns_.load(); due != 0 && core::now_ns() >= due) {
-    abandon_pending(unusable("finish an operation"), /*reads_too=*/false);
+    pending_.abandon(unusable("finish an operation"), /*reads_too=*/false);
   }
   say_fin_if_due();  // the last pending operation may have ended
   finish_if_due();
@@ -197,7 +176,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
     cut_due_ns_.store(0);
     cut_link(/*in_good_order=*/false);
   }
-  if (is_over(peer_state_.load())) return;
+  if (peer_over()) return;
   send(FrameType::kPing);
   // Frames are read on this thread, so nothing else changes it now.
   last_heard_ns_.store(std::min(now.count(), last_heard_ns_.load() + absence.count()));
@@ -212,13 +191,11 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
 }
 
 Status ChannelState::unusable(std::string_view operation) const {
-  if (closing_.load()) {
+  if (life_.closing()) {
     return Status::error(StatusCode::kCancelled, {operation, peer_name_},
                          "this side closed the channel", "open another one");
   }
-  const std::lock_guard<std::mutex> lock(state_mutex_);
-  if (!peer_reason_.ok()) return peer_reason_;
-  return Status();
+  return life_.peer_reason();
 }
 
 ChannelStats ChannelState::stats() const {
@@ -239,10 +216,7 @@ ChannelStats ChannelState::stats() const {
   stats.messages_received = inbox_.messages();
   stats.leases_granted = leases_.granted();
   stats.leases_released = leases_.released();
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    stats.leases_held = remote_leases_;
-  }
+  stats.leases_held = remote_leases_.held();
   stats.quarantined_bytes = landing_.quarantined_bytes();
   stats.silences = silences_.value();
   return stats;

@@ -1,40 +1,41 @@
 // ChannelState: everything behind a Channel.
 //
-// Life: open -> closed (by us: close(); by the peer: BYE; by its death) -> finished. A closed
-// channel lingers while leases are out: a peer may look at our memory, or we at its, longer than
-// the channel lives. BYE says "nothing of mine moves any more"; FIN says "I hold no lease of yours
-// any more, and what is left in my lanes I shall not look at". When both have said FIN, or the peer
-// is dead, the channel is finished and gone.
+// It connects the objects that keep the states of a channel, and has no mutex of its own.
+//
+// A closed channel lingers while leases are out: a peer may look at our memory, or we at its,
+// longer than the channel lives. BYE says "nothing of mine moves any more"; FIN says "I hold no
+// lease of yours any more, and what is left in my lanes I shall not look at". When both have said
+// FIN, or the peer is dead, the channel is finished and gone (channel_life.h).
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/completion_state.h"
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
+#include "device/channel_life.h"
 #include "device/channel_link.h"
 #include "device/control_connection.h"
 #include "device/control_messages.h"
+#include "device/control_requests.h"
 #include "device/handshake.h"
 #include "device/landing_memory.h"
 #include "device/lease_table.h"
 #include "device/name_table.h"
 #include "device/notification_inbox.h"
+#include "device/parked_lookups.h"
+#include "device/pending_operations.h"
 #include "device/poller.h"
 #include "device/region_state.h"
+#include "device/remote_leases.h"
 #include "device/remote_region_state.h"
-#include "device/return_queue.h"
 #include "fabric/fabric.h"
 #include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
@@ -142,14 +143,6 @@ class ChannelState final : public fabric::LinkObserver,
   class Intake;
   class ReturnIntake;
   class Discard;
-  struct PendingRequest {
-    bool answered = false;
-    ReplyMessage reply;
-  };
-  struct ParkedLookup {
-    LookupMessage message;
-    core::Deadline deadline = core::Deadline::never();
-  };
 
   // LaneDriver.
   void poll_lanes() override;
@@ -174,13 +167,6 @@ class ChannelState final : public fabric::LinkObserver,
   Status reach(RemoteRegionState& remote, std::string_view operation);
   fabric::Progress serve_lane(std::uint32_t lane);
   fabric::Progress serve_returns();
-  struct PendingList {
-    std::vector<std::weak_ptr<core::CompletionState>> entries;
-    std::size_t prune_at = 64;
-  };
-  void track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list);
-  void abandon_pending(const Status& reason, bool reads_too);
-  bool has_pending();
   void hand_over_unsent();
   void expire_parked_lookups();
 
@@ -189,7 +175,7 @@ class ChannelState final : public fabric::LinkObserver,
   void begin_closing();
   // What a close that timed out has left undone, as far as it needs no waiting.
   void go_on_closing();
-  // Settles what is to be settled, in one thread at a time (settling_).
+  // Settles what is to be settled, in one thread at a time.
   Status settle(core::Deadline callbacks, core::Deadline peer);
   Status stop_callbacks(core::Deadline deadline);
   bool leave_pollers(bool return_lane_too, core::Deadline deadline);
@@ -198,14 +184,6 @@ class ChannelState final : public fabric::LinkObserver,
   bool finish_is_due();
   void finish_if_due();
   void drop_link();
-  template <typename Holds>
-  bool wait_for_state(std::unique_lock<std::mutex>& lock, core::Deadline deadline, Holds holds) {
-    while (!holds()) {
-      if (deadline.expired()) return false;
-      state_changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
-    }
-    return true;
-  }
 
   // channel_lease.cc.
   void take_lend(Notification record);
@@ -219,13 +197,12 @@ class ChannelState final : public fabric::LinkObserver,
   void release_held();
 
   // channel_end.cc.
-  bool peer_over() const;
+  bool peer_over() const { return life_.peer_over(); }
   // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
   bool has_room() const { return inbox_.has_room() || peer_over(); }
   void drain_lanes();
   void lane_drained();
   void tell_end_if_due();
-  bool drop_end_handler(core::Deadline deadline);
 
   // channel_control.cc, on the loop's thread.
   void on_frame(FrameType type, ByteView body);
@@ -252,7 +229,6 @@ class ChannelState final : public fabric::LinkObserver,
                                core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
-  void end_requests();
   // `good_order`: it said so itself.
   void peer_is(PeerState state, const Status& reason, bool good_order = false);
   // Once for each silence, when it has lasted for the detection time: a peer whose process ends
@@ -273,14 +249,12 @@ class ChannelState final : public fabric::LinkObserver,
   core::Gate gate_;
   ChannelLink link_;
   std::shared_ptr<fabric::NotifiedWrites> lowered_;  // null if the link does it itself
-  std::mutex kept_mutex_;
+  std::once_flag kept_made_;
   std::shared_ptr<void> kept_;
   NotificationInbox inbox_;
   std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
   std::atomic<bool> live_{false};             // lanes_ is complete
   std::atomic<std::uint32_t> undrained_{0};   // users' lanes that may hold something
-  ReturnQueue returns_;
-  memory::HeldBack<std::uint64_t> held_leases_;
 
   // Control plane.
   std::unique_ptr<ControlConnection> control_;
@@ -288,45 +262,22 @@ class ChannelState final : public fabric::LinkObserver,
   std::atomic<std::int64_t> cut_due_ns_{0};  // when a refused peer's lanes are ended; 0 is never
   // A peer closed in good order: when what is still pending ends; 0 is never.
   std::atomic<std::int64_t> abandon_due_ns_{0};
-  std::atomic<std::uint64_t> next_request_{1};
-  std::mutex requests_mutex_;
-  std::condition_variable answered_;
-  std::map<std::uint64_t, PendingRequest> requests_;
-  std::mutex parked_mutex_;
-  std::vector<ParkedLookup> parked_;
+  ControlRequests requests_;
+  ParkedLookups parked_;
   NameTable names_;
+
+  // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;
+  RemoteLeases remote_leases_;
+  memory::HeldBack<std::uint64_t> held_leases_;  // that forked children may still read
 
   LandingMemory landing_{link_, peer_name_};
 
-  std::mutex pending_mutex_;
-  PendingList pending_;
-  PendingList pending_reads_;  // a peer that has closed answers them as long as we hold leases
+  PendingOperations pending_;
 
-  // State. Transitions under state_mutex_.
-  mutable std::mutex state_mutex_;
-  std::condition_variable state_changed_;
-  std::atomic<PeerState> peer_state_{PeerState::kAlive};
-  std::atomic<bool> peer_gone_{false};  // its death is proven, however it left
+  ChannelLife life_;
+  bool lanes_ended_ = false;          // the thread's that settles
   std::atomic<bool> parting_{false};  // this side ended its connections, and awaits the peer's ends
-  Status peer_reason_;
-  Status silence_reason_;        // while the peer is silent
-  bool silence_warned_ = false;  // and the user knows
-  std::atomic<bool> closing_{false};
-  bool settling_ = false;     // a thread is in settle()
-  bool lanes_ended_ = false;  // that thread's
-  bool closed_ = false;
-  Status close_status_;
-  bool good_order_ = false;
-  std::atomic<bool> drained_{false};  // the peer has gone, and users' lanes hold nothing more
-  std::function<void(bool, const Status&)> end_handler_;
-  std::uint32_t end_handlers_running_ = 0;
-  bool fin_sent_ = false;
-  bool fin_received_ = false;
-  bool finished_ = false;     // finish() has begun: no lease is counted any more
-  bool finishing_ = false;    // a thread is in finish()
-  bool finish_over_ = false;  // and nothing is left to do
-  std::uint64_t remote_leases_ = 0;
 
   core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
   core::Counter notifications_sent_, messages_sent_, silences_;

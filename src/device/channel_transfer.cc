@@ -56,7 +56,7 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   if (Status bad = check(remote, lane, operation); !bad.ok()) [[unlikely]] {
     return Completion(std::move(bad));
   }
-  const bool over = peer_state_.load(std::memory_order_relaxed) >= PeerState::kClosed;
+  const bool over = life_.peer_over();
   if (!pass || (over && !may_still_read(remote, operation))) [[unlikely]] {
     return Completion(unusable(name_of(operation)));
   }
@@ -81,16 +81,13 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
 }
 
 bool ChannelState::may_still_end() const {
-  const std::lock_guard<std::mutex> lock(state_mutex_);
   // Where memory is mapped, only our own polling ends operations, and it has come round by then.
-  return good_order_ && !(capabilities_.maps_peer_memory && drained_.load());
+  return life_.left_in_good_order() && !(capabilities_.maps_peer_memory && life_.drained());
 }
 
 bool ChannelState::may_still_read(const RemoteRegionState* remote,
                                   const fabric::Operation& operation) const {
-  if (operation.kind != fabric::OperationKind::kRead || !remote->leased()) return false;
-  const std::lock_guard<std::mutex> lock(state_mutex_);
-  return peer_state_.load() == PeerState::kClosed && good_order_ && !peer_gone_.load();
+  return operation.kind == fabric::OperationKind::kRead && remote->leased() && life_.peer_lingers();
 }
 
 Completion ChannelState::start_operation(std::uint32_t lane, const fabric::Operation& operation) {
@@ -113,8 +110,7 @@ void ChannelState::lower_notified_writes() {
 }
 
 std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {
-  const std::lock_guard<std::mutex> lock(kept_mutex_);
-  if (kept_ == nullptr) kept_ = make();
+  std::call_once(kept_made_, [&] { kept_ = make(); });
   return kept_;
 }
 
@@ -125,11 +121,13 @@ Completion ChannelState::post_to_link(std::uint32_t lane, const fabric::Operatio
   if (completion.done()) return completion;
   // What is read from a peer that then closes in good order still comes; its lane's end ends it.
   const bool reads = operation.kind == fabric::OperationKind::kRead;
-  track(completion.state(), reads && !capabilities_.maps_peer_memory ? pending_reads_ : pending_);
+  pending_.add(completion.state(), reads && !capabilities_.maps_peer_memory
+                                       ? PendingOperations::Kind::kAwaitedReads
+                                       : PendingOperations::Kind::kUntilTheEnd);
   // The peer may have gone since the caller looked, and what was pending then been abandoned.
   // A read that is allowed now ends with its lane.
-  if (peer_state_.load() >= PeerState::kClosed && !reads && !may_still_end()) {
-    abandon_pending(unusable(name_of(operation)), /*reads_too=*/false);
+  if (life_.peer_over() && !reads && !may_still_end()) {
+    pending_.abandon(unusable(name_of(operation)), /*reads_too=*/false);
   }
   if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
     for (const auto& any : lanes_) any->expect_progress();
@@ -220,41 +218,6 @@ void ChannelState::count(const fabric::Operation& operation) {
     case fabric::OperationKind::kEnd:
       break;
   }
-}
-
-void ChannelState::track(const std::shared_ptr<core::CompletionState>& pending, PendingList& list) {
-  const std::lock_guard<std::mutex> lock(pending_mutex_);
-  if (list.entries.size() >= list.prune_at) {
-    std::erase_if(list.entries, [](const auto& weak) {
-      const auto state = weak.lock();
-      return state == nullptr || state->done();
-    });
-    list.prune_at = std::max<std::size_t>(64, list.entries.size() * 2);
-  }
-  list.entries.push_back(pending);
-}
-
-void ChannelState::abandon_pending(const Status& reason, bool reads_too) {
-  std::vector<std::weak_ptr<core::CompletionState>> pending;
-  {
-    const std::lock_guard<std::mutex> lock(pending_mutex_);
-    pending.swap(pending_.entries);
-    if (reads_too) {
-      pending.insert(pending.end(), pending_reads_.entries.begin(), pending_reads_.entries.end());
-      pending_reads_.entries.clear();
-    }
-  }
-  for (const auto& weak : pending) {
-    if (const auto state = weak.lock()) state->abandon(reason);
-  }
-}
-
-bool ChannelState::has_pending() {
-  const std::lock_guard<std::mutex> lock(pending_mutex_);
-  return std::any_of(pending_.entries.begin(), pending_.entries.end(), [](const auto& weak) {
-    const auto state = weak.lock();
-    return state != nullptr && !state->done();
-  });
 }
 
 Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& source,
@@ -390,7 +353,7 @@ bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
 
 Status ChannelState::ended() const {
   // A poller may still be handing over what had arrived before the peer went.
-  if (closing_.load() || (peer_over() && drained_.load())) {
+  if (life_.closing() || (peer_over() && life_.drained())) {
     return unusable("wait for a notification");
   }
   return Status();
@@ -399,7 +362,7 @@ Status ChannelState::ended() const {
 fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
   const core::Inside inside(this);
   const NotificationInbox::Delivery delivery(inbox_);
-  if (closing_.load()) {
+  if (life_.closing()) {
     Discard discard;
     return link_.get()->lane(lane).poll(discard);
   }

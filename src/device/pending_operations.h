@@ -1,0 +1,39 @@
+// PendingOperations: a channel's operations that were posted and have not ended.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/completion_state.h"
+#include "core/ordered_mutex.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+// So that none of them outlives what would end it. Holds none of them alive. Thread-safe.
+class PendingOperations {
+ public:
+  enum class Kind {
+    kUntilTheEnd,   // of the peer, or of the channel
+    kAwaitedReads,  // a peer that has closed in good order still answers them
+  };
+
+  void add(const std::shared_ptr<core::CompletionState>& operation, Kind kind);
+  // Ends all of them with `reason`, or all but the awaited reads.
+  void abandon(const Status& reason, bool reads_too);
+  // Whether one has not ended that is no awaited read.
+  bool any() const;
+
+ private:
+  struct List {
+    std::vector<std::weak_ptr<core::CompletionState>> entries;
+    std::size_t prune_at = 64;
+  };
+
+  mutable core::OrderedMutex<core::LockRank::kPendingOperations> mutex_;
+  List operations_;
+  List reads_;
+};
+
+}  // namespace farwrite::device
