@@ -41,7 +41,8 @@ bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& fini
   work.given_up = reason;
   if (work.kind == Kind::kFlush) --flushes_;
   if (work.is_control) --controls_;
-  if (work.costs_credit && ended_.ok()) ++credit_;  // nobody will see it and give it back
+  // Nobody will see it and give it back.
+  if (work.costs_credit && ended_.ok()) (void)outbox_.add_credit(1);
   if (work.completion == nullptr) return true;
   if (work.posted > 0 && !under_way_.empty()) {
     // The adapter still moves its first part; nothing was posted since.
@@ -206,11 +207,11 @@ void LaneSender::end(const Status& reason) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ended_.ok()) ended_ = reason;
-    for (std::deque<Work>* works : {&queue_, &held_back_}) {
-      for (Work& work : *works) (void)give_up_locked(work, ended_, finished);
-      works->clear();
+    for (Work& work : queue_) (void)give_up_locked(work, ended_, finished);
+    queue_.clear();
+    while (std::optional<Work> work = outbox_.drop()) {
+      (void)give_up_locked(*work, ended_, finished);
     }
-    held_back_bytes_ = 0;
   }
   tell(std::move(finished));
 }

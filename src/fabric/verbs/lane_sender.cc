@@ -4,14 +4,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/trace.h"
-
 namespace farwrite::fabric::verbs {
 namespace {
-
-// A sender that is this far ahead of its receiver is told so instead of eating memory.
-constexpr std::size_t kMaxHeldBack = 1 << 18;
-constexpr std::uint64_t kMaxHeldBackBytes = std::uint64_t{64} << 20;
 
 void append(std::vector<std::byte>& bytes, ByteView more) {
   if (more.size > 0) bytes.insert(bytes.end(), more.data, more.data + more.size);
@@ -20,7 +14,11 @@ void append(std::vector<std::byte>& bytes, ByteView more) {
 }  // namespace
 
 LaneSender::LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place)
-    : adapter_(adapter), memory_(memory), place_(std::move(place)), limits_(adapter.limits()) {
+    : adapter_(adapter),
+      memory_(memory),
+      place_(std::move(place)),
+      limits_(adapter.limits()),
+      outbox_("verbs", place_.peer) {
   for (std::uint32_t slot = 0; slot < limits_.send_slots; ++slot) {
     free_slots_.push_back(static_cast<int>(slot));
   }
@@ -32,7 +30,7 @@ void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
   pair_ = pair;
   queue_place_ = queue;
   peer_ = peer;
-  credit_ = peer.credits;
+  outbox_.set_credit(peer.credits);
 }
 
 Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
@@ -157,9 +155,9 @@ Completion LaneSender::end_lane() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
-    if (!held_back_.empty()) {
-      held_back_bytes_ += work.own.size();
-      held_back_.push_back(std::move(work));  // always: without it the peer would wait for more
+    if (!outbox_.empty()) {
+      const Weight weight = weight_of(work);
+      outbox_.hold_always(std::move(work), weight);
     } else if (!queue_.empty() || !post_all_locked(work, finished)) {
       queue_.push_back(std::move(work));
     }
@@ -223,12 +221,13 @@ Completion LaneSender::submit(Work&& work) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
     if (is_dropped(work)) return Completion(revoked());
-    if (work.costs_credit && (credit_ == 0 || !held_back_.empty())) {
+    if (work.costs_credit && !outbox_.admit(1)) {
       const bool plain = work.kind == Kind::kWrite && size_of(work) > 0;
       if (!plain) {
         completion = std::make_shared<core::CompletionState>();
         work.completion = completion;
-        Status held = hold_back_locked(std::move(work));
+        const Weight weight = weight_of(work);
+        Status held = outbox_.hold(std::move(work), weight);
         return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
       }
       // The bytes need no credit; the tag comes behind them when there is some.
@@ -237,13 +236,12 @@ Completion LaneSender::submit(Work&& work) {
       tag.costs_credit = true;
       tag.tag = work.tag;
       tag.window = work.window;
-      if (Status held = hold_back_locked(std::move(tag)); !held.ok()) {
+      const Weight weight = weight_of(tag);
+      if (Status held = outbox_.hold(std::move(tag), weight); !held.ok()) {
         return Completion(std::move(held));
       }
       work.notify = false;
       work.costs_credit = false;
-    } else if (work.costs_credit) {
-      --credit_;
     }
     if (work.kind == Kind::kWrite && size_of(work) > 0) written_ = true;
     if (borrows) {
@@ -264,40 +262,20 @@ Completion LaneSender::submit(Work&& work) {
   return completion == nullptr ? Completion(given_up) : Completion(std::move(completion));
 }
 
-Status LaneSender::hold_back_locked(Work&& work) {
-  if (held_back_.size() >= kMaxHeldBack || held_back_bytes_ + work.own.size() > kMaxHeldBackBytes) {
-    return Status::error(
-        StatusCode::kResourceExhausted, {"notify", place_.peer, "verbs"},
-        std::to_string(held_back_.size()) + " notifications wait for the peer to take earlier ones",
-        "let the peer take its notifications, or send fewer at once");
-  }
-  held_back_bytes_ += work.own.size();
-  counters_.backlogged.add();
-  core::trace_instant("backlogged", "verbs", place_.peer, work.own.size(), 0, work.tag);
-  held_back_.push_back(std::move(work));
-  return Status();
+Weight LaneSender::weight_of(const Work& work) {
+  return {work.own.size(), work.costs_credit ? 1U : 0U, work.tag};
 }
 
 bool LaneSender::add_credit(std::uint64_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (credit_ > peer_.credits || count > peer_.credits - credit_) return false;
-  credit_ += count;
+  if (!outbox_.add_credit(count)) return false;
   release_held_locked();
   return true;
 }
 
 // Moves what there is credit for behind the queue.
 void LaneSender::release_held_locked() {
-  while (!held_back_.empty()) {
-    Work& work = held_back_.front();
-    if (work.costs_credit) {
-      if (credit_ == 0) break;
-      --credit_;
-    }
-    held_back_bytes_ -= work.own.size();
-    queue_.push_back(std::move(work));
-    held_back_.pop_front();
-  }
+  while (std::optional<Work> work = outbox_.next()) queue_.push_back(*std::move(work));
 }
 
 void LaneSender::pump(Finished& finished) {

@@ -19,6 +19,7 @@
 #include "core/completion_state.h"
 #include "core/counter.h"
 #include "fabric/fabric.h"
+#include "fabric/outbox.h"
 #include "fabric/verbs/adapter.h"
 #include "fabric/verbs/completion_queue.h"
 #include "fabric/verbs/lane_memory.h"
@@ -29,7 +30,7 @@
 namespace farwrite::fabric::verbs {
 
 struct SenderCounters {
-  core::Counter copies, backlogged, immediates, messages, flushes, inlined;
+  core::Counter copies, immediates, messages, flushes, inlined;
 };
 
 // Thread-safe.
@@ -71,6 +72,7 @@ class LaneSender {
   };
   Cause cause() const;
   const SenderCounters& counters() const { return counters_; }
+  std::uint64_t backlogged() const { return outbox_.backlogged(); }
 
  private:
   enum class Kind : std::uint8_t { kWrite, kRead, kFlush, kMessage };
@@ -109,7 +111,7 @@ class LaneSender {
   Completion submit(Work&& work);
   bool post_all_locked(Work& work, Finished& finished);
   bool post_one_locked(Work& work, Finished& finished);
-  Status hold_back_locked(Work&& work);
+  static Weight weight_of(const Work& work);
   void release_held_locked();
   bool is_dropped(const Work& work) const;
   Status revoked() const;
@@ -135,9 +137,8 @@ class LaneSender {
   std::uint32_t unsignalled_ = 0;
   std::vector<int> free_slots_;
   std::deque<Work> queue_;
-  std::uint64_t credit_ = 0;
-  std::deque<Work> held_back_;
-  std::uint64_t held_back_bytes_ = 0;
+  // What there is no credit for. A peer grants few at a time, so a burst waits here.
+  Outbox<Work, std::size_t{1} << 18> outbox_;
   bool written_ = false;  // since the last flush
   std::size_t flushes_ = 0;
   std::uint32_t controls_ = 0;  // not with the adapter yet
