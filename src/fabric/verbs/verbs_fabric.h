@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/event_loop.h"
 #include "fabric/fabric.h"
@@ -22,9 +23,14 @@ namespace farwrite::fabric::verbs {
 // outlives the fabric.
 class VerbsFabric final : public Fabric {
  public:
+  // kUnavailable, with the reason and what to do: no library, no device, no port that is up.
   static Result<std::unique_ptr<Fabric>> create(core::EventLoop& loop,
                                                 const FabricOptions& options);
   ~VerbsFabric() override;
+
+  // One line for each address that peers can reach by verbs, the first one first in line; or why
+  // there is none.
+  static Result<std::vector<std::string>> describe(const VerbsOptions& options);
 
   FabricKind kind() const override { return FabricKind::kVerbs; }
   const Capabilities& capabilities() const override { return capabilities_; }

@@ -10,6 +10,9 @@
 namespace farwrite::fabric::verbs {
 
 struct FabricOptions : VerbsOptions {
+  // As a device with these options uses it.
+  static FabricOptions of(const DeviceOptions& device);
+
   // The device's own listening address. One of an RDMA device restricts the fabric to that;
   // "0.0.0.0" and loopback addresses do not.
   std::string listen_host;
