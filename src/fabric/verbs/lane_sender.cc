@@ -15,20 +15,15 @@ void append(std::vector<std::byte>& bytes, ByteView more) {
 
 LaneSender::LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place)
     : adapter_(adapter),
-      memory_(memory),
       place_(std::move(place)),
-      limits_(adapter.limits()),
-      outbox_("verbs", place_.peer) {
-  for (std::uint32_t slot = 0; slot < limits_.send_slots; ++slot) {
-    free_slots_.push_back(static_cast<int>(slot));
-  }
-}
+      requests_(adapter, memory, place_),
+      outbox_("verbs", place_.peer) {}
 
 void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
                        const HelloMessage& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  pair_ = pair;
-  queue_place_ = queue;
+  requests_.begin(pair, queue);
+  if (peer.flush_by_atomic) requests_.flush_by_atomic();
   peer_ = peer;
   outbox_.set_credit(peer.credits);
 }
@@ -37,17 +32,10 @@ Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue,
                               ByteView payload) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    pair_ = pair;
-    queue_place_ = queue;
+    requests_.begin(pair, queue);
   }
   control(type, 0, payload);
   return failure();
-}
-
-Status LaneSender::refused(std::string_view what, int error) const {
-  return Status::system_error(StatusCode::kInternal, {what, place_.peer, "verbs"},
-                              place_.device + " accepted no work request", error,
-                              "connect again; see the kernel's log (dmesg)");
 }
 
 Status LaneSender::revoked() const {
@@ -56,7 +44,7 @@ Status LaneSender::revoked() const {
 }
 
 bool LaneSender::is_dropped(const Work& work) const {
-  return work.window != nullptr && work.kind == Kind::kWrite && work.window->revoked.load();
+  return work.window != nullptr && work.kind == Work::Kind::kWrite && work.window->revoked.load();
 }
 
 Completion LaneSender::post(const Operation& operation) {
@@ -92,12 +80,12 @@ Completion LaneSender::write(const Operation& operation) {
   append(work.own, operation.head);
   work.source = operation.source;
   const std::uint64_t bytes = work.own.size() + work.source.size;
-  bool copied = work.source.size == 0 || bytes <= limits_.inline_bytes;
+  bool copied = work.source.size == 0 || bytes <= adapter_.limits().inline_bytes;
   if (!copied) {
     work.registration = adapter_.registrations().peek(work.source, /*writable=*/false);
     if (work.registration == nullptr && bytes <= kMaxMessageBytes) {
       copied = true;
-      counters_.copies.add();
+      requests_.counters().copies.add();
     } else {
       auto found = adapter_.registrations().find(work.source, /*writable=*/false);
       if (!found.ok()) return Completion(found.status());
@@ -115,7 +103,7 @@ Completion LaneSender::read(const Operation& operation) {
   const auto& window = static_cast<const VerbsWindow&>(*operation.window);
   if (operation.destination.size == 0) return Completion(Status());
   Work work;
-  work.kind = Kind::kRead;
+  work.kind = Work::Kind::kRead;
   work.remote = window.address + operation.offset;
   work.remote_key = window.remote_key;
   work.destination = operation.destination;
@@ -133,7 +121,7 @@ Completion LaneSender::notify(MessageType type, const Operation& operation) {
   if (type == MessageType::kNotify && adapter_.has_immediate()) {
     work.notify = true;  // a write of no bytes
   } else {
-    work.kind = Kind::kMessage;
+    work.kind = Work::Kind::kMessage;
     MessageHeader header;
     header.type = type;
     header.tag = operation.tag;
@@ -146,7 +134,7 @@ Completion LaneSender::notify(MessageType type, const Operation& operation) {
 
 Completion LaneSender::end_lane() {
   Work work;
-  work.kind = Kind::kMessage;
+  work.kind = Work::Kind::kMessage;
   MessageHeader header;
   header.type = MessageType::kEnd;
   const auto bytes = header.to_bytes();
@@ -168,7 +156,7 @@ Completion LaneSender::end_lane() {
 
 bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload) {
   Work work;
-  work.kind = Kind::kMessage;
+  work.kind = Work::Kind::kMessage;
   work.is_control = true;
   MessageHeader header;
   header.type = type;
@@ -180,8 +168,8 @@ bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return true;  // nobody is there to hear it
-    if (controls_ >= kReservedReceives) return false;
-    ++controls_;
+    if (queued_controls_ >= kReservedReceives) return false;
+    ++queued_controls_;
     if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
   }
   tell(std::move(finished));
@@ -196,12 +184,12 @@ bool LaneSender::flush(const std::shared_ptr<core::CompletionState>& completion)
       finished.emplace_back(completion, ended_);
     } else {
       // An earlier flush that has not come back has writes before it, too.
-      if (!written_ && flushes_ == 0) return false;
+      if (!written_ && queued_flushes_ + requests_.flushes() == 0) return false;
       written_ = false;
-      ++flushes_;
-      counters_.flushes.add();
+      ++queued_flushes_;
+      requests_.counters().flushes.add();
       Work work;
-      work.kind = Kind::kFlush;
+      work.kind = Work::Kind::kFlush;
       work.remote = peer_.flush_address;
       work.remote_key = peer_.flush_key;
       work.completion = completion;
@@ -222,7 +210,7 @@ Completion LaneSender::submit(Work&& work) {
     if (!ended_.ok()) return Completion(ended_);
     if (is_dropped(work)) return Completion(revoked());
     if (work.costs_credit && !outbox_.admit(1)) {
-      const bool plain = work.kind == Kind::kWrite && size_of(work) > 0;
+      const bool plain = work.kind == Work::Kind::kWrite && work.bytes() > 0;
       if (!plain) {
         completion = std::make_shared<core::CompletionState>();
         work.completion = completion;
@@ -243,7 +231,7 @@ Completion LaneSender::submit(Work&& work) {
       work.notify = false;
       work.costs_credit = false;
     }
-    if (work.kind == Kind::kWrite && size_of(work) > 0) written_ = true;
+    if (work.kind == Work::Kind::kWrite && work.bytes() > 0) written_ = true;
     if (borrows) {
       completion = std::make_shared<core::CompletionState>();
       work.completion = completion;
@@ -285,6 +273,81 @@ void LaneSender::pump(Finished& finished) {
     if (!queue_.empty()) return;
     release_held_locked();  // what was dropped may have given credit back
   } while (!queue_.empty());
+}
+
+void LaneSender::leave_queue_locked(const Work& work) {
+  if (work.kind == Work::Kind::kFlush) --queued_flushes_;
+  if (work.is_control) --queued_controls_;
+}
+
+// True once all of it is with the adapter, or given up.
+bool LaneSender::post_all_locked(Work& work, Finished& finished) {
+  const std::uint64_t bytes = work.bytes();
+  if (work.kind == Work::Kind::kWrite && bytes == 0 && !work.notify) {
+    if (work.completion != nullptr) finished.emplace_back(std::move(work.completion), Status());
+    return true;
+  }
+  do {
+    if (!ended_.ok()) return give_up_locked(work, ended_, finished);
+    if (is_dropped(work)) return give_up_locked(work, revoked(), finished);
+    if (!requests_.post(work, finished)) {
+      if (requests_.failed()) ended_ = requests_.failure();
+      return false;
+    }
+  } while (work.posted < bytes);
+  leave_queue_locked(work);
+  return true;
+}
+
+bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& finished) {
+  work.given_up = reason;
+  leave_queue_locked(work);
+  // Nobody will see it and give it back.
+  if (work.costs_credit && ended_.ok()) (void)outbox_.add_credit(1);
+  if (work.completion == nullptr) return true;
+  // Where the adapter still moves its first part, nothing was posted since.
+  if (work.posted > 0 && requests_.end_with_newest(work, reason)) return true;
+  finished.emplace_back(std::move(work.completion), reason);
+  return true;
+}
+
+void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  requests_.on_sent(completion, number, ended_, finished);
+}
+
+Status LaneSender::failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return requests_.failure();
+}
+
+SendQueue::Cause LaneSender::cause() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return requests_.cause();
+}
+
+void LaneSender::end(const Status& reason) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_.ok()) ended_ = reason;
+    for (Work& work : queue_) (void)give_up_locked(work, ended_, finished);
+    queue_.clear();
+    while (std::optional<Work> work = outbox_.drop()) {
+      (void)give_up_locked(*work, ended_, finished);
+    }
+  }
+  tell(std::move(finished));
+}
+
+void LaneSender::settle(const Status& reason) {
+  end(reason);
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    requests_.settle(ended_, finished);
+  }
+  tell(std::move(finished));
 }
 
 }  // namespace farwrite::fabric::verbs

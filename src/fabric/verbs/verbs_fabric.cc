@@ -49,19 +49,6 @@ int to_milliseconds(core::Deadline deadline) {
 
 }  // namespace
 
-FabricOptions FabricOptions::of(const DeviceOptions& device) {
-  FabricOptions options;
-  static_cast<VerbsOptions&>(options) = device.verbs;
-  options.listen_host = device.listen.host;
-  options.completion_queues = device.pollers;
-  // Every segment is registered with every fabric. Where others would do, verbs that cannot
-  // register one would keep them from getting any; on its own its errors tell.
-  if (device.fabrics.size() > 1) {
-    options.must_register = std::max(device.segment_bytes, device.receive_segment_bytes);
-  }
-  return options;
-}
-
 Result<std::unique_ptr<Fabric>> VerbsFabric::create(core::EventLoop& loop,
                                                     const FabricOptions& options) {
   auto adapter = Adapter::create(options);

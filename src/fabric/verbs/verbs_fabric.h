@@ -15,7 +15,6 @@
 #include "fabric/verbs/cm_channel.h"
 #include "fabric/verbs/protocol.h"
 #include "fabric/verbs/verbs_link.h"
-#include "fabric/verbs/verbs_options.h"
 
 namespace farwrite::fabric::verbs {
 
