@@ -105,8 +105,8 @@ void ChannelState::lower_notified_writes() {
     const core::Inside inside(self.get());
     return self->post_to_link(lane, operation);
   };
-  lowered_ =
-      std::make_shared<fabric::NotifiedWrites>(static_cast<std::uint32_t>(lanes_.size()), post);
+  lowered_ = std::make_shared<fabric::NotifiedWrites>(static_cast<std::uint32_t>(lanes_.size()),
+                                                      to_string(peer_.fabric), peer_name_, post);
 }
 
 std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {

@@ -9,10 +9,7 @@
 #include "core/tls_library.h"
 #include "core/trace.h"
 #include "device/identity.h"
-#include "fabric/shm/shm_fabric.h"
-#include "fabric/simulated/simulated_fabric.h"
-#include "fabric/tcp/tcp_fabric.h"
-#include "fabric/verbs.h"
+#include "fabric/fabrics.h"
 #include "memory/copy.h"
 #include "memory/forked_readers.h"
 
@@ -89,7 +86,9 @@ Status DeviceState::start() {
   auto loop = core::EventLoop::start("farwrite-control", this);
   if (!loop.ok()) return loop.status();
   loop_ = *std::move(loop);
-  FARWRITE_RETURN_IF_ERROR(make_fabrics());
+  auto fabrics = fabric::make_fabrics(*loop_, options_);
+  if (!fabrics.ok()) return fabrics.status();
+  fabrics_ = *std::move(fabrics);
   FARWRITE_RETURN_IF_ERROR(make_arena());
   for (std::uint32_t i = 0; i < options_.pollers; ++i) {
     auto poller = Poller::start(options_.spin, this);
@@ -138,46 +137,6 @@ Result<LocalIdentity> DeviceState::identity_at(bool loopback, const std::string&
   return identity;
 }
 
-Status DeviceState::make_fabrics() {
-  for (const FabricKind kind : options_.fabrics) {
-    if (kind == FabricKind::kShm) {
-      auto fabric = fabric::shm::ShmFabric::create(*loop_, options_.handshake_timeout);
-      if (!fabric.ok()) return fabric.status();
-      fabrics_.push_back(*std::move(fabric));
-    } else if (kind == FabricKind::kTcp) {
-      fabric::tcp::TcpOptions tcp;
-      tcp.listen = {options_.listen.host, options_.data_port};
-      tcp.host_timeout = options_.host_timeout;
-      tcp.handshake_timeout = options_.handshake_timeout;
-      auto fabric = fabric::tcp::TcpFabric::create(*loop_, tcp);
-      if (!fabric.ok()) return fabric.status();
-      fabrics_.push_back(*std::move(fabric));
-    } else if (kind == FabricKind::kVerbs) {
-      auto fabric = fabric::make_verbs_fabric(*loop_, options_);
-      if (fabric.ok()) {
-        fabrics_.push_back(*std::move(fabric));
-      } else if (options_.fabrics.size() == 1) {
-        return fabric.status();  // forced
-      } else {
-        // Most machines have no RDMA device; `farwrite info` says why, too.
-        core::log(core::LogLevel::kInfo, "verbs is off: " + fabric.status().message());
-      }
-    } else if (kind == FabricKind::kSimulated) {
-      if (options_.simulated_network == nullptr) {
-        return Status::error(StatusCode::kInvalidArgument, {"open a device"},
-                             "the simulated fabric requires a network",
-                             "set DeviceOptions::simulated_network; it is for tests");
-      }
-      fabrics_.push_back(std::make_unique<fabric::SimulatedFabric>(*options_.simulated_network));
-    } else {
-      return Status::error(StatusCode::kUnsupported, {"open a device"},
-                           "this build has no fabric " + std::string(to_string(kind)),
-                           "use shm, verbs or tcp; `farwrite info` lists the available fabrics");
-    }
-  }
-  return Status();
-}
-
 Status DeviceState::make_arena() {
   memory::ArenaOptions arena;
   arena.name = "send memory";
@@ -195,10 +154,11 @@ Status DeviceState::make_arena() {
     std::vector<FabricKey> keys;
     for (const auto& fabric : fabrics_) {
       auto key = fabric->register_segment(segment);
-      if (!key.ok() && fabric->kind() == FabricKind::kVerbs && fabrics_.size() > 1) {
-        // Other peers need no adapter; one that does hears that the descriptor has no key for it.
-        core::log(core::LogLevel::kWarning,
-                  "peers cannot reach a memory segment over verbs: " + key.status().message());
+      if (!key.ok() && fabric->capabilities().may_refuse_segments && fabrics_.size() > 1) {
+        // A peer that needs this fabric hears that the descriptor has no key for it.
+        core::log(core::LogLevel::kWarning, "peers cannot reach a memory segment over " +
+                                                std::string(to_string(fabric->kind())) + ": " +
+                                                key.status().message());
         continue;
       }
       if (!key.ok()) return key.status();

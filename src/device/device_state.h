@@ -110,7 +110,6 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   Status start();
   Status check_secrets() const;
-  Status make_fabrics();
   Status make_arena();
   // What this device is over a connection to an address of the loopback, or to another one.
   // kUnauthenticated if it must not be reached, or reach others, that way.

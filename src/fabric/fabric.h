@@ -33,6 +33,7 @@ struct Capabilities {
   bool cpu_free_target = false;         // the target needs no thread for a write to land
   bool serves_reads = false;            // the owner's process sends what is read: may_read()
   bool gpu_memory = false;
+  bool may_refuse_segments = false;  // register_segment() may fail where other fabrics suffice
 };
 
 // An ordered stream of notifications, and the writes and reads beside them.

@@ -59,8 +59,12 @@ Result<LoweringChoice> choose_lowering(const Capabilities& capabilities,
                        "use one of NotificationLowering");
 }
 
-NotifiedWrites::NotifiedWrites(std::uint32_t lanes, Post post) : post_(std::move(post)) {
-  for (std::uint32_t i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>());
+NotifiedWrites::NotifiedWrites(std::uint32_t lanes, std::string_view fabric,
+                               const std::string& peer, Post post)
+    : post_(std::move(post)) {
+  for (std::uint32_t i = 0; i < lanes; ++i) {
+    lanes_.push_back(std::make_unique<Lane>(fabric, peer));
+  }
 }
 
 NotifiedWrites::~NotifiedWrites() { settle(/*link_gone=*/true); }
@@ -87,7 +91,8 @@ Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
   held->completion = std::make_shared<core::CompletionState>();
   {
     const std::lock_guard<std::mutex> lock(lane.mutex);
-    lane.held.push_back(held);  // its place in the lane's order
+    Status queued = lane.outbox.queue(held, {0, 0, notified.tag});  // its place in the lane's order
+    if (!queued.ok()) return Completion(std::move(queued));
   }
   Operation write = notified;
   write.notify = false;
@@ -141,8 +146,7 @@ void NotifiedWrites::flushed(std::uint32_t lane_number, const std::shared_ptr<He
   {
     const std::lock_guard<std::mutex> lock(lane.mutex);
     held->ready = true;
-    // Nobody may be told of a write that did not land.
-    if (!outcome.ok()) std::erase(lane.held, held);
+    held->lost = !outcome.ok();
   }
   if (!outcome.ok() && !held->completion->done()) held->completion->finish(outcome);
   settle(/*link_gone=*/false);
@@ -153,7 +157,7 @@ Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operati
   Lane& lane = *lanes_[lane_number];
   {
     const std::lock_guard<std::mutex> lock(lane.mutex);
-    if (!lane.held.empty() || lane.posting) {
+    if (!lane.outbox.empty() || lane.posting) {
       const auto held = std::make_shared<Held>();
       held->operation = operation;
       const ByteView source = operation.source;
@@ -161,8 +165,8 @@ Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operati
       held->operation.source = {held->message.data(), held->message.size()};
       held->completion = std::make_shared<core::CompletionState>();
       held->ready = true;
-      lane.held.push_back(held);
-      return Completion(held->completion);
+      Status queued = lane.outbox.queue(held, {source.size, 0, operation.tag});
+      return queued.ok() ? Completion(held->completion) : Completion(std::move(queued));
     }
   }
   return post_(lane_number, operation);
@@ -173,12 +177,12 @@ void NotifiedWrites::post_ready(std::uint32_t lane_number) {
   std::unique_lock<std::mutex> lock(lane.mutex);
   if (lane.posting) return;  // it looks again when it is done with the present one
   lane.posting = true;
-  while (!lane.held.empty() && lane.held.front()->ready) {
-    const std::shared_ptr<Held> next = std::move(lane.held.front());
-    lane.held.pop_front();
+  const auto is_ready = [](const std::shared_ptr<Held>& held) { return held->ready; };
+  while (const auto next = lane.outbox.next(is_ready)) {
+    if ((*next)->lost) continue;
     lock.unlock();
-    after(post_(lane_number, next->operation),
-          [next](const Status& outcome) { next->completion->finish(outcome); });
+    after(post_(lane_number, (*next)->operation),
+          [held = *next](const Status& outcome) { held->completion->finish(outcome); });
     lock.lock();
   }
   lane.posting = false;

@@ -10,17 +10,18 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/completion_state.h"
 #include "fabric/fabric.h"
+#include "fabric/outbox.h"
 #include "farwrite/channel.h"
 #include "farwrite/status.h"
 
@@ -41,14 +42,15 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
  public:
   using Post = std::function<Completion(std::uint32_t lane, const Operation&)>;
 
-  NotifiedWrites(std::uint32_t lanes, Post post);
+  // `fabric`, a name that lasts, and `peer` are for error sentences.
+  NotifiedWrites(std::uint32_t lanes, std::string_view fabric, const std::string& peer, Post post);
   ~NotifiedWrites();
   NotifiedWrites(const NotifiedWrites&) = delete;
   NotifiedWrites& operator=(const NotifiedWrites&) = delete;
 
   // Any operation of the channel, in the order of its lane. Of a notified write the completion is
   // done when the flush is: the bytes are visible, and the notification is posted. An operation
-  // that is held back has its message copied.
+  // that is held back has its message copied. kResourceExhausted when too many are.
   Completion post(std::uint32_t lane, const Operation& operation);
 
  private:
@@ -58,10 +60,12 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
     std::vector<std::byte> message;  // what operation.source views
     std::shared_ptr<core::CompletionState> completion;
     bool ready = false;  // nothing is left to wait for but its turn
+    bool lost = false;   // its write did not land: nobody may be told of it
   };
   struct Lane {
+    Lane(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
     std::mutex mutex;
-    std::deque<std::shared_ptr<Held>> held;
+    Outbox<std::shared_ptr<Held>> outbox;
     bool posting = false;  // somebody posts what is ready; nobody else may
   };
 

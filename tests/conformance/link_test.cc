@@ -6,10 +6,7 @@
 
 #include "conformance/conformance.h"
 #include "core/event_loop.h"
-#include "fabric/shm/shm_fabric.h"
-#include "fabric/simulated/simulated_fabric.h"
-#include "fabric/tcp/tcp_fabric.h"
-#include "fabric/verbs.h"
+#include "fabric/fabrics.h"
 #include "memory/segment.h"
 
 namespace farwrite {
@@ -54,24 +51,7 @@ class Links : public Conformance {
 
   void open(Side& side) {
     side.loop = core::EventLoop::start("links").value();
-    side.fabric = make_fabric(*side.loop).value();
-  }
-  Result<std::unique_ptr<fabric::Fabric>> make_fabric(core::EventLoop& loop) {
-    DeviceOptions given = options();
-    switch (GetParam().fabric) {
-      case FabricKind::kShm:
-        return fabric::shm::ShmFabric::create(loop);
-      case FabricKind::kTcp: {
-        fabric::tcp::TcpOptions tcp;
-        tcp.listen = given.listen;
-        return fabric::tcp::TcpFabric::create(loop, tcp);
-      }
-      case FabricKind::kVerbs:
-        return fabric::make_verbs_fabric(loop, given);
-      case FabricKind::kSimulated:
-        break;
-    }
-    return std::unique_ptr<fabric::Fabric>(std::make_unique<fabric::SimulatedFabric>(network()));
+    side.fabric = fabric::make_fabric(GetParam().fabric, *side.loop, options()).value();
   }
   std::unique_ptr<fabric::Link> attach(Side& side, bool connecting) {
     fabric::AttachRequest request;

@@ -68,7 +68,7 @@ Operation operation(OperationKind kind, std::uint32_t tag = 0) {
 
 TEST(NotifiedWrites, TheNotificationFollowsTheFlush) {
   Posts posts;
-  const auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
+  const auto writes = std::make_shared<NotifiedWrites>(1, "verbs", "the peer", posts.function());
   const Completion completion = writes->post(0, operation(OperationKind::kWrite, 7));
   ASSERT_EQ(posts.posted.size(), 2U);
   EXPECT_EQ(posts.posted[0].kind, OperationKind::kWrite);
@@ -87,7 +87,7 @@ TEST(NotifiedWrites, TheNotificationFollowsTheFlush) {
 
 TEST(NotifiedWrites, WhatTheLaneTellsLaterWaitsAndOtherLanesDoNot) {
   Posts posts;
-  const auto writes = std::make_shared<NotifiedWrites>(2, posts.function());
+  const auto writes = std::make_shared<NotifiedWrites>(2, "verbs", "the peer", posts.function());
   writes->post(0, operation(OperationKind::kWrite, 1));
   std::vector<std::byte> text(3, std::byte{'x'});
   Operation message = operation(OperationKind::kMessage, 2);
@@ -112,7 +112,7 @@ TEST(NotifiedWrites, WhatTheLaneTellsLaterWaitsAndOtherLanesDoNot) {
 
 TEST(NotifiedWrites, AnEarlierFlushThatIsSlowHoldsALaterOneBack) {
   Posts posts;
-  const auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
+  const auto writes = std::make_shared<NotifiedWrites>(1, "verbs", "the peer", posts.function());
   writes->post(0, operation(OperationKind::kWrite, 1));
   writes->post(0, operation(OperationKind::kWrite, 2));
   ASSERT_EQ(posts.posted.size(), 4U);
@@ -126,7 +126,7 @@ TEST(NotifiedWrites, AnEarlierFlushThatIsSlowHoldsALaterOneBack) {
 
 TEST(NotifiedWrites, ALostWriteNotifiesNobodyAndIsToldTwice) {
   Posts posts;
-  const auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
+  const auto writes = std::make_shared<NotifiedWrites>(1, "verbs", "the peer", posts.function());
   const Completion lost = writes->post(0, operation(OperationKind::kWrite, 1));
   const Completion behind = writes->post(0, operation(OperationKind::kNotify, 2));
   posts.finish(0);
@@ -147,7 +147,7 @@ TEST(NotifiedWrites, ALostWriteNotifiesNobodyAndIsToldTwice) {
 
 TEST(NotifiedWrites, AnAbandonedWriteSettlesOnlyWithItsBytes) {
   Posts posts;
-  auto writes = std::make_shared<NotifiedWrites>(1, posts.function());
+  auto writes = std::make_shared<NotifiedWrites>(1, "verbs", "the peer", posts.function());
   const Completion completion = writes->post(0, operation(OperationKind::kWrite, 1));
   const Status over(StatusCode::kCancelled, "closed");
   posts.states[0]->abandon(over);

@@ -25,7 +25,7 @@ class Sender final : public Side {
     for (std::uint64_t i = 0; i < kBuffers; ++i) free_.push_back(i);
     if (run.path == SlotPath::kFlushAndMessage) {
       lowered_ = std::make_shared<fabric::NotifiedWrites>(
-          1, [this](std::uint32_t lane, const Operation& operation) {
+          1, "simulated", "receiver", [this](std::uint32_t lane, const Operation& operation) {
             return link_->lane(lane).post(operation);
           });
     }

@@ -5,8 +5,9 @@
 #include <set>
 #include <string>
 
+#include "fabric/verbs/async_events.h"
+#include "fabric/verbs/completion_queue.h"
 #include "fabric/verbs/real_library.h"
-#include "fabric/verbs/work_completion.h"
 
 namespace farwrite::fabric::verbs {
 namespace {

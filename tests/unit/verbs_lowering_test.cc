@@ -31,7 +31,7 @@ class VerbsLoweringTest : public VerbsPair {
   }
   // As a channel does it where writes carry no notification.
   std::shared_ptr<NotifiedWrites> lowered(std::uint32_t lanes) {
-    return std::make_shared<NotifiedWrites>(lanes,
+    return std::make_shared<NotifiedWrites>(lanes, "verbs", "the peer",
                                             [this](std::uint32_t lane, const Operation& operation) {
                                               return a_.link->lane(lane).post(operation);
                                             });

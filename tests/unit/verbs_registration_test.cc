@@ -14,7 +14,6 @@
 
 #include "fabric/verbs/real_library.h"
 #include "fabric/verbs/registration_cache.h"
-#include "fabric/verbs/registration_error.h"
 
 namespace farwrite::fabric::verbs {
 namespace {

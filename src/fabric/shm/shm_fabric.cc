@@ -1,6 +1,13 @@
 #include "fabric/shm/shm_fabric.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "core/log.h"
@@ -52,6 +59,22 @@ Result<std::unique_ptr<Fabric>> ShmFabric::create(core::EventLoop& loop,
   if (!lobby.ok()) return lobby.status();
   fabric->lobby_ = *std::move(lobby);
   return std::unique_ptr<Fabric>(std::move(fabric));
+}
+
+Status ShmFabric::check_kernel() {
+  const auto failed = [](std::string_view call) {
+    return Status(StatusCode::kUnavailable,
+                  std::string(call) + ": " + std::system_category().message(errno));
+  };
+  const core::UniqueFd memory(::memfd_create("farwrite-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.valid()) return failed("memfd_create");
+  if (::ftruncate(memory.get(), 4096) != 0) return failed("ftruncate of a memfd");
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0) {
+    return failed("sealing a memfd (needs Linux 5.1)");
+  }
+  const core::UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  if (!process.valid()) return failed("pidfd_open (needs Linux 5.3)");
+  return Status();
 }
 
 ShmFabric::ShmFabric(core::EventLoop& loop, std::string name, core::UniqueFd listener)

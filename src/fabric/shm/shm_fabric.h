@@ -22,6 +22,9 @@ class ShmFabric final : public Fabric {
   static Result<std::unique_ptr<Fabric>> create(
       core::EventLoop& loop, std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(10));
 
+  // What it requires of the kernel, tried out. kUnavailable names what is missing.
+  static Status check_kernel();
+
   FabricKind kind() const override { return FabricKind::kShm; }
   const Capabilities& capabilities() const override;
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;

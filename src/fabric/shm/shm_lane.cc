@@ -6,10 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
-#include "core/trace.h"
 #include "fabric/shm/shm_link.h"
 #include "farwrite/copy.h"
 
@@ -18,9 +16,6 @@ namespace {
 
 // Records delivered by one poll, so that other lanes of the same poller get their turn.
 constexpr std::size_t kPollBatch = 256;
-// A sender that is this far ahead of its receiver is told so instead of eating memory.
-constexpr std::size_t kMaxBacklogRecords = 1 << 16;
-constexpr std::size_t kMaxBacklogBytes = std::size_t{64} << 20;
 
 void ring(const core::UniqueFd& doorbell) {
   constexpr std::uint64_t kOne = 1;
@@ -54,6 +49,7 @@ ShmLane::ShmLane(ShmLink& link, std::uint32_t index, const MailboxView& own,
     : link_(link),
       index_(index),
       producer_(peer.cells(index), &peer.control(index), peer.geometry().cells),
+      outbox_("shm", link.peer_name()),
       consumer_(own.cells(index), &own.control(index), own.geometry().cells),
       own_doorbell_(std::move(own_doorbell)),
       peer_doorbell_(std::move(peer_doorbell)) {}
@@ -110,7 +106,7 @@ Completion ShmLane::read(const Operation& operation) {
 
 Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
   std::unique_lock<std::mutex> lock(sending_);
-  if (backlog_.empty()) [[likely]] {
+  if (outbox_.empty()) [[likely]] {
     const RingProducer::Outcome outcome = producer_.push(kind, tag, payload);
     if (outcome == RingProducer::Outcome::kPushed) [[likely]] {
       ring_if_asleep();
@@ -123,47 +119,31 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
       return Completion(reason);
     }
   }
-  // Since post() looked: end() has emptied the backlog already.
+  // Since post() looked: end() has emptied the outbox already.
   if (link_.poisoned()) return Completion(link_.reason());
-  if (backlog_.size() >= kMaxBacklogRecords || backlog_bytes_ + payload.size > kMaxBacklogBytes) {
-    return Completion(link_.error(
-        StatusCode::kResourceExhausted, "notify",
-        std::to_string(backlog_.size()) + " notifications wait for the peer to take earlier ones",
-        "let the peer take its notifications, or send fewer at once"));
-  }
   auto completion = std::make_shared<core::CompletionState>();
-  backlog_.push_back(
-      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), completion});
-  backlog_bytes_ += payload.size;
-  has_backlog_.store(true);
-  backlogged_.add();
-  core::trace_instant("backlogged", "shm", link_.peer_name(), payload.size, 0, tag);
-  return Completion(std::move(completion));
+  Status held = outbox_.hold(
+      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), completion},
+      {payload.size, 0, tag});
+  return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
 }
 
-bool ShmLane::drain_backlog() {
+bool ShmLane::drain_outbox() {
   std::vector<std::shared_ptr<core::CompletionState>> pushed;
-  bool left = false;
-  bool corrupt = false;
+  RingProducer::Outcome outcome = RingProducer::Outcome::kPushed;
+  const auto goes = [&](const Unsent& record) {
+    outcome =
+        producer_.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
+    return outcome == RingProducer::Outcome::kPushed;
+  };
   {
     const std::lock_guard<std::mutex> lock(sending_);
-    while (!backlog_.empty()) {
-      Backlogged& record = backlog_.front();
-      const RingProducer::Outcome outcome =
-          producer_.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
-      corrupt = outcome == RingProducer::Outcome::kCorrupt;
-      if (outcome != RingProducer::Outcome::kPushed) break;
-      backlog_bytes_ -= record.payload.size();
-      pushed.push_back(std::move(record.completion));
-      backlog_.pop_front();
-    }
+    while (auto record = outbox_.next(goes)) pushed.push_back(std::move(record->completion));
     if (!pushed.empty()) ring_if_asleep();
-    left = !backlog_.empty();
-    has_backlog_.store(left);
   }
   for (const auto& completion : pushed) completion->finish(Status());
-  if (corrupt) link_.poison(corrupt_ring(), /*dead=*/false);
-  return left && !corrupt;
+  if (outcome == RingProducer::Outcome::kCorrupt) link_.poison(corrupt_ring(), /*dead=*/false);
+  return outcome == RingProducer::Outcome::kFull;
 }
 
 void ShmLane::ring_if_asleep() {
@@ -175,9 +155,9 @@ void ShmLane::ring_if_asleep() {
 Progress ShmLane::poll(EventSink& sink) {
   Progress progress;
   if (polling_.test_and_set(std::memory_order_acquire)) {
-    // The other thread may have looked before the backlog was there, and no doorbell announces the
+    // The other thread may have looked before the record was there, and no doorbell announces the
     // room that it waits for.
-    progress.pending = has_backlog_.load();
+    progress.pending = outbox_.waits();
     return progress;
   }
   Record record;
@@ -196,7 +176,7 @@ Progress ShmLane::poll(EventSink& sink) {
   progress.drained = corrupt_.load() || outcome == RingConsumer::Outcome::kEmpty;
   progress.pending = progress.delivered == kPollBatch;
   // Before another thread may find the lane drained: what is pushed here has ended by then.
-  if (outcome != RingConsumer::Outcome::kCorrupt && has_backlog_.load() && drain_backlog()) {
+  if (outcome != RingConsumer::Outcome::kCorrupt && outbox_.waits() && drain_outbox()) {
     progress.pending = true;
   }
   polling_.clear(std::memory_order_release);
@@ -231,14 +211,12 @@ void ShmLane::disarm() {
 }
 
 void ShmLane::end(const Status& reason) {
-  std::deque<Backlogged> backlog;
+  std::vector<std::shared_ptr<core::CompletionState>> dropped;
   {
     const std::lock_guard<std::mutex> lock(sending_);
-    backlog.swap(backlog_);
-    backlog_bytes_ = 0;
-    has_backlog_.store(false);
+    while (auto record = outbox_.drop()) dropped.push_back(std::move(record->completion));
   }
-  for (const Backlogged& record : backlog) record.completion->finish(reason);
+  for (const auto& completion : dropped) completion->finish(reason);
 }
 
 void ShmLane::ring_own() { ring(own_doorbell_); }

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "core/counter.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
+#include "fabric/outbox.h"
 #include "fabric/shm/mailbox.h"
 #include "fabric/shm/ring.h"
 
@@ -45,17 +44,17 @@ class ShmLane final : public Lane {
   Doorbell arm() override;
   void disarm() override;
 
-  // What is backlogged ends with `reason`. After the link was poisoned nothing follows it.
+  // What is in the outbox ends with `reason`. After the link was poisoned nothing follows it.
   void end(const Status& reason);
   // Wakes whoever sleeps on this side.
   void ring_own();
   LinkCounters counters() const {
-    return {copies_.value(), backlogged_.value(), doorbells_.value()};
+    return {copies_.value(), outbox_.backlogged(), doorbells_.value()};
   }
 
  private:
-  // A record that found the ring full. Its bytes, if it is a message, are a copy.
-  struct Backlogged {
+  // A record that found the ring full.
+  struct Unsent {
     RecordKind kind;
     std::uint32_t tag;
     std::vector<std::byte> payload;
@@ -65,8 +64,8 @@ class ShmLane final : public Lane {
   Completion write(const Operation& operation);
   Completion read(const Operation& operation);
   Completion push(RecordKind kind, std::uint32_t tag, ByteView payload);
-  // Moves what it can from the backlog into the ring; true if something is left.
-  bool drain_backlog();
+  // Moves what it can from the outbox into the ring; true if something is left.
+  bool drain_outbox();
   void ring_if_asleep();
   Status corrupt_ring() const;
 
@@ -75,9 +74,7 @@ class ShmLane final : public Lane {
 
   std::mutex sending_;
   RingProducer producer_;
-  std::deque<Backlogged> backlog_;
-  std::size_t backlog_bytes_ = 0;
-  std::atomic<bool> has_backlog_{false};  // to look without the lock
+  Outbox<Unsent> outbox_;
 
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   RingConsumer consumer_;
@@ -85,7 +82,7 @@ class ShmLane final : public Lane {
 
   const core::UniqueFd own_doorbell_;
   const core::UniqueFd peer_doorbell_;
-  core::Counter copies_, backlogged_, doorbells_;
+  core::Counter copies_, doorbells_;
 };
 
 }  // namespace farwrite::fabric::shm

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 
-#include "core/trace.h"
 #include "core/unchecked_reads.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
 
-// A sender that is this far ahead of its receiver is told so instead of eating memory.
-constexpr std::size_t kMaxHeldBack = 1 << 16;
-constexpr std::uint64_t kMaxHeldBackBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kPiecesPerCall = 64;
 
 iovec piece(const std::byte* data, std::size_t size) {
@@ -24,7 +20,9 @@ void append(std::vector<std::byte>& bytes, ByteView more) {
 }  // namespace
 
 LaneSender::LaneSender(core::ByteStream& stream, std::string peer_name)
-    : stream_(stream), peer_name_(std::move(peer_name)) {}
+    : stream_(stream), peer_name_(std::move(peer_name)), outbox_("tcp", peer_name_) {
+  outbox_.set_credit(kCreditWindow);
+}
 
 Status LaneSender::broken(int error) const {
   return Status::system_error(StatusCode::kPeerDead, {"send", peer_name_, "tcp"},
@@ -69,53 +67,34 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
   return completion;
 }
 
-bool LaneSender::take_credit_locked(const FrameHeader& header) {
-  if (!held_back_.empty() || cost(header) > credit_) return false;
-  credit_ -= cost(header);
-  return true;
-}
-
-Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView head, ByteView payload,
+Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView payload,
                                     std::shared_ptr<core::CompletionState> completion) {
-  // The end of the lane always finds its place: without it the peer would wait for more.
-  if (header.type != FrameType::kEnd &&
-      (held_back_.size() >= kMaxHeldBack ||
-       held_back_bytes_ + head.size + payload.size > kMaxHeldBackBytes)) {
-    return Status::error(
-        StatusCode::kResourceExhausted, {"notify", peer_name_, "tcp"},
-        std::to_string(held_back_.size()) + " notifications wait for the peer to take earlier ones",
-        "let the peer take its notifications, or send fewer at once");
-  }
-  HeldBack held;
-  held.header = header;
-  append(held.payload, head);
+  HeldBack held{header, {}, std::move(completion)};
   append(held.payload, payload);
-  held.completion = std::move(completion);
-  held_back_bytes_ += held.payload.size();
-  held_back_.push_back(std::move(held));
-  backlogged_.add();
-  core::trace_instant("backlogged", "tcp", peer_name_, header.length, 0, header.tag);
+  const Weight weight{payload.size, cost(header), header.tag};
+  if (header.type != FrameType::kEnd) return outbox_.hold(std::move(held), weight);
+  outbox_.hold_always(std::move(held), weight);
   return Status();
 }
 
 Completion LaneSender::notify(const OutgoingFrame& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
-  if (take_credit_locked(frame.header)) return send_locked(frame, /*copy_payload=*/true);
+  if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
   auto completion = std::make_shared<core::CompletionState>();
-  Status held = hold_back_locked(frame.header, frame.head, frame.payload, completion);
+  Status held = hold_back_locked(frame.header, frame.payload, completion);
   return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
 }
 
 Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
-  if (take_credit_locked(frame.header)) return send_locked(frame, /*copy_payload=*/false);
+  if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/false);
   // The bytes need no credit; the tag comes behind them when there is some, in a write of no bytes
   // to the same place, so that the target refuses it when it refuses the bytes.
   FrameHeader notification = frame.header;
   notification.length = 0;
-  if (Status held = hold_back_locked(notification, {}, {}, nullptr); !held.ok()) {
+  if (Status held = hold_back_locked(notification, {}, nullptr); !held.ok()) {
     return Completion(std::move(held));
   }
   OutgoingFrame write = frame;
@@ -127,8 +106,7 @@ bool LaneSender::add_credit(std::uint64_t bytes) {
   Finished finished;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (bytes > kCreditWindow - credit_) return false;
-    credit_ += bytes;
+    if (!outbox_.add_credit(bytes)) return false;
     release_locked();
     flush_locked(finished);
   }
@@ -138,18 +116,14 @@ bool LaneSender::add_credit(std::uint64_t bytes) {
 
 // Moves what there is credit for behind the queue.
 void LaneSender::release_locked() {
-  while (!held_back_.empty() && cost(held_back_.front().header) <= credit_) {
-    HeldBack& held = held_back_.front();
-    credit_ -= cost(held.header);
-    held_back_bytes_ -= held.payload.size();
+  while (std::optional<HeldBack> held = outbox_.next()) {
     Queued queued;
-    const HeaderBytes header = held.header.to_bytes();
-    queued.own.reserve(header.size() + held.payload.size());
+    const HeaderBytes header = held->header.to_bytes();
+    queued.own.reserve(header.size() + held->payload.size());
     append(queued.own, {header.data(), header.size()});
-    append(queued.own, {held.payload.data(), held.payload.size()});
-    queued.completion = std::move(held.completion);
+    append(queued.own, {held->payload.data(), held->payload.size()});
+    queued.completion = std::move(held->completion);
     queue_.push_back(std::move(queued));
-    held_back_.pop_front();
   }
   queued_.store(queue_.size());
 }
@@ -223,9 +197,9 @@ void LaneSender::end_locked(const Status& reason, Finished& finished) {
 }
 
 void LaneSender::drop_held_back_locked(Finished& finished) {
-  for (HeldBack& held : held_back_) finished.emplace_back(std::move(held.completion), ended_);
-  held_back_.clear();
-  held_back_bytes_ = 0;
+  while (std::optional<HeldBack> held = outbox_.drop()) {
+    finished.emplace_back(std::move(held->completion), ended_);
+  }
 }
 
 bool LaneSender::end_behind_queue(const Status& reason) {

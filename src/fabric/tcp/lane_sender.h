@@ -17,7 +17,7 @@
 
 #include "core/byte_stream.h"
 #include "core/completion_state.h"
-#include "core/counter.h"
+#include "fabric/outbox.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
 #include "farwrite/completion.h"
@@ -40,8 +40,8 @@ class LaneSender {
   // The completion is done when the kernel has every byte. `copy_payload`: keep a copy of what is
   // not sent at once, because the caller's bytes are only valid now.
   Completion send(const OutgoingFrame& frame, bool copy_payload = false);
-  // What a receiver's user has to take out: held back when the peer's credit is used up. `head` and
-  // `payload` are copied then. kResourceExhausted when too many wait.
+  // What a receiver's user has to take out: held back when the peer's credit is used up. `payload`
+  // is copied then, and `head` is empty. kResourceExhausted when too many wait.
   Completion notify(const OutgoingFrame& frame);
   // A write, and a notification behind it. The frame's header says so.
   Completion write_and_notify(const OutgoingFrame& frame);
@@ -52,7 +52,7 @@ class LaneSender {
   void flush();
   bool has_queue() const { return queued_.load() > 0; }
   std::size_t queued() const { return queued_.load(); }
-  std::uint64_t backlogged() const { return backlogged_.value(); }
+  std::uint64_t backlogged() const { return outbox_.backlogged(); }
 
   // Takes nothing more: later frames, and those that wait for credit, end with `reason`. Ends the
   // stream's sending direction behind the queue, and returns whether it has.
@@ -80,8 +80,7 @@ class LaneSender {
   static std::uint64_t cost(const FrameHeader& header) {
     return kNotificationCost + (header.type == FrameType::kWrite ? 0 : header.length);
   }
-  bool take_credit_locked(const FrameHeader& header);
-  Status hold_back_locked(const FrameHeader& header, ByteView head, ByteView payload,
+  Status hold_back_locked(const FrameHeader& header, ByteView payload,
                           std::shared_ptr<core::CompletionState> completion);
   Completion send_locked(const OutgoingFrame& frame, bool copy_payload);
   void release_locked();
@@ -96,13 +95,10 @@ class LaneSender {
   std::mutex mutex_;
   std::deque<Queued> queue_;
   std::atomic<std::size_t> queued_{0};
-  std::uint64_t credit_ = kCreditWindow;
-  std::deque<HeldBack> held_back_;
-  std::uint64_t held_back_bytes_ = 0;
+  Outbox<HeldBack> outbox_;
   Status ended_;
   bool ending_ = false;         // end_behind_queue() was called
   bool sending_ended_ = false;  // and the queue is out, or the connection is over
-  core::Counter backlogged_;
 };
 
 }  // namespace farwrite::fabric::tcp

@@ -20,15 +20,6 @@ constexpr std::size_t kMaxQueuedAnswers = 1 << 16;
 
 }  // namespace
 
-void FlushState::answered(const Status& status) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (first_failure.ok()) first_failure = status;
-    if (--unanswered > 0) return;
-  }
-  completion->finish(first_failure);
-}
-
 TcpLane::TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteStream> stream,
                  core::UniqueFd contended)
     : link_(link),
@@ -117,22 +108,20 @@ Completion TcpLane::end_lane() {
   return sender_.notify(frame);
 }
 
-void TcpLane::flush(const std::shared_ptr<FlushState>& flush) {
+void TcpLane::flush(const std::shared_ptr<LinkFlush>& flush) {
   OutgoingFrame frame;
   frame.header.type = FrameType::kFlush;
   {
     const std::lock_guard<std::mutex> lock(requests_mutex_);
     if (!ended_.ok()) {
-      const std::lock_guard<std::mutex> flush_lock(flush->mutex);
-      if (flush->first_failure.ok()) flush->first_failure = ended_;
-      return;
+      flush->asked();
+      return flush->answered(ended_);
     }
     // An earlier flush that is not answered yet has writes before it, too.
     if (!written_.exchange(false) && flushes_.empty()) return;
     frame.header.request = ++last_request_;
     flushes_.emplace(frame.header.request, flush);
-    const std::lock_guard<std::mutex> flush_lock(flush->mutex);
-    ++flush->unanswered;
+    flush->asked();
   }
   (void)sender_.send(frame);
 }
@@ -410,7 +399,7 @@ Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::b
     FARWRITE_RETURN_IF_ERROR(core::status_from_bytes({body.data(), body.size()}, refusal));
     refusal = Status(refusal.code(), link_.peer_name_ + " refused a write: " + refusal.message());
   }
-  std::shared_ptr<FlushState> flush;
+  std::shared_ptr<LinkFlush> flush;
   {
     const std::lock_guard<std::mutex> lock(requests_mutex_);
     const auto found = flushes_.find(header.request);
@@ -427,7 +416,7 @@ Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::b
 void TcpLane::end(const Status& reason) {
   std::map<std::uint64_t, PendingRead> reads;
   std::deque<WaitingRead> waiting;
-  std::map<std::uint64_t, std::shared_ptr<FlushState>> flushes;
+  std::map<std::uint64_t, std::shared_ptr<LinkFlush>> flushes;
   {
     const std::lock_guard<std::mutex> lock(requests_mutex_);
     if (ended_.ok()) ended_ = reason;

@@ -12,22 +12,13 @@
 #include "core/byte_stream.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
+#include "fabric/link_flush.h"
 #include "fabric/tcp/lane_receiver.h"
 #include "fabric/tcp/lane_sender.h"
 
 namespace farwrite::fabric::tcp {
 
 class TcpLink;
-
-// A flush of the whole link: over when every lane it asked has answered.
-struct FlushState {
-  std::mutex mutex;
-  std::size_t unanswered = 0;
-  Status first_failure;
-  std::shared_ptr<core::CompletionState> completion = std::make_shared<core::CompletionState>();
-
-  void answered(const Status& status);
-};
 
 // A peer's region, as this fabric names it. The peer checks every access.
 struct TcpWindow final : RemoteWindow {
@@ -49,7 +40,7 @@ class TcpLane final : public Lane, private FrameHandler {
   LaneSender& sender() { return sender_; }
   LaneReceiver& receiver() { return receiver_; }
   // Joins `flush` unless no write of this lane is unanswered.
-  void flush(const std::shared_ptr<FlushState>& flush);
+  void flush(const std::shared_ptr<LinkFlush>& flush);
   void shutdown() const { stream_->shutdown(); }
   // The peer has closed the channel, and takes nothing more. What it had sent still comes.
   void end_sending();
@@ -110,7 +101,7 @@ class TcpLane final : public Lane, private FrameHandler {
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, PendingRead> reads_;
   std::deque<WaitingRead> waiting_reads_;
-  std::map<std::uint64_t, std::shared_ptr<FlushState>> flushes_;
+  std::map<std::uint64_t, std::shared_ptr<LinkFlush>> flushes_;
   Status ended_;                      // under requests_mutex_
   std::atomic<bool> written_{false};  // since the last flush was asked
 

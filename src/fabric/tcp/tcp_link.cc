@@ -146,11 +146,8 @@ Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
 }
 
 Completion TcpLink::flush() {
-  auto flush = std::make_shared<FlushState>();
-  flush->unanswered = 1;  // ours, until every lane has been asked
-  for (const auto& lane : lanes_) lane->flush(flush);
-  flush->answered(Status());
-  return Completion(flush->completion);
+  return LinkFlush::of(
+      lanes_, [](TcpLane& lane, const std::shared_ptr<LinkFlush>& flush) { lane.flush(flush); });
 }
 
 void TcpLink::cut(bool in_good_order) {

@@ -9,7 +9,6 @@
 
 #include "core/log.h"
 #include "fabric/verbs/protocol.h"
-#include "fabric/verbs/registration_error.h"
 
 namespace farwrite::fabric::verbs {
 namespace {

@@ -13,7 +13,6 @@
 #include "fabric/verbs/device_choice.h"
 #include "fabric/verbs/registration_cache.h"
 #include "fabric/verbs/verbs_library.h"
-#include "fabric/verbs/verbs_options.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric::verbs {

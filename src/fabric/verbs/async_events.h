@@ -13,6 +13,9 @@
 
 namespace farwrite::fabric::verbs {
 
+// An asynchronous event in words, with what to do. `fatal`: the device is of no use any more.
+std::string describe_event(const ibv_async_event& event, const std::string& device, bool* fatal);
+
 // While it lives, events of the device are logged, and `on_fatal` is called with a sentence when
 // the device is of no use any more. Thread-safe.
 class AsyncEvents {

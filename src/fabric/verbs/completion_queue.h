@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,6 +20,22 @@
 #include "farwrite/status.h"
 
 namespace farwrite::fabric::verbs {
+
+// Where a work request ran.
+struct WorkPlace {
+  std::string peer;    // "10.9.0.2:7777"
+  std::string device;  // "rxe0"
+  std::uint32_t lane = 0;
+};
+
+// `operation` as a user knows it: "write", "read", "flush". Success gives Ok. The sentence names
+// operation, peer, device, ibv_wc_status_str, the vendor error and a remedy.
+Status status_of(VerbsLibrary& library, const ibv_wc& completion, std::string_view operation,
+                 const WorkPlace& place);
+
+// Whether the status says that the peer or the way to it is gone (retries used up, flushed), and
+// not that somebody broke a rule (a bad key, a bad length).
+bool means_peer_gone(ibv_wc_status status);
 
 // An operation that ended, to be told once no lock is held, and memory that it held registered.
 struct Ended {

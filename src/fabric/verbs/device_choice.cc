@@ -1,8 +1,12 @@
 #include "fabric/verbs/device_choice.h"
 
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -11,12 +15,67 @@
 #include <tuple>
 #include <utility>
 
-#include "fabric/verbs/host_address.h"
-
 namespace farwrite::fabric::verbs {
 namespace {
 
 constexpr int kLast = 9;  // rank of what nothing speaks for
+
+const sockaddr_in& four(const sockaddr_storage& address) {
+  return reinterpret_cast<const sockaddr_in&>(address);
+}
+
+const sockaddr_in6& six(const sockaddr_storage& address) {
+  return reinterpret_cast<const sockaddr_in6&>(address);
+}
+
+// "10.9.0.1", "fe80::1%eth0".
+std::string host_text(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    ::inet_ntop(AF_INET, &four(address).sin_addr, text.data(), text.size());
+    return text.data();
+  }
+  ::inet_ntop(AF_INET6, &six(address).sin6_addr, text.data(), text.size());
+  std::array<char, IF_NAMESIZE> name{};
+  const unsigned scope = six(address).sin6_scope_id;
+  if (scope == 0 || ::if_indextoname(scope, name.data()) == nullptr) return text.data();
+  return std::string(text.data()) + "%" + name.data();
+}
+
+// As a GID holds it: IPv4 is mapped into IPv6.
+ibv_gid gid_of(const sockaddr_storage& address) {
+  ibv_gid gid{};
+  if (address.ss_family == AF_INET) {
+    gid.raw[10] = gid.raw[11] = 0xFF;
+    std::memcpy(gid.raw + 12, &four(address).sin_addr, 4);
+  } else {
+    std::memcpy(gid.raw, &six(address).sin6_addr, 16);
+  }
+  return gid;
+}
+
+// Whatever their ports are.
+bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
+  return gid_of(a).global.subnet_prefix == gid_of(b).global.subnet_prefix &&
+         gid_of(a).global.interface_id == gid_of(b).global.interface_id;
+}
+
+// Of a numeric host or a name; none if it is empty or nobody knows it.
+std::vector<sockaddr_storage> addresses_of(const std::string& host) {
+  std::vector<sockaddr_storage> found;
+  if (host.empty()) return found;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &first) != 0) return found;
+  for (const addrinfo* entry = first; entry != nullptr; entry = entry->ai_next) {
+    sockaddr_storage address{};
+    std::memcpy(&address, entry->ai_addr, entry->ai_addrlen);
+    found.push_back(address);
+  }
+  ::freeaddrinfo(first);
+  return found;
+}
 
 const char* state_text(ibv_port_state state) {
   switch (state) {
@@ -269,6 +328,19 @@ Result<std::vector<RdmaAddress>> Search::run() {
 }
 
 }  // namespace
+
+FabricOptions FabricOptions::of(const DeviceOptions& device) {
+  FabricOptions options;
+  static_cast<VerbsOptions&>(options) = device.verbs;
+  options.listen_host = device.listen.host;
+  options.completion_queues = device.pollers;
+  // Every segment is registered with every fabric. Where others would do, verbs that cannot
+  // register one would keep them from getting any; on its own its errors tell.
+  if (device.fabrics.size() > 1) {
+    options.must_register = std::max(device.segment_bytes, device.receive_segment_bytes);
+  }
+  return options;
+}
 
 Result<std::vector<RdmaAddress>> choose_addresses(VerbsLibrary& library,
                                                   const FabricOptions& options) {

@@ -1,4 +1,4 @@
-// Which RDMA device, port and address a fabric uses.
+// Which RDMA device, port and address a fabric uses, and the options that decide it.
 //
 // rdma_cm names everything by IP addresses: an address of an interface that belongs to an RDMA
 // device (RoCE, iWARP, or IPoIB) names device, port and GID.
@@ -12,10 +12,24 @@
 #include <vector>
 
 #include "fabric/verbs/verbs_library.h"
-#include "fabric/verbs/verbs_options.h"
+#include "farwrite/options.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric::verbs {
+
+// What the fabric is told: the user's settings, and the device's place among the fabrics.
+struct FabricOptions : VerbsOptions {
+  // As a device with these options uses it.
+  static FabricOptions of(const DeviceOptions& device);
+
+  // The device's own listening address. One of an RDMA device restricts the fabric to that;
+  // "0.0.0.0" and loopback addresses do not.
+  std::string listen_host;
+  // Completion queues, one for each poller; lanes are spread over them round-robin.
+  std::uint32_t completion_queues = 1;
+  // Without leave to register this much memory at once there is no fabric.
+  std::uint64_t must_register = 0;
+};
 
 // One way to be reached, and what its device can do.
 struct RdmaAddress {

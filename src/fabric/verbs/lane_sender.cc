@@ -4,14 +4,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/trace.h"
-
 namespace farwrite::fabric::verbs {
 namespace {
-
-// A sender that is this far ahead of its receiver is told so instead of eating memory.
-constexpr std::size_t kMaxHeldBack = 1 << 18;
-constexpr std::uint64_t kMaxHeldBackBytes = std::uint64_t{64} << 20;
 
 void append(std::vector<std::byte>& bytes, ByteView more) {
   if (more.size > 0) bytes.insert(bytes.end(), more.data, more.data + more.size);
@@ -20,36 +14,28 @@ void append(std::vector<std::byte>& bytes, ByteView more) {
 }  // namespace
 
 LaneSender::LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place)
-    : adapter_(adapter), memory_(memory), place_(std::move(place)), limits_(adapter.limits()) {
-  for (std::uint32_t slot = 0; slot < limits_.send_slots; ++slot) {
-    free_slots_.push_back(static_cast<int>(slot));
-  }
-}
+    : adapter_(adapter),
+      place_(std::move(place)),
+      requests_(adapter, memory, place_),
+      outbox_("verbs", place_.peer) {}
 
 void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
                        const HelloMessage& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  pair_ = pair;
-  queue_place_ = queue;
+  requests_.begin(pair, queue);
+  if (peer.flush_by_atomic) requests_.flush_by_atomic();
   peer_ = peer;
-  credit_ = peer.credits;
+  outbox_.set_credit(peer.credits);
 }
 
 Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
                               ByteView payload) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    pair_ = pair;
-    queue_place_ = queue;
+    requests_.begin(pair, queue);
   }
   control(type, 0, payload);
   return failure();
-}
-
-Status LaneSender::refused(std::string_view what, int error) const {
-  return Status::system_error(StatusCode::kInternal, {what, place_.peer, "verbs"},
-                              place_.device + " accepted no work request", error,
-                              "connect again; see the kernel's log (dmesg)");
 }
 
 Status LaneSender::revoked() const {
@@ -58,7 +44,7 @@ Status LaneSender::revoked() const {
 }
 
 bool LaneSender::is_dropped(const Work& work) const {
-  return work.window != nullptr && work.kind == Kind::kWrite && work.window->revoked.load();
+  return work.window != nullptr && work.kind == Work::Kind::kWrite && work.window->revoked.load();
 }
 
 Completion LaneSender::post(const Operation& operation) {
@@ -94,12 +80,12 @@ Completion LaneSender::write(const Operation& operation) {
   append(work.own, operation.head);
   work.source = operation.source;
   const std::uint64_t bytes = work.own.size() + work.source.size;
-  bool copied = work.source.size == 0 || bytes <= limits_.inline_bytes;
+  bool copied = work.source.size == 0 || bytes <= adapter_.limits().inline_bytes;
   if (!copied) {
     work.registration = adapter_.registrations().peek(work.source, /*writable=*/false);
     if (work.registration == nullptr && bytes <= kMaxMessageBytes) {
       copied = true;
-      counters_.copies.add();
+      requests_.counters().copies.add();
     } else {
       auto found = adapter_.registrations().find(work.source, /*writable=*/false);
       if (!found.ok()) return Completion(found.status());
@@ -117,7 +103,7 @@ Completion LaneSender::read(const Operation& operation) {
   const auto& window = static_cast<const VerbsWindow&>(*operation.window);
   if (operation.destination.size == 0) return Completion(Status());
   Work work;
-  work.kind = Kind::kRead;
+  work.kind = Work::Kind::kRead;
   work.remote = window.address + operation.offset;
   work.remote_key = window.remote_key;
   work.destination = operation.destination;
@@ -135,7 +121,7 @@ Completion LaneSender::notify(MessageType type, const Operation& operation) {
   if (type == MessageType::kNotify && adapter_.has_immediate()) {
     work.notify = true;  // a write of no bytes
   } else {
-    work.kind = Kind::kMessage;
+    work.kind = Work::Kind::kMessage;
     MessageHeader header;
     header.type = type;
     header.tag = operation.tag;
@@ -148,7 +134,7 @@ Completion LaneSender::notify(MessageType type, const Operation& operation) {
 
 Completion LaneSender::end_lane() {
   Work work;
-  work.kind = Kind::kMessage;
+  work.kind = Work::Kind::kMessage;
   MessageHeader header;
   header.type = MessageType::kEnd;
   const auto bytes = header.to_bytes();
@@ -157,9 +143,9 @@ Completion LaneSender::end_lane() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
-    if (!held_back_.empty()) {
-      held_back_bytes_ += work.own.size();
-      held_back_.push_back(std::move(work));  // always: without it the peer would wait for more
+    if (!outbox_.empty()) {
+      const Weight weight = weight_of(work);
+      outbox_.hold_always(std::move(work), weight);
     } else if (!queue_.empty() || !post_all_locked(work, finished)) {
       queue_.push_back(std::move(work));
     }
@@ -170,7 +156,7 @@ Completion LaneSender::end_lane() {
 
 bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload) {
   Work work;
-  work.kind = Kind::kMessage;
+  work.kind = Work::Kind::kMessage;
   work.is_control = true;
   MessageHeader header;
   header.type = type;
@@ -182,8 +168,8 @@ bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return true;  // nobody is there to hear it
-    if (controls_ >= kReservedReceives) return false;
-    ++controls_;
+    if (queued_controls_ >= kReservedReceives) return false;
+    ++queued_controls_;
     if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
   }
   tell(std::move(finished));
@@ -198,12 +184,12 @@ bool LaneSender::flush(const std::shared_ptr<core::CompletionState>& completion)
       finished.emplace_back(completion, ended_);
     } else {
       // An earlier flush that has not come back has writes before it, too.
-      if (!written_ && flushes_ == 0) return false;
+      if (!written_ && queued_flushes_ + requests_.flushes() == 0) return false;
       written_ = false;
-      ++flushes_;
-      counters_.flushes.add();
+      ++queued_flushes_;
+      requests_.counters().flushes.add();
       Work work;
-      work.kind = Kind::kFlush;
+      work.kind = Work::Kind::kFlush;
       work.remote = peer_.flush_address;
       work.remote_key = peer_.flush_key;
       work.completion = completion;
@@ -223,12 +209,13 @@ Completion LaneSender::submit(Work&& work) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
     if (is_dropped(work)) return Completion(revoked());
-    if (work.costs_credit && (credit_ == 0 || !held_back_.empty())) {
-      const bool plain = work.kind == Kind::kWrite && size_of(work) > 0;
+    if (work.costs_credit && !outbox_.admit(1)) {
+      const bool plain = work.kind == Work::Kind::kWrite && work.bytes() > 0;
       if (!plain) {
         completion = std::make_shared<core::CompletionState>();
         work.completion = completion;
-        Status held = hold_back_locked(std::move(work));
+        const Weight weight = weight_of(work);
+        Status held = outbox_.hold(std::move(work), weight);
         return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
       }
       // The bytes need no credit; the tag comes behind them when there is some.
@@ -237,15 +224,14 @@ Completion LaneSender::submit(Work&& work) {
       tag.costs_credit = true;
       tag.tag = work.tag;
       tag.window = work.window;
-      if (Status held = hold_back_locked(std::move(tag)); !held.ok()) {
+      const Weight weight = weight_of(tag);
+      if (Status held = outbox_.hold(std::move(tag), weight); !held.ok()) {
         return Completion(std::move(held));
       }
       work.notify = false;
       work.costs_credit = false;
-    } else if (work.costs_credit) {
-      --credit_;
     }
-    if (work.kind == Kind::kWrite && size_of(work) > 0) written_ = true;
+    if (work.kind == Work::Kind::kWrite && work.bytes() > 0) written_ = true;
     if (borrows) {
       completion = std::make_shared<core::CompletionState>();
       work.completion = completion;
@@ -264,40 +250,20 @@ Completion LaneSender::submit(Work&& work) {
   return completion == nullptr ? Completion(given_up) : Completion(std::move(completion));
 }
 
-Status LaneSender::hold_back_locked(Work&& work) {
-  if (held_back_.size() >= kMaxHeldBack || held_back_bytes_ + work.own.size() > kMaxHeldBackBytes) {
-    return Status::error(
-        StatusCode::kResourceExhausted, {"notify", place_.peer, "verbs"},
-        std::to_string(held_back_.size()) + " notifications wait for the peer to take earlier ones",
-        "let the peer take its notifications, or send fewer at once");
-  }
-  held_back_bytes_ += work.own.size();
-  counters_.backlogged.add();
-  core::trace_instant("backlogged", "verbs", place_.peer, work.own.size(), 0, work.tag);
-  held_back_.push_back(std::move(work));
-  return Status();
+Weight LaneSender::weight_of(const Work& work) {
+  return {work.own.size(), work.costs_credit ? 1U : 0U, work.tag};
 }
 
 bool LaneSender::add_credit(std::uint64_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (credit_ > peer_.credits || count > peer_.credits - credit_) return false;
-  credit_ += count;
+  if (!outbox_.add_credit(count)) return false;
   release_held_locked();
   return true;
 }
 
 // Moves what there is credit for behind the queue.
 void LaneSender::release_held_locked() {
-  while (!held_back_.empty()) {
-    Work& work = held_back_.front();
-    if (work.costs_credit) {
-      if (credit_ == 0) break;
-      --credit_;
-    }
-    held_back_bytes_ -= work.own.size();
-    queue_.push_back(std::move(work));
-    held_back_.pop_front();
-  }
+  while (std::optional<Work> work = outbox_.next()) queue_.push_back(*std::move(work));
 }
 
 void LaneSender::pump(Finished& finished) {
@@ -307,6 +273,81 @@ void LaneSender::pump(Finished& finished) {
     if (!queue_.empty()) return;
     release_held_locked();  // what was dropped may have given credit back
   } while (!queue_.empty());
+}
+
+void LaneSender::leave_queue_locked(const Work& work) {
+  if (work.kind == Work::Kind::kFlush) --queued_flushes_;
+  if (work.is_control) --queued_controls_;
+}
+
+// True once all of it is with the adapter, or given up.
+bool LaneSender::post_all_locked(Work& work, Finished& finished) {
+  const std::uint64_t bytes = work.bytes();
+  if (work.kind == Work::Kind::kWrite && bytes == 0 && !work.notify) {
+    if (work.completion != nullptr) finished.emplace_back(std::move(work.completion), Status());
+    return true;
+  }
+  do {
+    if (!ended_.ok()) return give_up_locked(work, ended_, finished);
+    if (is_dropped(work)) return give_up_locked(work, revoked(), finished);
+    if (!requests_.post(work, finished)) {
+      if (requests_.failed()) ended_ = requests_.failure();
+      return false;
+    }
+  } while (work.posted < bytes);
+  leave_queue_locked(work);
+  return true;
+}
+
+bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& finished) {
+  work.given_up = reason;
+  leave_queue_locked(work);
+  // Nobody will see it and give it back.
+  if (work.costs_credit && ended_.ok()) (void)outbox_.add_credit(1);
+  if (work.completion == nullptr) return true;
+  // Where the adapter still moves its first part, nothing was posted since.
+  if (work.posted > 0 && requests_.end_with_newest(work, reason)) return true;
+  finished.emplace_back(std::move(work.completion), reason);
+  return true;
+}
+
+void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  requests_.on_sent(completion, number, ended_, finished);
+}
+
+Status LaneSender::failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return requests_.failure();
+}
+
+SendQueue::Cause LaneSender::cause() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return requests_.cause();
+}
+
+void LaneSender::end(const Status& reason) {
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_.ok()) ended_ = reason;
+    for (Work& work : queue_) (void)give_up_locked(work, ended_, finished);
+    queue_.clear();
+    while (std::optional<Work> work = outbox_.drop()) {
+      (void)give_up_locked(*work, ended_, finished);
+    }
+  }
+  tell(std::move(finished));
+}
+
+void LaneSender::settle(const Status& reason) {
+  end(reason);
+  Finished finished;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    requests_.settle(ended_, finished);
+  }
+  tell(std::move(finished));
 }
 
 }  // namespace farwrite::fabric::verbs

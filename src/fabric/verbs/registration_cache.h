@@ -83,4 +83,18 @@ class RegistrationCache {
   const std::shared_ptr<State> state_;
 };
 
+// A registration that was refused.
+struct RegistrationRequest {
+  ByteView memory;
+  bool writable = false;
+  std::uint64_t registered_bytes = 0;  // by this device already
+  std::uint64_t max_bytes = 0;         // the adapter's max_mr_size, 0: unknown
+  std::string device;                  // "mlx5_0"
+};
+
+// `error_number` is what ibv_reg_mr left in errno.
+Status registration_error(const RegistrationRequest& request, int error_number);
+// The memory is larger than max_bytes.
+Status too_large(const RegistrationRequest& request);
+
 }  // namespace farwrite::fabric::verbs

@@ -7,6 +7,7 @@
 // memory is not reused until the connection is cut, which ends its access at once.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -20,7 +21,7 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "fabric/verbs/verbs_window.h"
+#include "fabric/fabric.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric::verbs {
@@ -59,6 +60,16 @@ class GrantedRegions {
   std::uint64_t number_ = 0;          // of that one
   std::uint32_t answers_ = 0;         // of lanes, still to come
   bool all_settled_ = false;
+};
+
+// How the writer reaches one region of its peer.
+class VerbsWindow final : public RemoteWindow {
+ public:
+  std::uint64_t address = 0;  // of the region's first byte, in the peer's memory
+  std::uint32_t remote_key = 0;
+  // The peer has closed the region. Looked at under the lane's lock, so that behind the lane's
+  // kRevoked nothing more is posted.
+  std::atomic<bool> revoked{false};
 };
 
 // The writer's side: windows by region. Thread-safe.

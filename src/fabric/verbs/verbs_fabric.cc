@@ -66,6 +66,27 @@ Result<std::unique_ptr<Fabric>> VerbsFabric::create(core::EventLoop& loop,
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
+Result<std::vector<std::string>> VerbsFabric::describe(const VerbsOptions& user) {
+  FabricOptions options;
+  static_cast<VerbsOptions&>(options) = user;
+  VerbsLibrary* library = options.library;
+  if (library == nullptr) {
+    auto opened = VerbsLibrary::open();
+    if (!opened.ok()) return opened.status();
+    library = *opened;
+  }
+  int count = 0;
+  ibv_context** const devices = library->get_devices(&count);
+  auto addresses = choose_addresses(*library, options);
+  std::vector<std::string> lines;
+  if (addresses.ok()) {
+    for (const RdmaAddress& address : *addresses) lines.push_back(verbs::describe(address));
+  }
+  if (devices != nullptr) library->free_devices(devices);
+  if (!addresses.ok()) return addresses.status();
+  return lines;
+}
+
 VerbsFabric::VerbsFabric(core::EventLoop& loop, std::shared_ptr<Adapter> adapter)
     : loop_(loop),
       adapter_(std::move(adapter)),
@@ -75,6 +96,7 @@ VerbsFabric::VerbsFabric(core::EventLoop& loop, std::shared_ptr<Adapter> adapter
   capabilities_.max_message_bytes = kMaxMessageBytes;
   capabilities_.has_immediate = adapter_->has_immediate();
   capabilities_.has_atomics = adapter_->address().limits.atomic_cap != IBV_ATOMIC_NONE;
+  capabilities_.may_refuse_segments = true;  // an adapter registers so much and no more
   capabilities_.whole_message_order = adapter_->data_in_order();
   // Bytes land without our CPU, but notifications, credits and revocations want a look now and
   // then, so pollers serve the lanes.

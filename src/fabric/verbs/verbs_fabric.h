@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/event_loop.h"
 #include "fabric/fabric.h"
@@ -14,7 +15,6 @@
 #include "fabric/verbs/cm_channel.h"
 #include "fabric/verbs/protocol.h"
 #include "fabric/verbs/verbs_link.h"
-#include "fabric/verbs/verbs_options.h"
 
 namespace farwrite::fabric::verbs {
 
@@ -22,9 +22,14 @@ namespace farwrite::fabric::verbs {
 // outlives the fabric.
 class VerbsFabric final : public Fabric {
  public:
+  // kUnavailable, with the reason and what to do: no library, no device, no port that is up.
   static Result<std::unique_ptr<Fabric>> create(core::EventLoop& loop,
                                                 const FabricOptions& options);
   ~VerbsFabric() override;
+
+  // One line for each address that peers can reach by verbs, the first one first in line; or why
+  // there is none.
+  static Result<std::vector<std::string>> describe(const VerbsOptions& options);
 
   FabricKind kind() const override { return FabricKind::kVerbs; }
   const Capabilities& capabilities() const override { return capabilities_; }

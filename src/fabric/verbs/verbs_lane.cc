@@ -393,8 +393,8 @@ void VerbsLane::look_for_end() {
   }
   if (over_.load() && empty && !told_flushed_.exchange(true)) link_.lane_flushed();
   if (told_end_.load()) return;
-  const LaneSender::Cause cause = sender_->cause();
-  if (broken.ok() && cause == LaneSender::Cause::kRule) broken = sender_->failure();
+  const SendQueue::Cause cause = sender_->cause();
+  if (broken.ok() && cause == SendQueue::Cause::kRule) broken = sender_->failure();
   if (!broken.ok()) {
     told_end_.store(true);
     shut();
@@ -415,7 +415,7 @@ void VerbsLane::look_for_end() {
   if (!empty) return;  // what has arrived is not all known yet
   told_end_.store(true);
   if (!in_good_order) {
-    link_.lane_ended(index_, reason, /*proven=*/cause == LaneSender::Cause::kPeerGone);
+    link_.lane_ended(index_, reason, /*proven=*/cause == SendQueue::Cause::kPeerGone);
   }
 }
 

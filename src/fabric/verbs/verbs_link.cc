@@ -5,30 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "fabric/link_flush.h"
+
 namespace farwrite::fabric::verbs {
 namespace {
 
 // How long cutting a connection waits for its receives to come back.
 constexpr std::chrono::nanoseconds kFlush = std::chrono::milliseconds(100);
-
-// A flush of all lanes: over when each that had writes has answered.
-struct FlushState {
-  std::mutex mutex;
-  std::size_t unanswered = 1;  // ours, until every lane has been asked
-  Status first_failure;
-  std::shared_ptr<core::CompletionState> completion = std::make_shared<core::CompletionState>();
-
-  void answered(const Status& status) {
-    Status outcome;
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (first_failure.ok()) first_failure = status;
-      if (--unanswered > 0) return;
-      outcome = first_failure;
-    }
-    completion->finish(outcome);
-  }
-};
 
 }  // namespace
 
@@ -171,18 +154,12 @@ Result<std::shared_ptr<RemoteWindow>> VerbsLink::import(const RegionDescriptor& 
 }
 
 Completion VerbsLink::flush() {
-  auto flush = std::make_shared<FlushState>();
-  for (const auto& lane : lanes_) {
+  return LinkFlush::of(lanes_, [](VerbsLane& lane, const std::shared_ptr<LinkFlush>& flush) {
     auto answer = std::make_shared<core::CompletionState>();
     answer->on_done([flush](const Status& status) { flush->answered(status); });
-    {
-      const std::lock_guard<std::mutex> lock(flush->mutex);
-      ++flush->unanswered;
-    }
-    if (!lane->sender().flush(answer)) flush->answered(Status());
-  }
-  flush->answered(Status());
-  return Completion(flush->completion);
+    flush->asked();
+    if (!lane.sender().flush(answer)) flush->answered(Status());
+  });
 }
 
 void VerbsLink::refine(Capabilities& capabilities) const {
@@ -238,9 +215,8 @@ void VerbsLink::lane_broken(const Status& reason) {
 LinkCounters VerbsLink::counters() const {
   LinkCounters counters;
   for (const auto& lane : lanes_) {
-    const SenderCounters& sender = const_cast<VerbsLane&>(*lane).sender().counters();
-    counters.copies += sender.copies.value();
-    counters.backlogged += sender.backlogged.value();
+    counters.copies += lane->sender().counters().copies.value();
+    counters.backlogged += lane->sender().backlogged();
   }
   return counters;
 }

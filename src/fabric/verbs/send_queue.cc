@@ -1,5 +1,5 @@
-// The half of LaneSender that deals with the adapter: work requests, their completions, and the
-// end.
+#include "fabric/verbs/send_queue.h"
+
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
-
-#include "fabric/verbs/lane_sender.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -21,40 +19,27 @@ ibv_sge piece(const std::byte* data, std::uint64_t bytes, std::uint32_t key) {
 
 }  // namespace
 
-// True once all of it is with the adapter, or given up.
-bool LaneSender::post_all_locked(Work& work, Finished& finished) {
-  const std::uint64_t bytes = size_of(work);
-  if (work.kind == Kind::kWrite && bytes == 0 && !work.notify) {
-    if (work.completion != nullptr) finished.emplace_back(std::move(work.completion), Status());
-    return true;
+SendQueue::SendQueue(Adapter& adapter, LaneMemory& memory, WorkPlace place)
+    : adapter_(adapter), memory_(memory), place_(std::move(place)), limits_(adapter.limits()) {
+  for (std::uint32_t slot = 0; slot < limits_.send_slots; ++slot) {
+    free_slots_.push_back(static_cast<int>(slot));
   }
-  do {
-    if (!ended_.ok()) return give_up_locked(work, ended_, finished);
-    if (is_dropped(work)) return give_up_locked(work, revoked(), finished);
-    if (under_way_.size() >= limits_.sends) return false;
-    if (!post_one_locked(work, finished)) return false;
-  } while (work.posted < bytes);
-  return true;
 }
 
-bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& finished) {
-  work.given_up = reason;
-  if (work.kind == Kind::kFlush) --flushes_;
-  if (work.is_control) --controls_;
-  if (work.costs_credit && ended_.ok()) ++credit_;  // nobody will see it and give it back
-  if (work.completion == nullptr) return true;
-  if (work.posted > 0 && !under_way_.empty()) {
-    // The adapter still moves its first part; nothing was posted since.
-    under_way_.back().completion = std::move(work.completion);
-    under_way_.back().outcome = reason;
-  } else {
-    finished.emplace_back(std::move(work.completion), reason);
-  }
-  return true;
+void SendQueue::begin(ibv_qp* pair, const CompletionQueue::Place& queue) {
+  pair_ = pair;
+  queue_place_ = queue;
 }
 
-// One work request: a chunk of a large transfer, all of a small one. False: no room now.
-bool LaneSender::post_one_locked(Work& work, Finished& finished) {
+Status SendQueue::refused(std::string_view what, int error) const {
+  return Status::system_error(StatusCode::kInternal, {what, place_.peer, "verbs"},
+                              place_.device + " accepted no work request", error,
+                              "connect again; see the kernel's log (dmesg)");
+}
+
+bool SendQueue::post(Work& work, Finished& finished) {
+  using Kind = Work::Kind;
+  if (under_way_.size() >= limits_.sends) return false;
   ibv_send_wr request{};
   std::array<ibv_sge, 2> pieces{};
   Posted posted;
@@ -68,7 +53,7 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
       request.send_flags |= IBV_SEND_INLINE;
       counters_.inlined.add();
     } else {
-      posted.slot = take_slot_locked({work.own.data(), work.own.size()});
+      posted.slot = take_slot({work.own.data(), work.own.size()});
       if (posted.slot < 0) return false;
     }
     const std::byte* const data = travels_inline
@@ -88,7 +73,7 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
     pieces[static_cast<std::size_t>(request.num_sge++)] =
         piece(memory_.flush_answer(), sizeof(std::uint64_t), memory_.local_key());
   }
-  const bool last = work.posted + own + lent >= size_of(work);
+  const bool last = work.posted + own + lent >= work.bytes();
   const bool borrows = lent > 0;
   request.wr.rdma.remote_addr = work.remote + work.posted;
   request.wr.rdma.rkey = work.remote_key;
@@ -104,7 +89,7 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
       request.opcode = IBV_WR_SEND;
       break;
     case Kind::kFlush:
-      if (peer_.flush_by_atomic) {
+      if (flush_by_atomic_) {
         request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
         request.wr.atomic = {work.remote, 0, 0, work.remote_key};
       } else {
@@ -127,15 +112,14 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
     if (posted.slot >= 0) free_slots_.push_back(posted.slot);
     failure_ = refused("post", error);
     cause_ = Cause::kRule;
-    ended_ = failure_;
     failed_.store(true);
     return false;
   }
   if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) counters_.immediates.add();
   if (request.opcode == IBV_WR_SEND) counters_.messages.add();
+  if (work.kind == Kind::kFlush) ++flushes_;
   next_number_ = (next_number_ + 1) & kNumberMask;
   work.posted += own + lent;
-  if (work.is_control) --controls_;
   posted.registration = work.registration;
   if (last && work.completion != nullptr) {
     if (borrows || work.kind == Kind::kFlush) {
@@ -148,7 +132,14 @@ bool LaneSender::post_one_locked(Work& work, Finished& finished) {
   return true;
 }
 
-int LaneSender::take_slot_locked(ByteView bytes) {
+bool SendQueue::end_with_newest(Work& work, const Status& reason) {
+  if (under_way_.empty()) return false;
+  under_way_.back().completion = std::move(work.completion);
+  under_way_.back().outcome = reason;
+  return true;
+}
+
+int SendQueue::take_slot(ByteView bytes) {
   if (free_slots_.empty()) return -1;
   const int slot = free_slots_.back();
   free_slots_.pop_back();
@@ -156,10 +147,10 @@ int LaneSender::take_slot_locked(ByteView bytes) {
   return slot;
 }
 
-void LaneSender::finish_front_locked(const Status& status, Finished& finished) {
+void SendQueue::finish_front(const Status& status, Finished& finished) {
   Posted& posted = under_way_.front();
   if (posted.slot >= 0) free_slots_.push_back(posted.slot);
-  if (posted.kind == Kind::kFlush) --flushes_;
+  if (posted.kind == Work::Kind::kFlush) --flushes_;
   if (posted.completion != nullptr || posted.registration != nullptr) {
     finished.push_back({std::move(posted.completion), status.ok() ? posted.outcome : status,
                         std::move(posted.registration)});
@@ -167,15 +158,15 @@ void LaneSender::finish_front_locked(const Status& status, Finished& finished) {
   under_way_.pop_front();
 }
 
-void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+void SendQueue::on_sent(const ibv_wc& completion, std::uint32_t number, Status& ended,
+                        Finished& finished) {
   const auto count = static_cast<std::uint32_t>(under_way_.size());
   const std::uint32_t before = (number - (next_number_ - count)) & kNumberMask;
   if (before >= count) return;  // of a request that was settled when the lane ended
   // A queue pair works in order: what was posted before this one is done.
-  for (std::uint32_t i = 0; i < before; ++i) finish_front_locked(Status(), finished);
+  for (std::uint32_t i = 0; i < before; ++i) finish_front(Status(), finished);
   if (completion.status == IBV_WC_SUCCESS) {
-    finish_front_locked(Status(), finished);
+    finish_front(Status(), finished);
     return;
   }
   if (failure_.ok()) {
@@ -186,43 +177,13 @@ void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finishe
              : means_peer_gone(completion.status)     ? Cause::kPeerGone
                                                       : Cause::kRule;
   }
-  if (ended_.ok()) ended_ = failure_;
+  if (ended.ok()) ended = failure_;
   failed_.store(true);
-  finish_front_locked(ended_, finished);
+  finish_front(ended, finished);
 }
 
-Status LaneSender::failure() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return failure_;
-}
-
-LaneSender::Cause LaneSender::cause() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return cause_;
-}
-
-void LaneSender::end(const Status& reason) {
-  Finished finished;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_.ok()) ended_ = reason;
-    for (std::deque<Work>* works : {&queue_, &held_back_}) {
-      for (Work& work : *works) (void)give_up_locked(work, ended_, finished);
-      works->clear();
-    }
-    held_back_bytes_ = 0;
-  }
-  tell(std::move(finished));
-}
-
-void LaneSender::settle(const Status& reason) {
-  end(reason);
-  Finished finished;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    while (!under_way_.empty()) finish_front_locked(ended_, finished);
-  }
-  tell(std::move(finished));
+void SendQueue::settle(const Status& reason, Finished& finished) {
+  while (!under_way_.empty()) finish_front(reason, finished);
 }
 
 }  // namespace farwrite::fabric::verbs
