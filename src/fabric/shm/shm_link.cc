@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/prefetch.h"
 #include "core/trace.h"
 #include "farwrite/copy.h"
 
@@ -21,13 +22,19 @@ constexpr std::size_t kPollBatch = 256;
 // A sender that is this far ahead of its receiver is told so instead of eating memory.
 constexpr std::size_t kMaxBacklogRecords = 1 << 16;
 constexpr std::size_t kMaxBacklogBytes = std::size_t{64} << 20;
+// A notified write up to this size is copied under the lane's lock; copying a page takes as long as
+// some ten notifications.
+constexpr std::uint64_t kSmallWriteBytes = 4096;
 
 // A region of the peer, mapped. A landing region also has the row that guards it.
 class ShmWindow final : public RemoteWindow {
  public:
   ShmWindow(std::shared_ptr<memory::MappedSegment> segment, const RegionDescriptor& descriptor,
-            GrantRow* row)
-      : region_id(descriptor.region_id), row(row), segment_(std::move(segment)) {
+            GrantRow* row, std::uint32_t row_index)
+      : region_id(descriptor.region_id),
+        row(row),
+        row_index(row_index),
+        segment_(std::move(segment)) {
     length = descriptor.length;
     mapped = segment_->base() + descriptor.offset;
     if (row != nullptr) writable = segment_->mutable_base() + descriptor.offset;
@@ -35,6 +42,7 @@ class ShmWindow final : public RemoteWindow {
 
   const std::uint64_t region_id;
   GrantRow* const row;
+  const std::uint32_t row_index;
   std::byte* writable = nullptr;
 
  private:
@@ -119,9 +127,9 @@ ShmLink::~ShmLink() {
 }
 
 Result<std::uint64_t> ShmLink::grant(const std::shared_ptr<memory::Segment>& segment,
-                                     std::uint64_t /*offset*/, std::uint64_t /*length*/,
+                                     std::uint64_t offset, std::uint64_t length,
                                      std::uint64_t region_id) {
-  return grants_.grant(segment, region_id, peer_name_);
+  return grants_.grant(segment, {segment->base() + offset, length}, region_id, peer_name_);
 }
 
 Status ShmLink::revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) {
@@ -155,7 +163,7 @@ Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& de
     row = &peer_mailbox_.view.row(key.row);
   }
   return std::shared_ptr<RemoteWindow>(
-      std::make_shared<ShmWindow>(*std::move(segment), descriptor, row));
+      std::make_shared<ShmWindow>(*std::move(segment), descriptor, row, key.row));
 }
 
 Completion ShmLink::post(const Operation& operation) {
@@ -186,6 +194,16 @@ Completion ShmLink::post(const Operation& operation) {
 
 Completion ShmLink::write(const Operation& operation) {
   auto& window = static_cast<ShmWindow&>(*operation.window);
+  std::byte* const target = window.writable + operation.offset;
+  const std::uint64_t bytes = operation.head.size + operation.source.size;
+  Lane& lane = *lanes_[operation.lane];
+  const bool small = operation.notify && bytes <= kSmallWriteBytes;
+  if (small) {
+    // The receiver read both lines last, so the stores would wait for each in turn.
+    lane.producer.prefetch();
+    core::prefetch_for_write(target);
+  }
+  std::unique_lock<std::mutex> sending(lane.sending, std::defer_lock);
   {
     const InflightWrite inflight(*window.row, window.region_id);
     if (!inflight.open()) {
@@ -193,13 +211,28 @@ Completion ShmLink::write(const Operation& operation) {
                               "the region was closed by its owner",
                               "ask the peer for another region"));
     }
-    std::byte* const target = window.writable + operation.offset;
+    // Locking drains the store buffer, and the stores of the copy are the slow ones. So the lock of
+    // a small write is taken before them, and nothing stands between them and the stamp.
+    if (small) sending.lock();
     if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
-    copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
+    if (bytes >= kStreamingCopyBytes && warm_targets_.note(target, bytes)) {
+      std::memcpy(target + operation.head.size, operation.source.data, operation.source.size);
+    } else {
+      copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
+    }
+    if (small && lane.backlog.empty() &&
+        lane.producer.push(operation.tag, {window.row_index, static_cast<std::uint32_t>(bytes),
+                                           operation.offset}) == RingProducer::Outcome::kPushed)
+        [[likely]] {
+      ring_if_asleep(lane);
+      copies_.add();
+      return Completion(Status());
+    }
   }
   copies_.add();
   if (!operation.notify) return Completion(Status());
-  return push(*lanes_[operation.lane], RecordKind::kNotification, operation.tag, {});
+  if (sending.owns_lock()) sending.unlock();
+  return push(lane, RecordKind::kNotification, operation.tag, {});
 }
 
 Completion ShmLink::read(const Operation& operation) {
@@ -290,6 +323,7 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
   while (!lane.corrupt.load() && progress.delivered < kPollBatch &&
          (outcome = lane.consumer.pop(record)) == RingConsumer::Outcome::kRecord) {
     ++progress.delivered;
+    grants_.prefetch(record.landing);
     Notification arrival{record.tag, lane_index, std::move(record.payload), {}};
     if (record.kind == RecordKind::kRecord) {
       sink.on_record(std::move(arrival));
@@ -312,6 +346,11 @@ Progress ShmLink::poll(std::uint32_t lane_index, EventSink& sink) {
            /*dead=*/false);
   }
   return progress;
+}
+
+bool ShmLink::worth_polling(std::uint32_t lane_index) const {
+  const Lane& lane = *lanes_[lane_index];
+  return !lane.consumer.empty() || lane.has_backlog.load(std::memory_order_relaxed);
 }
 
 Doorbell ShmLink::arm(std::uint32_t lane_index) {

@@ -21,6 +21,7 @@
 #include "fabric/shm/grant_table.h"
 #include "fabric/shm/ring.h"
 #include "fabric/shm/segment_exchange.h"
+#include "memory/warm_targets.h"
 
 namespace farwrite::fabric::shm {
 
@@ -38,6 +39,7 @@ class ShmLink final : public Link {
                                                core::Deadline deadline) override;
   Completion post(const Operation& operation) override;
   Progress poll(std::uint32_t lane, EventSink& sink) override;
+  bool worth_polling(std::uint32_t lane) const override;
   Doorbell arm(std::uint32_t lane) override;
   void disarm(std::uint32_t lane) override;
   LinkCounters counters() const override;
@@ -91,6 +93,7 @@ class ShmLink final : public Link {
   std::vector<std::unique_ptr<Lane>> lanes_;
   core::UniqueFd pidfd_;
   std::unique_ptr<SegmentExchange> segments_;
+  memory::WarmTargets warm_targets_;
 
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> peer_dead_{false};
