@@ -1,6 +1,7 @@
 // Where a channel's lanes deliver: users' lanes to the inbox, the return lane to the lease table.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "core/trace.h"
@@ -11,14 +12,16 @@ namespace farwrite::device {
 // Under the inbox's Delivery.
 class ChannelState::Intake final : public fabric::EventSink {
  public:
-  explicit Intake(ChannelState& channel) : channel_(channel) {}
+  // For a thread that polls on its own behalf, `taken` gets the first notification.
+  explicit Intake(ChannelState& channel, std::optional<Notification>* taken = nullptr)
+      : channel_(channel), taken_(taken) {}
 
   bool has_room() const override { return channel_.has_room(); }
   void on_notification(Notification notification) override {
     // A close waits for the handler's return, not for all that one look at the lane brings.
     if (channel_.life_.closing()) return;
     trace(notification);
-    channel_.inbox_.on_notification(std::move(notification));
+    channel_.inbox_.deliver(std::move(notification), taken_);
   }
   void on_record(Notification&& record) override {
     trace(record);
@@ -32,6 +35,7 @@ class ChannelState::Intake final : public fabric::EventSink {
   }
 
   ChannelState& channel_;
+  std::optional<Notification>* const taken_;
 };
 
 // For a closed channel, whose lanes are served until the peer knows: what comes is nobody's.

@@ -145,7 +145,9 @@ class ChannelState final : public fabric::LinkObserver,
   class Discard;
 
   // LaneDriver.
-  void poll_lanes() override;
+  void poll_lanes(std::optional<Notification>* taken) override;
+  // Where the target's CPU makes no progress, no poller asks who else polls.
+  bool counts_drives() const override { return !capabilities_.cpu_free_target; }
   bool arm_lanes(std::vector<pollfd>& doorbells) override;
   void drive_ended() override;
   Status ended() const override;

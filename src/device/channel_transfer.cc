@@ -66,7 +66,12 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
         return Completion(std::move(bad));
       }
     }
-    operation.window = remote->window();
+    // Where nothing goes on after post(), the caller's handle keeps the window, and a reference
+    // without a count saves two atomic operations.
+    const std::shared_ptr<fabric::RemoteWindow>& window = remote->window();
+    operation.window = capabilities_.ends_in_post ? std::shared_ptr<fabric::RemoteWindow>(
+                                                        std::shared_ptr<void>(), window.get())
+                                                  : window;
   }
   const core::Inside inside(this);
   Completion completion = start_operation(lane, operation);
@@ -278,8 +283,8 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   const Status ended = this->ended();
   std::optional<Notification> next = inbox_.try_take();
   if (!next.has_value()) {
-    poll_lanes();
-    next = inbox_.try_take();
+    poll_lanes(&next);
+    if (!next.has_value()) next = inbox_.try_take();
   }
   hand_over_unsent();
   if (!next.has_value() && !ended.ok()) return ended;
@@ -324,14 +329,17 @@ Status ChannelState::on_notification(std::function<void(Notification)> handler,
 
 std::uint64_t ChannelState::max_message_bytes() const { return capabilities_.max_message_bytes; }
 
-void ChannelState::poll_lanes() {
+void ChannelState::poll_lanes(std::optional<Notification>* taken) {
   if (inbox_.has_handler()) return;  // the pollers do
   const bool over = peer_over();
   for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
+    // A thread that spins finds nothing most of the time. At the end every lane is polled, because
+    // only that says that it is drained.
+    if (!over && !link_.get()->lane(lane).worth_polling()) continue;
     fabric::Progress progress;
     {
       const NotificationInbox::Delivery delivery(inbox_);
-      Intake intake(*this);
+      Intake intake(*this, taken);
       // Whatever is left pending, post() has told the poller already.
       progress = link_.get()->lane(lane).poll(intake);
     }

@@ -25,12 +25,14 @@ constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
 }  // namespace
 
 NotificationInbox::Drive::Drive(NotificationInbox& inbox, LaneDriver& driver)
-    : inbox_(inbox), driver_(driver) {
+    : inbox_(inbox), driver_(driver), counted_(driver.counts_drives()) {
+  if (!counted_) return;
   inbox_.drives_.fetch_add(1);
   inbox_.drivers_.fetch_add(1);
 }
 
 NotificationInbox::Drive::~Drive() {
+  if (!counted_) return;
   inbox_.left_ns_.store(core::now_ns());
   if (inbox_.drivers_.fetch_sub(1) == 1 && inbox_.call_at_end_.exchange(false)) {
     driver_.drive_ended();
@@ -60,10 +62,14 @@ NotificationInbox::Delivery::Delivery(NotificationInbox& inbox)
 
 NotificationInbox::Delivery::~Delivery() = default;
 
-void NotificationInbox::on_notification(Notification notification) {
+void NotificationInbox::deliver(Notification&& notification, std::optional<Notification>* taken) {
   (notification.message.empty() ? notifications_ : messages_).add();
   if (handler_) {
     handler_(std::move(notification));
+    return;
+  }
+  if (taken != nullptr && !taken->has_value() && queued_.load(std::memory_order_acquire) == 0) {
+    taken->emplace(std::move(notification));
     return;
   }
   {
@@ -84,12 +90,12 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
   }
   // Declared before the lock, so destroyed after it: it may own anything.
   std::function<void(Notification)> previous;
-  std::unique_lock<std::shared_timed_mutex> mode(mode_, std::defer_lock);
-  if (!lock_mode(mode, deadline)) {
+  if (!mode_.lock_until(deadline)) {
     return Status::error(StatusCode::kDeadlineExceeded, {"change the notification handler"},
                          "the handler is still running in another thread",
                          "try again when it has returned; a handler must not block");
   }
+  const std::unique_lock<ModeLock> mode(mode_, std::adopt_lock);
   previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
   if (!handler_) return Status();
@@ -97,18 +103,6 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
   while (std::optional<Notification> waiting = try_take()) handler_(*std::move(waiting));
   wake_all();
   return Status();
-}
-
-bool NotificationInbox::lock_mode(std::unique_lock<std::shared_timed_mutex>& lock,
-                                  core::Deadline deadline) {
-  // On the system's clock, which ThreadSanitizer follows here; in turns, so that setting that clock
-  // makes little difference.
-  constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(100);
-  while (!lock.try_lock_until(std::chrono::system_clock::now() +
-                              std::min(deadline.remaining(), kTurn))) {
-    if (deadline.expired()) return false;
-  }
-  return true;
 }
 
 std::optional<Notification> NotificationInbox::try_take() {
@@ -131,17 +125,20 @@ void NotificationInbox::drop_queued() {
 Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline deadline,
                                              std::chrono::nanoseconds spin) {
   const Drive drive(*this, driver);
+  std::optional<Notification> next;
   bool last_look = false;
   while (true) {
-    // Reading the clock takes as long as a poll or two: not at all for a waiter that does not spin.
+    // Reading the clock takes as long as some polls: only a waiter that spins does, and not before
+    // it has looked once.
     std::optional<core::SpinBudget> budget;
-    if (spin.count() > 0 && !last_look) budget.emplace(std::min(spin, deadline.remaining()));
+    const bool spins = spin.count() > 0 && !last_look;
     do {
       // Queued ones first: a receiver that lags leaves the rest in the ring, where it holds the
       // sender back.
-      if (std::optional<Notification> next = try_take()) return *std::move(next);
-      driver.poll_lanes();
-      if (std::optional<Notification> next = try_take()) return *std::move(next);
+      if ((next = try_take()).has_value()) return *std::move(next);
+      driver.poll_lanes(&next);
+      if (next.has_value() || (next = try_take()).has_value()) return *std::move(next);
+      if (spins && !budget.has_value()) budget.emplace(std::min(spin, deadline.remaining()));
     } while (budget.has_value() && budget->spin());
     // Asked before the look that ends it, so nothing that came before the end is lost.
     if (last_look) return driver.ended();

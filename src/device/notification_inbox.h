@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <utility>
 #include <vector>
 
 #include "core/counter.h"
@@ -16,6 +17,7 @@
 #include "core/inside.h"
 #include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
+#include "device/mode_lock.h"
 #include "fabric/fabric.h"
 #include "farwrite/channel.h"
 #include "farwrite/status.h"
@@ -27,7 +29,10 @@ namespace farwrite::device {
 class LaneDriver {
  public:
   virtual ~LaneDriver() = default;
-  virtual void poll_lanes() = 0;
+  // The first that arrives goes to `taken`, if there is one and nothing is queued.
+  virtual void poll_lanes(std::optional<Notification>* taken) = 0;
+  // Whether anybody asks is_driven(), drives() or call_at_end_of_drive().
+  virtual bool counts_drives() const { return true; }
   // Fills in the doorbells to sleep on; false if something is there already.
   virtual bool arm_lanes(std::vector<pollfd>& doorbells) = 0;
   // Why nothing will come any more; ok while something may.
@@ -51,12 +56,18 @@ class NotificationInbox final : public fabric::EventSink {
     Delivery& operator=(const Delivery&) = delete;
 
    private:
-    std::shared_lock<std::shared_timed_mutex> lock_;
+    const std::shared_lock<ModeLock> lock_;
     const core::Inside inside_;
   };
 
   // Under a Delivery: to the handler, or into the queue.
-  void on_notification(Notification notification) override;
+  void on_notification(Notification notification) override {
+    deliver(std::move(notification), nullptr);
+  }
+  // The same for the thread that polls the lane on its own behalf: if the queue is empty, the first
+  // one goes to `taken` without a way through the queue. A lane keeps its order: its earlier ones
+  // were queued before this thread could poll it, so an empty queue says that they are taken.
+  void deliver(Notification&& notification, std::optional<Notification>* taken);
 
   // Waits for deliveries under way; kDeadlineExceeded, and nothing changes, when they take longer.
   Status set_handler(std::function<void(Notification)> handler, core::Deadline deadline);
@@ -102,15 +113,15 @@ class NotificationInbox final : public fabric::EventSink {
    private:
     NotificationInbox& inbox_;
     LaneDriver& driver_;
+    const bool counted_;
   };
 
-  bool lock_mode(std::unique_lock<std::shared_timed_mutex>& lock, core::Deadline deadline);
   void block(LaneDriver& driver, std::chrono::nanoseconds longest);
   void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
   void ring_sleeper();
   void silence();
 
-  std::shared_timed_mutex mode_;
+  ModeLock mode_;
   std::function<void(Notification)> handler_;  // under mode_
   std::atomic<bool> has_handler_{false};
 

@@ -30,6 +30,7 @@ struct Capabilities {
   bool has_atomics = false;             // remote fetch-and-add
   bool whole_message_order = false;     // a tail flag in one write is seen last
   bool maps_peer_memory = false;        // RemoteWindow::mapped is set: aliases cost no copy
+  bool ends_in_post = false;            // writes and reads are over when post() returns
   bool cpu_free_target = false;         // the target needs no thread for a write to land
   bool serves_reads = false;            // the owner's process sends what is read: may_read()
   bool gpu_memory = false;
@@ -51,6 +52,10 @@ class Lane {
   // Makes progress and delivers what arrived, in order. One thread polls a lane at a time: a second
   // one returns at once with nothing done.
   virtual Progress poll(EventSink& sink) = 0;
+
+  // Whether poll() may find something to do. One look, by any thread at any time; true where only
+  // poll() can tell.
+  virtual bool worth_polling() const { return true; }
 
   // Announces that the caller is about to sleep on the doorbell, and takes back earlier rings.
   // Several threads may sleep on one lane; whoever arms must look at the lane when told so.

@@ -31,7 +31,7 @@ class Grants : public testing::Test {
   static constexpr MailboxGeometry kGeometry{.lanes = 1, .cells = 16, .rows = 3};
 
   std::uint64_t grant(std::uint64_t region) {
-    const std::uint64_t key = table_.grant(segment_, region, kPeer).value();
+    const std::uint64_t key = table_.grant(segment_, whole_, region, kPeer).value();
     regions_[key] = region;
     return key;
   }
@@ -42,6 +42,7 @@ class Grants : public testing::Test {
 
   const OwnMailbox mailbox_ = OwnMailbox::create(kGeometry).value();
   const std::shared_ptr<memory::Segment> segment_ = make_segment();
+  const ByteView whole_{segment_->base(), segment_->bytes()};
   GrantTable table_{mailbox_.view};
   std::map<std::uint64_t, std::uint64_t> regions_;  // by key
 };
@@ -94,7 +95,8 @@ TEST_F(Grants, ReuseARowOnlyOnceItHasSettled) {
   grant(3);
   std::optional<InflightWrite> write(std::in_place, row(key), 1);
   ASSERT_EQ(revoke(key).code(), StatusCode::kPeerSilent);
-  EXPECT_EQ(table_.grant(segment_, 4, kPeer).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(table_.grant(segment_, whole_, 4, kPeer).status().code(),
+            StatusCode::kResourceExhausted);
   write.reset();
   ASSERT_TRUE(revoke(key).ok());
   const std::uint64_t next = grant(4);
@@ -104,7 +106,7 @@ TEST_F(Grants, ReuseARowOnlyOnceItHasSettled) {
 
 TEST_F(Grants, SayHowManyThereAreWhenTheyRunOut) {
   for (std::uint64_t region = 1; region <= kGeometry.rows; ++region) grant(region);
-  const Status status = table_.grant(segment_, 9, kPeer).status();
+  const Status status = table_.grant(segment_, whole_, 9, kPeer).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("3"), std::string::npos) << status.message();
 }
@@ -157,6 +159,18 @@ TEST_F(Grants, BelieveNothingThePeerWritesIntoTheRows) {
   EXPECT_TRUE(revoke(key).ok());
   EXPECT_EQ(row(key).open_region.load(), 0U);
   EXPECT_EQ(GrantKey::unpack(grant(43)).row, GrantKey::unpack(key).row);
+}
+
+TEST_F(Grants, IgnoreAHintThatLeavesItsRegion) {
+  const std::uint32_t row = GrantKey::unpack(grant(1)).row;
+  const auto bytes = static_cast<std::uint32_t>(whole_.size);
+  // A prefetch has no effect to observe. AddressSanitizer would see a look past the table.
+  for (const LandingHint& hint :
+       {LandingHint{row, 64, 0}, LandingHint{row, bytes, 0}, LandingHint{row, 1, whole_.size},
+        LandingHint{row, 64, ~0ULL}, LandingHint{row, ~0U, 0}, LandingHint{row + 1, 64, 0},
+        LandingHint{~0U, 64, 0}, LandingHint{row, 0, 0}}) {
+    table_.prefetch(hint);
+  }
 }
 
 TEST_F(Grants, LetNoByteLandAfterARevoke) {

@@ -35,7 +35,7 @@ class FakeLane : public LaneDriver {
     }
     inbox_.wake_all();
   }
-  void poll_lanes() override {
+  void poll_lanes(std::optional<Notification>* taken = nullptr) override {
     const NotificationInbox::Delivery delivery(inbox_);
     const std::lock_guard<std::mutex> lane(polling_);
     while (true) {
@@ -46,7 +46,7 @@ class FakeLane : public LaneDriver {
         next = std::move(arrived_.front());
         arrived_.pop_front();
       }
-      inbox_.on_notification(std::move(next));
+      inbox_.deliver(std::move(next), taken);
     }
   }
   bool arm_lanes(std::vector<pollfd>& doorbells) override {
@@ -91,6 +91,28 @@ TEST_F(Inbox, GivesNotificationsInTheirOrder) {
   for (std::uint32_t tag = 0; tag < 10; ++tag) EXPECT_EQ(take().value().tag, tag);
   EXPECT_EQ(inbox_.notifications(), 10u);
   EXPECT_FALSE(inbox_.try_take().has_value());
+}
+
+TEST_F(Inbox, HandsTheFirstToThePollingThreadAndQueuesTheRest) {
+  for (std::uint32_t tag = 0; tag < 3; ++tag) lane_.arrive(tag);
+  std::optional<Notification> taken;
+  lane_.poll_lanes(&taken);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->tag, 0U);
+  EXPECT_EQ(inbox_.notifications(), 3U);
+  EXPECT_EQ(take().value().tag, 1U);
+  EXPECT_EQ(take().value().tag, 2U);
+}
+
+TEST_F(Inbox, LetsNoneOvertakeWhatIsQueued) {
+  lane_.arrive(1);
+  lane_.poll_lanes();
+  lane_.arrive(2);
+  std::optional<Notification> taken;
+  lane_.poll_lanes(&taken);
+  EXPECT_FALSE(taken.has_value());
+  EXPECT_EQ(take().value().tag, 1U);
+  EXPECT_EQ(take().value().tag, 2U);
 }
 
 TEST_F(Inbox, CountsMessagesApart) {

@@ -102,6 +102,28 @@ TEST(Ring, KeepsTheOrderOfSeveralRecords) {
   }
 }
 
+TEST(Ring, CarriesTheHintOfAWriteAndNoneForWhatIsNoWrite) {
+  Ring ring;
+  Record record;
+  // More than a lap, so that cells hold hints of earlier records.
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(ring.producer.push(i, {i, 64, std::uint64_t{i} << 32}),
+              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+    EXPECT_EQ(record.kind, RecordKind::kNotification);
+    EXPECT_EQ(record.tag, i);
+    EXPECT_TRUE(record.payload.empty());
+    EXPECT_EQ(record.landing.row, i);
+    EXPECT_EQ(record.landing.bytes, 64U);
+    EXPECT_EQ(record.landing.offset, std::uint64_t{i} << 32);
+    const std::vector<std::byte> payload = make_payload(i % 2 * 100, i);
+    ASSERT_EQ(ring.producer.push(RecordKind::kMessage, i, {payload.data(), payload.size()}),
+              RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+    EXPECT_EQ(record.landing.bytes, 0U);
+  }
+}
+
 TEST(Ring, NeverTakesOldPayloadForARecord) {
   // The stamps of the first laps, learnt from a ring of single cells.
   Ring twin;

@@ -4,11 +4,20 @@
 #include <string>
 
 #include "core/poll_until.h"
+#include "core/prefetch.h"
 
 namespace farwrite::fabric::shm {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+// As many lines as a core fetches at once. Behind them the hardware's own prefetch goes on.
+constexpr std::uint64_t kHintedBytes = 8 * kLine;
+
+}  // namespace
 
 Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& segment,
-                                        std::uint64_t region_id, std::string_view peer) {
+                                        ByteView region, std::uint64_t region_id,
+                                        std::string_view peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::uint32_t row = 0;
   if (!free_rows_.empty()) {
@@ -27,8 +36,20 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
   if (std::find(segments_.begin(), segments_.end(), segment) == segments_.end()) {
     segments_.push_back(segment);
   }
+  places_[row].base.store(region.data, std::memory_order_relaxed);
+  places_[row].bytes.store(region.size, std::memory_order_relaxed);
   mailbox_.row(row).open_region.store(region_id);
   return key;
+}
+
+void GrantTable::prefetch(const LandingHint& landing) const {
+  if (landing.bytes == 0 || landing.row >= mailbox_.geometry().rows) return;
+  const Place& place = places_[landing.row];
+  const std::uint64_t bytes = place.bytes.load(std::memory_order_relaxed);
+  if (landing.offset > bytes || landing.bytes > bytes - landing.offset) return;
+  const std::byte* const first = place.base.load(std::memory_order_relaxed) + landing.offset;
+  const std::uint64_t fetched = std::min<std::uint64_t>(landing.bytes, kHintedBytes);
+  for (std::uint64_t at = 0; at < fetched; at += kLine) core::prefetch_for_read(first + at);
 }
 
 bool GrantTable::is_live_locked(std::uint64_t key, std::uint64_t region_id) const {

@@ -10,6 +10,7 @@
 
 #include "core/deadline.h"
 #include "fabric/shm/mailbox.h"
+#include "farwrite/bytes.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"
 
@@ -30,9 +31,11 @@ struct GrantKey {
 // a peer that scribbles on them can only delay the reuse of its own landing memory. Thread-safe.
 class GrantTable {
  public:
-  explicit GrantTable(const MailboxView& mailbox) : mailbox_(mailbox) {}
+  explicit GrantTable(const MailboxView& mailbox)
+      : mailbox_(mailbox), places_(new Place[mailbox.geometry().rows]) {}
 
-  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment,
+  // `region` is the part of the segment that the peer may write.
+  Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, ByteView region,
                               std::uint64_t region_id, std::string_view peer);
   // Ok once no later byte of the peer can land; kPeerSilent when it did not settle in time.
   // A key is used again, so the region's id says whether the grant is still that one.
@@ -41,13 +44,24 @@ class GrantTable {
   // The peer's process is gone: nothing of it lands any more, whatever the rows say.
   void peer_died() { peer_dead_.store(true); }
 
+  // Starts to fetch what a notified write of the peer has brought, as far as that lies in the
+  // region that the row guards, or guarded last. Takes no lock.
+  void prefetch(const LandingHint& landing) const;
+
   // A segment that holds granted regions, or null: only those may be handed to the peer.
   std::shared_ptr<memory::Segment> find_segment(std::uint32_t segment_id) const;
 
  private:
+  // Where a row's region lies. Only prefetch() uses it, so it may be out of date.
+  struct Place {
+    std::atomic<const std::byte*> base{nullptr};
+    std::atomic<std::uint64_t> bytes{0};
+  };
+
   bool is_live_locked(std::uint64_t key, std::uint64_t region_id) const;
 
   const MailboxView mailbox_;
+  const std::unique_ptr<Place[]> places_;  // by row
   std::atomic<bool> peer_dead_{false};
   mutable std::mutex mutex_;
   std::uint32_t next_unused_row_ = 0;

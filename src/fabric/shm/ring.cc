@@ -32,28 +32,48 @@ void for_each_piece(Cell* cells, std::uint64_t cell_count, std::uint64_t positio
 
 }  // namespace
 
-RingProducer::Outcome RingProducer::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
-  const std::uint64_t needed = cells_for(payload.size);
-  if (tail_ - known_head_ + needed > cell_count_) {
-    const std::uint64_t head = control_->head.load(std::memory_order_acquire);
-    // A head that goes back or passes us cannot come from an honest receiver.
-    if (head < known_head_ || head > tail_) return Outcome::kCorrupt;
-    known_head_ = head;
-    if (tail_ - known_head_ + needed > cell_count_) return Outcome::kFull;
+RingProducer::Outcome RingProducer::make_room(std::uint64_t needed) {
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail - known_head_ + needed <= cell_count_) [[likely]] {
+    return Outcome::kPushed;
   }
-  Cell& cell = cells_[tail_ & (cell_count_ - 1)];
+  const std::uint64_t head = control_->head.load(std::memory_order_acquire);
+  // A head that goes back or passes us cannot come from an honest receiver.
+  if (head < known_head_ || head > tail) return Outcome::kCorrupt;
+  known_head_ = head;
+  return tail - known_head_ + needed > cell_count_ ? Outcome::kFull : Outcome::kPushed;
+}
+
+void RingProducer::publish(Cell& cell, RecordKind kind, std::uint32_t tag, std::uint64_t length) {
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   cell.kind = kind;
   cell.reserved = 0;
   cell.tag = tag;
-  cell.length = static_cast<std::uint32_t>(payload.size);
-  if (payload.size > 0) {
-    for_each_piece(cells_, cell_count_, tail_, payload.size,
-                   [&](std::byte* to, std::uint64_t offset, std::uint64_t count) {
-                     std::memcpy(to, payload.data + offset, count);
-                   });
-  }
-  cell.stamp.store(stamp_of(tail_), std::memory_order_release);
-  tail_ += needed;
+  cell.length = static_cast<std::uint32_t>(length);
+  cell.stamp.store(stamp_of(tail), std::memory_order_release);
+  tail_.store(tail + cells_for(length), std::memory_order_relaxed);
+}
+
+RingProducer::Outcome RingProducer::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
+  if (payload.size == 0) return push_hinted(kind, tag, LandingHint());
+  const Outcome room = make_room(cells_for(payload.size));
+  if (room != Outcome::kPushed) return room;
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  for_each_piece(cells_, cell_count_, tail, payload.size,
+                 [&](std::byte* to, std::uint64_t offset, std::uint64_t count) {
+                   std::memcpy(to, payload.data + offset, count);
+                 });
+  publish(cells_[tail & (cell_count_ - 1)], kind, tag, payload.size);
+  return Outcome::kPushed;
+}
+
+RingProducer::Outcome RingProducer::push_hinted(RecordKind kind, std::uint32_t tag,
+                                                const LandingHint& landing) {
+  const Outcome room = make_room(1);
+  if (room != Outcome::kPushed) return room;
+  Cell& cell = cells_[tail_.load(std::memory_order_relaxed) & (cell_count_ - 1)];
+  std::memcpy(cell.payload, &landing, sizeof(landing));
+  publish(cell, kind, tag, 0);
   return Outcome::kPushed;
 }
 
@@ -68,6 +88,7 @@ bool RingProducer::take_wake_request() {
 
 RingConsumer::Outcome RingConsumer::pop(Record& record) {
   if (empty()) return Outcome::kEmpty;
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
   // One copy, then the checks: the peer can change the original between any two looks.
   struct Header {
     RecordKind kind;
@@ -76,7 +97,7 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
     std::uint32_t length;
   } header;
   static_assert(sizeof(Header) == offsetof(Cell, payload) - offsetof(Cell, kind));
-  std::memcpy(&header, &cells_[head_ & (cell_count_ - 1)].kind, sizeof(header));
+  std::memcpy(&header, &cells_[head & (cell_count_ - 1)].kind, sizeof(header));
   record.kind = header.kind;
   record.tag = header.tag;
   const std::uint64_t length = header.length;
@@ -87,24 +108,28 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
   if (length > max_payload(record.kind, cell_count_)) return Outcome::kCorrupt;
   const std::uint64_t taken = cells_for(length);
   record.payload.clear();
-  if (length > 0) {
+  if (length == 0) [[likely]] {
+    std::memcpy(&record.landing, cells_[head & (cell_count_ - 1)].payload, sizeof(record.landing));
+  } else {
+    record.landing = {};
     record.payload.resize(length);
-    for_each_piece(cells_, cell_count_, head_, length,
+    for_each_piece(cells_, cell_count_, head, length,
                    [&](const std::byte* from, std::uint64_t offset, std::uint64_t count) {
                      std::memcpy(record.payload.data() + offset, from, count);
                    });
     for (std::uint64_t i = 1; i < taken; ++i) {
-      cells_[(head_ + i) & (cell_count_ - 1)].stamp.store(0, std::memory_order_relaxed);
+      cells_[(head + i) & (cell_count_ - 1)].stamp.store(0, std::memory_order_relaxed);
     }
   }
-  head_ += taken;
-  control_->head.store(head_, std::memory_order_release);
+  head_.store(head + taken, std::memory_order_relaxed);
+  control_->head.store(head + taken, std::memory_order_release);
   return Outcome::kRecord;
 }
 
 bool RingConsumer::empty() const {
-  const Cell& cell = cells_[head_ & (cell_count_ - 1)];
-  return cell.stamp.load(std::memory_order_acquire) != stamp_of(head_);
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const Cell& cell = cells_[head & (cell_count_ - 1)];
+  return cell.stamp.load(std::memory_order_acquire) != stamp_of(head);
 }
 
 void RingConsumer::request_wake() {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/prefetch.h"
 #include "fabric/fabric.h"
 #include "farwrite/bytes.h"
 
@@ -44,10 +45,20 @@ struct LaneControl {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+// Where the bytes of a notified write lie: a hint, by which the receiver fetches them before its
+// user asks for them. It is as untrusted as all else in a cell.
+struct LandingHint {
+  std::uint32_t row = 0;     // of the mailbox, which guards the region
+  std::uint32_t bytes = 0;   // 0: there is no hint; longer writes have none
+  std::uint64_t offset = 0;  // in the region
+};
+static_assert(sizeof(LandingHint) <= kInlinePayload);
+
 struct Record {
   RecordKind kind = RecordKind::kNotification;
   std::uint32_t tag = 0;
   std::vector<std::byte> payload;
+  LandingHint landing;  // of a notification
 };
 
 // The sending end; the caller serializes its threads. `cell_count` is a power of two.
@@ -59,14 +70,30 @@ class RingProducer {
       : cells_(cells), control_(control), cell_count_(cell_count) {}
 
   Outcome push(RecordKind kind, std::uint32_t tag, ByteView payload);
+  // The notification of a write whose bytes have been copied.
+  Outcome push(std::uint32_t tag, const LandingHint& landing) {
+    return push_hinted(RecordKind::kNotification, tag, landing);
+  }
+  // Starts to fetch the cell that the next push fills: the receiver read it last. Any thread may
+  // call it at any time.
+  void prefetch() const {
+    core::prefetch_for_write(&cells_[tail_.load(std::memory_order_relaxed) & (cell_count_ - 1)]);
+  }
   // Whether the receiver asked to be woken; clears the request, so only one push wakes it.
   bool take_wake_request();
 
  private:
+  Outcome push_hinted(RecordKind kind, std::uint32_t tag, const LandingHint& landing);
+  // kPushed if `needed` cells are free.
+  Outcome make_room(std::uint64_t needed);
+  // Fills a cell's header, and hands the record over.
+  void publish(Cell& cell, RecordKind kind, std::uint32_t tag, std::uint64_t length);
+
   Cell* cells_;
   LaneControl* control_;
   std::uint64_t cell_count_;
-  std::uint64_t tail_ = 0;
+  std::atomic<std::uint64_t> tail_{
+      0};  // stored by the pushing thread; prefetch() looks at any time
   std::uint64_t known_head_ = 0;
 };
 
@@ -79,6 +106,7 @@ class RingConsumer {
       : cells_(cells), control_(control), cell_count_(cell_count) {}
 
   Outcome pop(Record& record);
+  // Any thread may ask; one that does not pop may miss a record that arrives at the same time.
   bool empty() const;
   void request_wake();
   void withdraw_wake_request() { control_->asleep.store(0, std::memory_order_relaxed); }
@@ -87,7 +115,7 @@ class RingConsumer {
   Cell* cells_;
   LaneControl* control_;
   std::uint64_t cell_count_;
-  std::uint64_t head_ = 0;
+  std::atomic<std::uint64_t> head_{0};  // stored by the thread that pops
 };
 
 // Cells that a record with this much payload takes.

@@ -88,6 +88,7 @@ const Capabilities& ShmFabric::capabilities() const {
     shm.has_immediate = true;
     shm.whole_message_order = false;
     shm.maps_peer_memory = true;
+    shm.ends_in_post = true;
     shm.cpu_free_target = true;
     return shm;
   }();

@@ -23,10 +23,11 @@ class ShmLink;
 class ShmWindow final : public RemoteWindow {
  public:
   ShmWindow(std::shared_ptr<memory::MappedSegment> segment, const RegionDescriptor& descriptor,
-            GrantRow* row);
+            GrantRow* row, std::uint32_t row_index);
 
   const std::uint64_t region_id;
   GrantRow* const row;
+  const std::uint32_t row_index;
   std::byte* writable = nullptr;
 
  private:
@@ -41,6 +42,7 @@ class ShmLane final : public Lane {
 
   Completion post(const Operation& operation) override;
   Progress poll(EventSink& sink) override;
+  bool worth_polling() const override { return !consumer_.empty() || outbox_.waits(); }
   Doorbell arm() override;
   void disarm() override;
 

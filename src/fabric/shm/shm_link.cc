@@ -56,9 +56,9 @@ ShmLink::~ShmLink() {
 }
 
 Result<std::uint64_t> ShmLink::grant(const std::shared_ptr<memory::Segment>& segment,
-                                     std::uint64_t /*offset*/, std::uint64_t /*length*/,
+                                     std::uint64_t offset, std::uint64_t length,
                                      std::uint64_t region_id) {
-  return grants_.grant(segment, region_id, peer_name_);
+  return grants_.grant(segment, {segment->base() + offset, length}, region_id, peer_name_);
 }
 
 Status ShmLink::revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) {
@@ -92,7 +92,7 @@ Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& de
     row = &peer_mailbox_.view.row(key.row);
   }
   return std::shared_ptr<RemoteWindow>(
-      std::make_shared<ShmWindow>(*std::move(segment), descriptor, row));
+      std::make_shared<ShmWindow>(*std::move(segment), descriptor, row, key.row));
 }
 
 LinkCounters ShmLink::counters() const {

@@ -18,6 +18,7 @@
 #include "fabric/shm/grant_table.h"
 #include "fabric/shm/segment_exchange.h"
 #include "fabric/shm/shm_lane.h"
+#include "memory/warm_targets.h"
 
 namespace farwrite::fabric::shm {
 
@@ -38,6 +39,8 @@ class ShmLink final : public Link {
 
   // For its lanes.
   const std::string& peer_name() const { return peer_name_; }
+  const GrantTable& grants() const { return grants_; }
+  memory::WarmTargets& warm_targets() { return warm_targets_; }
   bool poisoned() const { return poisoned_.load(std::memory_order_relaxed); }
   Status reason() const;
   // Nothing is posted any more: it ends with `reason`. `dead`: the peer's process is gone.
@@ -55,6 +58,7 @@ class ShmLink final : public Link {
   OwnMailbox own_mailbox_;
   PeerMailbox peer_mailbox_;
   GrantTable grants_;
+  memory::WarmTargets warm_targets_;
   std::vector<std::unique_ptr<ShmLane>> lanes_;
   core::UniqueFd pidfd_;
   std::unique_ptr<SegmentExchange> segments_;
