@@ -162,7 +162,7 @@ soak: install ## Move SOAK_TRANSFERS tensors, make a million requests to a box; 
 	@$(VENV)/bin/python tests/soak/soak.py --transfers $(SOAK_TRANSFERS) --json out/soak.json
 	@$(VENV)/bin/python tests/soak/box.py --operations 1000000 --json out/soak_box.json
 
-fuzz: $(VENV)/.tools ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
+fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
 
 lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes

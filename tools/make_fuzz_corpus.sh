@@ -3,7 +3,8 @@
 #
 #   tools/make_fuzz_corpus.sh [BUILD]       build/release by default
 #
-# Run it when a message or a target changed, and commit what it writes.
+# Run it when a message or a target changed, and commit what it writes. The seeds of the TensorFlow
+# plug-in's targets need Farwrite and TensorFlow in .venv, and are left alone without.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,4 +15,9 @@ if [[ ! -e $build/build.ninja ]]; then
 fi
 cmake --build "$build" --target farwrite_fuzz_corpus -- --quiet
 "$build/tests/fuzz/farwrite_fuzz_corpus" tests/fuzz/corpus
-git status --short tests/fuzz/corpus
+if .venv/bin/python tests/fuzz/tensorflow/flags.py compile >/dev/null 2>&1; then
+  cmake -DFARWRITE_PLUGIN_FUZZ=ON "$build" --log-level=WARNING >/dev/null
+  cmake --build "$build" --target farwrite_plugin_fuzz_corpus -- --quiet
+  "$build/tests/fuzz/tensorflow/farwrite_plugin_fuzz_corpus" tests/fuzz/tensorflow/corpus
+fi
+git status --short tests/fuzz/corpus tests/fuzz/tensorflow/corpus

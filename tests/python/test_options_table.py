@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Names that look like variables and are none: macros, CMake's own, and what tests make up.
 INTERNAL = {
     "FARWRITE_GRPC_SANITIZED",  # of tests/python/grpc: sanitized.py
+    "FARWRITE_PLUGIN_FUZZ",  # of CMake
+    "FARWRITE_PLUGIN_PYTHON",  # of CMake
     "FARWRITE_SANITIZER_WARNINGS",  # of CMake
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",

@@ -1,0 +1,126 @@
+// The messages of pushes, and the status in the one that says that a sender has failed.
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "peer_text.h"
+#include "target.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensors/push_message.h"
+
+namespace farwrite::fuzz {
+namespace {
+
+using plugin::PushKind;
+using plugin::PushMessage;
+
+// Of a longer message of a failure, this much at least is passed on.
+constexpr std::size_t kLongFailure = 1024;
+
+enum Kind : std::uint8_t { kPush, kFailure, kKinds };
+
+PushMessage must_decode(const std::string& bytes) {
+  PushMessage message;
+  require(plugin::decode(bytes, &message), "what we encode can be decoded");
+  return message;
+}
+
+// What a receiver does with inline bytes at once.
+void require_fits(const PushMessage& message) {
+  require(plugin::describes(message.dtype, message.shape, message.payload.size()),
+          "inline bytes are those of the type and the shape");
+  tensorflow::Tensor tensor(tensorflow::cpu_allocator(), message.dtype, message.shape);
+  require(tensor.TotalBytes() == message.payload.size(), "a tensor has room for its bytes");
+  if (!message.payload.empty()) {
+    std::memcpy(tensor.data(), message.payload.data(), message.payload.size());
+  }
+}
+
+void run_push(std::string_view bytes) {
+  PushMessage message;
+  if (!plugin::decode(bytes, &message)) return;
+  require(lies_in(bytes, message.key) && lies_in(bytes, message.payload),
+          "a message refers to bytes that came");
+  require(message.shape.dims() <= tensorflow::TensorShape::MaxDimensions(), "a rank is bounded");
+  if (message.kind == PushKind::kInline && !message.dead) require_fits(message);
+  const std::string encoded = plugin::encode(message);
+  require(encoded.size() == bytes.size(), "a message keeps its size on its way through us");
+  const PushMessage again = must_decode(encoded);
+  require(plugin::encode(again) == encoded, "decoding what we encoded changes nothing");
+  require(again.key == message.key && again.payload == message.payload &&
+              again.shape == message.shape && again.receiver == message.receiver &&
+              again.sender == message.sender && again.step == message.step &&
+              again.start == message.start && again.sent == message.sent,
+          "a message is the same on its way through us");
+}
+
+void run_failure(std::string_view bytes) {
+  const absl::Status failure = plugin::decode_failure(bytes);
+  require(!failure.ok(), "a failure is one, whatever its code");
+  require(failure.message().size() <= bytes.size(), "its message came with it");
+  const absl::Status again = plugin::decode_failure(plugin::encode_failure(failure));
+  require(again.code() == failure.code(), "its code is the same on its way through us");
+  require(failure.message().substr(0, again.message().size()) == again.message() &&
+              (again.message().size() == failure.message().size() ||
+               again.message().size() >= kLongFailure),
+          "its message is the same, or the beginning of it");
+}
+
+void run(ByteView input) {
+  Script script(input);
+  const std::uint8_t kind = script.u8() % kKinds;
+  const std::string_view bytes = text_of(script.rest());
+  if (kind == kPush) return run_push(bytes);
+  run_failure(bytes);
+}
+
+PushMessage matrix(PushKind kind) {
+  PushMessage message;
+  message.kind = kind;
+  message.receiver = 0x1111;
+  message.sender = 0x2222;
+  message.step = 7;
+  message.start = 1;
+  message.dtype = tensorflow::DT_FLOAT;
+  message.shape = tensorflow::TensorShape({2, 3});
+  message.tensor_bytes = 24;
+  message.key = "/job:ps/task:0;0000000000002222;/job:worker/task:0;edge_7_Read;0:0";
+  return message;
+}
+
+Bytes seed(Kind kind, const std::string& bytes) {
+  return concatenated({{static_cast<std::byte>(kind)}, bytes_of(bytes)});
+}
+
+Seeds seeds() {
+  PushMessage in_line = matrix(PushKind::kInline);
+  in_line.payload = "012345678901234567890123";
+  PushMessage dead = matrix(PushKind::kInline);
+  dead.dead = true;
+  PushMessage lent = matrix(PushKind::kAlias);
+  lent.wants_slot = true;
+  PushMessage scalar = matrix(PushKind::kInline);
+  scalar.shape = tensorflow::TensorShape();
+  scalar.tensor_bytes = 4;
+  scalar.payload = "0123";
+  PushMessage empty = matrix(PushKind::kInline);
+  empty.shape = tensorflow::TensorShape({0, 3});
+  empty.tensor_bytes = 0;
+  PushMessage text = matrix(PushKind::kSerialized);
+  text.dtype = tensorflow::DT_STRING;
+  text.payload = "a TensorProto";
+  const PushMessage gone = matrix(PushKind::kStepGone);
+  return {{"inline", seed(kPush, plugin::encode(in_line))},
+          {"dead", seed(kPush, plugin::encode(dead))},
+          {"lent", seed(kPush, plugin::encode(lent))},
+          {"scalar", seed(kPush, plugin::encode(scalar))},
+          {"empty", seed(kPush, plugin::encode(empty))},
+          {"serialized", seed(kPush, plugin::encode(text))},
+          {"step-gone", seed(kPush, plugin::encode(gone))},
+          {"failure", seed(kFailure, plugin::encode_failure(absl::AbortedError("the step ends")))}};
+}
+
+[[maybe_unused]] const bool kAdded = add_target({"push_message", run, seeds});
+
+}  // namespace
+}  // namespace farwrite::fuzz
