@@ -1,6 +1,8 @@
 // The note of an edge, which comes with a graph that another task partitioned.
 #include <string>
 
+#include "absl/base/log_severity.h"
+#include "absl/log/globals.h"
 #include "edges/edge_note.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -59,6 +61,9 @@ Seeds seeds() {
   return {{"note", bytes_of(bytes)}};
 }
 
+// Or protobuf would write a line about every string that is no UTF-8, which takes nearly all the
+// time.
+[[maybe_unused]] const bool kQuiet = (absl::SetMinLogLevel(absl::LogSeverityAtLeast::kFatal), true);
 [[maybe_unused]] const bool kAdded = add_target({"edge_note", run, seeds});
 
 }  // namespace
