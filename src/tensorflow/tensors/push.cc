@@ -71,10 +71,12 @@ tf::Tensor snapshot(const tf::Tensor& tensor) {
 
 class Push {
  public:
-  Push(Runtime& runtime, const Route& route, const Outgoing& outgoing)
+  Push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
+       const std::function<void()>& keep)
       : runtime_(runtime),
         route_(route),
         outgoing_(outgoing),
+        keep_(keep),
         edge_(Edges::of_process().find(outgoing.key)),
         started_(TransferLog::of_process().start()),
         transfer_(Transfer::Kind::kSendTensor, outgoing.step, outgoing.key, started_) {
@@ -88,21 +90,21 @@ class Push {
     message_.key = {outgoing.key.FullKey().data(), outgoing.key.FullKey().size()};
   }
 
-  absl::Status run(const std::function<void()>& keep) {
-    const absl::Status status = pushed(keep);
+  absl::Status run() {
+    const absl::Status status = pushed();
     if (status.ok()) return status;
-    if (message_.kind != PushKind::kPull) keep();
+    if (message_.kind != PushKind::kPull) keep_();
     count(stats().dropped_dead_peer);
     const PeerProcess* const process = route_.reach().process.get();
     return process != nullptr && process->ended() ? absl::OkStatus() : status;
   }
 
  private:
-  absl::Status pushed(const std::function<void()>& keep) {
+  absl::Status pushed() {
     const tf::Tensor& tensor = outgoing_.tensor;
     if (!loopback() && route_.reach().process->held()) {
       count(stats().pulls_backlog);
-      return pull(keep);
+      return pull();
     }
     if (outgoing_.dead) {
       count(stats().pushes_dead);
@@ -110,10 +112,10 @@ class Push {
     }
     if (!outgoing_.host_memory) {
       count(stats().pulls_device_memory);
-      return pull(keep);
+      return pull();
     }
     if (loopback()) return hand_over();
-    if (!tf::DataTypeCanUseMemcpy(tensor.dtype())) return serialized(keep);
+    if (!tf::DataTypeCanUseMemcpy(tensor.dtype())) return serialized();
 
     message_.shape = tensor.shape();
     message_.tensor_bytes = tensor.TotalBytes();
@@ -130,14 +132,14 @@ class Push {
       }
     }
     message_.kind = PushKind::kAlias;
-    if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot, keep);
-    if (fw_device_contains(runtime_.device(), data) == 0) return foreign(data, keep);
+    if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot);
+    if (fw_device_contains(runtime_.device(), data) == 0) return foreign(data);
     if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
-    if (!aligned(data)) return staged(data, message_.tensor_bytes, Way::kStagedUnaligned, keep);
+    if (!aligned(data)) return staged(data, message_.tensor_bytes, Way::kStagedUnaligned);
     auto lent = std::make_unique<Lent>();
     lent->tensor = tensor;
     lent->variable = facts.variable;
-    return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy, keep);
+    return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy);
   }
 
   void went(Way way, std::uint64_t bytes) {
@@ -213,18 +215,18 @@ class Push {
     return true;
   }
 
-  absl::Status serialized(const std::function<void()>& keep) {
+  absl::Status serialized() {
     tf::TensorProto proto;
     outgoing_.tensor.AsProtoTensorContent(&proto);
     std::string bytes;
     if (!proto.SerializeToString(&bytes)) {  // over 2 GB
       count(stats().pulls_no_memory);
-      return pull(keep);
+      return pull();
     }
     message_.tensor_bytes = bytes.size();
     if (bytes.size() > ArenaAllocator::kThreshold) {
       message_.kind = PushKind::kSerializedLent;
-      return staged(bytes.data(), bytes.size(), Way::kSerialized, keep);
+      return staged(bytes.data(), bytes.size(), Way::kSerialized);
     }
     message_.kind = PushKind::kSerialized;
     message_.payload = bytes;
@@ -234,27 +236,26 @@ class Push {
   }
 
   // What was allocated outside registered memory.
-  absl::Status foreign(const char* data, const std::function<void()>& keep) {
+  absl::Status foreign(const char* data) {
     const std::uint64_t bytes = message_.tensor_bytes;
     if (ReceivedBuffer* const received = ReceivedBuffer::of(outgoing_.tensor)) {
-      return sent_on(*received, data, keep);
+      return sent_on(*received, data);
     }
     if (!ArenaAllocator::traced()) {
       edge_->explain("staged: allocated outside registered memory: " +
                      ArenaAllocator::why_outside());
-      return staged(data, bytes, Way::kStagedForeign, keep);
+      return staged(data, bytes, Way::kStagedForeign);
     }
     const StagedCopies::Sent sent{edge_, route_.reach().process, outgoing_.tensor, message_.step,
                                   runtime_.device()};
     bool hold = false;
     Staged again = StagedCopies::of_process().find(sent, &hold);
-    if (again != nullptr) return lend_copy(std::move(again), bytes, Way::kLentAgain, keep);
-    return staged(data, bytes, Way::kStagedForeign, keep, hold ? &sent : nullptr);
+    if (again != nullptr) return lend_copy(std::move(again), bytes, Way::kLentAgain);
+    return staged(data, bytes, Way::kStagedForeign, hold ? &sent : nullptr);
   }
 
   // What another task has sent here: all edges and steps lend one copy.
-  absl::Status sent_on(ReceivedBuffer& received, const char* data,
-                       const std::function<void()>& keep) {
+  absl::Status sent_on(ReceivedBuffer& received, const char* data) {
     if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
     bool made = false;
     // Where no graph told this process about the edge, the producer may be a ref variable.
@@ -263,34 +264,32 @@ class Push {
     edge_->explain(
         "staged once: received from another task, and sent on; all edges share the copy");
     const Way way = made ? Way::kStagedReceived : Way::kLentAgain;
-    return lend_copy(std::move(copy), message_.tensor_bytes, way, keep);
+    return lend_copy(std::move(copy), message_.tensor_bytes, way);
   }
 
   // Copies into registered memory and lends the copy. `why` it was copied. `hold`: for later, too.
   absl::Status staged(const char* data, std::uint64_t bytes, Way why,
-                      const std::function<void()>& keep, const StagedCopies::Sent* hold = nullptr) {
+                      const StagedCopies::Sent* hold = nullptr) {
     Staged copy = stage(runtime_.device(), data, bytes);
     if (copy != nullptr && hold != nullptr) {
       copy = StagedCopies::of_process().hold(*hold, std::move(copy));
     }
-    return lend_copy(std::move(copy), bytes, why, keep);
+    return lend_copy(std::move(copy), bytes, why);
   }
 
   // Null: there was no room for one.
-  absl::Status lend_copy(Staged copy, std::uint64_t bytes, Way how,
-                         const std::function<void()>& keep) {
+  absl::Status lend_copy(Staged copy, std::uint64_t bytes, Way how) {
     if (copy == nullptr) {
       count(stats().pulls_no_memory);
-      return pull(keep);
+      return pull();
     }
     auto lent = std::make_unique<Lent>();
     lent->copy = std::move(copy);
     const void* const memory = lent->copy.get();
-    return lend(memory, bytes, std::move(lent), how, keep);
+    return lend(memory, bytes, std::move(lent), how);
   }
 
-  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent, Way how,
-                    const std::function<void()>& keep) {
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent, Way how) {
     PeerProcess& process = *route_.reach().process;
     const absl::Status status = process.lend(encode(message_), data, bytes, std::move(lent));
     if (status.ok()) {
@@ -303,17 +302,17 @@ class Push {
     if (absl::IsResourceExhausted(status) && !process.ended()) {
       VLOG(1) << "Farwrite: " << status.message();
       count(stats().pulls_no_memory);
-      return pull(keep);
+      return pull();
     }
     return status;
   }
 
-  absl::Status pull(const std::function<void()>& keep) {
+  absl::Status pull() {
     message_.kind = PushKind::kPull;
     message_.payload = {};
     message_.shape = tf::TensorShape();
     went(Way::kPull, outgoing_.tensor.TotalBytes());
-    keep();
+    keep_();
     if (!loopback()) return route_.reach().process->send(encode(message_));
     Arrival asked;
     asked.kind = PushKind::kPull;
@@ -323,6 +322,7 @@ class Push {
   Runtime& runtime_;
   const Route& route_;
   const Outgoing& outgoing_;
+  const std::function<void()>& keep_;  // as push() has it
   const std::shared_ptr<Edge> edge_;
   const std::int64_t started_;
   Transfer transfer_;
@@ -333,7 +333,7 @@ class Push {
 
 absl::Status push(Runtime& runtime, const Route& route, const Outgoing& outgoing,
                   const std::function<void()>& keep) {
-  return Push(runtime, route, outgoing).run(keep);
+  return Push(runtime, route, outgoing, keep).run();
 }
 
 void push_step_gone(const Route& route, std::uint64_t sender, std::int64_t step,
