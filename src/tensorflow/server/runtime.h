@@ -31,7 +31,7 @@ class Runtime {
   ArrivalTable& arrival_table() { return arrival_table_; }
   // Whether FARWRITE_FABRICS names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
-  // Whether tensors may land in slots, see landing_zone.h.
+  // Whether tensors may land in slots, see "Landing" in docs/explanation/tensorflow-plugin.md.
   bool landing() const { return landing_; }
   // A few bytes of registered memory, to lend with what is inline: their return says that it was
   // taken. Null if there is no room.
