@@ -122,9 +122,10 @@ test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half 
 		--junit-xml=build/release/results/slow.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow.xml
 
-test-asan: install ## Run the C++ tests and gRPC over Farwrite under ASan and UBSan
+test-asan: install $(VENV)/.tensorflow ## Run the C++ tests, gRPC and the plug-in under ASan and UBSan
 	@tools/run_cpp_tests.sh asan
 	@tools/run_grpc_sanitized.sh asan
+	@tools/run_plugin_sanitized.sh asan
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
 
 # All suites of C++, or those of TSAN_SUITES.

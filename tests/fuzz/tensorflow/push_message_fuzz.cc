@@ -109,10 +109,13 @@ Seeds seeds() {
   PushMessage text = matrix(PushKind::kSerialized);
   text.dtype = tensorflow::DT_STRING;
   text.payload = "a TensorProto";
+  PushMessage landed = matrix(PushKind::kLanded);
+  landed.key = "0000000000002222;0:0";
   const PushMessage gone = matrix(PushKind::kStepGone);
   return {{"inline", seed(kPush, plugin::encode(in_line))},
           {"dead", seed(kPush, plugin::encode(dead))},
           {"lent", seed(kPush, plugin::encode(lent))},
+          {"landed", seed(kPush, plugin::encode(landed))},
           {"scalar", seed(kPush, plugin::encode(scalar))},
           {"empty", seed(kPush, plugin::encode(empty))},
           {"serialized", seed(kPush, plugin::encode(text))},
