@@ -1,4 +1,5 @@
 // How processes reach each other: who connects, and what comes of it.
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -22,8 +23,13 @@ void count_slot(int opened) { count(opened != 0 ? stats().slots_opened : stats()
 
 void run_later(std::uint64_t delay_ns, void (*work)(void*), void* work_context) {
   const auto run = [work, work_context] { work(work_context); };
-  if (delay_ns == 0) return tsl::Env::Default()->SchedClosure(run);
-  tsl::Env::Default()->SchedClosureAfter(static_cast<std::int64_t>(delay_ns / 1000), run);
+  Runtime* const runtime = Runtime::current();
+  if (delay_ns > 0 && runtime != nullptr) {
+    // Records go out, which waits for nobody.
+    runtime->schedule_after(std::chrono::microseconds(delay_ns / 1000), run);
+  } else {
+    tsl::Env::Default()->SchedClosure(run);  // a thread of its own: it may wait for the peer
+  }
 }
 
 }  // namespace
