@@ -294,8 +294,8 @@ typedef struct fw_tensor_handlers {
   void (*on_landing)(void* context, const fw_landing* landing);
   /// Counts a slot that was opened on demand (1), or could not be opened for want of memory (0).
   void (*on_slot)(int opened);
-  /// Runs `work(work_context)` once, after `delay_ns`, on a thread that may wait for the peer.
-  /// Called from any thread, also after on_end.
+  /// Runs `work(work_context)` once, after `delay_ns`. Work without a delay may wait for the peer;
+  /// other work does not. Called from any thread, also after on_end.
   void (*run_later)(uint64_t delay_ns, void (*work)(void* work_context), void* work_context);
 } fw_tensor_handlers;
 

@@ -55,8 +55,8 @@ class EngineUser {
   virtual Status on_reset(const std::string& /*edge*/, std::uint32_t /*round*/) { return {}; }
   // A slot was opened on demand, or could not be opened, on either side.
   virtual void on_slot(bool /*opened*/) {}
-  // Runs `work` after `delay` on a thread that may wait for the peer. An engine whose user has no
-  // threads opens no slots on demand, and its grants do not wait.
+  // Runs `work` after `delay`. Work without a delay may wait for the peer; other work does not. An
+  // engine whose user has no threads opens no slots on demand, and its grants do not wait.
   virtual void run_later(std::chrono::nanoseconds /*delay*/, std::function<void()> /*work*/) {}
 };
 
