@@ -6,7 +6,6 @@
 
 #include "c_api/handles.h"
 
-using farwrite::ByteView;
 using farwrite::Completion;
 using farwrite::Notification;
 using farwrite::Status;

@@ -15,6 +15,10 @@ ByteView view_of(const std::vector<std::byte>& bytes) { return {bytes.data(), by
 
 }  // namespace
 
+void EngineUser::run_later(std::chrono::nanoseconds /*delay*/, std::function<void()> work) {
+  const std::function<void()> dropped = std::move(work);  // and what it holds
+}
+
 Engine::Engine(const Channel& channel, std::weak_ptr<EngineUser> user,
                std::chrono::nanoseconds grant_delay, LandingTotals& totals)
     : channel_(channel.state_),

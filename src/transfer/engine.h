@@ -57,7 +57,7 @@ class EngineUser {
   virtual void on_slot(bool /*opened*/) {}
   // Runs `work` after `delay`. Work without a delay may wait for the peer; other work does not. An
   // engine whose user has no threads opens no slots on demand, and its grants do not wait.
-  virtual void run_later(std::chrono::nanoseconds /*delay*/, std::function<void()> /*work*/) {}
+  virtual void run_later(std::chrono::nanoseconds delay, std::function<void()> work);
 };
 
 // Thread-safe. Holds its channel weakly: callers that have a handle keep it open.
