@@ -22,7 +22,9 @@ bool CreditTable::announce(std::string_view edge, SlotsRecord::Entry entry) {
 
 std::optional<SlotsRecord::Entry> CreditTable::next_to_open(std::string_view edge) {
   const auto found = edges_.find(edge);
-  if (found == edges_.end() || found->second.to_open.empty()) return std::nullopt;
+  if (found == edges_.end() || found->second.closed || found->second.to_open.empty()) {
+    return std::nullopt;
+  }
   Slot& slot = slots_.at(found->second.to_open.front());
   found->second.to_open.pop_front();
   slot.opening = true;
@@ -38,8 +40,9 @@ bool CreditTable::opened(std::uint32_t number, RemoteRegion target) {
     return false;
   }
   slot.opening = false;
-  slot.target = std::move(target);
-  edges_.find(slot.edge)->second.granted.push_back(number);
+  Edge& edge = edges_.find(slot.edge)->second;
+  if (!edge.closed) slot.target = std::move(target);
+  edge.granted.push_back(number);
   return true;
 }
 
@@ -72,7 +75,7 @@ bool CreditTable::has(std::string_view edge, std::uint64_t bytes) const {
 
 std::optional<CreditTable::Taken> CreditTable::take(std::string_view edge, std::uint64_t bytes) {
   const auto found = edges_.find(edge);
-  if (found == edges_.end()) return std::nullopt;
+  if (found == edges_.end() || found->second.closed) return std::nullopt;
   const auto fits = fitting(found->second, bytes);
   if (fits == found->second.granted.end()) return std::nullopt;
   Slot& slot = slots_.at(*fits);
@@ -121,6 +124,21 @@ bool CreditTable::withdraw(std::uint32_t number, RemoteRegion& gone) {
   gone = std::move(slot.target);
   slots_.erase(found);
   return unused;
+}
+
+void CreditTable::close_edge(std::string_view edge, std::vector<RemoteRegion>& gone) {
+  const auto found = edges_.find(edge);
+  if (found == edges_.end()) return;
+  found->second.closed = true;
+  for (const std::uint32_t number : found->second.slots) {
+    gone.push_back(std::exchange(slots_.at(number).target, {}));
+  }
+}
+
+void CreditTable::clear(std::vector<RemoteRegion>& gone) {
+  for (auto& [number, slot] : slots_) gone.push_back(std::move(slot.target));
+  slots_.clear();
+  edges_.clear();
 }
 
 void CreditTable::forget_edge(std::string_view edge, std::vector<RemoteRegion>& gone) {

@@ -59,9 +59,15 @@ class CreditTable {
   // The receiver wants the slot back, and it is forgotten. True if it must be given up now; else
   // the push that is under way, or opened(), does.
   bool withdraw(std::uint32_t slot, RemoteRegion& gone);
+  // This side writes no more: nothing is taken or opened any more. Grants may still come. Fills
+  // `gone`, which the caller drops once it holds no lock.
+  void close_edge(std::string_view edge, std::vector<RemoteRegion>& gone);
   // The receiver has closed the edge: its slots are forgotten. Fills `gone`, which the caller drops
   // once it holds no lock.
   void forget_edge(std::string_view edge, std::vector<RemoteRegion>& gone);
+
+  // The channel has ended.
+  void clear(std::vector<RemoteRegion>& gone);
 
   Counts counts(std::string_view edge) const;
 
@@ -79,6 +85,7 @@ class CreditTable {
     std::deque<std::uint32_t> granted;  // open, oldest grant first
     std::vector<std::uint32_t> slots;
     std::uint64_t grants = 0;
+    bool closed = false;  // by this side
   };
   // Of the edge's grants, the oldest that is large enough.
   std::deque<std::uint32_t>::const_iterator fitting(const Edge& edge, std::uint64_t bytes) const;

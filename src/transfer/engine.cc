@@ -21,7 +21,7 @@ void EngineUser::run_later(std::chrono::nanoseconds /*delay*/, std::function<voi
 
 Engine::Engine(const Channel& channel, std::weak_ptr<EngineUser> user,
                std::chrono::nanoseconds grant_delay, LandingTotals& totals)
-    : channel_(channel.state_),
+    : channel_(channel.state_->weak_from_this()),
       user_(std::move(user)),
       grant_delay_(grant_delay),
       totals_(totals),
@@ -41,9 +41,11 @@ void Engine::refuse_peer(const Status& reason) {
 
 void Engine::close() {
   std::vector<SlotRef> gone;  // after the lock
+  std::vector<RemoteRegion> targets;
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
   gone = landing_.clear();
+  credits_.clear(targets);
   records_.clear();
 }
 
@@ -310,6 +312,12 @@ Completion Engine::push(const CreditTable::Taken& taken, std::vector<std::byte> 
                                     kLandingTag | taken.credit.slot, lane);
 }
 
+void Engine::stop_pushing(std::string_view edge) {
+  std::vector<RemoteRegion> gone;  // after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  credits_.close_edge(edge, gone);
+}
+
 CreditTable::Counts Engine::forget_edge(std::string_view edge) {
   std::vector<RemoteRegion> gone;  // after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -405,11 +413,6 @@ void Engine::abort(const std::string& edge, std::uint32_t lane, std::uint32_t ro
   flush(channel);
 }
 
-void Engine::stop_granting(const std::string& edge) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const SlotRef& slot : landing_.slots_of(edge)) slot->stopped = true;
-}
-
 void Engine::close_edge(const std::string& edge) {
   std::vector<SlotRef> gone;  // after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -425,11 +428,6 @@ Engine::SlotStats Engine::stats(const std::vector<SlotRef>& slots) const {
     ++stats.in_state.at(static_cast<std::size_t>(slot->slot.state()));
   }
   return stats;
-}
-
-bool Engine::is_granted(const LandingSlot& slot) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return slot.slot.state() == SlotState::kGranted;
 }
 
 // Under mutex_. Whether flush_later() must follow.

@@ -60,7 +60,8 @@ class EngineUser {
   virtual void run_later(std::chrono::nanoseconds delay, std::function<void()> work);
 };
 
-// Thread-safe. Holds its channel weakly: callers that have a handle keep it open.
+// Thread-safe. Holds its channel weakly, and nothing that holds it once its users have closed their
+// edges, or close() was called: a channel may own its engine.
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
   // `grant_delay`: how long grants may wait for a message to travel with; then run_later() of the
@@ -103,6 +104,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // the credit back then.
   Completion push(const CreditTable::Taken& taken, std::vector<std::byte> description,
                   ByteView payload, std::uint32_t lane);
+  // This side pushes no more on the edge; the memory of the peer is given back.
+  void stop_pushing(std::string_view edge);
   // The receiver has closed the edge. Returns the credits that it had.
   CreditTable::Counts forget_edge(std::string_view edge);
   CreditTable::Counts credits(std::string_view edge) const {
@@ -125,7 +128,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Abort: what was pushed before the sender hears of it is stale.
   void abort(const std::string& edge, std::uint32_t lane, std::uint32_t round);
   // The sender has closed: the edge's slots stay free when their tensors go.
-  void stop_granting(const std::string& edge);
+  void stop_granting(const std::string& edge) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const SlotRef& slot : landing_.slots_of(edge)) slot->stopped = true;
+  }
   // Forgets the edge's slots; nothing is granted any more.
   void close_edge(const std::string& edge);
   // What a push into a slot is. A stale or malformed one has its slot granted again.
@@ -146,7 +152,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   };
   // Of one edge's slots, which add_slots() returned.
   SlotStats stats(const std::vector<SlotRef>& slots) const;
-  bool is_granted(const LandingSlot& slot) const;
+  bool is_granted(const LandingSlot& slot) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return slot.slot.state() == SlotState::kGranted;
+  }
 
  private:
   friend class LandedTensor;
@@ -157,8 +166,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   void free(SlotRef slot, void (Slot::*how)());
 
-  // Null once the last handle of the channel is gone. Taken before the lock and dropped after it:
-  // it may be the last one by then.
+  // Null once the channel is gone. Taken before the lock and dropped after it: it may be the last
+  // reference by then.
   std::optional<Channel> channel() const;
   static Status no_channel();
   Status take_slots(EngineUser& user, ByteView message);

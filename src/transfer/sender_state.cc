@@ -52,7 +52,9 @@ SenderState::SenderState(const Device& device, const Channel& channel, std::stri
       registrations_before_(Port::registrations_of(channel)) {}
 
 SenderState::~SenderState() {
-  if (!fork_guard_.in_forked_child()) (void)close();
+  if (fork_guard_.in_forked_child()) return;
+  (void)close();
+  if (edge_ != nullptr) port_->engine().stop_pushing(key_);
 }
 
 Status SenderState::claim(core::Deadline deadline) {

@@ -37,6 +37,7 @@ INTERNAL = {
     "FARWRITE_BOX_MEMBER",
     "FARWRITE_BOX_TARGET",
     "FARWRITE_BOX_UNCHECKED_RACE",
+    "FARWRITE_CHECK_LOCK_ORDER",  # a macro of cmake/sanitizer.cmake
     "FARWRITE_CLANG",
     "FARWRITE_CM_FUNCTIONS",
     "FARWRITE_COUNTERS",  # a macro of src/core/counter_table.cc

@@ -206,6 +206,19 @@ TEST_F(Credits, OfAClosedEdgeAreForgotten) {
   EXPECT_TRUE(credits_.announce("edge", entry(1, 1))) << "the numbers are free";
 }
 
+TEST_F(Credits, OfAnEdgeThatThisSideClosedTakeGrantsAndGiveNone) {
+  open(1, 10);
+  open(2, 20);
+  EXPECT_EQ(take(), 1U);
+  std::vector<RemoteRegion> gone;
+  credits_.close_edge("edge", gone);
+  EXPECT_EQ(gone.size(), 2U);
+  EXPECT_EQ(take(), 0U);
+  EXPECT_TRUE(credits_.grant({1, 11})) << "the receiver has not heard of the end";
+  EXPECT_EQ(credits_.counts("edge").available, 2U);
+  EXPECT_EQ(take(), 0U);
+}
+
 TEST_F(Credits, AResetRenewsWhatIsUnusedAndGivesNothingForWhatIsUsed) {
   open(1, 10);
   open(2, 20);
