@@ -17,7 +17,7 @@ FARWRITE_API std::span<const Option> device_options();
 // Options that are no keywords.
 FARWRITE_API std::span<const Option> grpc_options();
 
-// The keyword of that name; nullptr if there is none.
+// The keyword of that name, or nullptr.
 FARWRITE_API const Option* find_keyword(std::string_view name);
 
 // Sets the field of one keyword. kInvalidArgument names it and the text.

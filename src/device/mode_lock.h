@@ -1,4 +1,4 @@
-// ModeLock: shared by deliveries, and exclusive for whoever changes where they go.
+// ModeLock: shared by deliveries, and exclusive for a thread that changes where they go.
 #pragma once
 
 #include <atomic>

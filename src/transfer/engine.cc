@@ -454,7 +454,7 @@ void Engine::free(SlotRef slot, void (Slot::*how)()) {
     if (slot->slot.state() == SlotState::kViewed) totals_.held.fetch_sub(1);
     (slot->slot.*how)();
     if (closed_ || !slot->listed || slot->stopped) {
-      // Whoever holds it last frees the memory.
+      // The last reference frees the memory.
     } else if (slot->retired) {
       landing_.remove(slot);
       gone = true;

@@ -48,7 +48,7 @@ class ShmLane final : public Lane {
 
   // What is in the outbox ends with `reason`. After the link was poisoned nothing follows it.
   void end(const Status& reason);
-  // Wakes whoever sleeps on this side.
+  // Wakes the threads that sleep on this side.
   void ring_own();
   LinkCounters counters() const {
     return {copies_.value(), outbox_.backlogged(), doorbells_.value()};
