@@ -64,61 +64,64 @@ void ArrivalTable::prune(Shard& shard, const StepId& step, Places::iterator plac
 
 void ArrivalTable::deliver(const StepId& step, std::string_view key, Arrival arrival) {
   Shard& shard = this->shard(step);
-  Arrival dropped;                 // a lease ends after the lock,
-  std::shared_ptr<Waiter> waiter;  // and so does a waiter, whose end takes other locks
-  const std::lock_guard<std::mutex> lock(shard.mutex);
-  if (shard.tombstones.contains(step, arrival.sender, arrival.start)) {
-    count(stats().dropped_gone_step);
-    dropped = std::move(arrival);
-    return;
+  std::shared_ptr<Waiter> waiter;
+  {
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    if (shard.tombstones.contains(step, arrival.sender, arrival.start)) {
+      count(stats().dropped_gone_step);
+      return;  // `arrival` is the caller's, so its lease ends after the lock
+    }
+    const auto failed = shard.failed.find(step);
+    if (failed != shard.failed.end()) {
+      failed->second.erase(arrival.sender);
+      if (failed->second.empty()) shard.failed.erase(failed);
+    }
+    Places& places = shard.steps[step];
+    const auto place = places.try_emplace(std::string(key)).first;
+    std::deque<Waiting>& waiters = place->second.waiters;
+    const auto waiting = std::find_if(waiters.begin(), waiters.end(), [](const Waiting& entry) {
+      return !entry.waiter->given_up();  // who has given up forgets itself
+    });
+    if (waiting == waiters.end()) {
+      Backlog::Share share = share_of(arrival, key);
+      place->second.arrivals.push_back({std::move(arrival), std::move(share)});
+      return;
+    }
+    waiter = std::move(waiting->waiter);
+    waiters.erase(waiting);
+    prune(shard, step, place);
   }
-  const auto failed = shard.failed.find(step);
-  if (failed != shard.failed.end()) {
-    failed->second.erase(arrival.sender);
-    if (failed->second.empty()) shard.failed.erase(failed);
-  }
-  Places& places = shard.steps[step];
-  const auto place = places.try_emplace(std::string(key)).first;
-  std::deque<Waiting>& waiters = place->second.waiters;
-  const auto waiting = std::find_if(waiters.begin(), waiters.end(), [](const Waiting& entry) {
-    return !entry.waiter->given_up();  // who has given up forgets itself
-  });
-  if (waiting == waiters.end()) {
-    Backlog::Share share = share_of(arrival, key);
-    place->second.arrivals.push_back({std::move(arrival), std::move(share)});
-    return;
-  }
-  waiter = std::move(waiting->waiter);
-  waiters.erase(waiting);
-  prune(shard, step, place);
-  waiter->deliver(std::move(arrival));
   count(stats().received);
+  waiter->deliver(std::move(arrival));
 }
 
 void ArrivalTable::wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
                         const void* peer, std::uint64_t sender) {
   Shard& shard = this->shard(step);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
-  if (waiter->given_up()) return;
-  Places& places = shard.steps[step];
-  const auto place = places.try_emplace(std::string(key)).first;
-  std::deque<Unclaimed>& arrivals = place->second.arrivals;
-  if (arrivals.empty()) {
-    const auto failed = shard.failed.find(step);
-    if (failed != shard.failed.end() && failed->second.count(sender) != 0) {
-      waiter->fail(failed->second[sender].status);
-      prune(shard, step, place);
+  Arrival arrival;
+  {
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    if (waiter->given_up()) return;
+    Places& places = shard.steps[step];
+    const auto place = places.try_emplace(std::string(key)).first;
+    std::deque<Unclaimed>& arrivals = place->second.arrivals;
+    if (arrivals.empty()) {
+      const auto failed = shard.failed.find(step);
+      if (failed != shard.failed.end() && failed->second.count(sender) != 0) {
+        waiter->fail(failed->second[sender].status);
+        prune(shard, step, place);
+        return;
+      }
+      place->second.waiters.push_back({std::move(waiter), peer, sender, reminders_.load()});
       return;
     }
-    place->second.waiters.push_back({std::move(waiter), peer, sender, reminders_.load()});
-    return;
+    arrival = std::move(arrivals.front().arrival);
+    arrivals.pop_front();
+    prune(shard, step, place);
   }
-  Arrival arrival = std::move(arrivals.front().arrival);
-  arrivals.pop_front();
-  prune(shard, step, place);
-  waiter->deliver(std::move(arrival));
   count(stats().received);
   count(stats().received_early);
+  waiter->deliver(std::move(arrival));
 }
 
 void ArrivalTable::forget(const StepId& step, std::string_view key, const Waiter* waiter) {

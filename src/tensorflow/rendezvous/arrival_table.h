@@ -44,12 +44,15 @@ struct Arrival {
   std::int64_t sent = 0;        // see TransferLog::start()
 };
 
-// Waits for one arrival. Called under a lock of the arrival table, so it only hands over.
+// Waits for one arrival.
 class Waiter {
  public:
   virtual ~Waiter() = default;
-  // At most once. If the waiter gives up in this moment, the arrival is dropped.
+  // At most once, under no lock, in the thread that brought the arrival (a poller, or the sending
+  // kernel's in the same process) or in the one that calls ArrivalTable::wait(). It must not block.
+  // If the waiter gives up in this moment, the arrival is dropped.
   virtual void deliver(Arrival arrival) = 0;
+  // Maybe under a lock of the arrival table, so it only hands over.
   virtual void fail(const absl::Status& status) = 0;
   virtual bool given_up() const = 0;
   // It has waited for long: whoever it waits for may not push. Under no lock.

@@ -140,13 +140,11 @@ void ReceiveCall::deliver(Arrival arrival) {
   }
   route_->set_peer_keeps(false);
   if (must_fetch(arrival)) {
-    const auto lent = std::make_shared<Arrival>(std::move(arrival));
-    rendezvous_->manager_->runtime().schedule([self = shared_from_this(), lent] {
-      if (self->given_up()) return;
-      fetch(std::move(*lent), self->allocator_, [self](absl::Status status, Arrival fetched) {
-        self->settle(remote_error(self->sender(), status), std::move(fetched));
-      });
-    });
+    if (given_up()) return;
+    fetch(std::move(arrival), allocator_,
+          [self = shared_from_this()](absl::Status status, Arrival fetched) {
+            self->settle(remote_error(self->sender(), status), std::move(fetched));
+          });
     return;
   }
   if (ready(arrival)) {
@@ -169,14 +167,21 @@ void ReceiveCall::fail(const absl::Status& status) {
 void ReceiveCall::settle(absl::Status status, Arrival arrival) {
   if (settled_.exchange(true)) return;
   std::shared_ptr<Pull> given_up;
+  const bool failed = !status.ok();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!status.ok()) given_up = pull_;
+    if (failed) given_up = pull_;
     status_ = std::move(status);
   }
   if (given_up != nullptr) given_up->cancel();
+  const bool must_parse =
+      arrival.kind == PushKind::kSerialized || arrival.kind == PushKind::kSerializedLent;
   arrival_ = std::move(arrival);
-  rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
+  if (failed || must_parse) {
+    rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
+  } else {
+    finish();
+  }
 }
 
 void ReceiveCall::finish() {

@@ -16,8 +16,11 @@ namespace farwrite::plugin {
 // Settled once: by an arrival, by RecvTensor's answer, by the peer's failure, or by the step's
 // abort, whichever is first. It waits in the arrival table whatever is known of its sender, and
 // asks by RecvTensor beside that if the sender is one that does not push. A sender either pushes a
-// tensor or keeps it, so there is one of the two; the RPC that loses is left alone, see Pull. What
-// follows runs on the runtime's threads, never under a lock of TensorFlow's or the arrival table's.
+// tensor or keeps it, so there is one of the two; the RPC that loses is left alone, see Pull.
+//
+// The step goes on in the thread that brought the tensor, as stock's does in gRPC's: the executor
+// puts the nodes that are ready into its own pool. Failures come under locks of TensorFlow's or the
+// arrival table's, and strings must be parsed: those go on in the runtime's threads.
 class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
                           public Waiter,
                           public std::enable_shared_from_this<ReceiveCall> {
