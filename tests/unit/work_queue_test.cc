@@ -12,14 +12,10 @@
 namespace farwrite::plugin {
 namespace {
 
-constexpr int kThreads = 4;
+constexpr int kThreads = 4;  // as work_queue.cc has it
 constexpr std::chrono::seconds kHangGuard(60);
 
-// One for all tests: its threads never end.
-WorkQueue& queue() {
-  static auto* const only = new WorkQueue(kThreads);
-  return *only;
-}
+WorkQueue& queue() { return WorkQueue::of_process(); }
 
 bool comes_true(const std::atomic<int>& count, int expected) {
   const auto end = std::chrono::steady_clock::now() + kHangGuard;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/runtime.h"
+#include "server/work_queue.h"
 
 namespace farwrite::plugin {
 
@@ -45,7 +45,7 @@ void CollectiveCall::unwatch() {
 void CollectiveCall::settle(const absl::Status& status) {
   if (settled_.exchange(true)) return;
   // Not here: the caller may be a thread of a channel, or hold locks of TensorFlow's.
-  runtime_->schedule([self = shared_from_this(), status] { self->finish(status); });
+  WorkQueue::of_process().submit([self = shared_from_this(), status] { self->finish(status); });
 }
 
 void CollectiveCall::settle_here(const absl::Status& status) {

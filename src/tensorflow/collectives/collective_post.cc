@@ -8,6 +8,7 @@
 #include "memory/arena_allocator.h"
 #include "memory/received_buffer.h"
 #include "server/runtime.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
 
@@ -139,7 +140,7 @@ void CollectivePost::pull(const Route& route) {
   const std::shared_ptr<PeerProcess> process = route.reach().process;
   const absl::Status told = process->send(encode(message_));
   if (!told.ok()) {
-    runtime().schedule([done, told] { done(told); });
+    WorkQueue::of_process().submit([done, told] { done(told); });
     return;
   }
   by_stock_([process, done, taken_back = withdrawal(message_)](const absl::Status& status) {

@@ -7,6 +7,7 @@
 #include "farwrite/c_api.h"
 #include "peers/remote_error.h"
 #include "server/runtime.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
 #include "tensorflow/core/platform/env.h"
@@ -79,9 +80,8 @@ void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expecte
 }
 
 void CollectiveReceive::deliver(Arrival arrival) {
-  runtime().schedule([self = self(), taken = std::make_shared<Arrival>(std::move(arrival))] {
-    self->take(std::move(*taken));
-  });
+  WorkQueue::of_process().submit([self = self(), taken = std::make_shared<Arrival>(std::move(
+                                                     arrival))] { self->take(std::move(*taken)); });
 }
 
 void CollectiveReceive::pull() {

@@ -5,7 +5,7 @@
 
 #include "memory/arena_allocator.h"
 #include "memory/staged_copies.h"
-#include "server/runtime.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -84,6 +84,11 @@ void PeerProcess::close() {
   if (ArenaAllocator::traced()) StagedCopies::of_process().peer_ended();
 }
 
+void PeerProcess::end() {
+  ended_.store(true);
+  close();
+}
+
 PeerProcess::Channel PeerProcess::channel() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return channel_;
@@ -107,9 +112,7 @@ void PeerProcess::send_later(std::string message) {
 }
 
 void PeerProcess::send_later_soon() {
-  Runtime* const runtime = Runtime::current();
-  if (runtime == nullptr) return;  // a forked child
-  runtime->schedule_after(kLater, [weak = weak_from_this()] {
+  WorkQueue::of_process().submit_after(kLater, [weak = weak_from_this()] {
     const std::shared_ptr<PeerProcess> self = weak.lock();
     const Channel channel = self == nullptr ? nullptr : self->channel();
     if (channel != nullptr) self->send_what_waits(channel.get());

@@ -1,8 +1,4 @@
-// PeerProcess: another process with the plug-in, and the one channel to it. Peers: all of them.
-//
-// Who connects: of two processes the one that the other cannot reach, since it listens for its own
-// host alone; else the one with the lower device uuid. Both know both endpoints, so both end up
-// with the one channel between them, which they need for both directions.
+// PeerProcess: another process with the plug-in, and the one channel to it.
 #pragma once
 
 #include <array>
@@ -11,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,7 +17,7 @@
 #include "farwrite/c_api.h"
 #include "memory/staging.h"
 #include "peers/status_bridge.h"
-#include "rendezvous/arrival_table.h"
+#include "rendezvous/backlog.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace farwrite::plugin {
@@ -96,6 +91,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   bool held() const { return held_.load(std::memory_order_relaxed); }
   // Closes the channel, soon and on another thread: callbacks of the channel may call this.
   void close();
+  // The same for a peer that has gone, or has to.
+  void end();
 
   // Lets the tensor land in a slot of the peer's: writes its bytes, `data`, behind the description,
   // and tells the peer. Holds `tensor` until the last byte has left. False: no slot is free. On an
@@ -108,7 +105,6 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   void want_slots(std::string_view edge, std::uint64_t bytes);
 
  private:
-  friend class Peers;
   using Channel = std::shared_ptr<fw_channel>;
 
   // Null once the peer has ended. The channel closes when the last user of it is done.
@@ -139,74 +135,6 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   std::mutex work_mutex_;
   std::deque<std::function<void()>> work_;
   bool works_ = false;  // under work_mutex_
-};
-
-// What came of reaching a process: a channel, or why there is none and never will be while both
-// processes live: the connecting side's word, which the other side takes over.
-struct Reach {
-  std::shared_ptr<PeerProcess> process;  // null without a channel, and for this process itself
-  bool loopback = false;
-  bool unclear = false;  // nobody decided in time: an error, and try again later
-  std::string refusal;   // why not
-};
-
-// Thread-safe.
-class Peers {
- public:
-  using Reached = std::function<void(const Reach&)>;
-
-  // Tells peers `own_host` if the device listens on every address.
-  Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host);
-
-  const fw_identity& own() const { return own_; }
-  // Whether this side is the one to connect to `peer`.
-  bool connects_to(const fw_identity& peer) const;
-  // The peer has broken the protocol: everything ends that waits for it.
-  void broken(const std::shared_ptr<PeerProcess>& process, const std::string& how);
-  // Whether there is a channel to `peer` now.
-  bool connected(const ProcessId& peer) const;
-
-  // Calls `reached` once, maybe at once, maybe on another thread. Where the peer is the one to
-  // connect, it waits for that.
-  // `task` names the peer in messages.
-  void reach(const std::string& task, const fw_identity& peer, Reached reached);
-  // The peer said that it cannot connect to us, and why.
-  void refused_by(const std::string& task, const ProcessId& peer, const std::string& reason);
-  void accept_loop();
-
-  // Lets peers push again that were told to keep their tensors, if they may.
-  void resume();
-
-  // For stats: a JSON list.
-  std::string links_json() const;
-
- private:
-  struct Entry {
-    Reach reach;
-    bool settled = false;
-    std::uint64_t attempt = 0;  // 0: none under way
-    std::string task;
-    std::string endpoint;
-    std::vector<Reached> waiting;
-  };
-
-  void connect(const fw_identity& peer);
-  // The first answer stands.
-  void settle(const ProcessId& id, Reach reach);
-  // Nobody has answered the attempt of this number.
-  void give_up(const ProcessId& id, std::uint64_t attempt);
-  void serve(const ProcessId& id, fw_channel* channel);
-  static void on_message(void* context, const fw_notification* message);
-  static void on_landing(void* context, const fw_landing* landing);
-  void ended(const std::shared_ptr<PeerProcess>& process, const std::string& what);
-  static void on_end(void* context, int good_order, const char* reason);
-
-  fw_device* const device_;
-  ArrivalTable* const arrival_table_;
-  fw_identity own_{};
-  mutable std::mutex mutex_;
-  std::uint64_t attempts_ = 0;
-  std::map<ProcessId, Entry> entries_;
 };
 
 }  // namespace farwrite::plugin

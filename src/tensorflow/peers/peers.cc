@@ -1,11 +1,12 @@
-// How processes reach each other: who connects, and what comes of it.
+#include "peers/peers.h"
+
 #include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "peers/own_address.h"
-#include "peers/peer_process.h"
-#include "server/runtime.h"
+#include "rendezvous/arrival_table.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -23,10 +24,9 @@ void count_slot(int opened) { count(opened != 0 ? stats().slots_opened : stats()
 
 void run_later(std::uint64_t delay_ns, void (*work)(void*), void* work_context) {
   const auto run = [work, work_context] { work(work_context); };
-  Runtime* const runtime = Runtime::current();
-  if (delay_ns > 0 && runtime != nullptr) {
+  if (delay_ns > 0) {
     // Records go out, which waits for nobody.
-    runtime->schedule_after(std::chrono::microseconds(delay_ns / 1000), run);
+    WorkQueue::of_process().submit_after(std::chrono::microseconds(delay_ns / 1000), run);
   } else {
     tsl::Env::Default()->SchedClosure(run);  // a thread of its own: it may wait for the peer
   }
@@ -34,8 +34,14 @@ void run_later(std::uint64_t delay_ns, void (*work)(void*), void* work_context) 
 
 }  // namespace
 
-Peers::Peers(fw_device* device, ArrivalTable* arrival_table, const std::string& own_host)
-    : device_(device), arrival_table_(arrival_table) {
+struct Peers::Served {
+  Peers& peers;
+  const std::shared_ptr<PeerProcess> process;
+};
+
+Peers::Peers(fw_device* device, ArrivalTable& arrivals, const std::string& own_host,
+             bool fabric_is_forced)
+    : device_(device), arrivals_(arrivals), fabric_is_forced_(fabric_is_forced) {
   own_.struct_size = sizeof(own_);
   fw_device_identity(device, &own_);
   const std::string told = advertised(own_.endpoint, own_host);
@@ -134,11 +140,9 @@ void Peers::settle(const ProcessId& id, Reach reach) {
     waiting.swap(entry.waiting);
     task = entry.task;
   }
-  const Runtime* const runtime = Runtime::current();
-  const bool forced = runtime != nullptr && runtime->fabric_is_forced();
   LOG(WARNING) << "Farwrite: no channel to " << task << ", "
-               << (forced ? "and FARWRITE_FABRICS allows no other transport: "
-                          : "its tensors go by gRPC: ")
+               << (fabric_is_forced_ ? "and FARWRITE_FABRICS allows no other transport: "
+                                     : "its tensors go by gRPC: ")
                << reach.refusal;
   for (const Reached& reached : waiting) reached(reach);
 }
@@ -178,8 +182,7 @@ void Peers::accept_loop() {
 // A channel that is there outweighs whatever was decided before: the peer pushes on it.
 void Peers::serve(const ProcessId& id, fw_channel* channel) {
   const auto process = std::make_shared<PeerProcess>(id, channel);
-  // The callbacks' reference: on_end() drops it.
-  auto* const context = new std::shared_ptr<PeerProcess>(process);
+  auto* const context = new Served{*this, process};
   Reach reach;
   reach.process = process;
   std::vector<Reached> waiting;
@@ -208,36 +211,33 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
 }
 
 void Peers::on_message(void* context, const fw_notification* message) {
-  receive(*message, *static_cast<std::shared_ptr<PeerProcess>*>(context));
+  const auto& [peers, process] = *static_cast<Served*>(context);
+  const absl::Status taken = receive(*message, process, peers.arrivals_);
+  if (!taken.ok()) peers.broken(process, taken.message());
 }
 
 void Peers::on_landing(void* context, const fw_landing* landing) {
-  receive_landed(*landing, *static_cast<std::shared_ptr<PeerProcess>*>(context));
+  const auto& [peers, process] = *static_cast<Served*>(context);
+  const absl::Status taken = receive_landed(*landing, process, peers.arrivals_);
+  if (!taken.ok()) peers.broken(process, taken.message());
 }
 
 void Peers::on_end(void* context, int good_order, const char* reason) {
-  const std::unique_ptr<std::shared_ptr<PeerProcess>> owned(
-      static_cast<std::shared_ptr<PeerProcess>*>(context));
-  const std::shared_ptr<PeerProcess>& process = *owned;
-  process->ended_.store(true);
-  process->close();
-  Runtime* const runtime = Runtime::current();
-  if (runtime == nullptr) return;
+  const std::unique_ptr<Served> served(static_cast<Served*>(context));
   const char* const how = good_order != 0 ? " has closed its device: " : " is gone: ";
-  runtime->peers().ended(process, how + std::string(reason));
+  served->peers.ended(served->process, how + std::string(reason));
 }
 
-void Peers::broken(const std::shared_ptr<PeerProcess>& process, const std::string& how) {
+void Peers::broken(const std::shared_ptr<PeerProcess>& process, std::string_view how) {
   LOG(ERROR)
       << "Farwrite: the peer " << process->name()
       << " broke the protocol, so its channel is closed; its plug-in may be of another version: "
       << how;
-  process->ended_.store(true);
-  process->close();
-  ended(process, " broke the protocol: " + how);
+  ended(process, " broke the protocol: " + std::string(how));
 }
 
 void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string& what) {
+  process->end();
   {
     // A later start of the peer has another epoch; the same one may connect again.
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -245,7 +245,7 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
     if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
   }
   const std::string text = "Farwrite: the peer " + process->name() + what;
-  arrival_table_->peer_ended(process.get(), absl::UnavailableError(text));
+  arrivals_.peer_ended(process.get(), absl::UnavailableError(text));
 }
 
 void Peers::resume() {

@@ -6,6 +6,7 @@
 #include "peers/meeting.h"
 #include "peers/remote_error.h"
 #include "server/runtime.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
@@ -189,7 +190,7 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& 
         if (broken("late")) {
           tf::Env::Default()->SchedClosureAfter(kLate, go_on);
         } else {
-          runtime_->schedule(go_on);
+          WorkQueue::of_process().submit(go_on);
         }
       });
 }
@@ -286,13 +287,14 @@ void Routes::ask(const std::shared_ptr<Route>& route, const std::string& own, st
   count(stats().route_questions);
   call->options.SetTimeout(kMeetTimeout);
   write_question(question, &call->request);
-  call->worker->RecvBufAsync(&call->options, &call->request, &call->response,
-                             [this, call, route, question](const absl::Status& status) {
-                               call->cache->ReleaseWorker(route->task(), call->worker);
-                               runtime_->schedule([this, call, route, question, status] {
-                                 answer(question, route.get(), status, call->response);
-                               });
-                             });
+  call->worker->RecvBufAsync(
+      &call->options, &call->request, &call->response,
+      [this, call, route, question](const absl::Status& status) {
+        call->cache->ReleaseWorker(route->task(), call->worker);
+        WorkQueue::of_process().submit([this, call, route, question, status] {
+          answer(question, route.get(), status, call->response);
+        });
+      });
 }
 
 void Routes::answer(const RouteQuestion& question, const Route* route, const absl::Status& status,

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "peers/meeting.h"
-#include "peers/peer_process.h"
+#include "peers/peers.h"
 #include "peers/route_question.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 #include "tensorflow/core/distributed_runtime/worker_session.h"

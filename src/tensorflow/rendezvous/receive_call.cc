@@ -4,6 +4,7 @@
 
 #include "peers/remote_error.h"
 #include "server/runtime.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
@@ -135,7 +136,7 @@ void ReceiveCall::pull() {
 void ReceiveCall::deliver(Arrival arrival) {
   delivered_.store(true);
   if (arrival.kind == PushKind::kPull) {
-    rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->pull(); });
+    WorkQueue::of_process().submit([self = shared_from_this()] { self->pull(); });
     return;
   }
   route_->set_peer_keeps(false);
@@ -178,7 +179,7 @@ void ReceiveCall::settle(absl::Status status, Arrival arrival) {
       arrival.kind == PushKind::kSerialized || arrival.kind == PushKind::kSerializedLent;
   arrival_ = std::move(arrival);
   if (failed || must_parse) {
-    rendezvous_->manager_->runtime().schedule([self = shared_from_this()] { self->finish(); });
+    WorkQueue::of_process().submit([self = shared_from_this()] { self->finish(); });
   } else {
     finish();
   }

@@ -12,14 +12,13 @@
 
 #include "memory/arena_allocator.h"
 #include "peers/own_address.h"
+#include "server/work_queue.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace farwrite::plugin {
 namespace {
 
-// A step's continuation is short: it puts nodes into TensorFlow's own pools.
-constexpr int kThreads = 4;
 constexpr std::size_t kMaxName = 255;
 // A receive that has waited for one to two of these asks whether it waits for the right thing.
 constexpr std::chrono::seconds kLookAfter(4);
@@ -78,12 +77,11 @@ Runtime::Runtime(fw_device* device, const std::string& own_host, bool landing)
     : device_(device),
       fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRICS"))),
       landing_(landing),
-      peers_(std::make_unique<Peers>(device, &arrival_table_, own_host)),
-      queue_(kThreads) {}
+      peers_(std::make_unique<Peers>(device, arrival_table_, own_host, fabric_is_forced_)) {}
 
 void Runtime::look_after() {
-  schedule_after(kLookAfter, [this] {
-    schedule([this] {
+  WorkQueue::of_process().submit_after(kLookAfter, [this] {
+    WorkQueue::of_process().submit([this] {
       arrival_table_.remind();
       peers_->resume();
     });

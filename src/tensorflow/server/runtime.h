@@ -1,18 +1,15 @@
-// Runtime: what the plug-in has once a process: the device, the peers, the arrival table, the
-// threads that continue a step. Made by the first server; never destroyed, because TensorFlow's own
-// threads outlive everything.
+// Runtime: what the plug-in has once a process: the device, the peers, the arrival table. Made by
+// the first server; never destroyed, because TensorFlow's own threads outlive everything.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
-#include "peers/peer_process.h"
+#include "peers/peers.h"
 #include "rendezvous/arrival_table.h"
-#include "server/work_queue.h"
 
 namespace farwrite::plugin {
 
@@ -36,11 +33,6 @@ class Runtime {
   // A few bytes of registered memory, to lend with what is inline: their return says that it was
   // taken. Null if there is no room.
   const void* receipt();
-  // Runs `work` soon; never on the caller's thread, so that no lock of the caller is held.
-  void schedule(std::function<void()> work) { queue_.submit(std::move(work)); }
-  void schedule_after(std::chrono::microseconds delay, std::function<void()> work) {
-    queue_.submit_after(delay, std::move(work));
-  }
 
  private:
   Runtime(fw_device* device, const std::string& own_host, bool landing);
@@ -52,7 +44,6 @@ class Runtime {
   const bool landing_;
   ArrivalTable arrival_table_;
   std::unique_ptr<Peers> peers_;
-  WorkQueue queue_;
   std::once_flag receipt_made_;
   const void* receipt_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// WorkQueue: the threads that continue a step.
+// WorkQueue: the process's threads for what must not run where it came up.
 //
 // Never runs anything on the caller's thread, however much is queued: callers hold locks that what
 // they submit will take. TensorFlow's own pools do run it there when they are full.
@@ -16,7 +16,8 @@ namespace farwrite::plugin {
 // Thread-safe; lives as long as the process.
 class WorkQueue {
  public:
-  explicit WorkQueue(int threads);
+  // The one of this process, made by the first call. A forked child gets one of its own.
+  static WorkQueue& of_process();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
@@ -25,6 +26,7 @@ class WorkQueue {
   void submit_after(std::chrono::microseconds delay, std::function<void()> work);
 
  private:
+  explicit WorkQueue(int threads);
   void serve();
   void serve_later();
   // Unlocks. Tensors arrive in bursts, each of them little work: as long as one thread is on its

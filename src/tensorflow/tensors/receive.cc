@@ -9,7 +9,6 @@
 #include "edges/edges.h"
 #include "memory/received_buffer.h"
 #include "peers/peer_process.h"
-#include "server/runtime.h"
 #include "stats/stats.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/allocator.h"
@@ -91,10 +90,10 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data) {
   return check_lent_bytes(bytes, expected);
 }
 
-void mind_backlog(Runtime& runtime, const std::shared_ptr<PeerProcess>& peer) {
-  if (peer->mind_backlog() || peer->ended()) return;
-  runtime.peers().broken(peer, "it pushed " + std::to_string(peer->backlog()->bytes()) +
-                                   " bytes that no operation of this task has requested");
+absl::Status mind_backlog(PeerProcess& peer) {
+  if (peer.mind_backlog() || peer.ended()) return absl::OkStatus();
+  return absl::ResourceExhaustedError("it pushed " + std::to_string(peer.backlog()->bytes()) +
+                                      " bytes that no operation of this task has requested");
 }
 
 }  // namespace
@@ -105,35 +104,33 @@ absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected) {
                              " bytes for a tensor of " + std::to_string(expected));
 }
 
-void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer) {
+absl::Status receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer,
+                     ArrivalTable& arrivals) {
   View lent(notification.lent);
-  Runtime* const runtime = Runtime::current();
-  if (runtime == nullptr) return;
   PushMessage message;
   const std::string_view bytes(static_cast<const char*>(notification.message),
                                notification.message_bytes);
   if (!decode(bytes, &message) || message.kind == PushKind::kLanded) {
-    LOG(ERROR) << "Farwrite: the peer " << peer->name() << " pushed " << bytes.size()
-               << " bytes that are not a push message; its plug-in may be of another version";
-    return;
+    // Maybe somebody waits for this tensor, and there is no telling who.
+    return absl::InvalidArgumentError("it pushed " + std::to_string(bytes.size()) +
+                                      " bytes that are not a push message");
   }
   const StepId step{message.receiver, message.step};
   switch (message.kind) {
     case PushKind::kStepGone:
-      runtime->arrival_table().sender_dropped(step, message.sender, message.start);
-      return;
+      arrivals.sender_dropped(step, message.sender, message.start);
+      return absl::OkStatus();
     case PushKind::kWithdrawn:
-      runtime->arrival_table().withdraw(step, message.key, message.sender);
-      return;
+      arrivals.withdraw(step, message.key, message.sender);
+      return absl::OkStatus();
     case PushKind::kStepFailed:
-      runtime->arrival_table().sender_failed(step, message.sender, decode_failure(message.payload),
-                                             peer.get(), peer->backlog());
-      mind_backlog(*runtime, peer);
-      return;
+      arrivals.sender_failed(step, message.sender, decode_failure(message.payload), peer.get(),
+                             peer->backlog());
+      return mind_backlog(*peer);
     case PushKind::kHold:
     case PushKind::kResume:
       peer->set_held(message.kind == PushKind::kHold);
-      return;
+      return absl::OkStatus();
     default:
       break;
   }
@@ -160,22 +157,20 @@ void receive(const fw_notification& notification, const std::shared_ptr<PeerProc
   } else if (message.kind == PushKind::kSerialized) {
     arrival.serialized = std::string(message.payload);
   }
-  runtime->arrival_table().deliver(step, message.key, std::move(arrival));
-  mind_backlog(*runtime, peer);
+  arrivals.deliver(step, message.key, std::move(arrival));
+  return mind_backlog(*peer);
 }
 
-void receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess>& peer) {
+absl::Status receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess>& peer,
+                            ArrivalTable& arrivals) {
   Landed landed(landing.landed);
-  Runtime* const runtime = Runtime::current();
-  if (runtime == nullptr) return;
   PushMessage message;
   const std::string_view description(static_cast<const char*>(landing.description),
                                      landing.description_bytes);
   if (!decode(description, &message) || message.kind != PushKind::kLanded ||
       message.tensor_bytes != landing.bytes) {
     // Somebody waits for this tensor, and there is no telling who.
-    runtime->peers().broken(peer, "it wrote a tensor with a malformed description");
-    return;
+    return absl::InvalidArgumentError("it wrote a tensor with a malformed description");
   }
   Arrival arrival;
   auto* const buffer = new LandedBuffer(std::move(landed), landing.data, landing.bytes);
@@ -192,7 +187,8 @@ void receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess
   arrival.peer = peer.get();
   count(stats().landed);
   const std::string key = join_key({landing.edge, landing.edge_bytes}, message.key);
-  runtime->arrival_table().deliver({message.receiver, message.step}, key, std::move(arrival));
+  arrivals.deliver({message.receiver, message.step}, key, std::move(arrival));
+  return absl::OkStatus();
 }
 
 bool ready(const Arrival& arrival) {

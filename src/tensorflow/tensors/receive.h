@@ -11,11 +11,13 @@ namespace farwrite::plugin {
 class PeerProcess;
 
 // Takes what a peer pushed into the arrival table. On a thread of the channel: it copies inline
-// bytes and does nothing else that takes time.
-void receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer);
+// bytes, and the step that waits for them goes on in it. An error: the peer broke the protocol.
+absl::Status receive(const fw_notification& notification, const std::shared_ptr<PeerProcess>& peer,
+                     ArrivalTable& arrivals);
 
-// Takes a tensor that a peer wrote into a slot. On a thread of the channel.
-void receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess>& peer);
+// The same for a tensor that a peer wrote into a slot.
+absl::Status receive_landed(const fw_landing& landing, const std::shared_ptr<PeerProcess>& peer,
+                            ArrivalTable& arrivals);
 
 // Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there
 // already, lent ones become a tensor over the sender's memory, read-only, whose end returns the
