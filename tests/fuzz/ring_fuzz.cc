@@ -42,8 +42,7 @@ class Receiver {
     const auto kind = cell.kind;
     const std::uint32_t tag = cell.tag;
     const std::uint64_t length = cell.length;
-    const bool known = kind == RecordKind::kNotification || kind == RecordKind::kMessage ||
-                       kind == RecordKind::kRecord;
+    const bool known = kind >= RecordKind::kNotification && kind <= RecordKind::kCopying;
     const bool fits = known && length <= fabric::shm::max_payload(kind, kCells);
     const Bytes payload = fits ? payload_at(cells_.get(), head_, length) : Bytes();
     const std::uint64_t told = control_.head.load();

@@ -124,6 +124,38 @@ TEST(Ring, CarriesTheHintOfAWriteAndNoneForWhatIsNoWrite) {
   }
 }
 
+TEST(Ring, TellsHowMuchOfAnAnnouncedWriteIsCopied) {
+  Ring ring;
+  const auto first = ring.producer.announce({3, 8192, 64});
+  ASSERT_TRUE(first);
+  Record record;
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+  EXPECT_EQ(record.kind, RecordKind::kCopying);
+  EXPECT_EQ(record.tag, *first);
+  EXPECT_EQ(record.landing.row, 3U);
+  EXPECT_EQ(record.landing.bytes, 8192U);
+  EXPECT_EQ(record.landing.offset, 64U);
+  EXPECT_EQ(ring.consumer.copied(*first), 0U);
+  ring.producer.report(*first, 4096);
+  EXPECT_EQ(ring.consumer.copied(*first), 4096U);
+
+  // Another thread's write takes the one place for it.
+  const auto second = ring.producer.announce({4, 100, 0});
+  ASSERT_TRUE(second);
+  ring.producer.report(*second, 100);
+  EXPECT_EQ(ring.consumer.copied(*first), 0U);
+  EXPECT_EQ(ring.consumer.copied(*second), 100U);
+}
+
+TEST(Ring, AnnouncesNothingWhenItIsFull) {
+  Ring ring;
+  for (int i = 0; i < 64; ++i) ASSERT_TRUE(ring.producer.announce({0, 8192, 0}));
+  EXPECT_FALSE(ring.producer.announce({0, 8192, 0}));
+  ring.control.head.store(1000);  // a receiver that lies: the next push says so
+  EXPECT_FALSE(ring.producer.announce({0, 8192, 0}));
+  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kCorrupt);
+}
+
 TEST(Ring, NeverTakesOldPayloadForARecord) {
   // The stamps of the first laps, learnt from a ring of single cells.
   Ring twin;
@@ -201,7 +233,7 @@ TEST(Ring, CallsAHeadThatGoesBackCorrupt) {
 }
 
 TEST(Ring, RejectsAnUnknownKindOfRecord) {
-  for (const std::uint16_t kind : {0, 4, 0xffff}) {
+  for (const std::uint16_t kind : {0, 5, 0xffff}) {
     Ring ring;
     Record record;
     ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);

@@ -10,8 +10,6 @@ namespace farwrite::fabric::shm {
 namespace {
 
 constexpr std::uint64_t kLine = 64;
-// As many lines as a core fetches at once. Behind them the hardware's own prefetch goes on.
-constexpr std::uint64_t kHintedBytes = 8 * kLine;
 
 }  // namespace
 
@@ -48,8 +46,7 @@ void GrantTable::prefetch(const LandingHint& landing) const {
   const std::uint64_t bytes = place.bytes.load(std::memory_order_relaxed);
   if (landing.offset > bytes || landing.bytes > bytes - landing.offset) return;
   const std::byte* const first = place.base.load(std::memory_order_relaxed) + landing.offset;
-  const std::uint64_t fetched = std::min<std::uint64_t>(landing.bytes, kHintedBytes);
-  for (std::uint64_t at = 0; at < fetched; at += kLine) core::prefetch_for_read(first + at);
+  for (std::uint64_t at = 0; at < landing.bytes; at += kLine) core::prefetch_for_read(first + at);
 }
 
 bool GrantTable::is_live_locked(std::uint64_t key, std::uint64_t region_id) const {

@@ -44,8 +44,8 @@ class GrantTable {
   // The peer's process is gone: nothing of it lands any more, whatever the rows say.
   void peer_died() { peer_dead_.store(true); }
 
-  // Starts to fetch what a notified write of the peer has brought, as far as that lies in the
-  // region that the row guards, or guarded last. Takes no lock.
+  // Starts to fetch what a write of the peer has brought, if that lies in the region that the row
+  // guards, or guarded last. Takes no lock.
   void prefetch(const LandingHint& landing) const;
 
   // A segment that holds granted regions, or null: only those may be handed to the peer.

@@ -77,6 +77,12 @@ RingProducer::Outcome RingProducer::push_hinted(RecordKind kind, std::uint32_t t
   return Outcome::kPushed;
 }
 
+std::optional<std::uint32_t> RingProducer::announce(const LandingHint& landing) {
+  const std::uint32_t number = stamp_of(tail_.load(std::memory_order_relaxed));
+  if (push_hinted(RecordKind::kCopying, number, landing) != Outcome::kPushed) return std::nullopt;
+  return number;
+}
+
 bool RingProducer::take_wake_request() {
   // Pairs with request_wake(): either we see the request, or the receiver sees our stamp.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -101,8 +107,7 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
   record.kind = header.kind;
   record.tag = header.tag;
   const std::uint64_t length = header.length;
-  if (record.kind != RecordKind::kNotification && record.kind != RecordKind::kMessage &&
-      record.kind != RecordKind::kRecord) {
+  if (record.kind < RecordKind::kNotification || record.kind > RecordKind::kCopying) {
     return Outcome::kCorrupt;
   }
   if (length > max_payload(record.kind, cell_count_)) return Outcome::kCorrupt;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/prefetch.h"
@@ -20,7 +21,8 @@ namespace farwrite::fabric::shm {
 enum class RecordKind : std::uint16_t {
   kNotification = 1,
   kMessage = 2,
-  kRecord = 3,  // for the receiver's device layer (device/channel_records.h)
+  kRecord = 3,   // for the receiver's device layer (device/channel_records.h)
+  kCopying = 4,  // the sender copies a write now: a hint, which is not delivered
 };
 
 // One cell. A record's later cells hold payload only; the receiver clears their stamp when it
@@ -37,11 +39,14 @@ static_assert(sizeof(Cell) == 64 && std::atomic<std::uint32_t>::is_always_lock_f
 
 inline constexpr std::size_t kInlinePayload = sizeof(Cell::payload);
 
-// What the receiver of a lane tells its sender. Two cache lines: the sender reads `asleep` at every
-// push, and `head` only when the ring looks full.
+// What both ends of a lane tell each other beside the cells, a cache line each: the sender reads
+// `asleep` at every push, and `head` only when the ring looks full.
 struct LaneControl {
   alignas(64) std::atomic<std::uint64_t> head;    // cells consumed so far
   alignas(64) std::atomic<std::uint32_t> asleep;  // 1: ring the doorbell after the next push
+  // The sender's: the bytes that the last announced write has copied, below the number of the
+  // announcement. Several threads may copy at a time, and the last one to store wins.
+  alignas(64) std::atomic<std::uint64_t> copied;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -49,7 +54,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 // user asks for them. It is as untrusted as all else in a cell.
 struct LandingHint {
   std::uint32_t row = 0;     // of the mailbox, which guards the region
-  std::uint32_t bytes = 0;   // 0: there is no hint; longer writes have none
+  std::uint32_t bytes = 0;   // 0: there is no hint
   std::uint64_t offset = 0;  // in the region
 };
 static_assert(sizeof(LandingHint) <= kInlinePayload);
@@ -74,6 +79,15 @@ class RingProducer {
   Outcome push(std::uint32_t tag, const LandingHint& landing) {
     return push_hinted(RecordKind::kNotification, tag, landing);
   }
+  // Announces a write that is copied next, if there is room: a receiver that polls then fetches
+  // what has been copied while the rest is being copied. Returns the number for report().
+  std::optional<std::uint32_t> announce(const LandingHint& landing);
+  // So many bytes of the announced write have been copied. Any thread may call it at any time.
+  void report(std::uint32_t announcement, std::uint32_t bytes) {
+    control_->copied.store(std::uint64_t{announcement} << 32 | bytes, std::memory_order_release);
+  }
+  // One look: whether the next push will have to wake the receiver.
+  bool receiver_sleeps() const { return control_->asleep.load(std::memory_order_relaxed) != 0; }
   // Starts to fetch the cell that the next push fills: the receiver read it last. Any thread may
   // call it at any time.
   void prefetch() const {
@@ -110,6 +124,11 @@ class RingConsumer {
   bool empty() const;
   void request_wake();
   void withdraw_wake_request() { control_->asleep.store(0, std::memory_order_relaxed); }
+  // How much of an announced write has been copied; nothing if the sender says nothing of it.
+  std::uint32_t copied(std::uint32_t announcement) const {
+    const std::uint64_t copied = control_->copied.load(std::memory_order_acquire);
+    return copied >> 32 == announcement ? static_cast<std::uint32_t>(copied) : 0;
+  }
 
  private:
   Cell* cells_;

@@ -4,13 +4,17 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "core/cpu_relax.h"
 #include "core/prefetch.h"
 #include "fabric/shm/shm_link.h"
 #include "farwrite/copy.h"
+#include "memory/warm_targets.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -20,6 +24,35 @@ constexpr std::size_t kPollBatch = 256;
 // A notified write up to this size is copied under the lane's lock; copying a page takes as long as
 // some ten notifications.
 constexpr std::uint64_t kSmallWriteBytes = 4096;
+// Its receiver prefetches so much of it: as many lines as a core fetches at once. Behind them the
+// hardware's own prefetch goes on.
+constexpr std::uint32_t kHintedBytes = 512;
+
+// A larger one is announced, and reported in pieces of a page, for which the receiver looks so many
+// times in vain: some 10 us, longer than a page takes.
+constexpr std::uint64_t kPieceBytes = 4096;
+constexpr int kLooks = 200;
+// No more than a cache keeps until the user reads it.
+constexpr std::uint64_t kAnnouncedBytes = memory::WarmTargets::kCacheBytes;
+// How far the sender's own fetches run ahead of its copy.
+constexpr std::uint64_t kAheadBytes = 1024;
+constexpr std::uint64_t kLineBytes = 64;
+
+void fetch_line(std::byte* to, const std::byte* from) {
+  core::prefetch_for_read(from);
+  core::prefetch_for_write(to);
+}
+
+// Copies a piece of `left` bytes, with ordinary stores: either side may lie in another core's
+// cache.
+void copy_piece(std::byte* to, const std::byte* from, std::uint64_t piece, std::uint64_t left) {
+  std::uint64_t at = 0;
+  for (; at + kLineBytes <= piece; at += kLineBytes) {
+    if (at + kAheadBytes < left) fetch_line(to + at + kAheadBytes, from + at + kAheadBytes);
+    std::memcpy(to + at, from + at, kLineBytes);
+  }
+  std::memcpy(to + at, from + at, piece - at);
+}
 
 void ring(const core::UniqueFd& doorbell) {
   constexpr std::uint64_t kOne = 1;
@@ -108,10 +141,15 @@ Completion ShmLane::write(const Operation& operation) {
     // a small write is taken before them, and nothing stands between them and the stamp.
     if (small) sending.lock();
     if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
-    if (bytes >= kStreamingCopyBytes && link_.warm_targets().note(target, bytes)) {
-      std::memcpy(target + operation.head.size, operation.source.data, operation.source.size);
+    const bool warm = bytes < kStreamingCopyBytes || link_.warm_targets().note(target, bytes);
+    std::byte* const behind_head = target + operation.head.size;
+    if (!warm) {
+      copy_bytes(behind_head, operation.source.data, operation.source.size);
+    } else if (small || !operation.notify || producer_.receiver_sleeps()) {
+      if (operation.source.size > 0)
+        std::memcpy(behind_head, operation.source.data, operation.source.size);
     } else {
-      copy_bytes(target + operation.head.size, operation.source.data, operation.source.size);
+      copy_announced(behind_head, window, operation);
     }
     if (small && outbox_.empty() &&
         producer_.push(operation.tag, {window.row_index, static_cast<std::uint32_t>(bytes),
@@ -126,6 +164,28 @@ Completion ShmLane::write(const Operation& operation) {
   if (!operation.notify) return Completion(Status());
   if (sending.owns_lock()) sending.unlock();
   return push(RecordKind::kNotification, operation.tag, {});
+}
+
+void ShmLane::copy_announced(std::byte* target, const ShmWindow& window,
+                             const Operation& operation) {
+  const ByteView source = operation.source;
+  for (std::uint64_t at = 0; at < std::min(kAheadBytes, source.size); at += kLineBytes) {
+    fetch_line(target + at, source.data + at);
+  }
+  std::optional<std::uint32_t> announcement;
+  {
+    const std::lock_guard<std::mutex> lock(sending_);
+    if (outbox_.empty()) {
+      announcement = producer_.announce({window.row_index, static_cast<std::uint32_t>(source.size),
+                                         operation.offset + operation.head.size});
+    }
+  }
+  for (std::uint64_t done = 0; done < source.size;) {
+    const std::uint64_t piece = std::min(source.size - done, kPieceBytes);
+    copy_piece(target + done, source.data + done, piece, source.size - done);
+    done += piece;
+    if (announcement) producer_.report(*announcement, static_cast<std::uint32_t>(done));
+  }
 }
 
 Completion ShmLane::read(const Operation& operation) {
@@ -196,6 +256,11 @@ Progress ShmLane::poll(EventSink& sink) {
   while (!corrupt_.load() && progress.delivered < kPollBatch &&
          (outcome = consumer_.pop(record)) == RingConsumer::Outcome::kRecord) {
     ++progress.delivered;
+    if (record.kind == RecordKind::kCopying) {
+      follow(record);
+      continue;
+    }
+    record.landing.bytes = std::min(record.landing.bytes, kHintedBytes);
     link_.grants().prefetch(record.landing);
     Notification arrival{record.tag, index_, std::move(record.payload), {}};
     if (record.kind == RecordKind::kRecord) {
@@ -218,6 +283,22 @@ Progress ShmLane::poll(EventSink& sink) {
                  /*dead=*/false);
   }
   return progress;
+}
+
+void ShmLane::follow(const Record& announcement) {
+  const LandingHint& landing = announcement.landing;
+  if (landing.bytes > kAnnouncedBytes) return;
+  std::uint32_t fetched = 0;
+  for (int looks = 0; looks < kLooks && fetched < landing.bytes && consumer_.empty(); ++looks) {
+    const std::uint32_t copied = std::min(consumer_.copied(announcement.tag), landing.bytes);
+    if (copied <= fetched) {
+      core::cpu_relax();
+      continue;
+    }
+    link_.grants().prefetch({landing.row, copied - fetched, landing.offset + fetched});
+    fetched = copied;
+    looks = 0;
+  }
 }
 
 Doorbell ShmLane::arm() {

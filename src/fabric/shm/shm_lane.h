@@ -64,11 +64,16 @@ class ShmLane final : public Lane {
   };
 
   Completion write(const Operation& operation);
+  // Copies the source of a notified write to `target`, and lets a receiver that polls fetch it
+  // meanwhile.
+  void copy_announced(std::byte* target, const ShmWindow& window, const Operation& operation);
   Completion read(const Operation& operation);
   Completion push(RecordKind kind, std::uint32_t tag, ByteView payload);
   // Moves what it can from the outbox into the ring; true if something is left.
   bool drain_outbox();
   void ring_if_asleep();
+  // Fetches what the peer copies, as it copies it, until another record comes.
+  void follow(const Record& announcement);
   Status corrupt_ring() const;
 
   ShmLink& link_;
