@@ -56,6 +56,11 @@ Status answer_latency(Peer& peer, Path& path, const Phase& phase, Checker& check
   std::vector<std::int64_t> ended(times_one_way(phase) ? phase.transfers : 0);
   const Meter meter(peer.device(), peer.channel());
   for (std::uint64_t i = 0; i < phase.transfers; ++i) {
+    if (echoes(phase)) {
+      // While the sender looks at the echo before, and writes its own payload.
+      fill_ramp(peer.echo(), phase.size, 0);
+      put_word(peer.echo(), i);
+    }
     auto arrival = path.take(0);
     if (!arrival.ok()) return arrival.status();
     if (phase.op != Op::kNotify) {
@@ -69,7 +74,6 @@ Status answer_latency(Peer& peer, Path& path, const Phase& phase, Checker& check
     }
     if (!ended.empty()) ended[i] = now_ns();
     if (echoes(phase)) {
-      put_word(peer.echo(), i);
       FARWRITE_RETURN_IF_ERROR(path.put(0, 0, peer.echo()));
     } else {
       FARWRITE_RETURN_IF_ERROR(path.signal(0, arrival->slot));

@@ -39,10 +39,11 @@ class Payloads {
     return data;
   }
 
-  // Prepares the payload of a ping-pong, always in the same place.
+  // Writes the payload of a ping-pong anew, always in the same place.
   const std::byte* numbered(std::uint64_t number) {
     if (base_ == nullptr) return nullptr;
     used_places_[0] = 1;
+    fill_ramp(base_, phase_.size, 0);
     put_word(base_, number);
     return base_;
   }
@@ -79,7 +80,8 @@ Status hand_over(Path& path, const Phase& phase, std::uint32_t lane, std::uint32
 }
 
 // Measures half of a round trip, always in the same place. The caches are warm, as in the figures
-// of other libraries.
+// of other libraries. Each payload is written anew, outside its time: a receiver that copies from
+// the sender's memory would else find it in its own cache.
 template <typename Path>
 Status ping_pong(Peer& peer, Path& path, const Phase& phase, Payloads& payloads, Outcome& outcome) {
   outcome.samples_us.reserve(phase.transfers);

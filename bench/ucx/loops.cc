@@ -176,6 +176,7 @@ class Loop {
   void send_echoes() {
     for (std::uint64_t i = 0; i < order_.transfers; ++i) {
       std::byte* const data = peer_.data();
+      fill_ramp(data, order_.size, 0);
       put_word(data, places_.number(i));
       const std::int64_t start = now_ns();
       ucs_status_ptr_t coming = nullptr;
@@ -197,15 +198,15 @@ class Loop {
   // The receiver's answers lie behind its pool's first place, where nothing lands in a ping-pong.
   void answer_echoes() {
     std::byte* const reply = peer_.data() + kOneWayBytes;
-    fill_ramp(reply, order_.size, 0);
     for (std::uint64_t i = 0; i < order_.transfers; ++i) {
+      fill_ramp(reply, order_.size, 0);
+      put_word(reply, places_.number(i));
       if (tagged()) {
         peer_.wait(peer_.receive(peer_.data(), order_.size, kDataTag), "receive");
       } else {
         flags_.wait();
       }
       if (sum_words(peer_.data(), order_.size) != echo_sum(i)) ++figures_.bad;
-      put_word(reply, places_.number(i));
       if (tagged()) {
         peer_.wait(peer_.send(reply, order_.size, kAnswerTag), "answer");
       } else {
