@@ -10,6 +10,7 @@
 #include "memory/arena_allocator.h"
 #include "memory/slice_ownership.h"
 #include "memory/staging.h"
+#include "options.h"
 #include "server/runtime.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/logging.h"
@@ -21,6 +22,7 @@ namespace {
 
 const absl::Status loaded = [] {
   absl::Status status = check_abi();
+  if (status.ok()) status = options_status();
   if (status.ok()) status = make_slices_respect_owners();
   if (status.ok()) {
     ArenaAllocator::install();
@@ -90,7 +92,8 @@ std::string describe_json() {
   return "{\"farwrite_version\":" + json_quoted(fw_version()) +
          ",\"allocator\":" + json_quoted(ArenaAllocator::policy()) +
          ",\"reason\":" + json_quoted(ArenaAllocator::reason()) +
-         ",\"error\":" + json_quoted(std::string(loaded.message())) + "}";
+         ",\"error\":" + json_quoted(std::string(loaded.message())) +
+         ",\"error_code\":" + json_quoted(absl::StatusCodeToString(loaded.code())) + "}";
 }
 
 }  // namespace

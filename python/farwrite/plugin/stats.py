@@ -130,6 +130,8 @@ class Description(TypedDict):
 
 
 GAUGES = {
+    error_code: str
+    """The code of `error`: "INVALID_ARGUMENT" if a variable cannot be read, or "OK"."""
     "waiting_tensors": "Tensors that arrived and were not requested yet.",
     "held_views": "Current views of peers' memory.",
     "fetches": "Current reads of tensors from other hosts.",

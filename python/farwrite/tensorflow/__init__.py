@@ -65,10 +65,11 @@ def _load(path: Path) -> ctypes.CDLL:
     library.farwrite_tf_describe_json.restype = ctypes.c_char_p
     library.farwrite_tf_device_metrics.restype = ctypes.c_char_p
     library.farwrite_tf_reset_stats.restype = None
-    error = json.loads(library.farwrite_tf_describe_json()).get("error", "")
-    if error:
-        raise FailedPrecondition(
-            f"TensorFlow plug-in: {path} cannot be used in this process: {error}"
+    described = json.loads(library.farwrite_tf_describe_json())
+    if described["error_code"] != "OK":
+        is_setting = described["error_code"] == "INVALID_ARGUMENT"
+        raise (InvalidArgument if is_setting else FailedPrecondition)(
+            f"TensorFlow plug-in: {path} cannot be used in this process: {described['error']}"
         )
     return library
 
