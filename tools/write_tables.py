@@ -18,6 +18,7 @@ from pathlib import Path
 from farwrite.counter import COUNTERS, Counter
 from farwrite.option import Option, Place
 from farwrite.options_table import HEADERS, OPTIONS, row
+from farwrite.plugin.stats import COUNTERS as TENSORFLOW_COUNTERS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -59,6 +60,7 @@ def counters(rows: Iterable[Counter]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "options": options,
     "tensorflow_options": tensorflow_options,
+    "TensorFlowStats": partial(counters, TENSORFLOW_COUNTERS),
     **{stats: partial(counters, rows) for stats, rows in COUNTERS.items()},
 }
 
