@@ -11,28 +11,38 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
-from farwrite.counter import COUNTERS
-from farwrite.options_table import HEADERS, rows
+from farwrite.counter import COUNTERS, Counter
+from farwrite.option import Option, Place
+from farwrite.options_table import HEADERS, OPTIONS, row
+from farwrite.plugin.stats import COUNTERS as TENSORFLOW_COUNTERS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 
 def options() -> str:
     """Make the table of every option."""
+    return _table(HEADERS, map(_cells, OPTIONS))
+
+
+def tensorflow_options() -> str:
+    """Make the table of the variables that the TensorFlow plug-in and its process read."""
+    chosen = (
+        _cells(option)
+        for option in OPTIONS
+        if {Place.PLUGIN, Place.PROCESS} & set(option.places)
+        and not option.name.startswith("verbs_")
+    )
     return _table(
-        HEADERS,
-        (
-            (_code(name), _code(variable), where, kind, _code(default), meaning)
-            for name, variable, where, kind, default, meaning in rows()
-        ),
+        ("variable", *HEADERS[3:]), ((variable, *rest) for _, variable, _, *rest in chosen)
     )
 
 
-def counters(stats: str) -> str:
-    """Make the table of the counters of the class `stats`."""
+def counters(rows: Iterable[Counter]) -> str:
+    """Make the table of these counters."""
     lines = [
         (
             _code(counter.name),
@@ -40,11 +50,19 @@ def counters(stats: str) -> str:
             ", ".join(f'`{name}="{value}"`' for name, value in counter.labels.items()),
             counter.meaning,
         )
-        for counter in COUNTERS[stats]
+        for counter in rows
     ]
     columns = zip(("`stats()`", "metric", "labels", "meaning"), *lines, strict=True)
     headers, *body = zip(*(column for column in columns if any(column[1:])), strict=True)
     return _table(headers, body)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "options": options,
+    "tensorflow_options": tensorflow_options,
+    "TensorFlowStats": partial(counters, TENSORFLOW_COUNTERS),
+    **{stats: partial(counters, rows) for stats, rows in COUNTERS.items()},
+}
 
 
 def page(file: Path) -> str:
@@ -52,10 +70,14 @@ def page(file: Path) -> str:
 
     def table(found: re.Match[str]) -> str:
         name = found[1]
-        text = options() if name == "options" else counters(name)
-        return f"<!-- table {name} -->\n{text}<!-- end of {name} -->"
+        return f"<!-- table {name} -->\n{TABLES[name]()}<!-- end of {name} -->"
 
     return re.sub(r"<!-- table (\w+) -->\n(?s:.*?)<!-- end of \1 -->", table, file.read_text())
+
+
+def _cells(option: Option) -> tuple[str, ...]:
+    name, variable, where, kind, default, meaning = row(option)
+    return _code(name), _code(variable), where, kind, _code(default), meaning
 
 
 def _table(headers: Iterable[str], body: Iterable[Iterable[str]]) -> str:

@@ -56,6 +56,15 @@ FW_API const char* fw_status_message(const fw_status* status);
 /// Frees a status. NULL is allowed.
 FW_API void fw_status_free(fw_status* status);
 
+// --- Options.
+
+/// Reads an option of the TensorFlow plug-in from its variable in the environment. The option is a
+/// switch or one of several words (docs/reference/options.md).
+/// @param value set to the word, or to "on" or "off": to the default if the variable is not set or
+/// is empty. The text is static.
+/// @return kInvalidArgument names a variable with another text, and the words that it may have.
+FW_API fw_status* fw_read_option(const char* variable, const char** value);
+
 // --- Device.
 
 /// Options of a device. Zero or NULL selects the default of farwrite::DeviceOptions.

@@ -23,7 +23,7 @@ from farwrite import _farwrite
 from farwrite.errors import AlreadyExists, InvalidArgument, Unavailable
 from farwrite.option import from_environment
 from farwrite.options import Given
-from farwrite.options_table import DEVICE_OPTIONS
+from farwrite.options_table import find_option
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_SECONDS = 5.0
@@ -198,7 +198,7 @@ def serve_given(source: Source, address: Given) -> None:
 
 def serve_from_environment(source: Source) -> None:
     """Serve at the address in FARWRITE_METRICS, if it is set."""
-    (option,) = (option for option in DEVICE_OPTIONS if option.name == "metrics")
+    option = find_option("metrics")
     found, address = from_environment(option)
     if found:
         serve_given(source, Given(option.variable, address))

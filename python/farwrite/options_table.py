@@ -55,29 +55,7 @@ OPTIONS: tuple[Option, ...] = (
         "The copy kernel; `farwrite info` lists them. A device does not open if this CPU lacks the"
         " kernel.",
     ),
-    Option(
-        "--allocation", "FARWRITE_TF_ALLOCATION", (Place.PLUGIN, Place.CLI), Kind.CHOICE,
-        "unified",
-        "unified: large tensors are allocated in registered memory. traced: only tensors of"
-        " operations that were seen to make tensors that are sent. off: tensors are staged by one"
-        " copy.",
-        ("unified", "traced", "off"),
-    ),
-    Option(
-        "", "FARWRITE_TF_TRACING", (Place.PLUGIN,), Kind.CHOICE, "auto",
-        "always: with traced, tracing never ends. Use it to measure the cost of tracing.",
-        ("auto", "always"),
-    ),
-    Option(
-        "", "FARWRITE_TF_LANDING", (Place.PLUGIN,), Kind.SWITCH, True,
-        "Whether tensors of a known size are written into memory that their receiver has waiting,"
-        " where memory cannot be mapped. off: each is offered, and read.",
-    ),
-    Option(
-        "", "FARWRITE_TF_SUMMARY", (Place.PLUGIN,), Kind.FILE, None,
-        "When it exits, each process writes its counters to FILE.<pid>.json and its edges to"
-        " FILE.<pid>.edges.",
-    ),
+    *map(_from_core, _farwrite.plugin_options()),
     *map(_from_core, _farwrite.grpc_options()),
     Option(
         "", "FARWRITE_CACHE", (Place.PLUGIN, Place.CLI), Kind.FILE, "($XDG_CACHE_HOME/farwrite)",
@@ -139,14 +117,24 @@ OPTIONS: tuple[Option, ...] = (
 HEADERS = ("option", "environment", "where", "type", "default", "meaning")
 
 
+def find_option(name: str) -> Option:
+    """Find the option with this keyword, or this name on the command line."""
+    (option,) = (option for option in OPTIONS if option.name == name)
+    return option
+
+
+def row(option: Option) -> tuple[str, ...]:
+    """Give the cells of one row, as text, in the order of `HEADERS`."""
+    return (
+        option.name,
+        option.variable,
+        ", ".join(place.value for place in option.places),
+        option.shown_type(),
+        option.shown_default(),
+        option.meaning,
+    )
+
+
 def rows() -> Iterator[tuple[str, ...]]:
-    """Give the table's cells, as text, in the order of `HEADERS`."""
-    for option in OPTIONS:
-        yield (
-            option.name,
-            option.variable,
-            ", ".join(place.value for place in option.places),
-            option.shown_type(),
-            option.shown_default(),
-            option.meaning,
-        )
+    """Give the rows of the table."""
+    return map(row, OPTIONS)

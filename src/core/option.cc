@@ -111,6 +111,16 @@ std::string bytes_text(std::int64_t bytes) {
   return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
 }
 
+// "off, transparent or explicit"
+std::string joined(std::span<const std::string_view> words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 < words.size() ? ", " : " or ";
+    text += words[i];
+  }
+  return text;
+}
+
 // "a whole number from 1 to 64"
 std::string accepted(const Option& option) {
   const std::string most = option.bounds.high == kMost ? " or more" : "";
@@ -129,8 +139,8 @@ std::string accepted(const Option& option) {
              " or more, in seconds or like 20us, 100ms, 5s";
     case OptionKind::kSwitch:
       return "on or off";
-    case OptionKind::kHugePages:
-      return "off, transparent or explicit";
+    case OptionKind::kChoice:
+      return joined(option.choices);
     case OptionKind::kEndpoint:
       return "an address like 127.0.0.1:7777 or [::1]:7777, with a port up to 65535";
     case OptionKind::kFabrics:
@@ -181,10 +191,20 @@ struct Parser {
     return value.has_value();
   }
   bool operator()(HugePages* field) const {
-    const auto* const name = std::find(kHugePagesNames.begin(), kHugePagesNames.end(), text);
-    if (name == kHugePagesNames.end()) return false;
-    *field = static_cast<HugePages>(name - kHugePagesNames.begin());
+    const auto word = std::find(option.choices.begin(), option.choices.end(), text);
+    if (word == option.choices.end()) return false;
+    *field = static_cast<HugePages>(word - option.choices.begin());
     return true;
+  }
+  bool operator()(std::string_view* field) const {
+    if (option.kind == OptionKind::kSwitch) {
+      const std::optional<bool> value = to_switch(text);
+      if (value) *field = *value ? "on" : "off";
+      return value.has_value();
+    }
+    const auto word = std::find(option.choices.begin(), option.choices.end(), text);
+    if (word != option.choices.end()) *field = *word;
+    return word != option.choices.end();
   }
   template <typename Number>  // an integer or nanoseconds
   bool operator()(Number* field) const {
@@ -231,7 +251,7 @@ std::string_view shown(OptionKind kind) {
       return "seconds, or 100ms";
     case OptionKind::kSwitch:
       return "on or off";
-    case OptionKind::kHugePages:
+    case OptionKind::kChoice:
       return "one of";
     case OptionKind::kFile:
       return "file";

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -26,7 +27,7 @@ enum class OptionKind : std::uint8_t {
   kSize,     // bytes
   kSeconds,  // in the row and in its field: nanoseconds
   kSwitch,
-  kHugePages,
+  kChoice,  // one of the row's words
   kFile,
 };
 
@@ -38,13 +39,15 @@ enum OptionPlace : std::uint8_t {
   kInPlugin = 2,  // the device of the TensorFlow plug-in, by the environment
   kInGrpc = 4,    // gRPC over Farwrite, by the environment
   kInCommands = 8,
+  kInTests = 16,
 };
 
-// The variable that an option's value is stored in.
+// The variable that an option's value is stored in. In a string_view: the row's word, "on" or
+// "off".
 using OptionField =
-    std::variant<std::string*, Token*, Endpoint*, std::vector<FabricKind>*, std::uint8_t*,
-                 std::uint16_t*, std::uint32_t*, std::uint64_t*, int*, std::chrono::nanoseconds*,
-                 bool*, std::optional<bool>*, HugePages*>;
+    std::variant<std::string*, std::string_view*, Token*, Endpoint*, std::vector<FabricKind>*,
+                 std::uint8_t*, std::uint16_t*, std::uint32_t*, std::uint64_t*, int*,
+                 std::chrono::nanoseconds*, bool*, std::optional<bool>*, HugePages*>;
 
 // The bounds of a number, of nanoseconds, or of a text's length. A field outside of them that holds
 // its default is valid as well: such a default means "choose".
@@ -62,6 +65,7 @@ struct Option {
   std::string_view help;
   OptionBounds bounds = {};
   std::string_view default_text = {};  // shown in place of the field's default
+  std::span<const std::string_view> choices = {};
 };
 
 inline constexpr std::size_t kMaxDeviceNameBytes = 255;  // DeviceOptions::name

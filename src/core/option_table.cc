@@ -80,9 +80,10 @@ constexpr std::array kDeviceOptions = {
            at<&DeviceOptions::receive_segment_bytes>,
            "The step by which memory that one peer may write grows.",
            {1}},
-    Option{"huge_pages", "FARWRITE_HUGE_PAGES", kDevice, kHugePages, at<&DeviceOptions::huge_pages>,
+    Option{"huge_pages", "FARWRITE_HUGE_PAGES", kDevice, kChoice, at<&DeviceOptions::huge_pages>,
            "Huge pages for memory that peers may read or write. explicit fails if the machine has"
-           " none reserved."},
+           " none reserved.",
+           {}, {}, kHugePagesNames},
     Option{"prefault", "FARWRITE_PREFAULT", kDevice, kSwitch, at<&DeviceOptions::prefault>,
            "Take pages from the kernel when memory grows. off takes them at their first use, which"
            " is far slower."},
@@ -163,6 +164,37 @@ constexpr std::array kDeviceOptions = {
            {}, "none"},
 };
 
+constexpr std::array<std::string_view, 3> kAllocations = {"unified", "traced", "off"};
+constexpr std::array<std::string_view, 2> kTracings = {"auto", "always"};
+constexpr std::array<std::string_view, 7> kBrokenRoutes = {"none",    "unmet",   "unknown", "stock",
+                                                           "refused", "unclear", "late"};
+
+constexpr std::array kPluginOptions = {
+    Option{"--allocation", "FARWRITE_TF_ALLOCATION", kInPlugin | kInCommands, kChoice, nullptr,
+           "unified: large tensors are allocated in registered memory. traced: only tensors of"
+           " operations that were seen to make tensors that are sent. off: tensors are staged by"
+           " one copy.",
+           {}, "unified", kAllocations},
+    Option{"", "FARWRITE_TF_TRACING", kInPlugin, kChoice, nullptr,
+           "always: with traced, tracing never ends. Use it to measure the cost of tracing.",
+           {}, "auto", kTracings},
+    Option{"", "FARWRITE_TF_LANDING", kInPlugin, kSwitch, nullptr,
+           "Whether tensors of a known size are written into memory that their receiver has"
+           " waiting, where memory cannot be mapped. off, on the sender: each is offered, and"
+           " read.",
+           {}, "on"},
+    Option{"", "FARWRITE_TF_SUMMARY", kInPlugin, kFile, nullptr,  // Python's: farwrite.run.summary
+           "When it exits, each process writes its counters to FILE.<pid>.json and its edges to"
+           " FILE.<pid>.edges.",
+           {}, "none"},
+    Option{"", "FARWRITE_TF_TEST_ROUTE", kInTests, kChoice, nullptr,
+           "The stage at which every route of the process fails. unmet: the peer cannot be called."
+           " unknown: nor has it introduced itself. stock: it answers as a task without the"
+           " plug-in. refused: there is no channel. unclear: nothing decides about the channel."
+           " late: the meeting takes 15 s.",
+           {}, "none", kBrokenRoutes},
+};
+
 constexpr std::array kGrpcOptions = {
     Option{"", "FARWRITE_GRPC_FABRICS", kInGrpc, kFabrics, nullptr,
            // Over our tcp a message takes longer than over gRPC's own: only who names it gets it.
@@ -213,6 +245,7 @@ Status read_text(const Option& option, std::string_view text, OptionField field)
 }  // namespace
 
 std::span<const Option> device_options() { return kDeviceOptions; }
+std::span<const Option> plugin_options() { return kPluginOptions; }
 std::span<const Option> grpc_options() { return kGrpcOptions; }
 
 const Option* find_keyword(std::string_view name) {
@@ -241,11 +274,14 @@ Status read_environment(OptionPlace place, DeviceOptions& options) {
 }
 
 Status read_variable(std::string_view variable, OptionField field) {
-  const auto* const option =
-      std::find_if(kGrpcOptions.begin(), kGrpcOptions.end(),
-                   [&](const Option& option) { return option.variable == variable; });
-  const std::string_view text = environment(*option);
-  return read_text(*option, text.empty() ? option->default_text : text, field);
+  for (const std::span<const Option> table : {plugin_options(), grpc_options()}) {
+    for (const Option& option : table) {
+      if (option.variable != variable) continue;
+      const std::string_view text = environment(option);
+      return read_text(option, text.empty() ? option.default_text : text, field);
+    }
+  }
+  return invalid("read the environment", std::string(variable) + " has no row");
 }
 
 Status check_ranges(DeviceOptions options) {

@@ -14,7 +14,9 @@ namespace farwrite::core {
 
 // The keywords of farwrite.Device, in the order of the page.
 FARWRITE_API std::span<const Option> device_options();
-// Options that are no keywords.
+// Options that are no keywords: of the TensorFlow plug-in, which reads them by the C ABI, and of
+// gRPC.
+FARWRITE_API std::span<const Option> plugin_options();
 FARWRITE_API std::span<const Option> grpc_options();
 
 // The keyword of that name, or nullptr.
@@ -27,7 +29,8 @@ Status set_keyword(std::string_view name, std::string_view text, DeviceOptions& 
 // the empty one. kInvalidArgument names the variable whose text is not valid.
 FARWRITE_API Status read_environment(OptionPlace place, DeviceOptions& options);
 
-// Stores the value of one variable of grpc_options(); if that is not set, the default of its row.
+// Stores the value of one variable of plugin_options() or grpc_options(); if that is not set, the
+// default of its row.
 FARWRITE_API Status read_variable(std::string_view variable, OptionField field);
 
 // kInvalidArgument names the first field that is out of range.

@@ -14,6 +14,7 @@
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/module.h"
+#include "tensorflow/stats/counter_table.h"
 
 namespace farwrite::python {
 namespace {
@@ -57,11 +58,25 @@ nb::dict counter_tables() {
   return tables;
 }
 
+// The rows of the TensorFlow plug-in, each as (name, meaning, whether it only grows).
+nb::list plugin_counters() {
+  nb::list rows;
+#define FARWRITE_PLUGIN_ROW(name, help) rows.append(nb::make_tuple(#name, help, true));
+  FARWRITE_PLUGIN_COUNTERS(FARWRITE_PLUGIN_ROW)
+#undef FARWRITE_PLUGIN_ROW
+#define FARWRITE_PLUGIN_ROW(name, help) rows.append(nb::make_tuple(#name, help, false));
+  FARWRITE_PLUGIN_GAUGES(FARWRITE_PLUGIN_ROW)
+#undef FARWRITE_PLUGIN_ROW
+  return rows;
+}
+
 }  // namespace
 
 void bind_observability(nb::module_& module) {
   module.def("counters", &counter_tables,
              nb::sig("def counters() -> dict[str, list[dict[str, typing.Any]]]"));
+  module.def("plugin_counters", &plugin_counters,
+             nb::sig("def plugin_counters() -> list[tuple[str, str, bool]]"));
   module.def(
       "set_log_level",
       [](const std::string& name) { raise_if_error(core::set_log_level_by_name(name)); },

@@ -26,7 +26,8 @@ nb::object to_object(core::OptionField field) {
   return std::visit(
       [](auto* value) -> nb::object {
         using Value = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, std::string>) {
+        if constexpr (std::is_same_v<Value, std::string> ||
+                      std::is_same_v<Value, std::string_view>) {
           return to_str(*value);
         } else if constexpr (std::is_same_v<Value, Endpoint>) {
           return to_str(value->to_string());
@@ -67,13 +68,12 @@ nb::list rows(std::span<const Option> options) {
     for (const auto& [place, name] : {std::pair{core::kInDevice, "device"},
                                       {core::kInPlugin, "plug-in"},
                                       {core::kInGrpc, "gRPC"},
-                                      {core::kInCommands, "command line"}}) {
+                                      {core::kInCommands, "command line"},
+                                      {core::kInTests, "tests"}}) {
       if ((option.places & place) != 0) places.append(name);
     }
     nb::list choices;
-    if (option.kind == core::OptionKind::kHugePages) {
-      for (const std::string_view name : core::kHugePagesNames) choices.append(to_str(name));
-    }
+    for (const std::string_view word : option.choices) choices.append(to_str(word));
     nb::dict row;
     row["name"] = to_str(option.name);
     row["variable"] = to_str(option.variable);
@@ -110,6 +110,9 @@ void bind_options(nb::module_& module) {
   module.def(
       "device_options", [] { return rows(core::device_options()); },
       nb::sig("def device_options() -> list[dict[str, typing.Any]]"));
+  module.def(
+      "plugin_options", [] { return rows(core::plugin_options()); },
+      nb::sig("def plugin_options() -> list[dict[str, typing.Any]]"));
   module.def(
       "grpc_options", [] { return rows(core::grpc_options()); },
       nb::sig("def grpc_options() -> list[dict[str, typing.Any]]"));

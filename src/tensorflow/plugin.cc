@@ -10,6 +10,7 @@
 #include "memory/arena_allocator.h"
 #include "memory/slice_ownership.h"
 #include "memory/staging.h"
+#include "options.h"
 #include "server/runtime.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/logging.h"
@@ -21,6 +22,7 @@ namespace {
 
 const absl::Status loaded = [] {
   absl::Status status = check_abi();
+  if (status.ok()) status = options_status();
   if (status.ok()) status = make_slices_respect_owners();
   if (status.ok()) {
     ArenaAllocator::install();
@@ -50,21 +52,24 @@ std::string landing_json() {
          ",\"bytes\":" + std::to_string(slots.bytes) + "}";
 }
 
+Gauges gauges() {
+  Runtime* const runtime = Runtime::current();
+  Gauges now;
+  if (runtime != nullptr) now.waiting_tensors = runtime->arrival_table().waiting_tensors();
+  now.held_views = held_views();
+  now.fetches = fetches();
+  if (ArenaAllocator::traced()) {
+    now.tracing = AllocationSites::of_process().tracing() ? 1 : 0;
+    now.sent_sites = AllocationSites::of_process().sent_sites();
+  }
+  now.held_copies = held_copies();
+  now.held_copy_bytes = held_copy_bytes();
+  return now;
+}
+
 std::string stats_json() {
   Runtime* const runtime = Runtime::current();
-  std::string text = "{" + counters_json();
-  text += ",\"waiting_tensors\":";
-  text += std::to_string(runtime == nullptr ? 0 : runtime->arrival_table().waiting_tensors());
-  text += ",\"held_views\":" + std::to_string(held_views());
-  text += ",\"fetches\":" + std::to_string(fetches());
-  const bool traced = ArenaAllocator::traced();
-  const auto number = [&](const char* name, std::uint64_t value) {
-    text += ",\"" + std::string(name) + "\":" + std::to_string(value);
-  };
-  number("tracing", traced && AllocationSites::of_process().tracing() ? 1 : 0);
-  number("sent_sites", traced ? AllocationSites::of_process().sent_sites() : 0);
-  number("held_copies", held_copies());
-  number("held_copy_bytes", held_copy_bytes());
+  std::string text = "{" + counters_json(gauges());
   text += ",\"landing\":" + landing_json();
   text += ",\"arena\":" + memory_json();
   text += ",\"links\":";
@@ -90,7 +95,8 @@ std::string describe_json() {
   return "{\"farwrite_version\":" + json_quoted(fw_version()) +
          ",\"allocator\":" + json_quoted(ArenaAllocator::policy()) +
          ",\"reason\":" + json_quoted(ArenaAllocator::reason()) +
-         ",\"error\":" + json_quoted(std::string(loaded.message())) + "}";
+         ",\"error\":" + json_quoted(std::string(loaded.message())) +
+         ",\"error_code\":" + json_quoted(absl::StatusCodeToString(loaded.code())) + "}";
 }
 
 }  // namespace

@@ -161,7 +161,44 @@ TEST(OptionTable, AVariableOfGrpcHasTheDefaultOfItsRow) {
   const Variable text("FARWRITE_GRPC_SPIN_US", "10001");
   const Status read = read_variable("FARWRITE_GRPC_SPIN_US", &spin);
   EXPECT_THAT(read.message(), HasSubstr("FARWRITE_GRPC_SPIN_US=10001 is not a whole number from"));
-  for (const Option& option : grpc_options()) EXPECT_FALSE(option.default_text.empty());
+}
+
+TEST(OptionTable, EveryRowThatIsNoKeywordHasADefaultOfItsKind) {
+  for (const std::span<const Option> table : {plugin_options(), grpc_options()}) {
+    for (const Option& option : table) {
+      EXPECT_FALSE(option.default_text.empty()) << option.variable;
+      EXPECT_EQ(option.kind == OptionKind::kChoice, !option.choices.empty()) << option.variable;
+      if (option.kind != OptionKind::kChoice) continue;
+      std::string_view word;
+      EXPECT_EQ(parse(option, option.default_text, &word), "") << option.variable;
+    }
+  }
+}
+
+TEST(OptionTable, AWordIsOneOfItsRow) {
+  std::string_view word;
+  ASSERT_TRUE(read_variable("FARWRITE_TF_ALLOCATION", &word).ok());
+  EXPECT_EQ(word, "unified");
+  ASSERT_TRUE(read_variable("FARWRITE_TF_LANDING", &word).ok());
+  EXPECT_EQ(word, "on");
+  const Variable landing("FARWRITE_TF_LANDING", "No");
+  ASSERT_TRUE(read_variable("FARWRITE_TF_LANDING", &word).ok());
+  EXPECT_EQ(word, "off");
+  const Variable allocation("FARWRITE_TF_ALLOCATION", "traced ");
+  ASSERT_TRUE(read_variable("FARWRITE_TF_ALLOCATION", &word).ok());
+  EXPECT_EQ(word, "traced");
+  const Variable bad("FARWRITE_TF_TRACING", "never");
+  const Status read = read_variable("FARWRITE_TF_TRACING", &word);
+  EXPECT_EQ(read.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(read.message(), HasSubstr("FARWRITE_TF_TRACING=never is not auto or always"));
+  EXPECT_EQ(word, "traced");
+}
+
+TEST(OptionTable, AVariableWithoutARowIsRefused) {
+  std::string_view word;
+  const Status read = read_variable("WEATHER", &word);
+  EXPECT_EQ(read.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(read.message(), HasSubstr("WEATHER has no row"));
 }
 
 }  // namespace

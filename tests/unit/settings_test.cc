@@ -76,6 +76,20 @@ TEST(VerbsSettings, ComeThroughTheCAbi) {
   EXPECT_EQ(fw_device_close(device, 0), nullptr);
 }
 
+TEST(CAbiEnvironment, GivesTheWordOfAnOption) {
+  const char* word = nullptr;
+  ASSERT_EQ(fw_read_option("FARWRITE_TF_ALLOCATION", &word), nullptr);
+  EXPECT_STREQ(word, "unified");
+  ::setenv("FARWRITE_TF_ALLOCATION", "everything", 1);
+  fw_status* const status = fw_read_option("FARWRITE_TF_ALLOCATION", &word);
+  ::unsetenv("FARWRITE_TF_ALLOCATION");
+  EXPECT_STREQ(fw_status_code_name(status), "kInvalidArgument");
+  EXPECT_THAT(fw_status_message(status),
+              HasSubstr("FARWRITE_TF_ALLOCATION=everything is not unified, traced or off"));
+  fw_status_free(status);
+  EXPECT_STREQ(word, "unified");
+}
+
 TEST(CAbiEnvironment, OverridesTheFieldsIfItIsAskedFor) {
   ::setenv("FARWRITE_SEND_LIMIT", "4M", 1);
   fw_device_options options = {};

@@ -16,7 +16,7 @@ from farwrite_bench import _native
 from farwrite_bench.pair import Pair, Phase, Setup
 from farwrite_bench.plan import MIB, Case, Plan, cases
 from farwrite_bench.ucx.build import build, find_library
-from farwrite_bench.ucx.program import Program, settings
+from farwrite_bench.ucx.program import UcxProgram, settings
 from farwrite_bench.ucx.rows import Rival
 from farwrite_bench.ucx.rows import row as ucx_row
 
@@ -200,7 +200,7 @@ def run(plan: Plan, progress: Progress) -> Result:
             if plan.against is not None and op == "write":
                 library = find_library()
                 command = (build(library), plan.pool_bytes)
-                program = stack.enter_context(Program(command, library))
+                program = stack.enter_context(UcxProgram(command, library))
                 result.rival = {**program.identity, "settings": settings()}
             for case in cases(plan, op):
                 rival = Rival(program, case) if program is not None else None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
-from farwrite.errors import Error, PeerDead
+from farwrite.errors import Error
 from farwrite_bench._native import (
     FirstUse,
     Kind,
@@ -21,11 +20,10 @@ from farwrite_bench._native import (
     Role,
     stage_bytes,
 )
+from farwrite_bench.program import Program
 
 POLLING_SPIN_SECONDS = 1.0
 """`DeviceOptions.spin` with --wait poll: longer than any transfer takes."""
-
-_CHILD_EXIT_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Pair:
         self.setup = setup
         self.first_use: tuple[FirstUse, dict[str, Any]]
         """The receiver's and the sender's costs of starting."""
-        self._child: subprocess.Popen[str] | None = None
+        self._child: Program | None = None
         self._peer: Peer | None = None
 
     def __enter__(self) -> Pair:
@@ -114,7 +112,8 @@ class Pair:
     def run(self, phase: Phase) -> tuple[Outcome, dict[str, Any]]:
         """Run a phase and return the outcomes of the receiver and of the sender."""
         assert self._peer is not None
-        self._send(asdict(phase))
+        assert self._child is not None
+        self._child.order(json.dumps(asdict(phase)))
         try:
             ours = run_phase(self._peer, phase)
         except Error as error:
@@ -128,14 +127,14 @@ class Pair:
         try:
             os.truncate(stage, stage_bytes(setup.pool_bytes))
             self._peer = open_peer(Role.RECEIVER, setup, stage)
-            self._child = subprocess.Popen(
+            self._child = Program(
+                "bench p2p",
+                "the sending process",
                 [sys.executable, "-m", "farwrite_bench.peer"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                pass_fds=(stage,),
+                descriptors=(stage,),
             )
-            self._send({**asdict(setup), "stage": stage, "endpoint": self._peer.endpoint})
+            beginning = {**asdict(setup), "stage": stage, "endpoint": self._peer.endpoint}
+            self._child.order(json.dumps(beginning))
             self._reply()  # the child's device is open, so accept() does not wait for it
         finally:
             os.close(stage)
@@ -145,34 +144,12 @@ class Pair:
             raise self._cause(error) from None
         self.first_use = (ours, self._reply())
 
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._child is not None
-        assert self._child.stdin is not None
-        try:
-            self._child.stdin.write(json.dumps(message) + "\n")
-            self._child.stdin.flush()
-        except BrokenPipeError:
-            raise self._death() from None
-
     def _reply(self) -> dict[str, Any]:
         assert self._child is not None
-        assert self._child.stdout is not None
-        line = self._child.stdout.readline()
-        if not line:
-            raise self._death()
-        reply: dict[str, Any] = json.loads(line)
+        reply = self._child.answer(None)  # a phase takes as long as the user has chosen
         if "error" in reply:
             raise Error(f"bench p2p, sending process: {reply['error']}")
         return reply
-
-    def _death(self) -> PeerDead:
-        assert self._child is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(timeout=_CHILD_EXIT_SECONDS)
-        return PeerDead(
-            f"bench p2p: the sending process ended with status {self._child.returncode};"
-            " its own message is above"
-        )
 
     def _cause(self, error: Error) -> Error:
         """Return the error that came first."""
@@ -189,20 +166,12 @@ class Pair:
         child, peer = self._child, self._peer
         self._child = self._peer = None
         try:
-            if child is not None and child.stdin is not None:
-                # The end of its input ends the child. Both devices then close at the same time.
-                with contextlib.suppress(BrokenPipeError):
-                    child.stdin.close()
+            if child is not None:
+                child.close_orders()  # both devices then close at the same time
             if peer is not None:
                 peer.give_up()
                 with contextlib.suppress(Error):
                     peer.close()
         finally:
             if child is not None:
-                try:
-                    child.wait(timeout=_CHILD_EXIT_SECONDS)
-                except subprocess.TimeoutExpired:
-                    child.kill()
-                    child.wait()
-                if child.stdout is not None:
-                    child.stdout.close()
+                child.end()

@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict, cast
 
+from farwrite import _farwrite
+from farwrite.counter import Counter
+
 
 class Link(TypedDict):
     """The transport of the tensors to one peer."""
@@ -127,26 +130,32 @@ class Description(TypedDict):
     """Why the allocator is not unified; empty if it is."""
     error: str
     """Why the plug-in is not in use; empty if it is in use."""
+    error_code: str
+    """The code of `error`: "INVALID_ARGUMENT" if a variable cannot be read, or "OK"."""
 
 
-GAUGES = {
-    "waiting_tensors": "Tensors that arrived and were not requested yet.",
-    "held_views": "Current views of peers' memory.",
-    "fetches": "Current reads of tensors from other hosts.",
-    "tracing": "1 while the plug-in traces which operations allocate the tensors that are sent.",
-    "sent_sites": "Allocation sites whose tensors are sent.",
-    "held_copies": "Staged copies kept for reuse.",
-    "held_copy_bytes": "Bytes of staged copies that are kept or in use.",
-}
-
-# The counters that one metric gathers under a label: prefix, metric, label, help.
+_METRICS = "farwrite_tensorflow_"
+# The counters that one metric gathers under a label: prefix, label, help.
 _FAMILIES = (
-    ("pushes_", "pushes", "kind", "Tensors pushed to another task, by kind."),
-    ("pulls_", "pulls", "reason", "Tensors left to a pull, by reason."),
-    ("dropped_", "dropped", "reason", "Tensors dropped because their consumer was gone."),
+    ("pushes_", "kind", "Tensors pushed to another task, by kind."),
+    ("pulls_", "reason", "Tensors left to a pull, by reason."),
+    ("dropped_", "reason", "Tensors dropped because their consumer was gone."),
 )
 # Parts of another counter, or of the other side: not to be added up with their family.
-_SINGLE = {"pushes_dead", "pulls_received"}
+_SINGLE = {"pushes_dead", "pulls_received", "pulls_unpushed"}
+_FAMILY_HELP = {f"{_METRICS}{prefix}total": text for prefix, _, text in _FAMILIES}
+
+
+def _counter(name: str, meaning: str, only_grows: bool) -> Counter:
+    for prefix, label, _ in _FAMILIES:
+        if name.startswith(prefix) and name not in _SINGLE:
+            labels = {label: name.removeprefix(prefix)}
+            return Counter(name, meaning, f"{_METRICS}{prefix}total", labels)
+    return Counter(name, meaning, f"{_METRICS}{name}{'_total' if only_grows else ''}", {})
+
+
+COUNTERS: tuple[Counter, ...] = tuple(_counter(*row) for row in _farwrite.plugin_counters())
+"""The rows of src/tensorflow/stats/counter_table.h."""
 
 
 def parse_stats(text: str) -> Stats:
@@ -154,53 +163,43 @@ def parse_stats(text: str) -> Stats:
     return cast("Stats", json.loads(text))
 
 
-def prometheus_text(stats: Mapping[str, Any], meanings: Mapping[str, str]) -> str:
-    """Write `stats` in the Prometheus text exposition format, version 0.0.4.
-
-    `meanings` are the HELP lines of the counters.
-    """
-    return "".join(f"{line}\n" for line in _lines(stats, {**meanings, **GAUGES}))
+def prometheus_text(stats: Mapping[str, Any]) -> str:
+    """Write `stats` in the Prometheus text exposition format, version 0.0.4."""
+    return "".join(f"{line}\n" for line in _lines(stats))
 
 
-def _lines(stats: Mapping[str, Any], meanings: Mapping[str, str]) -> Iterator[str]:
-    rest = {name: value for name, value in stats.items() if isinstance(value, int)}
-    for prefix, family, label, text in _FAMILIES:
-        members = [name for name in rest if name.startswith(prefix) and name not in _SINGLE]
-        if members:
-            yield from _header(f"{family}_total", "counter", text)
-        for name in members:
-            value = rest.pop(name)
-            yield _sample(f"{family}_total", value, {label: name.removeprefix(prefix)})
-    for name, value in rest.items():
-        kind = "gauge" if name in GAUGES else "counter"
-        metric = name if name in GAUGES else f"{name}_total"
-        yield from _header(metric, kind, meanings[name])
+def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
+    metrics: dict[str, list[Counter]] = {}
+    for counter in COUNTERS:
+        metrics.setdefault(counter.metric, []).append(counter)
+    for metric, members in metrics.items():
+        yield from _header(metric, _FAMILY_HELP.get(metric, members[0].meaning))
+        for counter in members:
+            yield _sample(metric, stats[counter.name], counter.labels)
+    for name, value in stats["landing"].items():
+        metric = f"{_METRICS}landing_{name}"
+        yield from _header(metric, f"Memory for tensors from other hosts: {name}.")
         yield _sample(metric, value)
-    for name, value in stats.get("landing", {}).items():
-        yield from _header(
-            f"landing_{name}", "gauge", f"Memory for tensors from other hosts: {name}."
-        )
-        yield _sample(f"landing_{name}", value)
-    for name, value in stats.get("arena", {}).items():
-        metric = "arena_segments" if name == "segments" else f"arena_{name}_bytes"
-        yield from _header(metric, "gauge", f"Registered memory: {name}.")
+    for name, value in stats["arena"].items():
+        metric = f"{_METRICS}arena_{name}{'' if name == 'segments' else '_bytes'}"
+        yield from _header(metric, f"Registered memory: {name}.")
         yield _sample(metric, value)
-    links = stats.get("links", [])
-    if links:
-        yield from _header("link_info", "gauge", "The transport to each peer.")
+    if stats["links"]:
+        metric = f"{_METRICS}link_info"
+        yield from _header(metric, "The transport to each peer.")
         # Two addresses of one peer may read alike, and one label set may appear only once.
-        for labels in dict.fromkeys(tuple(link.items()) for link in links):
-            yield _sample("link_info", 1, dict(labels))
+        for labels in dict.fromkeys(tuple(link.items()) for link in stats["links"]):
+            yield _sample(metric, 1, dict(labels))
 
 
-def _header(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP farwrite_tensorflow_{name} {text}"
-    yield f"# TYPE farwrite_tensorflow_{name} {kind}"
+def _header(metric: str, text: str) -> Iterator[str]:
+    yield f"# HELP {metric} {text}"
+    yield f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}"
 
 
-def _sample(name: str, value: int, labels: Mapping[str, object] | None = None) -> str:
+def _sample(metric: str, value: int, labels: Mapping[str, object] | None = None) -> str:
     shown = ",".join(f'{label}="{_escaped(str(text))}"' for label, text in (labels or {}).items())
-    return f"farwrite_tensorflow_{name}{'{' + shown + '}' if shown else ''} {value}"
+    return f"{metric}{'{' + shown + '}' if shown else ''} {value}"
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,7 @@ from farwrite.errors import (
     PermissionDenied,
     Unsupported,
 )
+from farwrite.options_table import find_option
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command
@@ -64,7 +65,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--allocation",
-        choices=("unified", "traced", "off"),
+        choices=find_option("--allocation").choices,
         help="which tensors are in registered memory: all (unified, the default), those that are"
         " sent (traced), or none, so that a copy stages them (off)",
     )

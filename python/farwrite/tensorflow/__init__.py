@@ -61,14 +61,14 @@ def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))  # the same one, already loaded
     library.farwrite_tf_stats_json.restype = ctypes.c_char_p
     library.farwrite_tf_edges_json.restype = ctypes.c_char_p
-    library.farwrite_tf_counter_help_json.restype = ctypes.c_char_p
     library.farwrite_tf_describe_json.restype = ctypes.c_char_p
     library.farwrite_tf_device_metrics.restype = ctypes.c_char_p
     library.farwrite_tf_reset_stats.restype = None
-    error = json.loads(library.farwrite_tf_describe_json()).get("error", "")
-    if error:
-        raise FailedPrecondition(
-            f"TensorFlow plug-in: {path} cannot be used in this process: {error}"
+    described = json.loads(library.farwrite_tf_describe_json())
+    if described["error_code"] != "OK":
+        is_setting = described["error_code"] == "INVALID_ARGUMENT"
+        raise (InvalidArgument if is_setting else FailedPrecondition)(
+            f"TensorFlow plug-in: {path} cannot be used in this process: {described['error']}"
         )
     return library
 
@@ -83,8 +83,7 @@ def prometheus() -> str:
 
     With FARWRITE_METRICS=host:port, the process serves the same text over HTTP.
     """
-    meanings = json.loads(_text(_library.farwrite_tf_counter_help_json))
-    return prometheus_text(stats(), meanings) + _text(_library.farwrite_tf_device_metrics)
+    return prometheus_text(stats()) + _text(_library.farwrite_tf_device_metrics)
 
 
 def describe() -> Description:

@@ -1,10 +1,9 @@
 #include "memory/allocation_sites.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 
+#include "options.h"
 #include "stats/stats.h"
 #include "tsl/profiler/lib/scoped_memory_debug_annotation.h"
 
@@ -64,10 +63,8 @@ struct AllocationSites::Tables {
   std::array<Set, kSets> blocks;
 };
 
-AllocationSites::AllocationSites() : tables_(new Tables) {
-  const char* const wanted = std::getenv("FARWRITE_TF_TRACING");
-  for_ever_ = wanted != nullptr && std::strcmp(wanted, "always") == 0;
-}
+AllocationSites::AllocationSites()
+    : for_ever_(options().tracing == "always"), tables_(new Tables) {}
 
 AllocationSites& AllocationSites::of_process() {
   static AllocationSites* const only = new AllocationSites;

@@ -84,7 +84,7 @@ class AllocationSites {
   std::atomic<std::uint64_t> sent_sites_{0};
   std::atomic<std::uint64_t> graphs_{0};
   std::atomic<std::uint64_t> since_news_{0};  // allocations
-  bool for_ever_ = false;                     // FARWRITE_TF_TRACING=always
+  const bool for_ever_;                       // FARWRITE_TF_TRACING=always
   Tables* const tables_;
   std::mutex mutex_;                       // what follows
   std::array<std::int64_t, 16> recent_{};  // steps

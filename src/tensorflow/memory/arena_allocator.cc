@@ -2,11 +2,10 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "memory/allocation_sites.h"
+#include "options.h"
 #include "stats/stats.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/allocator_registry.h"
@@ -127,15 +126,7 @@ template struct ReadFlag<&tsl::AllocatorFactoryRegistry::first_alloc_made_>;
 }  // namespace
 
 void ArenaAllocator::install() {
-  const char* const wanted = std::getenv("FARWRITE_TF_ALLOCATION");
-  if (wanted != nullptr && std::strcmp(wanted, "off") == 0) return;
-  Policy policy = Policy::kUnified;
-  if (wanted != nullptr && std::strcmp(wanted, "traced") == 0) {
-    policy = Policy::kTraced;
-  } else if (wanted != nullptr && wanted[0] != '\0' && std::strcmp(wanted, "unified") != 0) {
-    LOG(WARNING) << "Farwrite: FARWRITE_TF_ALLOCATION=" << wanted
-                 << " is unknown; use unified, traced or off. Using unified.";
-  }
+  if (options().allocation == "off") return;
   tsl::AllocatorFactoryRegistry& registry = *tsl::AllocatorFactoryRegistry::singleton();
   if (AllocationSeen(registry)) {
     policy_now = Policy::kLate;
@@ -144,7 +135,8 @@ void ArenaAllocator::install() {
            "when they are sent; import farwrite.tensorflow before any code creates a tensor";
     return;
   }
-  policy_now = policy;  // first: the factory asks for it
+  // First: the factory asks for it.
+  policy_now = options().allocation == "traced" ? Policy::kTraced : Policy::kUnified;
   registry.Register(__FILE__, __LINE__, "farwrite", kPriority, new Factory);
 }
 

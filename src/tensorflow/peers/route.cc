@@ -1,8 +1,8 @@
 #include "peers/route.h"
 
-#include <cstdlib>
-#include <cstring>
+#include <string_view>
 
+#include "options.h"
 #include "peers/meeting.h"
 #include "peers/remote_error.h"
 #include "server/runtime.h"
@@ -49,14 +49,8 @@ bool is_stock_answer(const absl::Status& status) {
          absl::IsUnimplemented(status) || absl::IsNotFound(status);
 }
 
-// FARWRITE_TF_TEST_ROUTE names the stage of every route that fails on this side alone, for tests:
-// "unmet" (the peer cannot be called), "unknown" (nor has it introduced itself), "stock" (it
-// answers as a worker without the plug-in), "refused" (no channel), "unclear" (no verdict on the
-// channel) or "late" (the meeting takes a quarter of a minute).
-bool broken(const char* stage) {
-  static const char* const chosen = std::getenv("FARWRITE_TF_TEST_ROUTE");
-  return chosen != nullptr && std::strcmp(chosen, stage) == 0;
-}
+// Whether a test has every route fail at this stage, on this side alone.
+bool broken(std::string_view stage) { return options().broken_route == stage; }
 constexpr std::int64_t kLate = 15'000'000;  // us
 
 // The incarnation of the task's first device, as the session knows it, or 0.

@@ -1,6 +1,5 @@
 #include "server/runtime.h"
 
-#include <strings.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "memory/arena_allocator.h"
+#include "options.h"
 #include "peers/own_address.h"
 #include "server/work_queue.h"
 #include "tensorflow/core/platform/env.h"
@@ -33,20 +33,6 @@ const char* environment(const char* name) {
 
 bool names_one_fabric(const char* fabrics) {
   return fabrics != nullptr && std::strchr(fabrics, ',') == nullptr;
-}
-
-// A switch that the environment may set. What cannot be read must not be taken for either.
-absl::Status read_switch(const char* name, bool* value) {
-  const char* const text = environment(name);
-  if (text == nullptr) return absl::OkStatus();
-  for (const char* const on : {"1", "true", "yes", "on"}) {
-    if (strcasecmp(text, on) == 0) return *value = true, absl::OkStatus();
-  }
-  for (const char* const off : {"0", "false", "no", "off"}) {
-    if (strcasecmp(text, off) == 0) return *value = false, absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(std::string("Farwrite: ") + name + "=" + text +
-                                    " is neither on nor off");
 }
 
 absl::Status open_device(fw_device_options& options, const std::string& own_host,
@@ -73,10 +59,9 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
 
 }  // namespace
 
-Runtime::Runtime(fw_device* device, const std::string& own_host, bool landing)
+Runtime::Runtime(fw_device* device, const std::string& own_host)
     : device_(device),
       fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRICS"))),
-      landing_(landing),
       peers_(std::make_unique<Peers>(device, arrival_table_, own_host, fabric_is_forced_)) {}
 
 void Runtime::look_after() {
@@ -94,6 +79,7 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   static std::mutex* const mutex = new std::mutex;
   const std::lock_guard<std::mutex> lock(*mutex);
   if ((*runtime = current()) != nullptr) return absl::OkStatus();
+  if (!options_status().ok()) return options_status();
 
   fw_device_options options{};
   options.struct_size = sizeof(options);
@@ -110,13 +96,10 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   // A poller that spins takes the core from the kernels it delivers to: a chain of 20 small tensors
   // between two processes took 1.2 times as long on 2 cores with the default of 20 us.
   options.spin_ns = 1;
-  bool landing = true;
-  const absl::Status read = read_switch("FARWRITE_TF_LANDING", &landing);
-  if (!read.ok()) return read;
   fw_device* device = nullptr;
   const absl::Status opened = open_device(options, own_host, &device);
   if (!opened.ok()) return opened;
-  *runtime = new Runtime(device, own_host, landing);
+  *runtime = new Runtime(device, own_host);
   ArenaAllocator::use(device);
   std::thread([peers = (*runtime)->peers_.get()] { peers->accept_loop(); }).detach();
   the_process.store(getpid());

@@ -28,20 +28,17 @@ class Runtime {
   ArrivalTable& arrival_table() { return arrival_table_; }
   // Whether FARWRITE_FABRICS names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
-  // Whether tensors may land in slots, see "Landing" in docs/explanation/tensorflow-plugin.md.
-  bool landing() const { return landing_; }
   // A few bytes of registered memory, to lend with what is inline: their return says that it was
   // taken. Null if there is no room.
   const void* receipt();
 
  private:
-  Runtime(fw_device* device, const std::string& own_host, bool landing);
+  Runtime(fw_device* device, const std::string& own_host);
   // From time to time, for as long as the process lives.
   void look_after();
 
   fw_device* const device_;
   const bool fabric_is_forced_;
-  const bool landing_;
   ArrivalTable arrival_table_;
   std::unique_ptr<Peers> peers_;
   std::once_flag receipt_made_;

@@ -2,8 +2,6 @@
 
 #include <cstdio>
 
-#include "farwrite/c_api.h"
-
 namespace farwrite::plugin {
 
 Stats& stats() {
@@ -17,24 +15,18 @@ void reset_stats() {
 #undef FARWRITE_PLUGIN_RESET
 }
 
-std::string counters_json() {
+std::string counters_json(const Gauges& gauges) {
   std::string text;
-#define FARWRITE_PLUGIN_PRINT(name, help) \
-  text += text.empty() ? "\"" : ",\"";    \
-  text += #name "\":";                    \
-  text += std::to_string(stats().name.load(std::memory_order_relaxed));
+  const auto add = [&](const char* name, std::uint64_t value) {
+    text += (text.empty() ? "\"" : ",\"") + std::string(name) + "\":" + std::to_string(value);
+  };
+#define FARWRITE_PLUGIN_PRINT(name, help) add(#name, stats().name.load(std::memory_order_relaxed));
   FARWRITE_PLUGIN_COUNTERS(FARWRITE_PLUGIN_PRINT)
 #undef FARWRITE_PLUGIN_PRINT
+#define FARWRITE_PLUGIN_PRINT(name, help) add(#name, gauges.name);
+  FARWRITE_PLUGIN_GAUGES(FARWRITE_PLUGIN_PRINT)
+#undef FARWRITE_PLUGIN_PRINT
   return text;
-}
-
-std::string counter_help_json() {
-  std::string text;
-#define FARWRITE_PLUGIN_DESCRIBE(name, help) \
-  text += (text.empty() ? "{\"" #name "\":" : ",\"" #name "\":") + json_quoted(help);
-  FARWRITE_PLUGIN_COUNTERS(FARWRITE_PLUGIN_DESCRIBE)
-#undef FARWRITE_PLUGIN_DESCRIBE
-  return text + "}";
 }
 
 std::string json_quoted(const std::string& text) {
@@ -56,9 +48,3 @@ std::string json_quoted(const std::string& text) {
 }
 
 }  // namespace farwrite::plugin
-
-// The HELP line of each counter, as JSON.
-extern "C" FW_API const char* farwrite_tf_counter_help_json(void) {
-  static const std::string* const text = new std::string(farwrite::plugin::counter_help_json());
-  return text->c_str();
-}

@@ -12,6 +12,7 @@
 #include "memory/received_buffer.h"
 #include "memory/staged_copies.h"
 #include "memory/staging.h"
+#include "options.h"
 #include "server/runtime.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
@@ -124,7 +125,7 @@ class Push {
       return small({data, message_.tensor_bytes});
     }
     const EdgeFacts facts = edge_->facts();
-    if (runtime_.landing() && !route_.reach().process->maps()) {
+    if (options().landing && !route_.reach().process->maps()) {
       absl::Status status;
       if (land(facts, data, &status)) {
         if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);

@@ -157,7 +157,7 @@ SETUP = bench_pair.Setup("write", "shm", 1, 4 * MIB, "block")
 
 def test_the_sender_is_gone_after_a_run():
     with bench_pair.Pair(SETUP) as pair:
-        child = pair._child
+        child = pair._child._process
         pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
         assert child.poll() is None
     assert child.poll() == 0
@@ -165,7 +165,7 @@ def test_the_sender_is_gone_after_a_run():
 
 def test_a_sender_that_dies_is_an_error_and_leaves_nothing():
     with pytest.raises(Error), bench_pair.Pair(SETUP) as pair:
-        child = pair._child
+        child = pair._child._process
         child.kill()
         child.wait()
         pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from bench_command import bench
 
 from farwrite_bench.tensor.ablations import affordable
 from farwrite_bench.tensor.network import NETWORK_BYTES
@@ -18,15 +17,9 @@ from farwrite_bench.tensor.network import NETWORK_BYTES
 def test_each_way_goes_the_way_it_is_named_after(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "ablations.json"
     ways = ("request+copy", "push", "shm unified")
-    ended = subprocess.run(
-        [
-            *(sys.executable, "-m", "farwrite", "bench", "ablations", "--quick"),
-            *("--json", str(figures), *(f"--way={way}" for way in ways)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
+    ended = bench(
+        *("ablations", "--quick", "--json", str(figures), *(f"--way={way}" for way in ways)),
+        seconds=200,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(figures.read_text())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from bench_command import bench
 
 from farwrite.errors import FailedPrecondition, ResourceExhausted
 from farwrite_bench.assign.command import affordable
@@ -18,21 +17,11 @@ from farwrite_bench.tensor.plan import Block
 MEGABYTE = 10**6
 
 
-def bench_assign(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        (sys.executable, "-m", "farwrite", "bench", "assign", *options),
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-
-
 @pytest.mark.slow
 def test_three_ways_add_in_turn_and_farwrite_moves_every_vector(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "assign.json"
-    ended = bench_assign(
-        *("--megabytes", "1", "--rounds", "2", "--steps", "3", "--json", str(figures))
+    ended = bench(
+        "assign", *("--megabytes", "1", "--rounds", "2", "--steps", "3", "--json", str(figures))
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(figures.read_text())
@@ -113,6 +102,6 @@ def test_takes_no_more_memory_than_there_is() -> None:
     [["--megabytes", "0"], ["--megabytes", "big"], ["--megabytes", "3000"], ["--rounds", "0"]],
 )
 def test_bad_options_are_refused_with_the_reason(option: list[str]) -> None:
-    ended = bench_assign(*option)
+    ended = bench("assign", *option)
     assert ended.returncode == 2
     assert option[0] in ended.stderr

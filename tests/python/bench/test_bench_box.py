@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from argparse import ArgumentTypeError
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_command import bench
 from self_contained import check_page
 
 from farwrite.errors import NotFound, PeerDead
@@ -56,16 +56,9 @@ def no_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def measure(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     """Run `bench box --quick`; return its JSON file and its output."""
     figures = tmp_path / "new" / "box.json"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "farwrite", "bench", "box", "--quick"),
-            *("--json", str(figures), "--svg", str(tmp_path / "box.svg")),
-            *("--report", str(tmp_path / "box.html"), *arguments),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
+    done = bench(
+        *("box", "--quick", "--json", str(figures), "--svg", str(tmp_path / "box.svg")),
+        *("--report", str(tmp_path / "box.html"), *arguments),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "this takes about" in done.stderr

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from bench_command import bench
 
 
 @pytest.mark.slow
 def test_both_transports_reduce_in_turn(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "collective.json"
-    ended = subprocess.run(
-        [
-            *(sys.executable, "-m", "farwrite", "bench", "collective", "--megabytes", "1"),
-            *("--rounds", "2", "--steps", "2", "--json", str(figures)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
+    ended = bench(
+        *("collective", "--megabytes", "1", "--rounds", "2", "--steps", "2"),
+        *("--json", str(figures)),
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(figures.read_text())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_command import bench
 
 from farwrite.errors import Error, FailedPrecondition, InvalidArgument, NotFound, PeerDead
 from farwrite_bench.box import openmpi
@@ -56,15 +56,9 @@ def program() -> Path:
 def measure(tmp_path: Path, *arguments: str) -> tuple[list[dict[str, Any]], str]:
     """Run `bench grpc --quick`; return its rows and its output."""
     figures = tmp_path / "new" / "grpc.json"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "farwrite", "bench", "grpc", "--quick"),
-            *("--json", str(figures), "--svg", str(tmp_path / "grpc.svg"), *arguments),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
+    done = bench(
+        *("grpc", "--quick", "--json", str(figures), "--svg", str(tmp_path / "grpc.svg")),
+        *arguments,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "this takes about" in done.stderr

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_command import bench
 
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.tensor import run as bench_run
@@ -45,15 +44,8 @@ ROW_KEYS = {
 
 def measure(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
     figures, drawn = tmp_path / "new" / "tensor.json", tmp_path / "tensor.svg"
-    ended = subprocess.run(
-        [
-            *(sys.executable, "-m", "farwrite", "bench", "tensor", "--rounds", "2"),
-            *("--json", str(figures), "--svg", str(drawn), *options),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
+    ended = bench(
+        *("tensor", "--rounds", "2", "--json", str(figures), "--svg", str(drawn)), *options
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ElementTree.parse(drawn).getroot().tag.endswith("svg")
@@ -212,11 +204,6 @@ def test_takes_no_more_memory_than_there_is() -> None:
 
 @pytest.mark.parametrize("option", [["--sizes", "5"], ["--sizes", "big"], ["--transport", "x"]])
 def test_bad_options_say_why(option: list[str]) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "farwrite", "bench", "tensor", *option],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = bench("tensor", *option)
     assert ended.returncode == 2
     assert option[0] in ended.stderr

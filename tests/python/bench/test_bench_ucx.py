@@ -19,7 +19,7 @@ from farwrite_bench.plan import (
     expected_seconds,
 )
 from farwrite_bench.ucx import build, rows
-from farwrite_bench.ucx.program import Figures, Program, settings
+from farwrite_bench.ucx.program import Figures, UcxProgram, settings
 
 GOOD = Plan("shm", ("write",), (8, 64 * KIB, MIB), "poll", 1, 4, 64 * MIB, 2, False, "ucx")
 
@@ -106,7 +106,7 @@ def test_the_program_runs_with_the_library_that_was_found(monkeypatch, tmp_path)
     monkeypatch.setenv("UCX_TLS", "posix")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/elsewhere")
     assert settings()["UCX_TLS"] == "posix", "the environment has the last word"
-    with Program([sys.executable, "-c", ANSWERS], tmp_path) as program:
+    with UcxProgram([sys.executable, "-c", ANSWERS], tmp_path) as program:
         assert program.identity["library"] == f"{tmp_path / 'lib'}:/elsewhere"
         assert program.run("tag", "latency", 8, 100) == Figures(0.5, 0, [8.0])
         with pytest.raises(PeerDead, match="exit status 3"):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
 import time
-import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,26 +11,17 @@ from farwrite_bench.box.emulator import emulate, sleep_until
 from farwrite_bench.box.mpi_exchange import ELEMENT, EXCHANGES, SERVER, MpiExchange, load_mpi
 from farwrite_bench.box.mpi_server import SERVERS, MpiServer
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Ready, Start
-from farwrite_bench.cluster.child import Failure
+from farwrite_bench.box.rank import run_rank
 
 
 def main() -> int:
-    """Connect to the command, and follow its orders until it closes the connection."""
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line.connect(sys.argv[1])
-    control = Connection(line.detach())
-    control.send(int(os.environ["OMPI_COMM_WORLD_RANK"]))
-    try:
-        mpi = load_mpi()
-        (_serve if mpi.COMM_WORLD.rank == SERVER else _work)(mpi, control)
-    except EOFError:
-        return 0  # the command has what it wanted
-    except BaseException as error:
-        traceback.print_exc()
-        control.send(Failure(f"{type(error).__name__}: {error}"))
-        sys.stderr.flush()
-        os._exit(1)  # the other ranks may never come to MPI_Finalize
-    return 0
+    """Follow the command's orders until it closes the connection."""
+    return run_rank(_follow)
+
+
+def _follow(control: Connection) -> None:
+    mpi = load_mpi()
+    (_serve if mpi.COMM_WORLD.rank == SERVER else _work)(mpi, control)
 
 
 def _serve(mpi: Any, control: Connection) -> None:

@@ -21,12 +21,13 @@ from farwrite_bench.grpc.plan import (
     ConnectPlan,
     GrpcPlan,
 )
-from farwrite_bench.grpc.program import Program
+from farwrite_bench.grpc.program import start_program
 from farwrite_bench.grpc.progress import Progress
 from farwrite_bench.grpc.rows import empty_row
 from farwrite_bench.grpc.targets import MOST_CONNECT_TIME, MOST_IDLE_BYTES, Row, set_target
 from farwrite_bench.grpc.transport import STATS, TCP, Transport
 from farwrite_bench.grpc.turn import listen_address, settings_of_grpc
+from farwrite_bench.program import Program
 
 FIRST, NEW, IDLE = "first", "new", "idle"
 """What a row is of: the first connection of two processes, those behind it, or idle ones."""
@@ -122,7 +123,7 @@ class ConnectBenchmark:
                     required=False,
                 )
                 return stack.enter_context(
-                    Program(
+                    start_program(
                         f"{role} of {CONNECT}, over {transport.key}",
                         command,
                         {**transport.variables, STATS: str(folder / role)},

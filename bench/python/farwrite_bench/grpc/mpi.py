@@ -9,8 +9,8 @@ from farwrite.errors import Internal
 from farwrite_bench.box.group import mpi_ranks
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.grpc.plan import Case, Pace
-from farwrite_bench.grpc.program import ANSWER_SECONDS
 from farwrite_bench.grpc.turn import Turn, figures
+from farwrite_bench.program import ANSWER_SECONDS
 
 MODULE = "farwrite_bench.grpc.mpi_rank"
 

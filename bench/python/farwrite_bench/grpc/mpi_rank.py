@@ -10,11 +10,9 @@ from __future__ import annotations
 import itertools
 import os
 import resource
-import socket
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,7 +24,7 @@ import numpy.typing as npt
 from farwrite_bench._native import tune_malloc
 from farwrite_bench.box.mpi_exchange import load_mpi
 from farwrite_bench.box.orders import Ready
-from farwrite_bench.cluster.child import Failure
+from farwrite_bench.box.rank import run_rank
 from farwrite_bench.grpc.mpi import Done, Work
 from farwrite_bench.grpc.plan import Case, Pace
 
@@ -284,27 +282,18 @@ def _peak_bytes() -> int:
 
 
 def main() -> int:
-    """Connect to the command, take one turn and answer with its figures."""
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line.connect(sys.argv[1])
-    control = Connection(line.detach())
-    control.send(int(os.environ["OMPI_COMM_WORLD_RANK"]))
-    try:
-        tune_malloc()
-        mpi = load_mpi()
-        control.send(Ready())
-        work = control.recv()
-        assert isinstance(work, Work)
-        control.send(take_turn(mpi, work.case, work.pace))
-        control.recv()  # ends when the command closes the connection
-    except EOFError:
-        return 0
-    except BaseException as error:
-        traceback.print_exc()
-        control.send(Failure(f"{type(error).__name__}: {error}"))
-        sys.stderr.flush()
-        os._exit(1)  # the other ranks may never come to MPI_Finalize
-    return 0
+    """Take one turn and answer with its figures."""
+    return run_rank(_follow)
+
+
+def _follow(control: Connection) -> None:
+    tune_malloc()
+    mpi = load_mpi()
+    control.send(Ready())
+    work = control.recv()
+    assert isinstance(work, Work)
+    control.send(take_turn(mpi, work.case, work.pace))
+    control.recv()  # ends when the command closes the connection
 
 
 if __name__ == "__main__":

@@ -17,11 +17,12 @@ from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, SERIALIZED, GrpcPlan, QpsPlan
-from farwrite_bench.grpc.program import ANSWER_SECONDS, Program
+from farwrite_bench.grpc.program import start_program
 from farwrite_bench.grpc.progress import Progress
 from farwrite_bench.grpc.rows import empty_row
 from farwrite_bench.grpc.targets import Row, is_as_fast, set_target
 from farwrite_bench.grpc.transport import STATS, TCP, Transport
+from farwrite_bench.program import ANSWER_SECONDS, Program
 
 RPC_TYPES = ("UNARY", "STREAMING")
 CHANNELS = {1: 1, 2: 8}
@@ -110,7 +111,7 @@ class QpsBenchmark:
                 ("client", calls, []),
             ):
                 stats = self._logs / f"qps-{transport.key}-{role}.stats"
-                program = Program(
+                program = start_program(
                     f"{role} of {QPS}, over {transport.key}",
                     transport.command(
                         str(self._programs / "qps_worker"), f"--driver_port={port}", *own
@@ -153,7 +154,7 @@ class QpsBenchmark:
 
     def _run_driver(self, transport: Transport, workers: list[_Worker], *words: str) -> None:
         addresses = ",".join(f"127.0.0.1:{worker.port}" for worker in workers)
-        with Program(
+        with start_program(
             f"driver of {QPS}, over {transport.key}",
             # It calls the workers, which require Farwrite.
             transport.command(str(self._programs / "qps_json_driver"), *words),
@@ -164,7 +165,7 @@ class QpsBenchmark:
                 driver.wait(self._qps.seconds + ANSWER_SECONDS)
             except PeerDead as error:
                 of_workers = (
-                    f"\n{each.program.name}: {each.program.end_of_log()}" for each in workers
+                    f"\n{each.program.name}: {each.program.last_words()}" for each in workers
                 )
                 raise PeerDead(f"{error}{''.join(of_workers)}") from None
 

@@ -12,8 +12,9 @@ from typing import Any
 from farwrite.errors import Internal
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.plan import SERIALIZED, Case, GrpcPlan, Pace
-from farwrite_bench.grpc.program import ANSWER_SECONDS, Program
+from farwrite_bench.grpc.program import start_program
 from farwrite_bench.grpc.transport import STATS, UDS, Transport
+from farwrite_bench.program import ANSWER_SECONDS, Program
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def take_turn(
 
         def start(role: str, number: int, *own: str) -> _Member:
             stats = folder / f"{role}-{number}.stats"
-            program = Program(
+            program = start_program(
                 f"{role} {number} of {what}, over {transport.key}",
                 transport.command(str(executable), *arguments, *own),
                 {**transport.variables, STATS: str(stats)},

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import select
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
-from farwrite.errors import PeerDead
+from farwrite_bench.program import Program
 
 TUNED = {"UCX_TLS": "sm,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
 """Settings of UCX unless the environment has others: its shared memory, and copies by the kernel
 (cma), without the look for adapters and GPUs."""
-
-ANSWER_SECONDS = 120.0
-_END_SECONDS = 10.0
 
 
 def settings() -> dict[str, str]:
@@ -38,44 +30,27 @@ class Figures:
     samples_us: list[float]
 
 
-class Program:
-    """Both processes. Use it as a context manager.
-
-    Raises
-    ------
-    farwrite.errors.PeerDead
-        From every method, if either process fails. Its own sentence is above, on stderr.
-    """
+class UcxProgram(Program):
+    """Both processes; the end of the context ends them."""
 
     def __init__(self, command: Sequence[object], library: Path) -> None:
         # Without it, a libucp of the system takes the place of the one that was found.
         paths = [str(library / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-        self._process = subprocess.Popen(
+        super().__init__(
+            "bench p2p",
+            "the UCX program",
             [str(word) for word in command],
-            env={**os.environ, **settings(), "LD_LIBRARY_PATH": ":".join(paths)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            {**settings(), "LD_LIBRARY_PATH": ":".join(paths)},
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._orders, self._answers = self._process.stdin, self._process.stdout
-        self._unread = b""
         self.identity: dict[str, Any] = {}
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> UcxProgram:
         try:
-            self.identity = self._answer()
+            self.identity = self.answer()
         except BaseException:
-            self._end()
+            self.end()
             raise
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
 
     def run(
         self,
@@ -89,41 +64,5 @@ class Program:
         seed: int = 0,
     ) -> Figures:
         """Run one loop; `kind` is "latency" or "bandwidth"."""
-        order = f"{way} {kind} {size} {transfers} {window} {int(read)} {seed}\n"
-        try:
-            self._orders.write(order.encode())
-            self._orders.flush()
-        except OSError:
-            self._fail("ended early")
-        answer = self._answer()
+        answer = self.ask(way, kind, size, transfers, window, int(read), seed)
         return Figures(float(answer["seconds"]), int(answer["bad"]), answer["samples_us"])
-
-    def _answer(self) -> dict[str, Any]:
-        while b"\n" not in self._unread:
-            if not select.select([self._answers], [], [], ANSWER_SECONDS)[0]:
-                self._fail(f"sent nothing for {ANSWER_SECONDS:.0f} s")
-            piece = os.read(self._answers.fileno(), 1 << 16)
-            if not piece:
-                self._fail("ended early")
-            self._unread += piece
-        line, self._unread = self._unread.split(b"\n", 1)
-        try:
-            answer: dict[str, Any] = json.loads(line)
-        except ValueError:
-            self._fail(f"sent {line[:100]!r} instead of an answer")
-        return answer
-
-    def _fail(self, what: str) -> NoReturn:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            what = f"{what} (exit status {self._process.wait(0.5)})"
-        raise PeerDead(f"bench p2p: the UCX program {what}; its own message is above")
-
-    def _end(self) -> None:
-        with contextlib.suppress(OSError):
-            self._orders.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._answers.close()

@@ -11,7 +11,7 @@ from typing import Any
 from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.plan import KIB, RIVAL_WAYS, Case
-from farwrite_bench.ucx.program import Program
+from farwrite_bench.ucx.program import UcxProgram
 
 NOTIFYING = ("tag", "putflag")
 """The ways after which the receiver knows of the bytes: Farwrite is compared with the better."""
@@ -43,7 +43,7 @@ class WayFigures:
 class Rival:
     """UCX in the rounds of one case."""
 
-    def __init__(self, program: Program, case: Case) -> None:
+    def __init__(self, program: UcxProgram, case: Case) -> None:
         self._program = program
         self._case = case
         self._seed = 0
