@@ -1,9 +1,9 @@
 // OrderedMutex: a mutex with a rank, so that builds which check find threads that could deadlock.
 //
 // Two threads that lock two mutexes in opposite orders deadlock only when they meet. The check
-// finds the wrong order in the first thread that takes it. FARWRITE_CHECK_LOCK_ORDER, which debug
-// builds and so the sanitizer presets define, turns it on. Without it, an OrderedMutex is a
-// std::mutex.
+// finds the wrong order in the first thread that takes it. FARWRITE_CHECK_LOCK_ORDER turns it on.
+// Debug builds define that macro, and so do all sanitizer presets but tsan, because ThreadSanitizer
+// reports wrong orders itself. Without it, an OrderedMutex is a std::mutex.
 #pragma once
 
 #include <condition_variable>
