@@ -47,6 +47,11 @@ struct Operation {
   ByteView source;
   MutableByteView destination;
   std::shared_ptr<RemoteWindow> window;
+
+  // What it moves, without a tag.
+  std::uint64_t bytes() const {
+    return kind == OperationKind::kRead ? destination.size : head.size + source.size;
+  }
 };
 
 // Where Lane::poll() delivers. Called without a fabric lock held.
