@@ -24,7 +24,7 @@ class HeldLocks {
   static void remove(LockRank rank);
 };
 
-// `Mutex` is std::mutex or std::shared_mutex.
+// `Mutex` is std::mutex, or another one with members of the same names.
 template <LockRank kRank, typename Mutex = std::mutex>
 class OrderedMutex {
  public:
@@ -43,6 +43,14 @@ class OrderedMutex {
   void unlock() {
     HeldLocks::remove(kRank);
     mutex_.unlock();
+  }
+  // Of a mutex that has it.
+  template <typename Deadline>
+  bool lock_until(Deadline deadline) {
+    HeldLocks::check(kRank);
+    if (!mutex_.lock_until(deadline)) return false;
+    HeldLocks::add(kRank);
+    return true;
   }
   void lock_shared() {
     HeldLocks::check(kRank);

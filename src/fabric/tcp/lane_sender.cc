@@ -30,7 +30,7 @@ Status LaneSender::broken(int error) const {
 }
 
 Completion LaneSender::send(const OutgoingFrame& frame, bool copy_payload) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return send_locked(frame, copy_payload);
 }
 
@@ -78,7 +78,7 @@ Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView payload,
 }
 
 Completion LaneSender::notify(const OutgoingFrame& frame) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
   auto completion = std::make_shared<core::CompletionState>();
@@ -87,7 +87,7 @@ Completion LaneSender::notify(const OutgoingFrame& frame) {
 }
 
 Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/false);
   // The bytes need no credit; the tag comes behind them when there is some, in a write of no bytes
@@ -105,7 +105,7 @@ Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
 bool LaneSender::add_credit(std::uint64_t bytes) {
   Finished finished;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!outbox_.add_credit(bytes)) return false;
     release_locked();
     flush_locked(finished);
@@ -133,7 +133,7 @@ void LaneSender::flush() {
   Finished finished;
   {
     // Somebody else who sends right now takes the queue along.
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     flush_locked(finished);
   }
@@ -206,7 +206,7 @@ bool LaneSender::end_behind_queue(const Status& reason) {
   Finished finished;
   bool sent = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!std::exchange(ending_, true)) {
       if (ended_.ok()) ended_ = reason;
       drop_held_back_locked(finished);
@@ -221,7 +221,7 @@ bool LaneSender::end_behind_queue(const Status& reason) {
 void LaneSender::end(const Status& reason) {
   Finished finished;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     end_locked(reason, finished);
   }
   tell(finished);

@@ -17,6 +17,7 @@
 
 #include "core/byte_stream.h"
 #include "core/completion_state.h"
+#include "core/ordered_mutex.h"
 #include "fabric/outbox.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
@@ -92,7 +93,7 @@ class LaneSender {
 
   core::ByteStream& stream_;
   const std::string peer_name_;
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kTcpSending> mutex_;
   std::deque<Queued> queue_;
   std::atomic<std::size_t> queued_{0};
   Outbox<HeldBack> outbox_;

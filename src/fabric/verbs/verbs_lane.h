@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
@@ -94,7 +95,7 @@ class VerbsLane final : public Lane, private QueueClient {
   core::UniqueFd sleep_;  // epoll: the bell, and the completion queue's channel
   HelloMessage peer_;
 
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kVerbsLane> mutex_;
   std::deque<Arrival> arrivals_;
   std::deque<Control> control_;
   Finished finished_;                         // told by who polls this lane, with no lock held
@@ -111,7 +112,7 @@ class VerbsLane final : public Lane, private QueueClient {
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   std::uint32_t owed_ = 0;  // credits to give back
 
-  std::mutex shut_mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsShutting> shut_mutex_;
   std::atomic<bool> over_{false};  // shut
   std::atomic<bool> device_gone_{false};
   std::atomic<bool> told_flushed_{false};
