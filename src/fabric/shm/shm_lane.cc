@@ -152,11 +152,9 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
   }
   // Since post() looked: end() has emptied the outbox already.
   if (link_.poisoned()) return Completion(link_.reason());
-  auto completion = std::make_shared<core::CompletionState>();
-  Status held = outbox_.hold(
-      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), completion},
+  return outbox_.hold_pending(
+      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), {}},
       {payload.size, 0, tag});
-  return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
 }
 
 bool ShmLane::drain_outbox() {

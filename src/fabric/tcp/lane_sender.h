@@ -81,8 +81,7 @@ class LaneSender {
   static std::uint64_t cost(const FrameHeader& header) {
     return kNotificationCost + (header.type == FrameType::kWrite ? 0 : header.length);
   }
-  Status hold_back_locked(const FrameHeader& header, ByteView payload,
-                          std::shared_ptr<core::CompletionState> completion);
+  static Weight weight_of(const FrameHeader& header, ByteView payload);
   Completion send_locked(const OutgoingFrame& frame, bool copy_payload);
   void release_locked();
   void flush_locked(Finished& finished);

@@ -212,11 +212,8 @@ Completion LaneSender::submit(Work&& work) {
     if (work.costs_credit && !outbox_.admit(1)) {
       const bool plain = work.kind == Work::Kind::kWrite && work.bytes() > 0;
       if (!plain) {
-        completion = std::make_shared<core::CompletionState>();
-        work.completion = completion;
         const Weight weight = weight_of(work);
-        Status held = outbox_.hold(std::move(work), weight);
-        return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
+        return outbox_.hold_pending(std::move(work), weight);
       }
       // The bytes need no credit; the tag comes behind them when there is some.
       Work tag;

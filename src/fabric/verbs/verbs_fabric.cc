@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "fabric/verbs/lane_greeting.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -236,7 +237,7 @@ Status VerbsFabric::connect_lane(VerbsLink& link, const AttachRequest& request,
                                .expect(RDMA_CM_EVENT_ESTABLISHED, id, request.deadline,
                                        request.abandoned, operation, request.peer_name)
                                .status());
-  return (*added)->greet(request);
+  return LaneGreeting(link, **added, lane, request).exchange();
 }
 
 Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& request,
@@ -284,7 +285,7 @@ Status VerbsFabric::accept_lane(VerbsLink& link, const AttachRequest& request, s
                                .expect(RDMA_CM_EVENT_ESTABLISHED, id, request.deadline,
                                        request.abandoned, operation, request.peer_name)
                                .status());
-  return (*added)->greet(request);
+  return LaneGreeting(link, **added, lane, request).exchange();
 }
 
 void VerbsFabric::refuse(rdma_cm_id* id) {

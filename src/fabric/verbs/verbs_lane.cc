@@ -1,7 +1,6 @@
 #include "fabric/verbs/verbs_lane.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -16,7 +15,6 @@ namespace farwrite::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t kReceiveBit = 1U << 31;  // of a work request's number
-constexpr int kAskAgainMs = 20;                  // whether the peer has given up
 
 // The lane whose poll or arm this thread is in: it need not ring itself.
 thread_local const VerbsLane* current = nullptr;
@@ -111,34 +109,7 @@ void VerbsLane::post_receives_locked() {
   free_receives_.clear();
 }
 
-Status VerbsLane::prove(const AttachRequest& request) {
-  const core::Digest proof =
-      lane_proof(request.secret, request.connecting, static_cast<std::uint16_t>(index_));
-  return sender_->send_setup(id_->qp, queue_place_, MessageType::kProof,
-                             {proof.data(), proof.size()});
-}
-
-Status VerbsLane::check_proof(const AttachRequest& request) {
-  auto proof = wait_for(MessageType::kProof, request);
-  if (!proof.ok()) return proof.status();
-  const core::Digest expected =
-      lane_proof(request.secret, !request.connecting, static_cast<std::uint16_t>(index_));
-  if (core::constant_time_equal({proof->data(), proof->size()},
-                                {expected.data(), expected.size()})) {
-    return Status();
-  }
-  return link_.error(StatusCode::kUnauthenticated, "connect", "another program answers over verbs",
-                     "check which program listens at the peer's RDMA address");
-}
-
-Status VerbsLane::greet(const AttachRequest& request) {
-  if (request.connecting) {
-    FARWRITE_RETURN_IF_ERROR(prove(request));
-    FARWRITE_RETURN_IF_ERROR(check_proof(request));
-  } else {
-    FARWRITE_RETURN_IF_ERROR(check_proof(request));
-    FARWRITE_RETURN_IF_ERROR(prove(request));
-  }
+HelloMessage VerbsLane::hello() const {
   HelloMessage hello;
   hello.credits = adapter_.limits().credits;
   hello.message_bytes = kSlotBytes;
@@ -146,18 +117,33 @@ Status VerbsLane::greet(const AttachRequest& request) {
   hello.flush_key = memory_->flush_key();
   hello.flush_by_atomic = adapter_.relaxed_ordering();
   hello.data_in_order = adapter_.data_in_order();
-  const std::vector<std::byte> bytes = hello.to_bytes();
-  const auto tell = [&] {
-    return sender_->send_setup(id_->qp, queue_place_, MessageType::kHello,
-                               {bytes.data(), bytes.size()});
-  };
-  // The connecting side hears last: once it is done, so is the other.
-  if (request.connecting) FARWRITE_RETURN_IF_ERROR(tell());
-  auto answer = wait_for(MessageType::kHello, request);
-  if (!answer.ok()) return answer.status();
-  auto peer = HelloMessage::from_bytes({answer->data(), answer->size()});
-  if (!peer.ok()) return peer.status();
-  peer_ = *peer;
+  return hello;
+}
+
+Status VerbsLane::send_setup(MessageType type, ByteView payload) {
+  return sender_->send_setup(id_->qp, queue_place_, type, payload);
+}
+
+Result<std::optional<ControlMessage>> VerbsLane::take_control() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_.ok()) return broken_;
+    if (!control_.empty()) {
+      std::optional<ControlMessage> next(std::move(control_.front()));
+      control_.pop_front();
+      return next;
+    }
+    if (receives_ == 0) {
+      return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
+                         "see the peer's log, and connect again");
+    }
+  }
+  if (sender_->failed()) return sender_->failure();
+  return std::optional<ControlMessage>();
+}
+
+Status VerbsLane::begin(const HelloMessage& peer) {
+  peer_ = peer;
   if (peer_.flush_by_atomic && adapter_.address().limits.atomic_cap == IBV_ATOMIC_NONE) {
     return link_.error(StatusCode::kUnavailable, "connect",
                        "the peer's memory is relaxed-ordered, so a flush requires an atomic, and " +
@@ -165,47 +151,7 @@ Status VerbsLane::greet(const AttachRequest& request) {
                        "set relaxed_ordering to false at the peer, or use tcp");
   }
   sender_->begin(id_->qp, queue_place_, peer_);
-  return request.connecting ? Status() : tell();
-}
-
-Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const AttachRequest& request) {
-  while (true) {
-    (void)arm();
-    {
-      const std::lock_guard lock(mutex_);
-      if (!broken_.ok()) return broken_;
-      if (!control_.empty()) {
-        if (control_.front().header.type != type) {
-          return link_.error(StatusCode::kProtocolError, "connect", "an unexpected message",
-                             "run the same Farwrite release");
-        }
-        std::vector<std::byte> payload = std::move(control_.front().payload);
-        control_.pop_front();
-        return payload;
-      }
-      if (receives_ == 0) {
-        return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
-                           "see the peer's log, and connect again");
-      }
-    }
-    if (sender_->failed()) return sender_->failure();
-    if (const auto event = link_.cm().take();
-        event && (event->type == RDMA_CM_EVENT_DISCONNECTED ||
-                  event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)) {
-      return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
-                         "see the peer's log, and connect again");
-    }
-    const bool given_up = request.abandoned && request.abandoned();
-    if (given_up || request.deadline.expired()) {
-      return link_.error(
-          StatusCode::kUnavailable, "connect",
-          given_up ? "the peer stopped connecting over verbs" : "the peer sent no greeting in time",
-          "see the peer's log");
-    }
-    pollfd waiting{sleep_.get(), POLLIN, 0};
-    const int left = request.deadline.poll_timeout_ms();
-    (void)::poll(&waiting, 1, left < 0 ? kAskAgainMs : std::min(left, kAskAgainMs));
-  }
+  return Status();
 }
 
 void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number) {
@@ -328,7 +274,7 @@ void VerbsLane::tell_finished() {
 
 void VerbsLane::serve_control() {
   while (true) {
-    Control next;
+    ControlMessage next;
     {
       const std::lock_guard lock(mutex_);
       if (control_.empty()) return;
