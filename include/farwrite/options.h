@@ -81,6 +81,13 @@ struct VerbsOptions {
 /// invalid setting and its fault, and then no option is set.
 FARWRITE_API Status set_verbs_options(std::string_view text, VerbsOptions& options);
 
+/// The settings of the tcp fabric.
+struct TcpOptions {
+  /// The port that the fabric listens on, at DeviceOptions::listen.host; 0 selects a free port. For
+  /// firewalls.
+  std::uint16_t data_port = 0;
+};
+
 inline constexpr std::uint32_t kMaxPollers = 64;  ///< upper bound of DeviceOptions::pollers
 inline constexpr std::uint32_t kMaxLanes = 64;    ///< upper bound of DeviceOptions::lanes
 /// Lower bound of each memory limit, in bytes.
@@ -136,8 +143,6 @@ struct DeviceOptions {
   /// Time limit of one connection's handshake, on either side.
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(5);
 
-  /// The port that the tcp fabric listens on, at listen.host; 0 selects a free port. For firewalls.
-  std::uint16_t data_port = 0;
   /// A peer counts as dead if the network brings no acknowledgement from its host for this long:
   /// the host or the route to it is down. A stopped process does not cause this, because its host
   /// still acknowledges.
@@ -145,6 +150,8 @@ struct DeviceOptions {
 
   /// How the verbs fabric uses the machine's adapters.
   VerbsOptions verbs;
+  /// Where the tcp fabric listens.
+  TcpOptions tcp;
 
   /// The secret that both sides of a channel must prove before any memory is exposed. The default
   /// is the cookie of this user, which is valid only on the loopback. A device at another address

@@ -47,7 +47,7 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   if (c.spin_ns != 0) options.spin = to_duration(c.spin_ns);
   take_if_given(c.pollers, options.pollers);
   take_if_given(c.lanes, options.lanes);
-  take_if_given(c.data_port, options.data_port);
+  take_if_given(c.data_port, options.tcp.data_port);
   options.encrypt = c.encrypt != 0;
   if (c.name != nullptr) options.name = c.name;
   if (c.verbs != nullptr) {

@@ -7,15 +7,55 @@
 namespace farwrite::core {
 
 // A thread that holds a mutex takes only those further down, so it never holds two of one rank.
-// ordered_mutex.h checks this.
+// User code runs inside kNotificationMode and may wait on another channel, so a thread may hold
+// several of that rank. ordered_mutex.h checks this.
 enum class LockRank : std::uint8_t {
+  // Notifications of the user, and tensors.
+  kNotificationMode,
+  kTensorSender,
+  kTensorOffer,
+  kTensorPort,
+  kTensorEngine,
+
+  // Devices and channels.
   kDevice,
   kRegionRevocation,
   kRemoteRegionReach,
   kNotificationLoop,
   kControlRequests,
   kLandingMemory,
-  // Locks of fabrics and of arenas lie here, and have no rank.
+
+  // Fabrics; an arena that grows registers its segment with them.
+  kNotifiedWrites,
+  kArenaGrowth,
+  kLobby,
+  kShmFabric,
+  kShmSending,
+  kShmReason,
+  kShmGrants,
+  kShmSegments,
+  kTcpExports,
+  kTcpLanding,
+  kTcpRequests,
+  kTcpGrants,
+  kTcpSending,
+  kVerbsArrivals,
+  kVerbsEvents,
+  kVerbsUsers,
+  kVerbsLanding,
+  kVerbsGrants,
+  kVerbsImports,
+  kVerbsQueue,
+  kVerbsShutting,
+  kVerbsLane,
+  kVerbsSending,
+  kVerbsEnd,
+  kVerbsSegments,
+  kVerbsOnDemand,
+  kSimulatedWorld,
+  kLinkFlush,
+
+  // Devices and channels.
   kSegmentKeys,
   kRegionTable,
   kNameTable,
@@ -27,6 +67,11 @@ enum class LockRank : std::uint8_t {
   kPoller,
   kControlConnection,
   kEventLoop,
+
+  // Memory.
+  kArenaMap,
+  kArenaCache,
+  kAddressRange,
 };
 
 }  // namespace farwrite::core

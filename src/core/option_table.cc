@@ -98,7 +98,8 @@ constexpr std::array kDeviceOptions = {
     Option{"handshake_timeout", "FARWRITE_HANDSHAKE_TIMEOUT", kDevice, kSeconds,
            at<&DeviceOptions::handshake_timeout>,
            "The bound on the handshake of one connection, on either side."},
-    Option{"data_port", "FARWRITE_DATA_PORT", kBoth, kCount, at<&DeviceOptions::data_port>,
+    Option{"data_port", "FARWRITE_DATA_PORT", kBoth, kCount,
+           at<&DeviceOptions::tcp, &TcpOptions::data_port>,
            "The port of the tcp fabric, on the host of listen; 0 picks a free port. Set it for"
            " firewalls.",
            {0, 65535}},

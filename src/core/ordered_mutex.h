@@ -1,9 +1,9 @@
 // OrderedMutex: a mutex with a rank, so that builds which check find threads that could deadlock.
 //
 // Two threads that lock two mutexes in opposite orders deadlock only when they meet. The check
-// finds the wrong order in the first thread that takes it. FARWRITE_CHECK_LOCK_ORDER, which debug
-// builds and so the sanitizer presets define, turns it on. Without it, an OrderedMutex is a
-// std::mutex.
+// finds the wrong order in the first thread that takes it. FARWRITE_CHECK_LOCK_ORDER turns it on.
+// Debug builds define that macro, and so do all sanitizer presets but tsan, because ThreadSanitizer
+// reports wrong orders itself. Without it, an OrderedMutex is a std::mutex.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ class HeldLocks {
   static void remove(LockRank rank);
 };
 
-// `Mutex` is std::mutex or std::shared_mutex.
+// `Mutex` is std::mutex, or another one with members of the same names.
 template <LockRank kRank, typename Mutex = std::mutex>
 class OrderedMutex {
  public:
@@ -43,6 +43,14 @@ class OrderedMutex {
   void unlock() {
     HeldLocks::remove(kRank);
     mutex_.unlock();
+  }
+  // Of a mutex that has it.
+  template <typename Deadline>
+  bool lock_until(Deadline deadline) {
+    HeldLocks::check(kRank);
+    if (!mutex_.lock_until(deadline)) return false;
+    HeldLocks::add(kRank);
+    return true;
   }
   void lock_shared() {
     HeldLocks::check(kRank);

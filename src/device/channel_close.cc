@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/inside.h"
-#include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 
@@ -59,7 +58,7 @@ Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
   const bool stopped = status.ok();
   if (stopped) status = landing_.revoke_all(peer);
   if (stopped && !again) {
-    names_.clear();
+    peer_requests_.names().clear();
     send(FrameType::kBye);
   }
   life_.end_settling(stopped, status);
@@ -76,40 +75,20 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
                          "call, and closes by itself after that");
   };
   if (!gate_.wait_until_empty(deadline)) return busy("another thread's call on this channel");
-  if (!std::exchange(lanes_ended_, true)) end_lanes();
+  if (!std::exchange(lanes_ended_, true)) lanes_.end();
   // Leases still come back, and where our CPU makes the progress, what was posted still goes out.
-  if (capabilities_.cpu_free_target && !leave_pollers(/*return_lane_too=*/false, deadline)) {
+  if (capabilities_.cpu_free_target && !lanes_.leave_pollers(/*return_lane_too=*/false, deadline)) {
     return busy("a callback of this channel");
   }
-  pending_.abandon(unusable("close the channel"), /*reads_too=*/true);
+  operations_.abandon(unusable("close the channel"), /*reads_too=*/true);
   if (!inbox_.set_handler(nullptr, deadline).ok()) return busy("the notification handler");
   inbox_.drop_queued();
   if (!life_.drop_end_handler(deadline)) return busy("the end handler");
   return Status();
 }
 
-void ChannelState::end_lanes() {
-  const ChannelLink::Use link(link_);
-  if (!link || peer_over()) return;
-  fabric::Operation end;
-  end.kind = fabric::OperationKind::kEnd;
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    // Pending or not, it goes behind what was posted before, or the peer has gone.
-    if (!link->lane(lane).post(end).done()) lanes_[lane]->expect_progress();
-  }
-}
-
-bool ChannelState::leave_pollers(bool return_lane_too, core::Deadline deadline) {
-  bool left = true;
-  for (const auto& lane : lanes_) {
-    if (!return_lane_too && lane->is_return_lane()) continue;
-    if (!lane->poller().remove(lane, deadline)) left = false;
-  }
-  return left;
-}
-
 void ChannelState::say_fin_if_due() {
-  if (!life_.fin_is_due() || pending_.any() || !remote_leases_.end()) return;
+  if (!life_.fin_is_due() || operations_.any_pending() || !remote_leases_.end()) return;
   send(FrameType::kFin);
   // Not before: a thread that sees it may end the channel and its connection.
   life_.fin_is_sent();
@@ -147,7 +126,7 @@ bool ChannelState::finish(core::Deadline deadline) {
   const ChannelLife::Turn turn = life_.begin_finishing(deadline);
   if (turn != ChannelLife::Turn::kMine) return turn == ChannelLife::Turn::kOver;
   remote_leases_.end_all();
-  const bool left = leave_pollers(/*return_lane_too=*/true, deadline);
+  const bool left = lanes_.leave_pollers(/*return_lane_too=*/true, deadline);
   if (left) drop_link();
   life_.end_finishing(left);
   return left;

@@ -36,13 +36,15 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
   Status malformed;
   switch (type) {
     case FrameType::kLookup:
-      malformed = serve<LookupMessage>(body, [&](const auto& message) { serve_lookup(message); });
+      malformed =
+          serve<LookupMessage>(body, [&](const auto& message) { peer_requests_.lookup(message); });
       break;
     case FrameType::kOpen:
-      malformed = serve<OpenMessage>(body, [&](const auto& message) { serve_open(message); });
+      malformed =
+          serve<OpenMessage>(body, [&](const auto& message) { peer_requests_.open(message); });
       break;
     case FrameType::kReply:
-      malformed = serve<ReplyMessage>(body, [&](auto& message) { take_reply(message); });
+      malformed = serve<ReplyMessage>(body, [&](auto& message) { requests_.take(message); });
       break;
     case FrameType::kRelease:
       malformed =
@@ -81,15 +83,12 @@ void ChannelState::refuse(const Status& reason) {
   // caller may hold locks of its own.
   if (const auto self = weak_from_this().lock(); self != nullptr && !peer_over()) {
     device_->post([self, reason] {
-      if (self->live_.load()) self->send(FrameType::kRefuse, core::status_to_bytes(reason));
+      if (self->lanes_.started()) self->send(FrameType::kRefuse, core::status_to_bytes(reason));
     });
   }
-  expect_cut();
+  // Lets the peer end the lanes, so that it learns the reason first; but not for long.
+  times_.cut_after(device_->options().detection_time);
   peer_is(PeerState::kClosed, reason);
-}
-
-void ChannelState::expect_cut() {
-  cut_due_ns_.store(core::now_ns() + device_->options().detection_time.count());
 }
 
 void ChannelState::refuse_message(const Status& reason) {
@@ -112,7 +111,7 @@ Status ChannelState::take_refusal(ByteView body) {
 void ChannelState::on_connection_end(const Status& reason) {
   if (parting_.load()) return;                        // part() asks for it
   if (reason.code() == StatusCode::kProtocolError) {  // it was sent a REFUSE
-    expect_cut();
+    times_.cut_after(device_->options().detection_time);
     peer_is(PeerState::kClosed, reason);
     requests_.look_again();
     return;
@@ -130,113 +129,6 @@ void ChannelState::on_connection_end(const Status& reason) {
                     "the peer's connection ended, but its process still runs: " + reason.message(),
                     "restart the peer"));
   requests_.look_again();
-}
-
-void ChannelState::serve_lookup(const LookupMessage& message) {
-  if (try_answer(message) || parked_.park(message)) return;
-  reply_error(message.request,
-              Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
-                            "the peer has published " + names_.names() + " to this channel and " +
-                                device_->names().names() + " to every channel",
-                            "check the name, or wait until it is published"));
-}
-
-bool ChannelState::try_answer(const LookupMessage& message) {
-  std::optional<PublishedRegion> published = names_.find(message.name);
-  if (!published.has_value()) published = device_->names().find(message.name);
-  if (!published.has_value()) return false;
-  reply_with(message.request, *published);
-  return true;
-}
-
-void ChannelState::answer_parked_lookups() {
-  parked_.answer([this](const LookupMessage& message) { return try_answer(message); });
-}
-
-void ChannelState::expire_parked_lookups() {
-  for (LookupMessage& message : parked_.take_expired()) {
-    message.wait_ms = 0;
-    serve_lookup(message);
-  }
-}
-
-void ChannelState::serve_open(const OpenMessage& message) {
-  constexpr std::string_view kOperation = "open a region";
-  const RegionDescriptor& asked = message.descriptor;
-  if (asked.device_uuid != device_->uuid() || asked.epoch != device_->epoch()) {
-    reply_error(message.request,
-                Status::error(StatusCode::kPeerRestarted, {kOperation},
-                              "peer restarted: the descriptor is from another start of the device",
-                              "ask the peer for a fresh descriptor"));
-    return;
-  }
-  std::shared_ptr<RegionState> region = device_->regions()->find(asked.region_id);
-  if (region == nullptr || region->closed()) {
-    reply_error(message.request, Status::error(StatusCode::kNotFound, {kOperation},
-                                               "the region was closed by its owner",
-                                               "ask the peer for another one"));
-    return;
-  }
-  if (region->landing() != nullptr && region->landing() != &landing_) {
-    reply_error(message.request,
-                Status::error(StatusCode::kPermissionDenied, {kOperation},
-                              "only another peer may write the region",
-                              "ask the peer for memory that it allocated for this channel"));
-    return;
-  }
-  reply_with(message.request, {std::move(region), {}});
-}
-
-void ChannelState::reply_with(std::uint64_t request, const PublishedRegion& published) {
-  ReplyMessage reply;
-  reply.request = request;
-  reply.descriptor = published.region->descriptor();
-  reply.description = published.description;
-  if (published.region->closed()) {
-    reply.status =
-        Status::error(StatusCode::kNotFound, {"open a region"},
-                      "the region was closed by its owner", "ask the peer for another one");
-  } else if (published.region->landing() == nullptr) {
-    // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
-    const RegionDescriptor& descriptor = reply.descriptor;
-    const LeasedRange range = {find_key(descriptor, peer_.fabric), descriptor.offset,
-                               descriptor.length};
-    auto lease = leases_.grant(published.region, range, peer_name_);
-    if (lease.ok()) {
-      reply.lease = *lease;
-    } else {
-      reply.status = lease.status();
-    }
-  }
-  send(FrameType::kReply, reply.to_bytes());
-}
-
-void ChannelState::reply_error(std::uint64_t request, const Status& status) {
-  ReplyMessage reply;
-  reply.request = request;
-  reply.status = status;
-  send(FrameType::kReply, reply.to_bytes());
-}
-
-void ChannelState::take_reply(ReplyMessage& reply) {
-  const bool leases = reply.status.ok() && reply.lease != 0;
-  if (requests_.answer(reply, [&] { return !leases || remote_leases_.hold(); })) return;
-  // Nobody waits any more; the lease must not stay out.
-  if (reply.lease != 0) send(FrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
-}
-
-Result<ReplyMessage> ChannelState::request(FrameType type, std::uint64_t request_id,
-                                           const std::vector<std::byte>& body,
-                                           core::Deadline deadline, std::string_view operation) {
-  auto reply = requests_.ask(
-      request_id, deadline, [&] { send(type, body); }, [&] { return unusable(operation); });
-  if (!reply.ok()) return reply.status();
-  if (reply->has_value()) return **std::move(reply);
-  const bool silent = life_.peer_state() == PeerState::kSilent;
-  return Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
-                       {operation, peer_name_},
-                       silent ? "the peer is silent" : "the peer did not answer in time",
-                       "check that the peer is running and not stopped, or allow more time");
 }
 
 }  // namespace farwrite::device

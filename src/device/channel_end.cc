@@ -5,23 +5,16 @@
 // just before it closed is still looked at. Only then do waiters hear of the end, and the handler.
 #include <utility>
 
-#include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 
 namespace farwrite::device {
 
-void ChannelState::drain_lanes() {
-  if (!live_.load()) return;  // start() asks again
-  for (const auto& lane : lanes_) lane->poller().kick();
-}
-
-void ChannelState::lane_drained() {
-  if (undrained_.fetch_sub(1) != 1) return;
+void ChannelState::on_lanes_drained() {
   life_.lanes_are_drained();
   // Our own polling has come round since the peer went, and no answer of the peer is awaited.
   if (capabilities_.maps_peer_memory) {
-    pending_.abandon(unusable("finish an operation"), /*reads_too=*/true);
+    operations_.abandon(unusable("finish an operation"), /*reads_too=*/true);
   }
   inbox_.wake_all();
   say_fin_if_due();

@@ -1,4 +1,4 @@
-// ChannelState::Lane: one lane of a channel, as its poller sees it.
+// ChannelLanes::Lane: one lane of a channel, as its poller sees it.
 #pragma once
 
 #include <atomic>
@@ -6,18 +6,15 @@
 #include <memory>
 #include <utility>
 
-#include "device/channel_state.h"
+#include "device/channel_lanes.h"
 #include "device/poller.h"
 
 namespace farwrite::device {
 
-class ChannelState::Lane final : public PolledLane {
+class ChannelLanes::Lane final : public PolledLane {
  public:
-  Lane(ChannelState& channel, std::uint32_t index, Poller& poller)
-      : channel_(channel.weak_from_this()),
-        index_(index),
-        return_lane_(index == channel.peer_.lanes),
-        poller_(poller) {}
+  Lane(std::weak_ptr<ChannelLanes> lanes, std::uint32_t index, bool return_lane, Poller& poller)
+      : lanes_(std::move(lanes)), index_(index), return_lane_(return_lane), poller_(poller) {}
 
   Poller& poller() const { return poller_; }
   bool is_return_lane() const { return return_lane_; }
@@ -26,7 +23,7 @@ class ChannelState::Lane final : public PolledLane {
     if (drained_.load()) return true;
     if (!look.drained) return false;
     if (drained_.exchange(true)) return true;
-    if (const std::shared_ptr<ChannelState> channel = channel_.lock()) channel->lane_drained();
+    if (const std::shared_ptr<ChannelLanes> lanes = lanes_.lock()) lanes->lane_is_drained();
     return true;
   }
   // An operation is under way that only polling moves on.
@@ -37,21 +34,21 @@ class ChannelState::Lane final : public PolledLane {
 
   bool wants_poller() const override {
     if (pending_.load() || unsent_.load()) return true;
-    const std::shared_ptr<ChannelState> channel = channel_.lock();
-    if (channel == nullptr) return false;
-    if (return_lane_ || channel->inbox_.has_handler()) return true;
-    if (!drained_.load() && channel->peer_over()) return true;
+    const std::shared_ptr<ChannelLanes> lanes = lanes_.lock();
+    if (lanes == nullptr) return false;
+    if (return_lane_ || lanes->inbox_.has_handler()) return true;
+    if (!drained_.load() && lanes->life_.peer_over()) return true;
     // Where the target's CPU makes the progress, somebody always has to; a user's thread that waits
     // does it by itself, and two would wake each other up.
-    return !channel->capabilities_.cpu_free_target && !channel->inbox_.is_driven();
+    return !lanes->cpu_free_target_ && !lanes->inbox_.is_driven();
   }
 
   bool look_again() override {
-    const std::shared_ptr<ChannelState> channel = channel_.lock();
-    if (channel == nullptr || channel->capabilities_.cpu_free_target) return false;
-    const std::uint64_t drives = channel->inbox_.drives();
+    const std::shared_ptr<ChannelLanes> lanes = lanes_.lock();
+    if (lanes == nullptr || lanes->cpu_free_target_) return false;
+    const std::uint64_t drives = lanes->inbox_.drives();
     // The same wait as a moment ago: it may be a long one, and says when it is over.
-    if (drives == seen_drives_ && channel->inbox_.call_at_end_of_drive()) return false;
+    if (drives == seen_drives_ && lanes->inbox_.call_at_end_of_drive()) return false;
     seen_drives_ = drives;
     return true;
   }
@@ -69,12 +66,11 @@ class ChannelState::Lane final : public PolledLane {
   bool worth_spinning() const override { return !return_lane_; }
 
   fabric::Progress serve() override {
-    const std::shared_ptr<ChannelState> channel = channel_.lock();
+    const std::shared_ptr<ChannelLanes> lanes = lanes_.lock();
     pending_.store(false);
-    if (channel == nullptr) return {};
-    const bool over = channel->peer_over();  // before the look that finds the lane empty
-    fabric::Progress progress =
-        return_lane_ ? channel->serve_returns() : channel->serve_lane(index_);
+    if (lanes == nullptr) return {};
+    const bool over = lanes->life_.peer_over();  // before the look that finds the lane empty
+    fabric::Progress progress = return_lane_ ? lanes->serve_returns() : lanes->serve(index_);
     // A user's thread may be taking the last ones: it says so itself, or we look again.
     if (over && !return_lane_ && !is_drained(progress)) progress.pending = true;
     if (progress.pending) pending_.store(true);
@@ -83,16 +79,16 @@ class ChannelState::Lane final : public PolledLane {
   }
 
   fabric::Doorbell arm() override {
-    const std::shared_ptr<ChannelState> channel = channel_.lock();
-    if (channel == nullptr) return fabric::Doorbell{};
-    fabric::Doorbell doorbell = channel->link_.get()->lane(index_).arm();
+    const std::shared_ptr<ChannelLanes> lanes = lanes_.lock();
+    if (lanes == nullptr) return fabric::Doorbell{};
+    fabric::Doorbell doorbell = lanes->lane(index_).arm();
     // What waits for room in the inbox is the user's to make room for.
-    if (return_lane_ || channel->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
+    if (return_lane_ || lanes->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
     return doorbell;
   }
 
  private:
-  const std::weak_ptr<ChannelState> channel_;
+  const std::weak_ptr<ChannelLanes> lanes_;
   const std::uint32_t index_;
   const bool return_lane_;
   Poller& poller_;

@@ -4,8 +4,6 @@
 
 #include "core/thread_own.h"
 #include "core/trace.h"
-#include "device/channel_intake.h"
-#include "device/channel_lane.h"
 #include "device/channel_records.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
@@ -41,12 +39,12 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   lend.write(message, record);
   operation.source = {record.data(), record.size()};
   const core::Inside inside(this);
-  Completion completion = start_operation(lane, operation);
+  Completion completion = operations_.post(lane, operation);
   // If the lease has ended meanwhile, `returned` has run, and the call has not failed.
   if (completion.done() && !completion.wait().ok()) {
     return leases_.withdraw(lend.lease) ? completion : Completion(Status());
   }
-  (message.size > 0 ? messages_sent_ : notifications_sent_).add();
+  operations_.counts().count_message(message.size);
   if (posted != 0) [[unlikely]] {
     trace_operation({kOperation, posted, memory.size, lane, tag}, peer_name_, peer_.fabric,
                     completion);
@@ -54,7 +52,7 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   return completion;
 }
 
-void ChannelState::take_lend(Notification record) {
+void ChannelState::on_lend(Notification&& record) {
   auto lend = LendRecord::from_bytes({record.message.data(), record.message.size()});
   if (!lend.ok()) {
     refuse(lend.status());
@@ -83,7 +81,7 @@ void ChannelState::take_lend(Notification record) {
   inbox_.on_notification(std::move(record));
 }
 
-void ChannelState::take_returns(const Notification& record) {
+void ChannelState::on_return(const Notification& record) {
   auto returns = ReturnRecord::from_bytes({record.message.data(), record.message.size()});
   if (!returns.ok()) {
     refuse(returns.status());
@@ -111,54 +109,17 @@ void ChannelState::release_held() {
 
 void ChannelState::release_remote(std::uint64_t lease) {
   if (device_->fork_guard().in_forked_child()) return;
-  if (remote_leases_.drop(lease)) tell_returns();
+  if (remote_leases_.drop(lease)) lease_returns_.tell();
   say_fin_if_due();
   finish_if_due();
 }
 
-void ChannelState::tell_returns() {
-  while (true) {
-    ReturnRecord returns = remote_leases_.take_dropped();
-    if (returns.leases.empty()) return;
-    const Completion told = post_returns(returns);
-    if (told.done()) {
-      if (!told.wait().ok()) release_by_frames(returns);
-      continue;
-    }
-    // The ring is full. Later returns wait for this one, so that they never pile up in the backlog.
-    told.on_done([weak = weak_from_this(), returns = std::move(returns)](const Status& status) {
-      const std::shared_ptr<ChannelState> self = weak.lock();
-      if (self == nullptr) return;
-      if (!status.ok()) self->release_by_frames(returns);
-      self->tell_returns();
-    });
-    return;
-  }
-}
-
-Completion ChannelState::post_returns(const ReturnRecord& returns) {
+Completion ChannelState::post_return(const fabric::Operation& record) {
   const core::Gate::Pass pass(gate_);
   if (!pass || life_.peer_over()) {
     return Completion(Status(StatusCode::kUnavailable, "the lanes have ended"));
   }
-  std::vector<std::byte> record;
-  returns.write(record);
-  fabric::Operation operation;
-  operation.kind = fabric::OperationKind::kRecord;
-  operation.source = {record.data(), record.size()};
-  return start_operation(peer_.lanes, operation);
-}
-
-void ChannelState::release_by_frames(const ReturnRecord& returns) {
-  for (const std::uint64_t lease : returns.leases) {
-    send(FrameType::kRelease, ReleaseMessage{lease}.to_bytes());
-  }
-}
-
-fabric::Progress ChannelState::serve_returns() {
-  const core::Inside inside(this);
-  ReturnIntake intake(*this);
-  return link_.get()->lane(peer_.lanes).poll(intake);
+  return operations_.post(peer_.lanes, record);
 }
 
 }  // namespace farwrite::device

@@ -45,6 +45,14 @@ Status ChannelLife::peer_reason() const {
   return peer_reason_;
 }
 
+Status ChannelLife::unusable(std::string_view operation, const std::string& peer_name) const {
+  if (closing()) {
+    return Status::error(StatusCode::kCancelled, {operation, peer_name},
+                         "this side closed the channel", "open another one");
+  }
+  return peer_reason();
+}
+
 bool ChannelLife::left_in_good_order() const {
   const std::lock_guard lock(mutex_);
   return good_order_;

@@ -12,6 +12,8 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "core/deadline.h"
 #include "core/ordered_mutex.h"
@@ -68,6 +70,8 @@ class ChannelLife {
   };
   void begin_closing() { closing_.store(true); }
   bool closing() const { return closing_.load(); }
+  // Why an operation on the channel fails; ok while it need not.
+  Status unusable(std::string_view operation, const std::string& peer_name) const;
   // kOver: the channel has closed, and nothing is left undone.
   Turn begin_settling(core::Deadline deadline);
   // For a close() that ended early: whether something is left for the caller to do now.

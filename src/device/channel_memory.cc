@@ -11,8 +11,6 @@ namespace {
 
 // One turn of a wait inside the fabric; between them the channel may end.
 constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
-// How long a lookup that found nothing may take on top, to learn what there is instead.
-constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
 
 std::string hex(const DeviceUuid& uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -60,19 +58,9 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
   FARWRITE_RETURN_IF_ERROR(device_->check_publishable(published, &landing_));
-  FARWRITE_RETURN_IF_ERROR(names_.publish(name, std::move(published)));
+  FARWRITE_RETURN_IF_ERROR(peer_requests_.names().publish(name, std::move(published)));
   device_->post([self = shared_from_this()] { self->answer_parked_lookups(); });
   return Status();
-}
-
-Result<ReplyMessage> ChannelState::ask_for(std::string_view name, std::chrono::nanoseconds wait,
-                                           core::Deadline deadline) {
-  LookupMessage message;
-  message.request = requests_.next();
-  message.name = std::string(name);
-  message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
-  return request(FrameType::kLookup, message.request, message.to_bytes(), deadline,
-                 "look a region up");
 }
 
 Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view name,
@@ -82,12 +70,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view
   FARWRITE_RETURN_IF_ERROR(check_name(kOperation, name));
   const core::Gate::Pass pass(gate_);
   const core::Deadline deadline = core::Deadline::after(timeout);
-  auto reply = ask_for(name, deadline.remaining(), deadline);
-  if (!reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded) {
-    // Once more without waiting: the refusal says what the peer has published instead.
-    auto refusal = ask_for(name, {}, core::Deadline::after(kAskWhatThereIs));
-    if (refusal.ok()) reply = std::move(refusal);
-  }
+  auto reply = requests_.lookup(name, deadline);
   if (!reply.ok()) return reply.status();
   return adopt(*reply, deadline);
 }
@@ -120,8 +103,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
                          "pass the result of the peer's descriptor() unchanged");
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
-  const OpenMessage message{requests_.next(), descriptor};
-  auto reply = request(FrameType::kOpen, message.request, message.to_bytes(), deadline, kOperation);
+  auto reply = requests_.open(descriptor, deadline);
   if (!reply.ok()) return reply.status();
   return adopt(*reply, deadline);
 }

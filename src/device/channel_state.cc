@@ -7,7 +7,6 @@
 
 #include "core/log.h"
 #include "core/trace.h"
-#include "device/channel_lane.h"
 #include "device/device_state.h"
 
 namespace farwrite::device {
@@ -32,7 +31,15 @@ core::LogLevel level_of(PeerState end, const Status& reason, bool good_order) {
 ChannelState::ChannelState(std::shared_ptr<DeviceState> device)
     : device_(std::move(device)),
       number_(device_->next_channel_number()),
-      leases_(device_->options().send_limit_per_peer) {}
+      leases_(device_->options().send_limit_per_peer),
+      lease_returns_(
+          remote_leases_, [this](const fabric::Operation& record) { return post_return(record); },
+          [this](const ReleaseMessage& lease) { send(FrameType::kRelease, lease.to_bytes()); }),
+      requests_(peer_name_, life_, remote_leases_,
+                [this](FrameType type, const std::vector<std::byte>& body) { send(type, body); }),
+      peer_requests_(
+          *device_, peer_, peer_name_, landing_, leases_,
+          [this](const ReplyMessage& reply) { send(FrameType::kReply, reply.to_bytes()); }) {}
 
 ChannelState::~ChannelState() {
   if (device_->fork_guard().in_forked_child()) {
@@ -60,16 +67,13 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
       std::move(stream), device_->loop(),
       [this](FrameType type, ByteView body) { on_frame(type, body); },
       [this](const Status& reason) { on_connection_end(reason); });
-  undrained_.store(peer_.lanes);
-  for (std::uint32_t lane = 0; lane <= peer_.lanes; ++lane) {
-    // The return lane has next to nothing to do: it goes with the first and takes no turn.
-    Poller& poller = lane < peer_.lanes ? device_->next_poller() : lanes_.front()->poller();
-    lanes_.push_back(std::make_shared<Lane>(*this, lane, poller));
-  }
-  for (const auto& lane : lanes_) lane->poller().add(lane);
-  if (!capabilities_.has_immediate) lower_notified_writes();
-  live_.store(true);
-  if (peer_over()) drain_lanes();  // it may have gone before the lanes were there
+  const std::shared_ptr<ChannelState> self = shared_from_this();
+  operations_.start(std::shared_ptr<ChannelOperations>(self, &operations_), peer_, peer_name_,
+                    capabilities_);
+  lease_returns_.start(std::shared_ptr<LeaseReturns>(self, &lease_returns_));
+  lanes_.start(std::shared_ptr<ChannelLanes>(self, &lanes_), peer_, peer_name_,
+               capabilities_.cpu_free_target,
+               [this]() -> Poller& { return device_->next_poller(); });
   return control_->start();
 }
 
@@ -102,7 +106,7 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
   const ChannelLife::Change change = life_.peer_is(state, reason, good_order);
   if (!change.changed) return;
   if (is_over(state) && good_order) {
-    abandon_due_ns_.store(core::now_ns() + device_->options().detection_time.count());
+    times_.abandon_after(device_->options().detection_time);
   }
   if (state == PeerState::kSilent) silences_.add();
   if (named_.load()) {
@@ -116,10 +120,10 @@ void ChannelState::peer_is(PeerState state, const Status& reason, bool good_orde
                   (reason.ok() ? "" : ": " + reason.message()));
   }
   if (!is_over(state)) return;
-  if (!good_order) pending_.abandon(reason, /*reads_too=*/true);
+  if (!good_order) operations_.abandon(reason, /*reads_too=*/true);
   requests_.look_again();
   inbox_.wake_all();
-  drain_lanes();
+  lanes_.drain();
 }
 
 void ChannelState::warn_of_silence() {
@@ -155,7 +159,7 @@ void ChannelState::on_revoked() {
 void ChannelState::on_link_error(const Status& reason) { refuse(reason); }
 
 void ChannelState::heard() {
-  last_heard_ns_.store(core::now_ns(), std::memory_order_relaxed);
+  times_.received();
   if (life_.peer_state() == PeerState::kSilent) {
     peer_is(PeerState::kAlive, Status());
   }
@@ -165,22 +169,17 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   landing_.settle();
   release_held();
   landing_.reclaim();
-  expire_parked_lookups();
+  peer_requests_.expire_parked();
   go_on_closing();
-  if (const std::int64_t due = abandon_due_ns_.load(); due != 0 && core::now_ns() >= due) {
-    pending_.abandon(unusable("finish an operation"), /*reads_too=*/false);
+  if (times_.abandon_is_due()) {
+    operations_.abandon(unusable("finish an operation"), /*reads_too=*/false);
   }
   say_fin_if_due();  // the last pending operation may have ended
   finish_if_due();
-  if (const std::int64_t due = cut_due_ns_.load(); due != 0 && core::now_ns() >= due) {
-    cut_due_ns_.store(0);
-    cut_link(/*in_good_order=*/false);
-  }
+  if (times_.take_due_cut()) cut_link(/*in_good_order=*/false);
   if (peer_over()) return;
   send(FrameType::kPing);
-  // Frames are read on this thread, so nothing else changes it now.
-  last_heard_ns_.store(std::min(now.count(), last_heard_ns_.load() + absence.count()));
-  const std::chrono::nanoseconds quiet(now.count() - last_heard_ns_.load());
+  const std::chrono::nanoseconds quiet = times_.silence(now, absence);
   if (quiet > device_->options().detection_time) {
     peer_is(PeerState::kSilent,
             Status::error(StatusCode::kPeerSilent, {"receive from the peer", peer_name_},
@@ -191,11 +190,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
 }
 
 Status ChannelState::unusable(std::string_view operation) const {
-  if (life_.closing()) {
-    return Status::error(StatusCode::kCancelled, {operation, peer_name_},
-                         "this side closed the channel", "open another one");
-  }
-  return life_.peer_reason();
+  return life_.unusable(operation, peer_name_);
 }
 
 ChannelStats ChannelState::stats() const {
@@ -204,14 +199,7 @@ ChannelStats ChannelState::stats() const {
   stats.copies = link.copies;
   stats.backlogged = link.backlogged;
   stats.doorbells = link.doorbells;
-  stats.writes = writes_.value();
-  stats.reads = reads_.value();
-  stats.aliases = aliases_.value();
-  stats.bytes_written = bytes_written_.value();
-  stats.bytes_read = bytes_read_.value();
-  stats.bytes_aliased = bytes_aliased_.value();
-  stats.notifications_sent = notifications_sent_.value();
-  stats.messages_sent = messages_sent_.value();
+  operations_.counts().fill_in(stats);
   stats.notifications_received = inbox_.notifications();
   stats.messages_received = inbox_.messages();
   stats.leases_granted = leases_.granted();

@@ -20,24 +20,24 @@
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
+#include "device/channel_lanes.h"
 #include "device/channel_life.h"
 #include "device/channel_link.h"
+#include "device/channel_operations.h"
 #include "device/control_connection.h"
 #include "device/control_messages.h"
-#include "device/control_requests.h"
 #include "device/handshake.h"
 #include "device/landing_memory.h"
+#include "device/lease_returns.h"
 #include "device/lease_table.h"
-#include "device/name_table.h"
 #include "device/notification_inbox.h"
-#include "device/parked_lookups.h"
-#include "device/pending_operations.h"
-#include "device/poller.h"
+#include "device/peer_requests.h"
+#include "device/peer_times.h"
+#include "device/region_requests.h"
 #include "device/region_state.h"
 #include "device/remote_leases.h"
 #include "device/remote_region_state.h"
 #include "fabric/fabric.h"
-#include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "memory/arena.h"
 #include "memory/held_back.h"
@@ -46,14 +46,11 @@ namespace farwrite::device {
 
 class DeviceState;
 
-// Bounds one turn of a wait: ends of channels are announced, but never relied on alone, and no
-// clock arithmetic overflows.
-inline constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
 // How long the end of the last handle waits for callbacks and for the peer.
 inline constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
 
 class ChannelState final : public fabric::LinkObserver,
-                           private LaneDriver,
+                           private ChannelLanes::Observer,
                            public std::enable_shared_from_this<ChannelState> {
  public:
   // The peer is not known yet: the handshake needs the channel as the link's observer.
@@ -129,8 +126,8 @@ class ChannelState final : public fabric::LinkObserver,
   // out. `now` is when the turn began: it may be stopped in the middle. `absence` is how much later
   // that was than planned, which is not the peer's silence.
   void tick(std::chrono::nanoseconds now, std::chrono::nanoseconds absence);
-  // The device's own names changed: parked lookups may find theirs.
-  void answer_parked_lookups();
+  // On the control loop: names changed, and parked lookups may find theirs.
+  void answer_parked_lookups() { peer_requests_.answer_parked(); }
 
   // fabric::LinkObserver.
   void on_peer_dead(const Status& reason) override;
@@ -139,38 +136,18 @@ class ChannelState final : public fabric::LinkObserver,
   bool may_read(std::uint64_t key, std::uint64_t offset, std::uint64_t length) override;
 
  private:
-  class Lane;
-  class Intake;
-  class ReturnIntake;
-  class Discard;
+  // ChannelLanes::Observer.
+  void on_lend(Notification&& record) override;
+  void on_return(const Notification& record) override;
+  void on_lanes_drained() override;
 
-  // LaneDriver.
-  void poll_lanes(std::optional<Notification>* taken) override;
-  // Where the target's CPU makes no progress, no poller asks who else polls.
-  bool counts_drives() const override { return !capabilities_.cpu_free_target; }
-  bool arm_lanes(std::vector<pollfd>& doorbells) override;
-  void drive_ended() override;
-  Status ended() const override;
-
+  // Why `operation` fails, once this side has closed the channel or the peer is over.
   Status unusable(std::string_view operation) const;
   Status check(const RemoteRegionState* remote, std::uint32_t lane,
                const fabric::Operation& operation) const;
-  // The peer has gone; whether what is pending may still end well: a peer that closed in good order
-  // took what it received, and its answers may be on their way.
-  bool may_still_end() const;
   // A peer that closed in good order keeps what we hold leases on, and lets us read it.
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
-  void count(const fabric::Operation& operation);
-  // In the gate. Sees to it that what is pending goes on.
-  Completion start_operation(std::uint32_t lane, const fabric::Operation& operation);
-  Completion post_to_link(std::uint32_t lane, const fabric::Operation& operation);
-  // Notified writes, where the fabric has no immediate.
-  void lower_notified_writes();
   Status reach(RemoteRegionState& remote, std::string_view operation);
-  fabric::Progress serve_lane(std::uint32_t lane);
-  fabric::Progress serve_returns();
-  void hand_over_unsent();
-  void expire_parked_lookups();
 
   // channel_close.cc.
   // No call begins any more, and those that wait are woken.
@@ -180,55 +157,30 @@ class ChannelState final : public fabric::LinkObserver,
   // Settles what is to be settled, in one thread at a time.
   Status settle(core::Deadline callbacks, core::Deadline peer);
   Status stop_callbacks(core::Deadline deadline);
-  bool leave_pollers(bool return_lane_too, core::Deadline deadline);
-  void end_lanes();
   void say_fin_if_due();
   bool finish_is_due();
   void finish_if_due();
   void drop_link();
 
   // channel_lease.cc.
-  void take_lend(Notification record);
-  void take_returns(const Notification& record);
   void take_return(std::uint64_t lease);
-  // Tells the peer of dropped leases until none is left; for who was first to add one.
-  void tell_returns();
-  Completion post_returns(const ReturnRecord& returns);
-  void release_by_frames(const ReturnRecord& returns);
+  Completion post_return(const fabric::Operation& record);
   // What forked children held back, and hold no more.
   void release_held();
 
   // channel_end.cc.
   bool peer_over() const { return life_.peer_over(); }
-  // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
-  bool has_room() const { return inbox_.has_room() || peer_over(); }
-  void drain_lanes();
-  void lane_drained();
   void tell_end_if_due();
 
   // channel_control.cc, on the loop's thread.
   void on_frame(FrameType type, ByteView body);
   void on_connection_end(const Status& reason);
-  void serve_lookup(const LookupMessage& message);
-  bool try_answer(const LookupMessage& message);
-  void serve_open(const OpenMessage& message);
-  void reply_with(std::uint64_t request, const PublishedRegion& published);
-  void reply_error(std::uint64_t request, const Status& status);
-  void take_reply(ReplyMessage& reply);
   // The peer broke the protocol: ends the channel on both sides with the reason. On the loop's
   // thread, or in a call of the link.
   void refuse(const Status& reason);
-  // Lets the peer end the lanes, so that it learns the reason first; but not for long.
-  void expect_cut();
   void cut_link(bool in_good_order);
   Status take_refusal(ByteView body);
   void send(FrameType type, const std::vector<std::byte>& body = {});
-  // Sends a request and waits for its answer; not on the loop's thread, which brings it.
-  Result<ReplyMessage> request(FrameType type, std::uint64_t request_id,
-                               const std::vector<std::byte>& body, core::Deadline deadline,
-                               std::string_view operation);
-  Result<ReplyMessage> ask_for(std::string_view name, std::chrono::nanoseconds wait,
-                               core::Deadline deadline);
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
   // `good_order`: it said so itself.
@@ -250,39 +202,29 @@ class ChannelState final : public fabric::LinkObserver,
   // Data plane.
   core::Gate gate_;
   ChannelLink link_;
-  std::shared_ptr<fabric::NotifiedWrites> lowered_;  // null if the link does it itself
+  NotificationInbox inbox_;
+  ChannelLanes lanes_{this, link_, life_, inbox_, *this};
+  ChannelOperations operations_{this, gate_, link_, life_, lanes_};
   std::once_flag kept_made_;
   std::shared_ptr<void> kept_;
-  NotificationInbox inbox_;
-  std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
-  std::atomic<bool> live_{false};             // lanes_ is complete
-  std::atomic<std::uint32_t> undrained_{0};   // users' lanes that may hold something
-
-  // Control plane.
-  std::unique_ptr<ControlConnection> control_;
-  std::atomic<std::int64_t> last_heard_ns_{0};
-  std::atomic<std::int64_t> cut_due_ns_{0};  // when a refused peer's lanes are ended; 0 is never
-  // A peer closed in good order: when what is still pending ends; 0 is never.
-  std::atomic<std::int64_t> abandon_due_ns_{0};
-  ControlRequests requests_;
-  ParkedLookups parked_;
-  NameTable names_;
 
   // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;
   RemoteLeases remote_leases_;
+  LeaseReturns lease_returns_;
   memory::HeldBack<std::uint64_t> held_leases_;  // that forked children may still read
 
+  // Control plane.
+  std::unique_ptr<ControlConnection> control_;
+  PeerTimes times_;
+  core::Counter silences_;
   LandingMemory landing_{link_, peer_name_};
-
-  PendingOperations pending_;
+  RegionRequests requests_;
+  PeerRequests peer_requests_;
 
   ChannelLife life_;
   bool lanes_ended_ = false;          // the thread's that settles
   std::atomic<bool> parting_{false};  // this side ended its connections, and awaits the peer's ends
-
-  core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
-  core::Counter notifications_sent_, messages_sent_, silences_;
 };
 
 }  // namespace farwrite::device

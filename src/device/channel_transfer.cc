@@ -4,40 +4,12 @@
 #include <utility>
 
 #include "core/trace.h"
-#include "device/channel_intake.h"
-#include "device/channel_lane.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 #include "device/operation_trace.h"
 
 namespace farwrite::device {
 namespace {
-
-std::string_view name_of(const fabric::Operation& operation) {
-  switch (operation.kind) {
-    case fabric::OperationKind::kWrite:
-      return "write";
-    case fabric::OperationKind::kRead:
-      return "read";
-    case fabric::OperationKind::kNotify:
-      return "notify";
-    case fabric::OperationKind::kMessage:
-      return "send";
-    case fabric::OperationKind::kFlush:
-      return "flush";
-    case fabric::OperationKind::kRecord:
-      return "lend";
-    case fabric::OperationKind::kEnd:
-      return "close the channel";
-  }
-  return "post";
-}
-
-std::uint64_t bytes_of(const fabric::Operation& operation) {
-  return operation.kind == fabric::OperationKind::kRead
-             ? operation.destination.size
-             : operation.head.size + operation.source.size;
-}
 
 Status past_the_end(std::string_view operation, const std::string& peer, std::uint64_t offset,
                     std::uint64_t bytes, std::uint64_t size) {
@@ -74,44 +46,20 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
                                                   : window;
   }
   const core::Inside inside(this);
-  Completion completion = start_operation(lane, operation);
+  Completion completion = operations_.post(lane, operation);
   if (completion.done() && !completion.wait().ok()) [[unlikely]]
     return completion;
-  count(operation);
+  operations_.counts().count(operation);
   if (posted != 0) [[unlikely]] {
-    trace_operation({name_of(operation), posted, bytes_of(operation), lane, operation.tag},
+    trace_operation({name_of(operation), posted, operation.bytes(), lane, operation.tag},
                     peer_name_, peer_.fabric, completion);
   }
   return completion;
 }
 
-bool ChannelState::may_still_end() const {
-  // Where memory is mapped, only our own polling ends operations, and it has come round by then.
-  return life_.left_in_good_order() && !(capabilities_.maps_peer_memory && life_.drained());
-}
-
 bool ChannelState::may_still_read(const RemoteRegionState* remote,
                                   const fabric::Operation& operation) const {
   return operation.kind == fabric::OperationKind::kRead && remote->leased() && life_.peer_lingers();
-}
-
-Completion ChannelState::start_operation(std::uint32_t lane, const fabric::Operation& operation) {
-  return lowered_ == nullptr ? post_to_link(lane, operation) : lowered_->post(lane, operation);
-}
-
-void ChannelState::lower_notified_writes() {
-  // Called back with no call of the channel under way, perhaps after its end.
-  const auto post = [weak = weak_from_this()](std::uint32_t lane,
-                                              const fabric::Operation& operation) {
-    const std::shared_ptr<ChannelState> self = weak.lock();
-    if (self == nullptr) return Completion(Status(StatusCode::kCancelled, "the channel has ended"));
-    const core::Gate::Pass pass(self->gate_);
-    if (!pass) return Completion(self->unusable(name_of(operation)));
-    const core::Inside inside(self.get());
-    return self->post_to_link(lane, operation);
-  };
-  lowered_ = std::make_shared<fabric::NotifiedWrites>(static_cast<std::uint32_t>(lanes_.size()),
-                                                      to_string(peer_.fabric), peer_name_, post);
 }
 
 std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {
@@ -120,27 +68,6 @@ std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<voi
 }
 
 std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
-
-Completion ChannelState::post_to_link(std::uint32_t lane, const fabric::Operation& operation) {
-  Completion completion = link_.get()->lane(lane).post(operation);
-  if (completion.done()) return completion;
-  // What is read from a peer that then closes in good order still comes; its lane's end ends it.
-  const bool reads = operation.kind == fabric::OperationKind::kRead;
-  pending_.add(completion.state(), reads && !capabilities_.maps_peer_memory
-                                       ? PendingOperations::Kind::kAwaitedReads
-                                       : PendingOperations::Kind::kUntilTheEnd);
-  // The peer may have gone since the caller looked, and what was pending then been abandoned.
-  // A read that is allowed now ends with its lane.
-  if (life_.peer_over() && !reads && !may_still_end()) {
-    pending_.abandon(unusable(name_of(operation)), /*reads_too=*/false);
-  }
-  if (operation.kind == fabric::OperationKind::kFlush) {  // it may wait on any of them
-    for (const auto& any : lanes_) any->expect_progress();
-  } else {
-    lanes_[lane]->expect_progress();
-  }
-  return completion;
-}
 
 Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation) {
   if (device_->on_own_thread()) {
@@ -193,36 +120,12 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
         writes ? "use memory that the peer allocated with Channel::allocate()"
                : "use memory that the peer allocated with Device::allocate()");
   }
-  const std::uint64_t bytes = bytes_of(operation);
+  const std::uint64_t bytes = operation.bytes();
   if (operation.offset > descriptor.length || bytes > descriptor.length - operation.offset)
       [[unlikely]] {
     return past_the_end(name_of(operation), peer_name_, operation.offset, bytes, descriptor.length);
   }
   return Status();
-}
-
-void ChannelState::count(const fabric::Operation& operation) {
-  switch (operation.kind) {
-    case fabric::OperationKind::kWrite:
-      writes_.add();
-      bytes_written_.add(bytes_of(operation));
-      if (operation.notify) notifications_sent_.add();
-      break;
-    case fabric::OperationKind::kRead:
-      reads_.add();
-      bytes_read_.add(operation.destination.size);
-      break;
-    case fabric::OperationKind::kNotify:
-      notifications_sent_.add();
-      break;
-    case fabric::OperationKind::kMessage:
-      (operation.source.size > 0 ? messages_sent_ : notifications_sent_).add();
-      break;
-    case fabric::OperationKind::kFlush:
-    case fabric::OperationKind::kRecord:
-    case fabric::OperationKind::kEnd:
-      break;
-  }
 }
 
 Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& source,
@@ -253,8 +156,7 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
                          {kOperation, peer_name_, to_string(peer_.fabric)},
                          "this fabric cannot map the peer's memory", "read() the bytes instead");
   }
-  aliases_.add();
-  bytes_aliased_.add(length);
+  operations_.counts().count_alias(length);
   return Alias(source, {source->window()->mapped + offset, length});
 }
 
@@ -264,14 +166,9 @@ Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds ti
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
-  auto taken = inbox_.take(*this, core::Deadline::after(timeout), device_->options().spin);
-  hand_over_unsent();
+  auto taken = inbox_.take(lanes_, core::Deadline::after(timeout), device_->options().spin);
+  lanes_.hand_over_unsent();
   return taken;
-}
-
-// What this thread's polling could not send is the pollers' from here on.
-void ChannelState::hand_over_unsent() {
-  for (const auto& lane : lanes_) lane->hand_over_unsent();
 }
 
 Result<std::optional<Notification>> ChannelState::try_notification() {
@@ -280,13 +177,13 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
-  const Status ended = this->ended();
+  const Status ended = lanes_.ended();
   std::optional<Notification> next = inbox_.try_take();
   if (!next.has_value()) {
-    poll_lanes(&next);
+    lanes_.poll_lanes(&next);
     if (!next.has_value()) next = inbox_.try_take();
   }
-  hand_over_unsent();
+  lanes_.hand_over_unsent();
   if (!next.has_value() && !ended.ok()) return ended;
   return next;
 }
@@ -305,14 +202,14 @@ Result<bool> ChannelState::arm_notifications() {
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
-  return inbox_.arm(*this);
+  return inbox_.arm(lanes_);
 }
 
 void ChannelState::disarm_notifications() {
   if (!device_->fork_guard().check("poll for notifications").ok()) return;
   const core::Gate::Pass pass(gate_);
   if (!pass) return;
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) link_.get()->lane(lane).disarm();
+  lanes_.disarm();
 }
 
 Status ChannelState::on_notification(std::function<void(Notification)> handler,
@@ -323,63 +220,10 @@ Status ChannelState::on_notification(std::function<void(Notification)> handler,
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
   FARWRITE_RETURN_IF_ERROR(inbox_.set_handler(std::move(handler), core::Deadline::after(timeout)));
-  for (const auto& lane : lanes_) lane->poller().kick();
+  lanes_.kick();
   return Status();
 }
 
 std::uint64_t ChannelState::max_message_bytes() const { return capabilities_.max_message_bytes; }
-
-void ChannelState::poll_lanes(std::optional<Notification>* taken) {
-  if (inbox_.has_handler()) return;  // the pollers do
-  const bool over = peer_over();
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    // A thread that spins finds nothing most of the time. At the end every lane is polled, because
-    // only that says that it is drained.
-    if (!over && !link_.get()->lane(lane).worth_polling()) continue;
-    fabric::Progress progress;
-    {
-      const NotificationInbox::Delivery delivery(inbox_);
-      Intake intake(*this, taken);
-      // Whatever is left pending, post() has told the poller already.
-      progress = link_.get()->lane(lane).poll(intake);
-    }
-    lanes_[lane]->polled_by_user(progress);
-    if (over) [[unlikely]]
-      (void)lanes_[lane]->is_drained(progress);
-  }
-}
-
-bool ChannelState::arm_lanes(std::vector<pollfd>& doorbells) {
-  bool quiet = true;
-  for (std::uint32_t lane = 0; lane < peer_.lanes; ++lane) {
-    const fabric::Doorbell doorbell = link_.get()->lane(lane).arm();
-    if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
-    if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
-  }
-  return quiet;
-}
-
-Status ChannelState::ended() const {
-  // A poller may still be handing over what had arrived before the peer went.
-  if (life_.closing() || (peer_over() && life_.drained())) {
-    return unusable("wait for a notification");
-  }
-  return Status();
-}
-
-fabric::Progress ChannelState::serve_lane(std::uint32_t lane) {
-  const core::Inside inside(this);
-  const NotificationInbox::Delivery delivery(inbox_);
-  if (life_.closing()) {
-    Discard discard;
-    return link_.get()->lane(lane).poll(discard);
-  }
-  Intake intake(*this);
-  return link_.get()->lane(lane).poll(intake);
-}
-
-void ChannelState::drive_ended() {
-  for (const auto& lane : lanes_) lane->poller().kick();
-}
 
 }  // namespace farwrite::device

@@ -18,6 +18,10 @@
 namespace farwrite::device {
 namespace {
 
+// Bounds one turn of a wait: ends of channels are announced, but never relied on alone, and no
+// clock arithmetic overflows.
+constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
+
 // However short the caller's timeout is, callbacks that do not block return within this.
 constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(100);
 

@@ -95,7 +95,7 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
                          "the handler is still running in another thread",
                          "try again when it has returned; a handler must not block");
   }
-  const std::unique_lock<ModeLock> mode(mode_, std::adopt_lock);
+  const std::unique_lock mode(mode_, std::adopt_lock);
   previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
   if (!handler_) return Status();

@@ -43,6 +43,8 @@ class LaneDriver {
 
 // Thread-safe.
 class NotificationInbox final : public fabric::EventSink {
+  using Mode = core::OrderedMutex<core::LockRank::kNotificationMode, ModeLock>;
+
  public:
   // Before anything else; fails when descriptors have run out.
   Status open();
@@ -56,7 +58,7 @@ class NotificationInbox final : public fabric::EventSink {
     Delivery& operator=(const Delivery&) = delete;
 
    private:
-    const std::shared_lock<ModeLock> lock_;
+    const std::shared_lock<Mode> lock_;
     const core::Inside inside_;
   };
 
@@ -121,7 +123,7 @@ class NotificationInbox final : public fabric::EventSink {
   void ring_sleeper();
   void silence();
 
-  ModeLock mode_;
+  Mode mode_;
   std::function<void(Notification)> handler_;  // under mode_
   std::atomic<bool> has_handler_{false};
 

@@ -36,11 +36,7 @@ Addresses describe_shm(const DeviceOptions& /*options*/) {
 }
 
 Made make_tcp(core::EventLoop& loop, const DeviceOptions& options) {
-  tcp::TcpOptions tcp;
-  tcp.listen = {options.listen.host, options.data_port};
-  tcp.host_timeout = options.host_timeout;
-  tcp.handshake_timeout = options.handshake_timeout;
-  return tcp::TcpFabric::create(loop, tcp);
+  return tcp::TcpFabric::create(loop, tcp::FabricOptions::of(options));
 }
 
 Addresses describe_tcp(const DeviceOptions& /*options*/) {

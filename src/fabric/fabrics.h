@@ -1,6 +1,6 @@
 // Every kind of fabric: how it is made, and whether this machine has it.
 //
-// The one place that names them. The layers above choose by Capabilities, and a user by FabricKind.
+// Only fabrics.cc names the kinds. The layers above choose by Capabilities, users by FabricKind.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,24 @@
 
 namespace farwrite::fabric {
 
-// kUnavailable when this machine or this build lacks what it needs, with the reason and what to do.
-// The loop outlives the fabric.
+// One fabric. kUnavailable if this machine or this build cannot have it; the sentence says why, and
+// what to do. The loop outlives the fabric.
 Result<std::unique_ptr<Fabric>> make_fabric(FabricKind kind, core::EventLoop& loop,
                                             const DeviceOptions& options);
 
-// Those of `options.fabrics`, in their order. One that needs hardware which this machine lacks is
-// left out, and logged, if the list has others.
+// The fabrics of `options.fabrics`, in that order. A fabric whose hardware this machine lacks is
+// left out if the list has others, and a log line reports it.
 Result<std::vector<std::unique_ptr<Fabric>>> make_fabrics(core::EventLoop& loop,
                                                           const DeviceOptions& options);
 
-// What `farwrite info` says of a fabric.
+// What `farwrite info` shows of a fabric.
 struct FabricReport {
   FabricKind kind = FabricKind::kShm;
   bool usable = false;
-  std::string reason;             // why not; or whom it reaches, or by which address
+  std::string reason;             // why it is not usable; or its peers, or its address
   std::vector<std::string> more;  // further addresses
 };
-// One for each kind, the best first.
+// A report for each kind, best first.
 FARWRITE_API std::vector<FabricReport> describe_fabrics(const DeviceOptions& options);
 
 }  // namespace farwrite::fabric

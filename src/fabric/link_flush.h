@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/completion_state.h"
+#include "core/ordered_mutex.h"
 #include "farwrite/completion.h"
 
 namespace farwrite::fabric {
@@ -25,13 +26,13 @@ class LinkFlush {
   }
 
   void asked() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     ++unanswered_;
   }
   void answered(const Status& status) {
     Status outcome;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (first_failure_.ok()) first_failure_ = status;
       if (--unanswered_ > 0) return;
       outcome = first_failure_;
@@ -40,7 +41,7 @@ class LinkFlush {
   }
 
  private:
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kLinkFlush> mutex_;
   std::size_t unanswered_ = 1;  // of() itself, until every lane has been asked
   Status first_failure_;
   const std::shared_ptr<core::CompletionState> completion_ =

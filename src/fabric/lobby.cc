@@ -47,7 +47,7 @@ Lobby::~Lobby() {
   if (timer_ != 0) loop_.cancel_timer(timer_);
   std::list<Arrival> arrivals;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     arrivals.swap(arrivals_);
   }
   for (const Arrival& arrival : arrivals) loop_.remove_fd(arrival.socket.get());
@@ -55,7 +55,7 @@ Lobby::~Lobby() {
 
 Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                    std::string_view remedy) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   while (true) {
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
       return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
@@ -84,7 +84,7 @@ void Lobby::on_connection(core::UniqueFd socket) {
   }
   const int fd = socket.get();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     make_room_locked(*origin);
     arrivals_.push_back({std::move(socket), *std::move(origin), core::Deadline::after(patience_)});
     const Status watched =
@@ -113,7 +113,7 @@ void Lobby::make_room_locked(const std::string& origin) {
 }
 
 void Lobby::on_readable(int fd) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(),
                                     [fd](const Arrival& one) { return one.socket.get() == fd; });
   if (arrival == arrivals_.end() || arrival->complete) return;
@@ -130,7 +130,7 @@ void Lobby::on_readable(int fd) {
 }
 
 void Lobby::drop_stale() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   std::erase_if(arrivals_, [this](const Arrival& arrival) {
     if (!arrival.deadline.expired()) return false;
     loop_.remove_fd(arrival.socket.get());

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
@@ -17,6 +16,7 @@
 
 #include "core/acceptor.h"
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 
 namespace farwrite::fabric {
@@ -67,8 +67,8 @@ class Lobby {
   const LobbyRules rules_;
   core::EventLoop::TimerId timer_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable arrived_;
+  core::OrderedMutex<core::LockRank::kLobby> mutex_;
+  core::OrderedCondition arrived_;
   std::list<Arrival> arrivals_;                             // oldest first
   core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log, not the crowd
 

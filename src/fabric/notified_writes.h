@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
 #include "farwrite/channel.h"
@@ -64,7 +65,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   };
   struct Lane {
     Lane(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
-    std::mutex mutex;
+    core::OrderedMutex<core::LockRank::kNotifiedWrites> mutex;
     Outbox<std::shared_ptr<Held>> outbox;
     bool posting = false;  // somebody posts what is ready; nobody else may
   };

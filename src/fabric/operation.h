@@ -20,8 +20,8 @@ class RemoteWindow {
   RemoteWindow& operator=(const RemoteWindow&) = delete;
   virtual ~RemoteWindow() = default;
 
-  std::uint64_t length = 0;           // bytes reachable
-  const std::byte* mapped = nullptr;  // the region's first byte, read-only, where the fabric maps
+  std::uint64_t length = 0;           // of the region, in bytes
+  const std::byte* mapped = nullptr;  // its first byte, read-only; null where nothing is mapped
 };
 
 enum class OperationKind : std::uint8_t {
@@ -47,6 +47,11 @@ struct Operation {
   ByteView source;
   MutableByteView destination;
   std::shared_ptr<RemoteWindow> window;
+
+  // What it moves, without a tag.
+  std::uint64_t bytes() const {
+    return kind == OperationKind::kRead ? destination.size : head.size + source.size;
+  }
 };
 
 // Where Lane::poll() delivers. Called without a fabric lock held.
@@ -70,11 +75,10 @@ struct Progress {
   bool drained = false;       // this poll has looked, and nothing is left to hand over
 };
 
-// What a sleeper needs: the descriptor that tells when the lane has news, and whether it has news
-// already (then do not sleep).
+// What a thread needs that sleeps until the lane has news.
 struct Doorbell {
-  int fd = -1;  // owned by the link; -1: nothing to wait for
-  bool ready = false;
+  int fd = -1;            // readable when there is news; owned by the link; -1: nothing to wait for
+  bool ready = false;     // there is news already: do not sleep
   bool holds = false;     // arrivals that found no room in the sink: news once it has some
   short events = POLLIN;  // and what else the link waits for, as poll(2) has it
 };

@@ -4,7 +4,7 @@
 // credit (tcp, verbs). A record that finds no room waits here, as a copy, and every later one of
 // the lane waits behind it. The fabric supplies how one record is put on the wire:
 //
-//   if (outbox.admit(cost)) { put it on the wire } else { outbox.hold(...) }
+//   if (outbox.admit(cost)) { put it on the wire } else { return outbox.hold_pending(...) }
 //   while (auto record = outbox.next()) { put it on the wire }   // when there is room again
 //
 // A sender that is too far ahead of its receiver gets an error, so that it fills no memory.
@@ -14,12 +14,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "core/completion_state.h"
 #include "core/counter.h"
+#include "farwrite/completion.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric {
@@ -91,6 +94,14 @@ class Outbox : public OutboxLedger {
     if (Status full = check_room(waiting_.size(), kMaxRecords, weight); !full.ok()) return full;
     hold_always(std::move(record), weight);
     return Status();
+  }
+  // The same for a record with a completion, which is made here and returned: it is done when the
+  // record has gone.
+  Completion hold_pending(Record record, const Weight& weight) {
+    auto completion = std::make_shared<core::CompletionState>();
+    record.completion = completion;
+    Status held = hold(std::move(record), weight);
+    return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
   }
   // The same beyond the bounds: for the end of a lane, without which the peer would wait for more.
   void hold_always(Record record, const Weight& weight) {

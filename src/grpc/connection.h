@@ -155,7 +155,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool switch_due_ = false;  // kSwitch is to be written, as the last bytes on TCP
   UpgradeFrame upgrade_;     // nonces and the number of the stream
   DeviceUuid peer_device_{};
-  bool needs_shm_ = false;  // only shared memory proves that nobody is in between
+  bool needs_mapping_ = false;  // only mapped memory proves that nobody is in between
 
   Reader reader_;
   grpc_closure* tcp_writer_ = nullptr;     // gRPC's write under way on TCP

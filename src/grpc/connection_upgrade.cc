@@ -224,7 +224,7 @@ std::string Connection::refusal(const UpgradeFrame& peer, Hub& hub) {
   const bool mirrored = !addresses_.local.empty() && peer.local == addresses_.remote &&
                         peer.remote == addresses_.local;
   const bool one_host = peer.host == host_identity();
-  needs_shm_ = !mirrored;
+  needs_mapping_ = !mirrored;
   if (!mirrored && !one_host) return "a proxy or an address translation is in between";
   if (!one_host && !hub.settings().other_hosts) {
     return "the peer is on another host: set FARWRITE_GRPC_LISTEN to an address of this host that "
@@ -239,7 +239,7 @@ void Connection::has_pair(const Result<std::shared_ptr<Pair>>& pair) {
   stream::Stream stream;
   if (!pair.ok()) {
     refused = pair.status().message();
-  } else if (needs_shm_ && pair.value()->peer().fabric != FabricKind::kShm) {
+  } else if (needs_mapping_ && !pair.value()->maps_peer_memory()) {
     refused = "the two ends of the socket do not see the same addresses, and share no memory";
   } else {
     Result<stream::Stream> opened = pair.value()->streams().open(upgrade_.stream);

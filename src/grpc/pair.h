@@ -21,6 +21,7 @@ class Pair {
   Pair& operator=(const Pair&) = delete;
 
   const PeerInfo& peer() const { return channel_.peer(); }
+  bool maps_peer_memory() const { return channel_.maps_peer_memory(); }
   bool is_open() const { return channel_.peer_state() <= PeerState::kSilent; }
   stream::Streams& streams() { return streams_; }
 

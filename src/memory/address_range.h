@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/fork_guard.h"
+#include "core/ordered_mutex.h"
 #include "farwrite/status.h"
 
 namespace farwrite::memory {
@@ -52,7 +53,7 @@ class AddressRange {
   std::byte* const base_;
   const std::uint64_t bytes_;
   const core::ForkGuard guard_;
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kAddressRange> mutex_;
   std::vector<bool> claimed_;  // by 2 MiB
 };
 

@@ -10,6 +10,7 @@
 
 #include "core/fork_guard.h"
 #include "core/log.h"
+#include "core/ordered_mutex.h"
 #include "memory/block_cache.h"
 #include "memory/block_map.h"
 #include "memory/forked_readers.h"
@@ -79,8 +80,8 @@ class Arena::Implementation {
   // Held across slow kernel calls and on_segment, so that it never delays those who need no new
   // segment. Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking
   // either.
-  mutable std::mutex grow_mutex_;
-  mutable std::mutex map_mutex_;
+  mutable core::OrderedMutex<core::LockRank::kArenaGrowth> grow_mutex_;
+  mutable core::OrderedMutex<core::LockRank::kArenaMap> map_mutex_;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_used_bytes_{0};
   std::atomic<std::uint64_t> failures_{0};

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/ordered_mutex.h"
 #include "memory/size_class.h"
 
 namespace farwrite::memory {
@@ -59,7 +60,7 @@ class BlockCache {
   static constexpr std::size_t kMostPerBin = 64;
 
   struct alignas(128) Shard {
-    mutable std::mutex mutex;
+    mutable core::OrderedMutex<core::LockRank::kArenaCache> mutex;
     std::uint64_t cached_units = 0;
     std::uint64_t limit_units = 0;
     std::uint64_t allocations = 0;

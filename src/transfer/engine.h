@@ -27,6 +27,7 @@
 #include "core/counter.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
+#include "core/ordered_mutex.h"
 #include "farwrite/channel.h"
 #include "memory/held_back.h"
 #include "transfer/credit_table.h"
@@ -92,11 +93,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status open_slots(const std::string& edge, core::Deadline deadline, std::uint32_t lane,
                     core::Counter* requests);
   std::optional<CreditTable::Taken> take_credit(std::string_view edge, std::uint64_t bytes) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return credits_.take(edge, bytes);
   }
   bool has_credit(std::string_view edge, std::uint64_t bytes) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return credits_.has(edge, bytes);
   }
   void put_back(const CreditTable::Taken& taken, std::uint32_t lane);
@@ -109,7 +110,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // The receiver has closed the edge. Returns the credits that it had.
   CreditTable::Counts forget_edge(std::string_view edge);
   CreditTable::Counts credits(std::string_view edge) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return credits_.counts(edge);
   }
 
@@ -129,7 +130,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void abort(const std::string& edge, std::uint32_t lane, std::uint32_t round);
   // The sender has closed: the edge's slots stay free when their tensors go.
   void stop_granting(const std::string& edge) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     for (const SlotRef& slot : landing_.slots_of(edge)) slot->stopped = true;
   }
   // Forgets the edge's slots; nothing is granted any more.
@@ -153,7 +154,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Of one edge's slots, which add_slots() returned.
   SlotStats stats(const std::vector<SlotRef>& slots) const;
   bool is_granted(const LandingSlot& slot) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return slot.slot.state() == SlotState::kGranted;
   }
 
@@ -195,7 +196,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::uint64_t max_message_bytes_;
   const core::ForkGuard fork_guard_;
 
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kTensorEngine> mutex_;
   bool closed_ = false;
   bool flush_is_due_ = false;  // run_later() will flush
   LandingTable landing_;

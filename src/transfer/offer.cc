@@ -72,7 +72,7 @@ DynamicSlot::~DynamicSlot() {
 }
 
 DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator) {
-  const std::lock_guard<std::mutex> lock(starting_);
+  const std::lock_guard lock(starting_);
   if (std::exchange(started_, true) || offer_.bytes == 0) return Start::kOver;
   if (copy) return start_read(channel, allocator);
   Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes);
@@ -134,7 +134,7 @@ void keep_until_settled(const Completion& completion, std::shared_ptr<void> memo
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::pair<Completion, std::shared_ptr<void>>>();
   std::vector<std::shared_ptr<void>> free;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard lock(mutex);
   kept->emplace_back(completion, std::move(memory));
   std::erase_if(*kept, [&](auto& entry) {
     if (!entry.first.settled()) return false;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/ordered_mutex.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
 #include "transfer/received.h"
@@ -83,7 +84,8 @@ class DynamicSlot {
 
   OfferRecord offer_;
   RemoteRegion lent_;
-  std::mutex starting_;  // a reader ahead and the one whose turn it is
+  core::OrderedMutex<core::LockRank::kTensorOffer>
+      starting_;  // a reader ahead and the one whose turn it is
   bool started_ = false;
   Status failure_;
   Alias alias_;

@@ -76,7 +76,7 @@ std::uint64_t Port::registrations_of(const Channel& channel) {
 Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::Deadline deadline,
                   bool polled) {
   std::chrono::nanoseconds pause = kShortestPause;
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   while (true) {
     if (arrived()) return Status();
     if (!ended_.ok()) return ended_;
@@ -102,7 +102,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
 }
 
 void Port::drain(Channel& channel) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (led_ || !ended_.ok()) return;
   led_ = true;
   lock.unlock();
@@ -172,7 +172,7 @@ PeerEdge* Port::peer_edge(const std::string& edge) const {
 
 Status Port::on_tensor(LandedTensor tensor) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   receiver = receiver_of(tensor.edge());
   if (receiver != nullptr) receiver->take_push(std::move(tensor));
   return Status();
@@ -180,14 +180,14 @@ Status Port::on_tensor(LandedTensor tensor) {
 
 void Port::on_stale(const std::string& edge, ByteView description) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   receiver = receiver_of(edge);
   if (receiver != nullptr) receiver->take_stale(description);
 }
 
 Status Port::on_misfit(const std::string& edge, Slot::Outcome outcome) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   receiver = receiver_of(edge);
   if (receiver != nullptr) receiver->take_misfit(outcome);
   return Status();
@@ -217,7 +217,7 @@ Status Port::take_edge(ByteView message) {
   Result<EdgeRecord> record = EdgeRecord::decode(message);
   if (!record.ok()) return record.status();
   if (record->lane >= lanes_) return malformed_record("an edge in a lane that does not exist");
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (peer_edges_.size() >= kMaxPeerEdges) return malformed_record("too many edges");
   auto edge = std::make_shared<PeerEdge>();
   edge->record = *std::move(record);
@@ -228,7 +228,7 @@ Status Port::take_edge(ByteView message) {
 }
 
 Status Port::on_slots(const std::string& key, std::size_t count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   PeerEdge* const edge = peer_edge(key);
   if (edge == nullptr) return malformed_record("slots of an unknown edge");
   edge->announced += count;
@@ -237,7 +237,7 @@ Status Port::on_slots(const std::string& key, std::size_t count) {
 }
 
 Status Port::on_reset(const std::string& key, std::uint32_t round) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   PeerEdge* const edge = peer_edge(key);
   if (edge == nullptr) return malformed_record("credits of an unknown edge");
   edge->round = round;
@@ -248,7 +248,7 @@ Status Port::take_offer(const Notification& notification) {
   Result<OfferRecord> offer = OfferRecord::decode(view(notification.message));
   if (!offer.ok()) return offer.status();
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const auto found = receivers_.find(offer->edge);
   if (found == receivers_.end()) return Status();  // its edge is closed; the lease goes back
   receiver = found->second.lock();
@@ -262,7 +262,7 @@ Status Port::take_closed(ByteView message) {
   CreditTable::Counts credits;
   if (record->by_receiver) credits = engine_->forget_edge(key_of(record->edge));
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (record->by_receiver) {
     const auto found = peer_edges_.find(record->edge);
     if (found == peer_edges_.end()) return malformed_record("the end of an unknown edge");

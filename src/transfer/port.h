@@ -10,7 +10,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +18,7 @@
 #include <string>
 
 #include "core/deadline.h"
+#include "core/ordered_mutex.h"
 #include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
@@ -56,7 +56,8 @@ class Port final : public EngineUser {
   // Segments that the channel's device has registered so far.
   static std::uint64_t registrations_of(const Channel& channel);
 
-  std::mutex& mutex() { return mutex_; }
+  using Mutex = core::OrderedMutex<core::LockRank::kTensorPort>;
+  Mutex& mutex() { return mutex_; }
 
   // Takes what comes, for everybody, until `arrived`, which is called under the mutex, is true.
   // kDeadlineExceeded, or why nothing will come any more. `polled`: `arrived` has to look at memory
@@ -100,8 +101,8 @@ class Port final : public EngineUser {
   std::shared_ptr<Engine> engine_;
   std::uint32_t lanes_ = 0;
   std::uint64_t peer_epoch_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  core::OrderedCondition changed_;
   bool led_ = false;
   Status ended_;
   std::uint32_t last_edge_ = 0;

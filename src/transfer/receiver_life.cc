@@ -94,7 +94,7 @@ Status ReceiverState::allocate_slots() {
 }
 
 Status ReceiverState::announce() {
-  const std::lock_guard<std::mutex> lock(port_->mutex());
+  const std::lock_guard lock(port_->mutex());
   if (!port_->ended().ok()) return port_->ended();
   FARWRITE_RETURN_IF_ERROR(port_->add_receiver(name_, shared_from_this(), terms_.edge));
   key_ = key_of(terms_.edge);
@@ -127,7 +127,7 @@ Status ReceiverState::announce() {
 Status ReceiverState::reset() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("reset a tensor receiver"));
   std::vector<Item> dropped;  // offers give their leases back after the lock
-  const std::lock_guard<std::mutex> lock(port_->mutex());
+  const std::lock_guard lock(port_->mutex());
   if (closed_) {
     return Status::error(StatusCode::kFailedPrecondition, {"reset a tensor receiver"},
                          "the receiver is closed", "open it again");
@@ -144,7 +144,7 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::vector<Item> dropped;  // offers give their leases back after the lock
   {
-    const std::lock_guard<std::mutex> lock(port_->mutex());
+    const std::lock_guard lock(port_->mutex());
     if (!std::exchange(closed_, true) && announced_) {
       dropped = arrived_.drop();
       dropped_unseen_ += dropped.size();
@@ -167,7 +167,7 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
 TensorStats ReceiverState::stats() const {
   TensorStats stats;
   const std::uint64_t registrations = Port::registrations_of(channel_);
-  const std::lock_guard<std::mutex> lock(port_->mutex());
+  const std::lock_guard lock(port_->mutex());
   const Engine::SlotStats slots = port_->engine().stats(slots_);
   stats.pushed = slots.counts.landed;
   stats.offered = offered_;

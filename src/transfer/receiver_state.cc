@@ -173,7 +173,7 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   }
   Result<ReceivedTensor> received = item.offer->finish(deadline.remaining());
   if (!received.ok() && received.status().code() == StatusCode::kDeadlineExceeded) {
-    const std::lock_guard<std::mutex> lock(port_->mutex());
+    const std::lock_guard lock(port_->mutex());
     if (!closed_) arrived_.ready().push_front(std::move(item));
     return received;
   }
@@ -184,7 +184,7 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
 void ReceiverState::read_ahead() {
   std::vector<std::shared_ptr<DynamicSlot>> next;
   {
-    const std::lock_guard<std::mutex> lock(port_->mutex());
+    const std::lock_guard lock(port_->mutex());
     const std::deque<Item>& ready = arrived_.ready();
     for (std::size_t i = 0; i < std::min(ready.size(), kReadAhead - 1); ++i) {
       if (ready[i].offer != nullptr) next.push_back(ready[i].offer);

@@ -124,15 +124,15 @@ Status SenderState::over() const {
 
 Completion SenderState::send(const TensorSpec& spec, ByteView bytes) {
   if (Status bad = check(spec, bytes); !bad.ok()) return Completion(std::move(bad));
-  const std::lock_guard<std::mutex> sending(sending_);
+  port_->drain(channel_);  // not under sending_: a handler may send
+  std::unique_lock sending(sending_);
   if (closed_) {
     return Completion(Status::error(StatusCode::kFailedPrecondition, {kSend},
                                     "the sender is closed", "open it again"));
   }
-  port_->drain(channel_);
   std::uint32_t round = 0;
   {
-    const std::lock_guard<std::mutex> lock(port_->mutex());
+    const std::lock_guard lock(port_->mutex());
     if (Status end = over(); !end.ok()) return Completion(std::move(end));
     round = edge_->round;
   }
@@ -141,9 +141,10 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes) {
   Completion sent = taken.has_value() ? push(*taken, spec, bytes) : offer(round, spec, bytes);
   if (!failed(sent)) return sent;
   --last_sequence_;
+  sending.unlock();
   port_->drain(channel_);
   if (taken.has_value()) port_->engine().put_back(*taken, edge_->record.lane);
-  const std::lock_guard<std::mutex> lock(port_->mutex());
+  const std::lock_guard lock(port_->mutex());
   // The receiver may have closed while we wrote: that is what the caller should hear.
   if (Status end = over(); !end.ok()) return Completion(std::move(end));
   return sent;
@@ -242,7 +243,7 @@ TensorStats SenderState::stats() {
   stats.staged = staged_.value();
   stats.allocations = allocations_.value();
   stats.requests = requests_.value();
-  const std::lock_guard<std::mutex> lock(port_->mutex());
+  const std::lock_guard lock(port_->mutex());
   const CreditTable::Counts credits =
       edge_->closed ? edge_->last_credits : port_->engine().credits(key_);
   stats.grants = credits.grants;
@@ -252,11 +253,11 @@ TensorStats SenderState::stats() {
 
 Status SenderState::close() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor sender"));
-  const std::lock_guard<std::mutex> sending(sending_);
+  const std::lock_guard sending(sending_);
   closed_ = true;
   if (said_closed_ || edge_ == nullptr) return Status();
   {
-    const std::lock_guard<std::mutex> lock(port_->mutex());
+    const std::lock_guard lock(port_->mutex());
     if (edge_->closed) return Status();
   }
   const auto record = ClosedRecord{edge_->record.edge, false, last_sequence_}.encode();

@@ -11,6 +11,7 @@
 #include "core/counter.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
+#include "core/ordered_mutex.h"
 #include "farwrite/device.h"
 #include "farwrite/tensor.h"
 #include "transfer/port.h"
@@ -53,7 +54,7 @@ class SenderState {
   std::shared_ptr<PeerEdge> edge_;  // its record never changes
   std::string key_;                 // of the edge, for the engine
 
-  std::mutex sending_;  // one tensor at a time, in sequence
+  core::OrderedMutex<core::LockRank::kTensorSender> sending_;  // one tensor at a time, in sequence
   bool closed_ = false;
   bool said_closed_ = false;  // to the receiver; close() may be called again until it is
   std::uint64_t last_sequence_ = 0;

@@ -34,10 +34,11 @@ class Encryption : public testing::Test {
   // address of this host, at the same data port.
   void connect_through_the_tap(bool encrypt) {
     DeviceOptions far_options = options(FabricKind::kTcp, encrypt);
-    far_options.data_port = core::listen_tcp({"127.0.0.1", 0}).value().endpoint.port;
+    far_options.tcp.data_port = core::listen_tcp({"127.0.0.1", 0}).value().endpoint.port;
     far_device_ = Device::open(far_options).value();
     near_device_ = Device::open(options(FabricKind::kTcp, encrypt)).value();
-    (void)tap_.relay({"127.0.0.2", far_options.data_port}, {"127.0.0.1", far_options.data_port});
+    (void)tap_.relay({"127.0.0.2", far_options.tcp.data_port},
+                     {"127.0.0.1", far_options.tcp.data_port});
     const Endpoint door = tap_.relay({"127.0.0.2", 0}, far_device_.endpoint());
     auto accepted = std::async(std::launch::async, [&] { return far_device_.accept(kHang); });
     auto near = near_device_.connect(door, kHang);

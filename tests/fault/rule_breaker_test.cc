@@ -108,7 +108,7 @@ struct IgnoringSink final : fabric::EventSink {
 int deaf_rule_breaker(const Arguments& arguments) {
   const Endpoint target = Endpoint::parse(arguments.at(0)).value();
   auto loop = *core::EventLoop::start("hostile");
-  auto fabric = *fabric::tcp::TcpFabric::create(*loop, {{"127.0.0.1", 0}});
+  auto fabric = *fabric::tcp::TcpFabric::create(*loop, fabric::tcp::FabricOptions::of({}));
   const device::LocalIdentity self = hostile_identity(*fabric);
   const core::UniqueFd socket = *core::connect_tcp(target, soon());
   EndObserver observer;

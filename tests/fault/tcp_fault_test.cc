@@ -263,7 +263,7 @@ TEST_F(OverTcp, AStrangerAtTheDataPortChangesNothing) {
     port = probe->endpoint.port;
   }
   DeviceOptions options = tcp_options();
-  options.data_port = port;
+  options.tcp.data_port = port;
   Device device = open_device(options);
   const auto soon = [] { return core::Deadline::after(kPatience); };
   std::vector<core::UniqueFd> strangers;

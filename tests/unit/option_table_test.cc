@@ -148,7 +148,7 @@ TEST(OptionTable, AVariableThatCannotBeReadIsNamed) {
   const Status read = read_environment(kInPlugin, options);
   EXPECT_EQ(read.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(read.message(), HasSubstr("FARWRITE_DATA_PORT=70000 is not a whole number from 0"));
-  EXPECT_EQ(options.data_port, 0);
+  EXPECT_EQ(options.tcp.data_port, 0);
 }
 
 TEST(OptionTable, AVariableOfGrpcHasTheDefaultOfItsRow) {

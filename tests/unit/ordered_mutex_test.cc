@@ -13,6 +13,10 @@ namespace {
 using First = OrderedMutex<LockRank::kDevice>;
 using Last = OrderedMutex<LockRank::kEventLoop>;
 
+struct PatientMutex : std::mutex {
+  bool lock_until(int /*deadline*/) { return try_lock(); }
+};
+
 #ifdef FARWRITE_CHECK_LOCK_ORDER
 
 class OrderedMutexDeathTest : public ::testing::Test {
@@ -51,6 +55,12 @@ TEST_F(OrderedMutexDeathTest, RemembersWhatIsStillHeldInWhateverOrderLocksAreRel
   EXPECT_DEATH(first_.lock(), "\"event loop\" locks \"device\"");
 }
 
+TEST_F(OrderedMutexDeathTest, ChecksAWaitWithADeadline) {
+  OrderedMutex<LockRank::kDevice, PatientMutex> patient;
+  const std::lock_guard last(last_);
+  EXPECT_DEATH((void)patient.lock_until(0), "\"event loop\" locks \"device\"");
+}
+
 #else
 
 TEST(OrderedMutex, IsAPlainMutexInBuildsThatDoNotCheck) {
@@ -71,6 +81,27 @@ TEST(OrderedMutex, MayBeTakenInOrderAndAgain) {
   }
   EXPECT_TRUE(first.try_lock());
   first.unlock();
+}
+
+TEST(OrderedMutex, MayNestWhereUserCodeRuns) {
+  OrderedMutex<LockRank::kNotificationMode, std::shared_mutex> outer;
+  OrderedMutex<LockRank::kNotificationMode, std::shared_mutex> inner;
+  const std::shared_lock waits(outer);
+  EXPECT_TRUE(inner.try_lock());
+  inner.unlock();
+  First first;
+  const std::shared_lock waits_again(inner);
+  EXPECT_TRUE(first.try_lock());
+  first.unlock();
+}
+
+TEST(OrderedMutex, MayBeTakenUntilADeadline) {
+  OrderedMutex<LockRank::kDevice, PatientMutex> patient;
+  EXPECT_TRUE(patient.lock_until(0));
+  std::thread([&] { EXPECT_FALSE(patient.lock_until(0)); }).join();
+  patient.unlock();
+  Last last;
+  const std::lock_guard lock(last);  // nothing before it is held any more
 }
 
 TEST(OrderedMutex, IsReleasedDuringAWait) {

@@ -43,6 +43,29 @@ TEST(Outbox, NothingPassesARecordThatWaits) {
   EXPECT_FALSE(outbox.admit(0));
 }
 
+struct Record {
+  std::shared_ptr<core::CompletionState> completion;
+};
+
+TEST(Outbox, ARecordThatWaitsHasAPendingCompletion) {
+  Outbox<Record> outbox("tcp", "the peer");
+  outbox.set_credit(1);
+  ASSERT_TRUE(outbox.admit(1));
+  const Completion completion = outbox.hold_pending({}, {0, 1});
+  EXPECT_FALSE(completion.done());
+  ASSERT_TRUE(outbox.add_credit(1));
+  outbox.next()->completion->finish(Status());
+  EXPECT_TRUE(completion.done());
+}
+
+TEST(Outbox, ARecordBeyondTheBoundsHasAFailedCompletion) {
+  Outbox<Record, 1> outbox("tcp", "the peer");
+  EXPECT_FALSE(outbox.hold_pending({}, {}).done());
+  const Completion refused = outbox.hold_pending({}, {});
+  ASSERT_TRUE(refused.done());
+  EXPECT_EQ(refused.wait().code(), StatusCode::kResourceExhausted);
+}
+
 TEST(Outbox, LetsGoInOrderAsCreditComesBack) {
   Numbers outbox("tcp", "the peer");
   outbox.set_credit(2);

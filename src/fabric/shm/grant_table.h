@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "core/ordered_mutex.h"
 #include "fabric/shm/mailbox.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -63,7 +64,7 @@ class GrantTable {
   const MailboxView mailbox_;
   const std::unique_ptr<Place[]> places_;  // by row
   std::atomic<bool> peer_dead_{false};
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kShmGrants> mutex_;
   std::uint32_t next_unused_row_ = 0;
   std::vector<std::uint32_t> free_rows_;
   std::unordered_map<std::uint64_t, std::uint64_t> live_;  // region ids by packed key

@@ -37,7 +37,7 @@ SegmentExchange::~SegmentExchange() { loop_.remove_fd(socket_.get()); }
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint32_t segment_id,
                                                                        core::Deadline deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
     return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
                          "the peer has named too many segments", "restart the peer");
@@ -77,7 +77,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
 }
 
 void SegmentExchange::fail(const Status& reason) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (ended_.ok()) ended_ = reason;
   changed_.notify_all();
 }
@@ -151,7 +151,7 @@ void SegmentExchange::take_answer(std::uint32_t segment_id, bool found, std::uin
                                 "the peer has no such memory for this process, or no longer",
                                 "ask for a fresh descriptor; only the peer that landing memory was "
                                 "allocated for can open it"));
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nobody asked
   import->second.requested = false;

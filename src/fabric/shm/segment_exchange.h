@@ -4,7 +4,6 @@
 // Requests and answers are packets on the link's unix socket, served by the device's event loop.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "core/deadline.h"
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/shm/packet_socket.h"
 #include "farwrite/status.h"
@@ -63,8 +63,8 @@ class SegmentExchange {
   const FindSegment find_;
   std::function<void(const Status&)> on_closed_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  core::OrderedMutex<core::LockRank::kShmSegments> mutex_;
+  core::OrderedCondition changed_;
   std::map<std::uint32_t, Import> imports_;
   Status ended_;
 };

@@ -96,7 +96,7 @@ const Capabilities& ShmFabric::capabilities() const {
 }
 
 Result<std::uint64_t> ShmFabric::register_segment(const std::shared_ptr<memory::Segment>& segment) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   std::erase_if(exported_, [](const auto& weak) { return weak.expired(); });
   exported_.push_back(segment);
   return GrantKey{segment->id(), 0}.pack();
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
 std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRequest& request) {
   return std::make_unique<ShmLink>(std::move(attachment), request, loop_,
                                    [this](std::uint32_t id) -> std::shared_ptr<memory::Segment> {
-                                     const std::lock_guard<std::mutex> lock(mutex_);
+                                     const std::lock_guard lock(mutex_);
                                      for (const auto& weak : exported_) {
                                        if (auto segment = weak.lock();
                                            segment != nullptr && segment->id() == id) {

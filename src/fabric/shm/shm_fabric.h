@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/lobby.h"
 #include "fabric/shm/attach.h"
@@ -41,7 +42,7 @@ class ShmFabric final : public Fabric {
   const std::string name_;
   const core::UniqueFd listener_;
 
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kShmFabric> mutex_;
   std::vector<std::weak_ptr<memory::Segment>> exported_;
 
   std::unique_ptr<Lobby> lobby_;

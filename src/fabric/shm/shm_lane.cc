@@ -129,7 +129,7 @@ Completion ShmLane::write(const Operation& operation) {
     producer_.prefetch();
     core::prefetch_for_write(target);
   }
-  std::unique_lock<std::mutex> sending(sending_, std::defer_lock);
+  std::unique_lock sending(sending_, std::defer_lock);
   {
     const InflightWrite inflight(*window.row, window.region_id);
     if (!inflight.open()) {
@@ -196,7 +196,7 @@ Completion ShmLane::read(const Operation& operation) {
 }
 
 Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
-  std::unique_lock<std::mutex> lock(sending_);
+  std::unique_lock lock(sending_);
   if (outbox_.empty()) [[likely]] {
     const RingProducer::Outcome outcome = producer_.push(kind, tag, payload);
     if (outcome == RingProducer::Outcome::kPushed) [[likely]] {
@@ -212,11 +212,9 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
   }
   // Since post() looked: end() has emptied the outbox already.
   if (link_.poisoned()) return Completion(link_.reason());
-  auto completion = std::make_shared<core::CompletionState>();
-  Status held = outbox_.hold(
-      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), completion},
+  return outbox_.hold_pending(
+      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), {}},
       {payload.size, 0, tag});
-  return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
 }
 
 bool ShmLane::drain_outbox() {
@@ -228,7 +226,7 @@ bool ShmLane::drain_outbox() {
     return outcome == RingProducer::Outcome::kPushed;
   };
   {
-    const std::lock_guard<std::mutex> lock(sending_);
+    const std::lock_guard lock(sending_);
     while (auto record = outbox_.next(goes)) pushed.push_back(std::move(record->completion));
     if (!pushed.empty()) ring_if_asleep();
   }
@@ -326,7 +324,7 @@ void ShmLane::disarm() {
 void ShmLane::end(const Status& reason) {
   std::vector<std::shared_ptr<core::CompletionState>> dropped;
   {
-    const std::lock_guard<std::mutex> lock(sending_);
+    const std::lock_guard lock(sending_);
     while (auto record = outbox_.drop()) dropped.push_back(std::move(record->completion));
   }
   for (const auto& completion : dropped) completion->finish(reason);

@@ -9,6 +9,7 @@
 
 #include "core/completion_state.h"
 #include "core/counter.h"
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
@@ -79,7 +80,7 @@ class ShmLane final : public Lane {
   ShmLink& link_;
   const std::uint32_t index_;
 
-  std::mutex sending_;
+  core::OrderedMutex<core::LockRank::kShmSending> sending_;
   RingProducer producer_;
   Outbox<Unsent> outbox_;
 

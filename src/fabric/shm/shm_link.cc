@@ -107,13 +107,13 @@ LinkCounters ShmLink::counters() const {
 }
 
 Status ShmLink::reason() const {
-  const std::lock_guard<std::mutex> lock(reason_mutex_);
+  const std::lock_guard lock(reason_mutex_);
   return reason_;
 }
 
 void ShmLink::poison(const Status& reason, bool dead) {
   {
-    const std::lock_guard<std::mutex> lock(reason_mutex_);
+    const std::lock_guard lock(reason_mutex_);
     if (reason_.ok() || dead) reason_ = reason;
   }
   const bool first = !poisoned_.exchange(true);

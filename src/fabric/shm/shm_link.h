@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/shm/attach.h"
@@ -65,7 +66,7 @@ class ShmLink final : public Link {
 
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> peer_dead_{false};
-  mutable std::mutex reason_mutex_;
+  mutable core::OrderedMutex<core::LockRank::kShmReason> reason_mutex_;
   Status reason_;
 };
 

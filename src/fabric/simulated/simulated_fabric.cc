@@ -22,7 +22,7 @@ SimulatedFabric::~SimulatedFabric() { world_->remove_host(host_); }
 
 Result<std::uint64_t> SimulatedFabric::register_segment(
     const std::shared_ptr<memory::Segment>& segment) {
-  const std::unique_lock<std::mutex> lock(world_->mutex());
+  const std::unique_lock lock(world_->mutex());
   const std::uint64_t key = world_->new_key(lock);
   host_->exports.add(key, segment, 0, segment->bytes(), Access::kRead);
   return key;

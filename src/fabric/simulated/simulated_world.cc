@@ -8,12 +8,12 @@ namespace farwrite::fabric {
 std::string simulated_address(const Host& host) { return "simulated:" + std::to_string(host.id); }
 
 Trace SimulatedWorld::trace() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return trace_;
 }
 
 std::shared_ptr<Host> SimulatedWorld::add_host() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   auto host = std::make_shared<Host>();
   host->id = ++last_host_;
   hosts_.emplace(host->id, host);
@@ -21,12 +21,12 @@ std::shared_ptr<Host> SimulatedWorld::add_host() {
 }
 
 void SimulatedWorld::remove_host(const std::shared_ptr<Host>& host) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   hosts_.erase(host->id);
 }
 
 std::vector<std::string> SimulatedWorld::addresses() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   std::vector<std::string> result;
   for (const auto& [id, host] : hosts_) result.push_back(simulated_address(*host));
   return result;
@@ -53,7 +53,7 @@ std::vector<std::shared_ptr<Connection>> SimulatedWorld::connections_of(const Ho
 void SimulatedWorld::kill(std::string_view address) {
   Outcomes outcomes;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     const std::shared_ptr<Host> host = find(address);
     if (host == nullptr) return;
     host->alive = false;
@@ -65,7 +65,7 @@ void SimulatedWorld::kill(std::string_view address) {
 }
 
 void SimulatedWorld::partition(std::string_view address, bool partitioned) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const std::shared_ptr<Host> host = find(address);
   if (host == nullptr) return;
   host->partitioned = partitioned;
@@ -78,7 +78,7 @@ Result<SimulatedWorld::Seat> SimulatedWorld::attach(const std::shared_ptr<Host>&
     return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, "simulated"},
                          cause, remedy);
   };
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!host->alive) {
     return unavailable("this simulated host was killed", "open a new device");
   }
@@ -124,8 +124,8 @@ Result<SimulatedWorld::Seat> SimulatedWorld::attach(const std::shared_ptr<Host>&
   return seat;
 }
 
-bool SimulatedWorld::wait_until_paired(std::unique_lock<std::mutex>& lock,
-                                       const Connection& connection, core::Deadline deadline) {
+bool SimulatedWorld::wait_until_paired(std::unique_lock<Mutex>& lock, const Connection& connection,
+                                       core::Deadline deadline) {
   const auto over = [&] { return connection.paired() || !connection.broken(0, "open").ok(); };
   while (!over()) {
     if (deadline.expired()) return false;
@@ -138,7 +138,7 @@ bool SimulatedWorld::wait_until_paired(std::unique_lock<std::mutex>& lock,
   return true;
 }
 
-std::uint64_t SimulatedWorld::new_key(const std::unique_lock<std::mutex>& lock) {
+std::uint64_t SimulatedWorld::new_key(const std::unique_lock<Mutex>& lock) {
   (void)lock;
   return ++last_key_;
 }

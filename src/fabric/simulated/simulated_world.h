@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/simulated/connection.h"
 #include "fabric/simulated/simulated_options.h"
@@ -26,7 +26,8 @@ class SimulatedWorld {
   explicit SimulatedWorld(SimulatedOptions options) : options_(options) {}
 
   const SimulatedOptions& options() const { return options_; }
-  std::mutex& mutex() { return mutex_; }
+  using Mutex = core::OrderedMutex<core::LockRank::kSimulatedWorld>;
+  Mutex& mutex() { return mutex_; }
   Trace trace() const;
 
   std::shared_ptr<Host> add_host();
@@ -43,18 +44,18 @@ class SimulatedWorld {
   };
   Result<Seat> attach(const std::shared_ptr<Host>& host, const AttachRequest& request);
   // Blocks until the connection has both sides. False at the deadline.
-  bool wait_until_paired(std::unique_lock<std::mutex>& lock, const Connection& connection,
+  bool wait_until_paired(std::unique_lock<Mutex>& lock, const Connection& connection,
                          core::Deadline deadline);
 
-  std::uint64_t new_key(const std::unique_lock<std::mutex>& lock);
+  std::uint64_t new_key(const std::unique_lock<Mutex>& lock);
 
  private:
   std::shared_ptr<Host> find(std::string_view address) const;
   std::vector<std::shared_ptr<Connection>> connections_of(const Host& host);
 
   const SimulatedOptions options_;
-  mutable std::mutex mutex_;
-  std::condition_variable paired_;
+  mutable Mutex mutex_;
+  core::OrderedCondition paired_;
   Trace trace_;
   std::uint64_t last_host_ = 0;
   std::uint64_t last_connection_ = 0;

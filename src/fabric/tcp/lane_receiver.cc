@@ -64,7 +64,7 @@ core::ByteStream::Moved LaneReceiver::receive(std::size_t& offered) {
     staged_ += moved.bytes;
     return moved;
   }
-  const std::lock_guard<std::mutex> lock(landing_);
+  const std::lock_guard lock(landing_);
   std::uint64_t left = total_ - done_;
   std::byte* to = nullptr;
   if (collects_) {
@@ -100,7 +100,7 @@ Status LaneReceiver::handle_staged(FrameHandler& handler) {
     if (done_ < total_) return Status();
     bool landed = false;
     {
-      const std::lock_guard<std::mutex> lock(landing_);
+      const std::lock_guard lock(landing_);
       landed = destination_.data != nullptr;
       destination_ = Destination();
     }
@@ -124,7 +124,7 @@ Status LaneReceiver::begin_frame(FrameHandler& handler) {
   if (collects_) {
     body_.resize(total_);  // bounded by its type
   } else {
-    const std::lock_guard<std::mutex> lock(landing_);
+    const std::lock_guard lock(landing_);
     destination_ = handler.begin(header_);
   }
   return Status();
@@ -135,14 +135,14 @@ void LaneReceiver::place(const std::byte* data, std::size_t size) {
     std::memcpy(body_.data() + done_, data, size);
     return;
   }
-  const std::lock_guard<std::mutex> lock(landing_);
+  const std::lock_guard lock(landing_);
   if (destination_.data == nullptr) return;
   std::memcpy(destination_.data + done_, data, size);
   copies_.add();
 }
 
 void LaneReceiver::forget(std::uint64_t key) {
-  const std::lock_guard<std::mutex> lock(landing_);
+  const std::lock_guard lock(landing_);
   if (destination_.data != nullptr && destination_.key == key) destination_ = Destination();
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/byte_stream.h"
 #include "core/counter.h"
+#include "core/ordered_mutex.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -79,7 +80,7 @@ class LaneReceiver {
   std::vector<std::byte> body_;
   std::uint64_t frames_ = 0;
 
-  std::mutex landing_;
+  core::OrderedMutex<core::LockRank::kTcpLanding> landing_;
   Destination destination_;  // under landing_
   core::Counter copies_;
 };

@@ -30,7 +30,7 @@ Status LaneSender::broken(int error) const {
 }
 
 Completion LaneSender::send(const OutgoingFrame& frame, bool copy_payload) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return send_locked(frame, copy_payload);
 }
 
@@ -67,36 +67,34 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
   return completion;
 }
 
-Status LaneSender::hold_back_locked(const FrameHeader& header, ByteView payload,
-                                    std::shared_ptr<core::CompletionState> completion) {
-  HeldBack held{header, {}, std::move(completion)};
-  append(held.payload, payload);
-  const Weight weight{payload.size, cost(header), header.tag};
-  if (header.type != FrameType::kEnd) return outbox_.hold(std::move(held), weight);
-  outbox_.hold_always(std::move(held), weight);
-  return Status();
+Weight LaneSender::weight_of(const FrameHeader& header, ByteView payload) {
+  return {payload.size, cost(header), header.tag};
 }
 
 Completion LaneSender::notify(const OutgoingFrame& frame) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
-  auto completion = std::make_shared<core::CompletionState>();
-  Status held = hold_back_locked(frame.header, frame.payload, completion);
-  return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
+  HeldBack held{frame.header, {}, nullptr};
+  append(held.payload, frame.payload);
+  const Weight weight = weight_of(frame.header, frame.payload);
+  if (frame.header.type != FrameType::kEnd) return outbox_.hold_pending(std::move(held), weight);
+  held.completion = std::make_shared<core::CompletionState>();
+  Completion completion(held.completion);
+  outbox_.hold_always(std::move(held), weight);
+  return completion;
 }
 
 Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/false);
   // The bytes need no credit; the tag comes behind them when there is some, in a write of no bytes
   // to the same place, so that the target refuses it when it refuses the bytes.
   FrameHeader notification = frame.header;
   notification.length = 0;
-  if (Status held = hold_back_locked(notification, {}, nullptr); !held.ok()) {
-    return Completion(std::move(held));
-  }
+  Status held = outbox_.hold({notification, {}, nullptr}, weight_of(notification, {}));
+  if (!held.ok()) return Completion(std::move(held));
   OutgoingFrame write = frame;
   write.header.flags = 0;
   return send_locked(write, /*copy_payload=*/false);
@@ -105,7 +103,7 @@ Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
 bool LaneSender::add_credit(std::uint64_t bytes) {
   Finished finished;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!outbox_.add_credit(bytes)) return false;
     release_locked();
     flush_locked(finished);
@@ -133,7 +131,7 @@ void LaneSender::flush() {
   Finished finished;
   {
     // Somebody else who sends right now takes the queue along.
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     flush_locked(finished);
   }
@@ -206,7 +204,7 @@ bool LaneSender::end_behind_queue(const Status& reason) {
   Finished finished;
   bool sent = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!std::exchange(ending_, true)) {
       if (ended_.ok()) ended_ = reason;
       drop_held_back_locked(finished);
@@ -221,7 +219,7 @@ bool LaneSender::end_behind_queue(const Status& reason) {
 void LaneSender::end(const Status& reason) {
   Finished finished;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     end_locked(reason, finished);
   }
   tell(finished);

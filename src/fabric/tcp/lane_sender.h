@@ -17,6 +17,7 @@
 
 #include "core/byte_stream.h"
 #include "core/completion_state.h"
+#include "core/ordered_mutex.h"
 #include "fabric/outbox.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
@@ -80,8 +81,7 @@ class LaneSender {
   static std::uint64_t cost(const FrameHeader& header) {
     return kNotificationCost + (header.type == FrameType::kWrite ? 0 : header.length);
   }
-  Status hold_back_locked(const FrameHeader& header, ByteView payload,
-                          std::shared_ptr<core::CompletionState> completion);
+  static Weight weight_of(const FrameHeader& header, ByteView payload);
   Completion send_locked(const OutgoingFrame& frame, bool copy_payload);
   void release_locked();
   void flush_locked(Finished& finished);
@@ -92,7 +92,7 @@ class LaneSender {
 
   core::ByteStream& stream_;
   const std::string peer_name_;
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kTcpSending> mutex_;
   std::deque<Queued> queue_;
   std::atomic<std::size_t> queued_{0};
   Outbox<HeldBack> outbox_;

@@ -48,9 +48,18 @@ Result<std::uint16_t> parse_port(const std::string& address, const std::string& 
 
 }  // namespace
 
+FabricOptions FabricOptions::of(const DeviceOptions& device) {
+  FabricOptions options;
+  static_cast<TcpOptions&>(options) = device.tcp;
+  options.listen_host = device.listen.host;
+  options.host_timeout = device.host_timeout;
+  options.handshake_timeout = device.handshake_timeout;
+  return options;
+}
+
 Result<std::unique_ptr<Fabric>> TcpFabric::create(core::EventLoop& loop,
-                                                  const TcpOptions& options) {
-  auto listener = core::listen_tcp(options.listen);
+                                                  const FabricOptions& options) {
+  auto listener = core::listen_tcp({options.listen_host, options.data_port});
   if (!listener.ok()) return listener.status();
   std::unique_ptr<TcpFabric> fabric(new TcpFabric(options, *std::move(listener)));
   auto lobby = Lobby::open(loop, fabric->listener_.socket.get(), options.handshake_timeout,
@@ -60,7 +69,7 @@ Result<std::unique_ptr<Fabric>> TcpFabric::create(core::EventLoop& loop,
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
-TcpFabric::TcpFabric(const TcpOptions& options, core::Listener listener)
+TcpFabric::TcpFabric(const FabricOptions& options, core::Listener listener)
     : options_(options), listener_(std::move(listener)) {}
 
 const Capabilities& TcpFabric::capabilities() const {

@@ -11,11 +11,16 @@
 #include "fabric/fabric.h"
 #include "fabric/lobby.h"
 #include "fabric/tcp/export_table.h"
+#include "farwrite/options.h"
 
 namespace farwrite::fabric::tcp {
 
-struct TcpOptions {
-  Endpoint listen;  // where lanes connect to; port 0 picks one
+// What the fabric is told: the user's settings, and those that it shares with the device.
+struct FabricOptions : TcpOptions {
+  // As a device with these options uses it.
+  static FabricOptions of(const DeviceOptions& device);
+
+  std::string listen_host;
   // A connection on which the network brings nothing back for this long is given up.
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(60);
   // A connection that belongs to no handshake is dropped after this.
@@ -25,7 +30,8 @@ struct TcpOptions {
 // Thread-safe. The loop outlives the fabric.
 class TcpFabric final : public Fabric {
  public:
-  static Result<std::unique_ptr<Fabric>> create(core::EventLoop& loop, const TcpOptions& options);
+  static Result<std::unique_ptr<Fabric>> create(core::EventLoop& loop,
+                                                const FabricOptions& options);
 
   FabricKind kind() const override { return FabricKind::kTcp; }
   const Capabilities& capabilities() const override;
@@ -37,7 +43,7 @@ class TcpFabric final : public Fabric {
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
 
  private:
-  TcpFabric(const TcpOptions& options, core::Listener listener);
+  TcpFabric(const FabricOptions& options, core::Listener listener);
   Result<core::UniqueFd> connect_lane(const AttachRequest& request, std::uint16_t lane) const;
   // Waits for the connection that proves to be this lane's.
   Result<core::UniqueFd> accept_lane(const AttachRequest& request, std::uint16_t lane);
@@ -46,7 +52,7 @@ class TcpFabric final : public Fabric {
                                                         const AttachRequest& request,
                                                         std::uint16_t lane) const;
 
-  const TcpOptions options_;
+  const FabricOptions options_;
   const core::Listener listener_;
   const std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
   std::unique_ptr<Lobby> lobby_;

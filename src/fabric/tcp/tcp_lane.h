@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/byte_stream.h"
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/link_flush.h"
@@ -97,7 +98,7 @@ class TcpLane final : public Lane, private FrameHandler {
   LaneSender sender_;
   LaneReceiver receiver_;
 
-  std::mutex requests_mutex_;
+  core::OrderedMutex<core::LockRank::kTcpRequests> requests_mutex_;
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, PendingRead> reads_;
   std::deque<WaitingRead> waiting_reads_;

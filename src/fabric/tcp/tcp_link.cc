@@ -64,7 +64,7 @@ Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& seg
     return error(StatusCode::kOutOfRange, "grant", "the bytes leave their landing segment",
                  "stay inside the segment");
   }
-  const std::lock_guard<std::mutex> lock(grants_mutex_);
+  const std::lock_guard lock(grants_mutex_);
   const std::uint64_t key = kGrantBit | ++last_grant_;
   grants_.emplace(key, Grant{segment, offset, length});
   return key;
@@ -73,7 +73,7 @@ Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& seg
 Status TcpLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/,
                        core::Deadline /*deadline*/) {
   {
-    const std::lock_guard<std::mutex> lock(grants_mutex_);
+    const std::lock_guard lock(grants_mutex_);
     grants_.erase(key);
   }
   // What is landing right now goes nowhere from here on. Also for a key that is gone already:
@@ -99,7 +99,7 @@ Result<std::shared_ptr<RemoteWindow>> TcpLink::import(const RegionDescriptor& de
 }
 
 Result<Destination> TcpLink::reach_write(const FrameHeader& header) const {
-  const std::lock_guard<std::mutex> lock(grants_mutex_);
+  const std::lock_guard lock(grants_mutex_);
   const auto found = grants_.find(header.key);
   if (found == grants_.end()) {
     if ((header.key & kGrantBit) == 0) {

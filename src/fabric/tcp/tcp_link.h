@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/byte_stream.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/tcp/export_table.h"
 #include "fabric/tcp/tcp_lane.h"
@@ -66,7 +67,7 @@ class TcpLink final : public Link {
   const std::string peer_name_;
   LinkObserver* const observer_;
   const std::shared_ptr<const ExportTable> exports_;
-  mutable std::mutex grants_mutex_;
+  mutable core::OrderedMutex<core::LockRank::kTcpGrants> grants_mutex_;
   std::map<std::uint64_t, Grant> grants_;
   std::uint64_t last_grant_ = 0;
   std::atomic<bool> cut_{false};

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ordered_mutex.h"
 #include "fabric/verbs/completion_queue.h"
 #include "fabric/verbs/device_choice.h"
 #include "fabric/verbs/registration_cache.h"
@@ -96,7 +97,7 @@ class Adapter {
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::atomic<std::uint32_t> next_queue_{0};
-  std::mutex users_mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsUsers> users_mutex_;
   std::vector<AdapterUser*> users_;
   std::string failure_;  // of the device; empty while it works
   LaneLimits limits_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
+#include "core/ordered_mutex.h"
 #include "fabric/verbs/registration_cache.h"
 #include "fabric/verbs/verbs_library.h"
 #include "farwrite/status.h"
@@ -110,7 +111,7 @@ class CompletionQueue {
   ibv_context* const context_;
   const int max_entries_;
   ibv_comp_channel* channel_ = nullptr;
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsQueue> mutex_;
   std::vector<Queue> queues_;
   std::unordered_map<std::uint32_t, QueueClient*> clients_;
   std::uint32_t next_client_ = 1;

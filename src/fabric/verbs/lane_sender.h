@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
 #include "fabric/verbs/adapter.h"
@@ -76,7 +77,7 @@ class LaneSender {
   Adapter& adapter_;
   const WorkPlace place_;
 
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kVerbsSending> mutex_;
   SendQueue requests_;
   std::deque<Work> queue_;  // what the send queue has no room for
   // What there is no credit for. A peer grants few at a time, so a burst waits here.

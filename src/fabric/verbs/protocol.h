@@ -87,6 +87,12 @@ struct MessageHeader {
   static Result<MessageHeader> from_bytes(ByteView bytes);
 };
 
+// A message of those that cost no credit, once it has come.
+struct ControlMessage {
+  MessageHeader header;
+  std::vector<std::byte> payload;
+};
+
 // Region ids in a kRevoke.
 std::vector<std::byte> regions_to_bytes(const std::vector<std::uint64_t>& regions);
 Result<std::vector<std::uint64_t>> regions_from_bytes(ByteView bytes);

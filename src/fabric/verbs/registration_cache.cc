@@ -14,6 +14,7 @@
 
 #include "core/counter.h"
 #include "core/log.h"
+#include "core/ordered_mutex.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -148,9 +149,9 @@ class RegistrationCache::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<const void> keeps_;
   const bool iwarp_;
 
-  mutable std::shared_mutex segments_lock_;
+  mutable core::OrderedMutex<core::LockRank::kVerbsSegments, std::shared_mutex> segments_lock_;
   std::map<std::uintptr_t, SegmentEntry> segments_;
-  mutable std::mutex on_demand_lock_;
+  mutable core::OrderedMutex<core::LockRank::kVerbsOnDemand> on_demand_lock_;
   OnDemand on_demand_;
   std::uint64_t longest_on_demand_ = 0;  // bytes; of those there have been since the map was empty
 

@@ -13,12 +13,12 @@ constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
 }  // namespace
 
 void GrantedRegions::add(std::uint64_t region) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   regions_.emplace(region, Stage::kGranted);
 }
 
 Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto found = regions_.find(region);
   if (found == regions_.end()) return Status();
   if (found->second == Stage::kGranted && !all_settled_) {
@@ -60,7 +60,7 @@ void GrantedRegions::ask_next_locked() {
 
 GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (answers_ == 0 || number != number_) return Answer::kUnasked;
     if (--answers_ > 0) return Answer::kOneOfMany;
     for (const std::uint64_t region : asked_) move_locked(region, Stage::kSettled);
@@ -73,14 +73,14 @@ GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
 
 void GrantedRegions::settle_all() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     all_settled_ = true;
   }
   settled_.notify_all();
 }
 
 Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWindow>& window) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (gone_.contains(region)) {
     return Status::error(StatusCode::kFailedPrecondition, {"open a region", "", "verbs"},
                          "the region was closed by its owner", "ask the peer for another region");
@@ -98,7 +98,7 @@ Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWin
 }
 
 void ImportedRegions::revoke(const std::vector<std::uint64_t>& regions) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   for (const std::uint64_t region : regions) {
     if (gone_.insert(region).second) gone_in_order_.push_back(region);
     const auto found = windows_.find(region);

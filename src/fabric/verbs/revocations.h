@@ -8,7 +8,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "farwrite/status.h"
 
@@ -52,8 +52,8 @@ class GrantedRegions {
   const std::string peer_name_;
   const std::uint32_t lanes_;
   const Ask ask_;
-  std::mutex mutex_;
-  std::condition_variable settled_;
+  core::OrderedMutex<core::LockRank::kVerbsGrants> mutex_;
+  core::OrderedCondition settled_;
   std::map<std::uint64_t, Stage> regions_;
   std::deque<std::uint64_t> waiting_;
   std::vector<std::uint64_t> asked_;  // one kRevoke is under way at a time
@@ -84,7 +84,7 @@ class ImportedRegions {
   // revocations it cannot be.
   static constexpr std::size_t kRemembered = 1 << 16;
 
-  std::mutex mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsImports> mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<VerbsWindow>>> windows_;
   std::size_t prune_at_ = 1024;
   std::unordered_set<std::uint64_t> gone_;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "fabric/verbs/lane_greeting.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -107,7 +108,7 @@ VerbsFabric::~VerbsFabric() {
   if (watched_) loop_.remove_fd(cm_->fd());
   std::list<Arrival> arrivals;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     arrivals.swap(arrivals_);
   }
   for (const Arrival& arrival : arrivals) refuse(arrival.id);
@@ -236,14 +237,14 @@ Status VerbsFabric::connect_lane(VerbsLink& link, const AttachRequest& request,
                                .expect(RDMA_CM_EVENT_ESTABLISHED, id, request.deadline,
                                        request.abandoned, operation, request.peer_name)
                                .status());
-  return (*added)->greet(request);
+  return LaneGreeting(link, **added, lane, request).exchange();
 }
 
 Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& request,
                                                            std::uint16_t lane) {
   const JoinMessage expected =
       JoinMessage::of(request.secret, lane, static_cast<std::uint16_t>(request.lanes));
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   while (true) {
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
                                     [&](const Arrival& one) { return one.join == expected; });
@@ -284,7 +285,7 @@ Status VerbsFabric::accept_lane(VerbsLink& link, const AttachRequest& request, s
                                .expect(RDMA_CM_EVENT_ESTABLISHED, id, request.deadline,
                                        request.abandoned, operation, request.peer_name)
                                .status());
-  return (*added)->greet(request);
+  return LaneGreeting(link, **added, lane, request).exchange();
 }
 
 void VerbsFabric::refuse(rdma_cm_id* id) {
@@ -301,7 +302,7 @@ void VerbsFabric::on_cm_event() {
         core::log(core::LogLevel::kWarning, join.status().message());
         unwanted.push_back(event->id);
       } else {
-        const std::lock_guard<std::mutex> lock(mutex_);
+        const std::lock_guard lock(mutex_);
         for (auto one = arrivals_.begin(); one != arrivals_.end();) {
           const bool drop = one->deadline.expired() || arrivals_.size() >= kMaxWaiting;
           if (drop) unwanted.push_back(one->id);
@@ -312,7 +313,7 @@ void VerbsFabric::on_cm_event() {
       }
     } else if (event->id != nullptr && event->id != listener_) {
       // It left again before anybody took it; once taken, its events go elsewhere.
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       std::erase_if(arrivals_, [&](const Arrival& one) {
         if (one.id != event->id) return false;
         unwanted.push_back(one.id);

@@ -1,7 +1,6 @@
 // VerbsFabric: one-sided transfers by RDMA: InfiniBand, RoCE, iWARP.
 #pragma once
 
-#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
 #include "fabric/verbs/async_events.h"
@@ -73,8 +73,8 @@ class VerbsFabric final : public Fabric {
   rdma_cm_id* listener_ = nullptr;
   bool watched_ = false;
 
-  std::mutex mutex_;
-  std::condition_variable arrived_;
+  core::OrderedMutex<core::LockRank::kVerbsArrivals> mutex_;
+  core::OrderedCondition arrived_;
   std::list<Arrival> arrivals_;  // oldest first
 };
 

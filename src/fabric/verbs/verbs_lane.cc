@@ -1,7 +1,6 @@
 #include "fabric/verbs/verbs_lane.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -16,7 +15,6 @@ namespace farwrite::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t kReceiveBit = 1U << 31;  // of a work request's number
-constexpr int kAskAgainMs = 20;                  // whether the peer has given up
 
 // The lane whose poll or arm this thread is in: it need not ring itself.
 thread_local const VerbsLane* current = nullptr;
@@ -80,7 +78,7 @@ Status VerbsLane::open(rdma_cm_id* id) {
                                 "close channels, use fewer lanes, or a smaller send_queue_depth "
                                 "or receive_credits; `ibv_devinfo -v` shows the adapter's limits");
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   for (std::uint32_t slot = 0; slot < limits.receives; ++slot) free_receives_.push_back(slot);
   post_receives_locked();
   return broken_;
@@ -111,34 +109,7 @@ void VerbsLane::post_receives_locked() {
   free_receives_.clear();
 }
 
-Status VerbsLane::prove(const AttachRequest& request) {
-  const core::Digest proof =
-      lane_proof(request.secret, request.connecting, static_cast<std::uint16_t>(index_));
-  return sender_->send_setup(id_->qp, queue_place_, MessageType::kProof,
-                             {proof.data(), proof.size()});
-}
-
-Status VerbsLane::check_proof(const AttachRequest& request) {
-  auto proof = wait_for(MessageType::kProof, request);
-  if (!proof.ok()) return proof.status();
-  const core::Digest expected =
-      lane_proof(request.secret, !request.connecting, static_cast<std::uint16_t>(index_));
-  if (core::constant_time_equal({proof->data(), proof->size()},
-                                {expected.data(), expected.size()})) {
-    return Status();
-  }
-  return link_.error(StatusCode::kUnauthenticated, "connect", "another program answers over verbs",
-                     "check which program listens at the peer's RDMA address");
-}
-
-Status VerbsLane::greet(const AttachRequest& request) {
-  if (request.connecting) {
-    FARWRITE_RETURN_IF_ERROR(prove(request));
-    FARWRITE_RETURN_IF_ERROR(check_proof(request));
-  } else {
-    FARWRITE_RETURN_IF_ERROR(check_proof(request));
-    FARWRITE_RETURN_IF_ERROR(prove(request));
-  }
+HelloMessage VerbsLane::hello() const {
   HelloMessage hello;
   hello.credits = adapter_.limits().credits;
   hello.message_bytes = kSlotBytes;
@@ -146,18 +117,33 @@ Status VerbsLane::greet(const AttachRequest& request) {
   hello.flush_key = memory_->flush_key();
   hello.flush_by_atomic = adapter_.relaxed_ordering();
   hello.data_in_order = adapter_.data_in_order();
-  const std::vector<std::byte> bytes = hello.to_bytes();
-  const auto tell = [&] {
-    return sender_->send_setup(id_->qp, queue_place_, MessageType::kHello,
-                               {bytes.data(), bytes.size()});
-  };
-  // The connecting side hears last: once it is done, so is the other.
-  if (request.connecting) FARWRITE_RETURN_IF_ERROR(tell());
-  auto answer = wait_for(MessageType::kHello, request);
-  if (!answer.ok()) return answer.status();
-  auto peer = HelloMessage::from_bytes({answer->data(), answer->size()});
-  if (!peer.ok()) return peer.status();
-  peer_ = *peer;
+  return hello;
+}
+
+Status VerbsLane::send_setup(MessageType type, ByteView payload) {
+  return sender_->send_setup(id_->qp, queue_place_, type, payload);
+}
+
+Result<std::optional<ControlMessage>> VerbsLane::take_control() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_.ok()) return broken_;
+    if (!control_.empty()) {
+      std::optional<ControlMessage> next(std::move(control_.front()));
+      control_.pop_front();
+      return next;
+    }
+    if (receives_ == 0) {
+      return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
+                         "see the peer's log, and connect again");
+    }
+  }
+  if (sender_->failed()) return sender_->failure();
+  return std::optional<ControlMessage>();
+}
+
+Status VerbsLane::begin(const HelloMessage& peer) {
+  peer_ = peer;
   if (peer_.flush_by_atomic && adapter_.address().limits.atomic_cap == IBV_ATOMIC_NONE) {
     return link_.error(StatusCode::kUnavailable, "connect",
                        "the peer's memory is relaxed-ordered, so a flush requires an atomic, and " +
@@ -165,51 +151,11 @@ Status VerbsLane::greet(const AttachRequest& request) {
                        "set relaxed_ordering to false at the peer, or use tcp");
   }
   sender_->begin(id_->qp, queue_place_, peer_);
-  return request.connecting ? Status() : tell();
-}
-
-Result<std::vector<std::byte>> VerbsLane::wait_for(MessageType type, const AttachRequest& request) {
-  while (true) {
-    (void)arm();
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!broken_.ok()) return broken_;
-      if (!control_.empty()) {
-        if (control_.front().header.type != type) {
-          return link_.error(StatusCode::kProtocolError, "connect", "an unexpected message",
-                             "run the same Farwrite release");
-        }
-        std::vector<std::byte> payload = std::move(control_.front().payload);
-        control_.pop_front();
-        return payload;
-      }
-      if (receives_ == 0) {
-        return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
-                           "see the peer's log, and connect again");
-      }
-    }
-    if (sender_->failed()) return sender_->failure();
-    if (const auto event = link_.cm().take();
-        event && (event->type == RDMA_CM_EVENT_DISCONNECTED ||
-                  event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)) {
-      return link_.error(StatusCode::kUnavailable, "connect", "the peer ended the connection",
-                         "see the peer's log, and connect again");
-    }
-    const bool given_up = request.abandoned && request.abandoned();
-    if (given_up || request.deadline.expired()) {
-      return link_.error(
-          StatusCode::kUnavailable, "connect",
-          given_up ? "the peer stopped connecting over verbs" : "the peer sent no greeting in time",
-          "see the peer's log");
-    }
-    pollfd waiting{sleep_.get(), POLLIN, 0};
-    const int left = request.deadline.poll_timeout_ms();
-    (void)::poll(&waiting, 1, left < 0 ? kAskAgainMs : std::min(left, kAskAgainMs));
-  }
+  return Status();
 }
 
 void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if ((number & kReceiveBit) == 0) {
     sender_->on_sent(completion, number, finished_);
   } else {
@@ -219,7 +165,7 @@ void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number) {
 
 void VerbsLane::on_looked_at() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     post_receives_locked();
     sender_->pump(finished_);
   }
@@ -309,7 +255,7 @@ Progress VerbsLane::poll(EventSink& sink) {
     serve_control();
     hand_over(sink, progress);
     look_for_end();
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     progress.drained =
         arrivals_.empty() && (end_seen_ || (nothing_comes_locked() && told_flushed_.load()));
   }
@@ -320,7 +266,7 @@ Progress VerbsLane::poll(EventSink& sink) {
 void VerbsLane::tell_finished() {
   Finished finished;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     finished.swap(finished_);
   }
   tell(std::move(finished));
@@ -328,9 +274,9 @@ void VerbsLane::tell_finished() {
 
 void VerbsLane::serve_control() {
   while (true) {
-    Control next;
+    ControlMessage next;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (control_.empty()) return;
       next = std::move(control_.front());
       control_.pop_front();
@@ -345,7 +291,7 @@ void VerbsLane::serve_control() {
                           "the peer sent a second greeting", "run the same Farwrite release");
     }
     if (taken.ok()) continue;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     break_locked(taken);
   }
 }
@@ -354,7 +300,7 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   while (sink.has_room()) {
     Arrival arrival;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (arrivals_.empty()) break;
       arrival = std::move(arrivals_.front());
       arrivals_.pop_front();
@@ -369,13 +315,13 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   }
   if (owed_ < std::max<std::uint32_t>(1, adapter_.limits().credits / 4) || over_.load()) return;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     unpaid_ -= owed_;
     // Before the peer may use them: another thread's look may not have come to it.
     post_receives_locked();
   }
   if (sender_->control(MessageType::kCredit, std::exchange(owed_, 0))) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   break_locked(link_.error(StatusCode::kProtocolError, "exchange messages with the peer",
                            "the peer sends requests and receives no answers",
                            "run the same Farwrite release"));
@@ -386,7 +332,7 @@ void VerbsLane::look_for_end() {
   bool empty = false;
   bool in_good_order = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     broken = broken_;
     empty = nothing_comes_locked();
     in_good_order = end_seen_;
@@ -427,7 +373,7 @@ Doorbell VerbsLane::arm() {
   queue_->look();
   Doorbell doorbell;
   doorbell.fd = sleep_.get();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   doorbell.holds = !arrivals_.empty();
   const bool news =
       nothing_comes_locked() || (!over_.load() && (!broken_.ok() || sender_->failed()));
@@ -438,7 +384,7 @@ Doorbell VerbsLane::arm() {
 
 void VerbsLane::shut() {
   // Whoever returns knows that the queue pair is in error, also if another thread put it there.
-  const std::lock_guard<std::mutex> lock(shut_mutex_);
+  const std::lock_guard lock(shut_mutex_);
   if (id_ == nullptr || id_->qp == nullptr || over_.load()) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
@@ -451,7 +397,7 @@ void VerbsLane::wait_for_flush(core::Deadline deadline) {
   while (!deadline.expired()) {
     queue_->look();
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (nothing_comes_locked()) return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -460,7 +406,7 @@ void VerbsLane::wait_for_flush(core::Deadline deadline) {
 
 void VerbsLane::fail(const Status& reason) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     break_locked(reason);
   }
   // No receive comes back any more, and the queue's channel may be readable for ever.
@@ -474,7 +420,7 @@ void VerbsLane::close(const Status& reason) {
   shut();
   {
     // Whoever gives receives back, on a look for another lane, has done so; nobody begins again.
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
   }
   if (sender_ != nullptr) sender_->end(reason);
   if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);

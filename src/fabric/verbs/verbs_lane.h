@@ -6,9 +6,11 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/ordered_mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
@@ -31,8 +33,14 @@ class VerbsLane final : public Lane, private QueueClient {
   // The set-up, in this order, by one thread. `id` is this lane's from here on: a connection that
   // is not made yet.
   Status open(rdma_cm_id* id);
-  // Proofs and hellos, once connected.
-  Status greet(const AttachRequest& request);
+  // Once connected, for the greeting (lane_greeting.h).
+  HelloMessage hello() const;
+  Status send_setup(MessageType type, ByteView payload);
+  // The peer's next message of those that cost no credit; nothing if none has come. An error if
+  // none will.
+  Result<std::optional<ControlMessage>> take_control();
+  // The peer's hello has come: what is posted from here on goes out.
+  Status begin(const HelloMessage& peer);
 
   Completion post(const Operation& operation) override;
   Progress poll(EventSink& sink) override;
@@ -58,10 +66,6 @@ class VerbsLane final : public Lane, private QueueClient {
     Notification notification;
     bool is_record = false;
   };
-  struct Control {
-    MessageHeader header;
-    std::vector<std::byte> payload;
-  };
 
   // QueueClient.
   void on_work(const ibv_wc& completion, std::uint32_t number) override;
@@ -73,9 +77,6 @@ class VerbsLane final : public Lane, private QueueClient {
   void break_locked(const Status& reason);
   // Gives slots back to the adapter, in one call.
   void post_receives_locked();
-  Result<std::vector<std::byte>> wait_for(MessageType type, const AttachRequest& request);
-  Status prove(const AttachRequest& request);
-  Status check_proof(const AttachRequest& request);
   void tell_finished();
   void serve_control();
   void hand_over(EventSink& sink, Progress& progress);
@@ -94,9 +95,9 @@ class VerbsLane final : public Lane, private QueueClient {
   core::UniqueFd sleep_;  // epoll: the bell, and the completion queue's channel
   HelloMessage peer_;
 
-  mutable std::mutex mutex_;
+  mutable core::OrderedMutex<core::LockRank::kVerbsLane> mutex_;
   std::deque<Arrival> arrivals_;
-  std::deque<Control> control_;
+  std::deque<ControlMessage> control_;
   Finished finished_;                         // told by who polls this lane, with no lock held
   std::vector<std::uint32_t> free_receives_;  // slots that the adapter does not have
   std::uint32_t receives_ = 0;                // that it has
@@ -111,7 +112,7 @@ class VerbsLane final : public Lane, private QueueClient {
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   std::uint32_t owed_ = 0;  // credits to give back
 
-  std::mutex shut_mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsShutting> shut_mutex_;
   std::atomic<bool> over_{false};  // shut
   std::atomic<bool> device_gone_{false};
   std::atomic<bool> told_flushed_{false};

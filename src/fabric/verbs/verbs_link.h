@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
 #include "fabric/verbs/cm_channel.h"
@@ -82,11 +83,11 @@ class VerbsLink final : public Link, public AdapterUser {
   std::unique_ptr<CmChannel> cm_;
   GrantedRegions granted_;
   ImportedRegions imported_;
-  std::mutex landing_mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsLanding> landing_mutex_;
   std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_;
   std::atomic<std::size_t> flushed_{0};  // lanes
   std::atomic<bool> reported_{false};    // the observer has been told of the end
-  std::mutex end_mutex_;
+  core::OrderedMutex<core::LockRank::kVerbsEnd> end_mutex_;
   Status end_reason_;  // of the first lane that failed; under end_mutex_
   bool live_ = false;
   std::vector<std::unique_ptr<VerbsLane>> lanes_;

@@ -1,0 +1,130 @@
+#include "device/channel_lanes.h"
+
+#include <utility>
+
+#include "core/inside.h"
+#include "device/channel_intake.h"
+#include "device/channel_lane.h"
+
+namespace farwrite::device {
+
+void ChannelLanes::start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo& peer,
+                         const std::string& peer_name, bool cpu_free_target,
+                         const std::function<Poller&()>& next_poller) {
+  user_lanes_ = peer.lanes;
+  cpu_free_target_ = cpu_free_target;
+  fabric_ = to_string(peer.fabric);
+  peer_name_ = peer_name;
+  undrained_.store(user_lanes_);
+  for (std::uint32_t index = 0; index <= user_lanes_; ++index) {
+    // The return lane has next to nothing to do: it goes with the first and takes no turn.
+    Poller& poller = index < user_lanes_ ? next_poller() : lanes_.front()->poller();
+    lanes_.push_back(std::make_shared<Lane>(self, index, index == user_lanes_, poller));
+  }
+  for (const auto& lane : lanes_) lane->poller().add(lane);
+  started_.store(true);
+  if (life_.peer_over()) drain();  // it may have gone before the lanes were there
+}
+
+void ChannelLanes::expect_progress(fabric::OperationKind kind, std::uint32_t lane) {
+  if (kind != fabric::OperationKind::kFlush) return lanes_[lane]->expect_progress();
+  for (const auto& any : lanes_) any->expect_progress();
+}
+
+void ChannelLanes::hand_over_unsent() {
+  for (const auto& lane : lanes_) lane->hand_over_unsent();
+}
+
+void ChannelLanes::disarm() {
+  for (std::uint32_t index = 0; index < user_lanes_; ++index) lane(index).disarm();
+}
+
+void ChannelLanes::kick() {
+  for (const auto& lane : lanes_) lane->poller().kick();
+}
+
+void ChannelLanes::drain() {
+  if (started_.load()) kick();
+}
+
+void ChannelLanes::end() {
+  const ChannelLink::Use link(link_);
+  if (!link || life_.peer_over()) return;
+  fabric::Operation end;
+  end.kind = fabric::OperationKind::kEnd;
+  for (std::uint32_t index = 0; index < user_lanes_; ++index) {
+    // Pending or not, it goes behind what was posted before, or the peer has gone.
+    if (!link->lane(index).post(end).done()) lanes_[index]->expect_progress();
+  }
+}
+
+bool ChannelLanes::leave_pollers(bool return_lane_too, core::Deadline deadline) {
+  bool left = true;
+  for (const auto& lane : lanes_) {
+    if (!return_lane_too && lane->is_return_lane()) continue;
+    if (!lane->poller().remove(lane, deadline)) left = false;
+  }
+  return left;
+}
+
+void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
+  if (inbox_.has_handler()) return;  // the pollers do
+  const bool over = life_.peer_over();
+  for (std::uint32_t index = 0; index < user_lanes_; ++index) {
+    fabric::Lane& lane = this->lane(index);
+    // A thread that spins finds nothing most of the time. At the end every lane is polled, because
+    // only that says that it is drained.
+    if (!over && !lane.worth_polling()) continue;
+    fabric::Progress progress;
+    {
+      const NotificationInbox::Delivery delivery(inbox_);
+      Intake intake(*this, taken);
+      // Whatever is left pending, post() has told the poller already.
+      progress = lane.poll(intake);
+    }
+    lanes_[index]->polled_by_user(progress);
+    if (over) [[unlikely]]
+      (void)lanes_[index]->is_drained(progress);
+  }
+}
+
+bool ChannelLanes::arm_lanes(std::vector<pollfd>& doorbells) {
+  bool quiet = true;
+  for (std::uint32_t index = 0; index < user_lanes_; ++index) {
+    const fabric::Doorbell doorbell = lane(index).arm();
+    if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
+    if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
+  }
+  return quiet;
+}
+
+Status ChannelLanes::ended() const {
+  // A poller may still be handing over what had arrived before the peer went.
+  if (life_.closing() || (life_.peer_over() && life_.drained())) {
+    return life_.unusable("wait for a notification", peer_name_);
+  }
+  return Status();
+}
+
+fabric::Progress ChannelLanes::serve(std::uint32_t lane) {
+  const core::Inside inside(channel_);
+  const NotificationInbox::Delivery delivery(inbox_);
+  if (life_.closing()) {
+    Discard discard;
+    return this->lane(lane).poll(discard);
+  }
+  Intake intake(*this);
+  return this->lane(lane).poll(intake);
+}
+
+fabric::Progress ChannelLanes::serve_returns() {
+  const core::Inside inside(channel_);
+  ReturnIntake intake(observer_);
+  return lane(user_lanes_).poll(intake);
+}
+
+void ChannelLanes::lane_is_drained() {
+  if (undrained_.fetch_sub(1) == 1) observer_.on_lanes_drained();
+}
+
+}  // namespace farwrite::device

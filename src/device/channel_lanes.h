@@ -1,0 +1,111 @@
+// ChannelLanes: a channel's lanes, and who polls them when.
+//
+// A user's thread that waits for notifications polls the users' lanes itself (LaneDriver). Pollers
+// serve them where nobody else does, and they always serve the return lane. After the peer's end
+// they empty every lane, whoever took the notifications before.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/deadline.h"
+#include "device/channel_life.h"
+#include "device/channel_link.h"
+#include "device/notification_inbox.h"
+#include "device/poller.h"
+#include "fabric/fabric.h"
+#include "farwrite/channel.h"
+#include "farwrite/status.h"
+
+namespace farwrite::device {
+
+// Thread-safe, without a mutex. Calls of the link are made inside the channel's gate, by a poller,
+// or through a ChannelLink::Use.
+class ChannelLanes final : public LaneDriver {
+ public:
+  // What the lanes bring beside notifications. Called by the thread that polls.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    // The records of channel_records.h.
+    virtual void on_lend(Notification&& record) = 0;
+    virtual void on_return(const Notification& record) = 0;
+    // The peer is over, and the users' lanes hold nothing more. Once.
+    virtual void on_lanes_drained() = 0;
+  };
+
+  // All of them outlive it. A thread that serves a lane is inside `channel` (core/inside.h).
+  ChannelLanes(const void* channel, const ChannelLink& link, const ChannelLife& life,
+               NotificationInbox& inbox, Observer& observer)
+      : channel_(channel), link_(link), life_(life), inbox_(inbox), observer_(observer) {}
+
+  // Once, and before any other call: gives the lanes to pollers. `self` is this, kept by the
+  // channel's reference count.
+  void start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo& peer,
+             const std::string& peer_name, bool cpu_free_target,
+             const std::function<Poller&()>& next_poller);
+  // Whether start() has come that far that the lanes are there. At any time.
+  bool started() const { return started_.load(); }
+
+  // An operation is pending on `lane`, which its poller moves on. A flush may wait on any lane.
+  void expect_progress(fabric::OperationKind kind, std::uint32_t lane);
+  // A thread that polled goes: what it could not send is the pollers' from here on.
+  void hand_over_unsent();
+  // The caller polls in a loop, and arms at its end.
+  void disarm();
+  // Pollers look again which lanes want them.
+  void kick();
+  // The peer is over: pollers empty the lanes. At any time; start() does it if it comes later.
+  void drain();
+  // Nothing of this side follows on the users' lanes.
+  void end();
+  // Pollers do not serve the lanes again. False after the deadline: call again.
+  bool leave_pollers(bool return_lane_too, core::Deadline deadline);
+
+  // LaneDriver.
+  void poll_lanes(std::optional<Notification>* taken) override;
+  // Where the target's CPU makes no progress, no poller asks who else polls.
+  bool counts_drives() const override { return !cpu_free_target_; }
+  bool arm_lanes(std::vector<pollfd>& doorbells) override;
+  Status ended() const override;
+  void drive_ended() override { kick(); }
+
+ private:
+  class Lane;
+  class Intake;
+  class ReturnIntake;
+  class Discard;
+
+  fabric::Lane& lane(std::uint32_t index) const { return link_.get()->lane(index); }
+  fabric::Progress serve(std::uint32_t lane);
+  fabric::Progress serve_returns();
+  // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
+  bool has_room() const { return inbox_.has_room() || life_.peer_over(); }
+  void lane_is_drained();
+
+  const void* const channel_;
+  const ChannelLink& link_;
+  const ChannelLife& life_;
+  NotificationInbox& inbox_;
+  Observer& observer_;
+
+  // Fixed by start().
+  std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
+  std::uint32_t user_lanes_ = 0;
+  bool cpu_free_target_ = false;
+  std::string_view fabric_;
+  std::string peer_name_;
+
+  std::atomic<bool> started_{false};
+  std::atomic<std::uint32_t> undrained_{0};  // users' lanes that may hold something
+};
+
+}  // namespace farwrite::device

@@ -1,0 +1,96 @@
+#include "device/peer_requests.h"
+
+#include <optional>
+#include <string_view>
+
+#include "device/device_state.h"
+
+namespace farwrite::device {
+
+void PeerRequests::lookup(const LookupMessage& message) {
+  if (try_answer(message) || parked_.park(message)) return;
+  refuse(message.request,
+         Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
+                       "the peer has published " + names_.names() + " to this channel and " +
+                           device_.names().names() + " to every channel",
+                       "check the name, or wait until it is published"));
+}
+
+bool PeerRequests::try_answer(const LookupMessage& message) {
+  std::optional<PublishedRegion> published = names_.find(message.name);
+  if (!published.has_value()) published = device_.names().find(message.name);
+  if (!published.has_value()) return false;
+  reply_with(message.request, *published);
+  return true;
+}
+
+void PeerRequests::answer_parked() {
+  parked_.answer([this](const LookupMessage& message) { return try_answer(message); });
+}
+
+void PeerRequests::expire_parked() {
+  for (LookupMessage& message : parked_.take_expired()) {
+    message.wait_ms = 0;
+    lookup(message);
+  }
+}
+
+void PeerRequests::open(const OpenMessage& message) {
+  constexpr std::string_view kOperation = "open a region";
+  const RegionDescriptor& asked = message.descriptor;
+  if (asked.device_uuid != device_.uuid() || asked.epoch != device_.epoch()) {
+    refuse(message.request,
+           Status::error(StatusCode::kPeerRestarted, {kOperation},
+                         "peer restarted: the descriptor is from another start of the device",
+                         "ask the peer for a fresh descriptor"));
+    return;
+  }
+  std::shared_ptr<RegionState> region = device_.regions()->find(asked.region_id);
+  if (region == nullptr || region->closed()) {
+    refuse(message.request,
+           Status::error(StatusCode::kNotFound, {kOperation}, "the region was closed by its owner",
+                         "ask the peer for another one"));
+    return;
+  }
+  if (region->landing() != nullptr && region->landing() != &landing_) {
+    refuse(message.request,
+           Status::error(StatusCode::kPermissionDenied, {kOperation},
+                         "only another peer may write the region",
+                         "ask the peer for memory that it allocated for this channel"));
+    return;
+  }
+  reply_with(message.request, {std::move(region), {}});
+}
+
+void PeerRequests::reply_with(std::uint64_t request, const PublishedRegion& published) {
+  ReplyMessage reply;
+  reply.request = request;
+  reply.descriptor = published.region->descriptor();
+  reply.description = published.description;
+  if (published.region->closed()) {
+    reply.status =
+        Status::error(StatusCode::kNotFound, {"open a region"},
+                      "the region was closed by its owner", "ask the peer for another one");
+  } else if (published.region->landing() == nullptr) {
+    // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
+    const RegionDescriptor& descriptor = reply.descriptor;
+    const LeasedRange range = {find_key(descriptor, peer_.fabric), descriptor.offset,
+                               descriptor.length};
+    auto lease = leases_.grant(published.region, range, peer_name_);
+    if (lease.ok()) {
+      reply.lease = *lease;
+    } else {
+      reply.status = lease.status();
+    }
+  }
+  reply_(reply);
+}
+
+void PeerRequests::refuse(std::uint64_t request, const Status& status) {
+  ReplyMessage reply;
+  reply.request = request;
+  reply.status = status;
+  reply_(reply);
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,59 @@
+#include "device/region_requests.h"
+
+namespace farwrite::device {
+namespace {
+
+// How long a lookup that found nothing may take on top, to learn what there is instead.
+constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
+
+}  // namespace
+
+Result<ReplyMessage> RegionRequests::lookup(std::string_view name, core::Deadline deadline) {
+  auto reply = look_up_once(name, deadline.remaining(), deadline);
+  if (!reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded) {
+    // Once more without waiting: the refusal says what the peer has published instead.
+    auto refusal = look_up_once(name, {}, core::Deadline::after(kAskWhatThereIs));
+    if (refusal.ok()) reply = std::move(refusal);
+  }
+  return reply;
+}
+
+Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,
+                                                  std::chrono::nanoseconds wait,
+                                                  core::Deadline deadline) {
+  LookupMessage message;
+  message.request = requests_.next();
+  message.name = std::string(name);
+  message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
+  return ask(FrameType::kLookup, message.request, message.to_bytes(), deadline, "look a region up");
+}
+
+Result<ReplyMessage> RegionRequests::open(const RegionDescriptor& descriptor,
+                                          core::Deadline deadline) {
+  const OpenMessage message{requests_.next(), descriptor};
+  return ask(FrameType::kOpen, message.request, message.to_bytes(), deadline, "open a region");
+}
+
+Result<ReplyMessage> RegionRequests::ask(FrameType type, std::uint64_t request,
+                                         const std::vector<std::byte>& body,
+                                         core::Deadline deadline, std::string_view operation) {
+  auto reply = requests_.ask(
+      request, deadline, [&] { send_(type, body); },
+      [&] { return life_.unusable(operation, peer_name_); });
+  if (!reply.ok()) return reply.status();
+  if (reply->has_value()) return **std::move(reply);
+  const bool silent = life_.peer_state() == PeerState::kSilent;
+  return Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
+                       {operation, peer_name_},
+                       silent ? "the peer is silent" : "the peer did not answer in time",
+                       "check that the peer is running and not stopped, or allow more time");
+}
+
+void RegionRequests::take(ReplyMessage& reply) {
+  const bool leases = reply.status.ok() && reply.lease != 0;
+  if (requests_.answer(reply, [&] { return !leases || leases_.hold(); })) return;
+  // Nobody waits any more; the lease must not stay out.
+  if (reply.lease != 0) send_(FrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,38 @@
+// Lane: an ordered stream of notifications, and the writes and reads beside them.
+#pragma once
+
+#include "fabric/operation.h"
+#include "farwrite/completion.h"
+
+namespace farwrite::fabric {
+
+// Threads: as fabric.h says.
+class Lane {
+ public:
+  Lane() = default;
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  virtual ~Lane() = default;
+
+  // Starts an operation. Never blocks for the peer. When the completion is not done, the caller
+  // sees to it that the lane is polled; for a flush, every lane of the link.
+  virtual Completion post(const Operation& operation) = 0;
+
+  // Makes progress and delivers what arrived, in order. One thread polls a lane at a time: a second
+  // one returns at once with nothing done.
+  virtual Progress poll(EventSink& sink) = 0;
+
+  // Whether poll() may find something to do. Any thread may ask at any time. True where only poll()
+  // can find out.
+  virtual bool worth_polling() const { return true; }
+
+  // Announces that the caller is about to sleep on the doorbell, and takes back earlier rings.
+  // Several threads may sleep on one lane. If the doorbell is ready, the caller polls first.
+  virtual Doorbell arm() = 0;
+
+  // The caller polls from here on, and arms again before it stops. Until then the peer need not
+  // ring. Does nothing where that saves the peer nothing.
+  virtual void disarm() {}
+};
+
+}  // namespace farwrite::fabric
