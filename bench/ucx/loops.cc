@@ -1,5 +1,6 @@
 #include "loops.h"
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -151,7 +152,10 @@ class Loop {
 
   void stream() {
     std::deque<ucs_status_ptr_t> sends;  // those under way
-    const std::uint64_t window = order_.latency ? 1 : order_.window;
+    // A source is written anew only when the transfer before has ended: the receiver may copy from
+    // it.
+    const std::uint64_t window =
+        order_.latency ? 1 : std::min<std::uint64_t>(order_.window, places_.map.side_slots);
     for (std::uint64_t i = 0; i < order_.transfers; ++i) {
       if (i >= window) {
         take_answer();
