@@ -92,6 +92,16 @@ void copy_streaming(void* destination, const void* source, std::size_t bytes) {
   _mm_sfence();
 }
 
+// Without it, a flush waits for the one before: 2 ms for a MiB on a virtual machine, of which a
+// copy takes 0.1 ms, so that a measurement told the kernels apart no more.
+__attribute__((target("clflushopt"))) void flush_in_any_order(const std::byte* data,
+                                                              std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kLine) {
+    _mm_clflushopt(const_cast<std::byte*>(data + at));
+  }
+  _mm_mfence();
+}
+
 }  // namespace
 
 void append_x86_kernels(std::vector<CopyKernel>& kernels) {
@@ -104,6 +114,10 @@ void append_x86_kernels(std::vector<CopyKernel>& kernels) {
 }
 
 void flush_from_caches(const std::byte* data, std::size_t bytes) {
+  if (__builtin_cpu_supports("clflushopt") != 0) {
+    flush_in_any_order(data, bytes);
+    return;
+  }
   for (std::size_t at = 0; at < bytes; at += kLine) _mm_clflush(data + at);
   _mm_mfence();
 }
