@@ -112,7 +112,7 @@ def test_every_field_of_device_options_is_in_the_table() -> None:
     verbs = {f"verbs_{field}" for field in _fields("VerbsOptions") - VERBS_NOT_IN_PYTHON}
     assert {"verbs_device", "verbs_relaxed_ordering"} <= verbs
     names = {option.name for option in DEVICE_OPTIONS} - {"port", "metrics"}
-    assert names == (fields - {"verbs"} - NOT_IN_PYTHON) | verbs
+    assert names == (fields - {"verbs", "tcp"} - NOT_IN_PYTHON) | verbs | _fields("TcpOptions")
 
 
 def test_defaults_are_the_cores() -> None:
