@@ -184,6 +184,10 @@ constexpr std::array kPluginOptions = {
            " waiting, where memory cannot be mapped. off, on the sender: each is offered, and"
            " read.",
            {}, "on"},
+    Option{"", "FARWRITE_TF_CONTROL", kInPlugin, kSwitch, nullptr,
+           "Whether TensorFlow's calls of every step go by Farwrite to a task that has the plug-in."
+           " off: all control calls go by gRPC.",
+           {}, "on"},
     Option{"", "FARWRITE_TF_SUMMARY", kInPlugin, kFile, nullptr,  // Python's: farwrite.run.summary
            "When it exits, each process writes its counters to FILE.<pid>.json and its edges to"
            " FILE.<pid>.edges.",

@@ -13,12 +13,13 @@ struct Read {
   absl::Status status;
 
   Read() {
-    std::string_view landing;
+    std::string_view landing, control;
     for (const auto& [variable, word] : {
              std::pair<const char*, std::string_view*>{"FARWRITE_TF_ALLOCATION",
                                                        &options.allocation},
              {"FARWRITE_TF_TRACING", &options.tracing},
              {"FARWRITE_TF_LANDING", &landing},
+             {"FARWRITE_TF_CONTROL", &control},
              {"FARWRITE_TF_TEST_ROUTE", &options.broken_route},
          }) {
       const char* text = "";
@@ -28,6 +29,7 @@ struct Read {
       *word = text;
     }
     options.landing = landing != "off";
+    options.control = control == "on";
   }
 };
 

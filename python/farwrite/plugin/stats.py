@@ -105,6 +105,8 @@ class Stats(TypedDict):
     grpc_feeds: int
     grpc_feed_bytes: int
     grpc_fetches: int
+    control_calls: int
+    grpc_control_calls: int
     grpc_eager_inputs: int
     grpc_eager_input_bytes: int
     waiting_tensors: int

@@ -95,7 +95,7 @@ PeerProcess::Channel PeerProcess::channel() const {
 }
 
 absl::Status PeerProcess::check(const std::string& message) const {
-  if (message.size() <= max_message_bytes_) return absl::OkStatus();
+  if (takes(message)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "Farwrite: an edge's name is too long to push: " + std::to_string(message.size()) + " of " +
       std::to_string(max_message_bytes_) + " bytes; shorten the names of the graph's nodes");
@@ -191,18 +191,18 @@ void PeerProcess::schedule(std::function<void()> work) {
   });
 }
 
-absl::Status PeerProcess::send(const std::string& message) {
+absl::Status PeerProcess::send(const std::string& message, std::uint32_t tag) {
   const Channel channel = this->channel();
   if (channel == nullptr) return gone();
   const absl::Status checked = check(message);
   if (!checked.ok()) return checked;
   send_what_waits(channel.get());
-  const FwStatus status(fw_channel_send(channel.get(), message.data(), message.size(), 0, 0));
+  const FwStatus status(fw_channel_send(channel.get(), message.data(), message.size(), tag, 0));
   return status == nullptr ? absl::OkStatus() : absl::UnavailableError(message_of(status));
 }
 
 absl::Status PeerProcess::lend(const std::string& message, const void* memory, std::uint64_t bytes,
-                               std::unique_ptr<Lent> lent) {
+                               std::unique_ptr<Lent> lent, std::uint32_t tag) {
   const Channel channel = this->channel();
   const absl::Status checked = channel == nullptr ? gone() : check(message);
   if (!checked.ok()) return checked;
@@ -210,7 +210,7 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
   count(stats().leases_out);
   Lent* const context = lent.release();
   const FwStatus status(fw_channel_lend(channel.get(), message.data(), message.size(), memory,
-                                        bytes, &returned, context, 0, 0));
+                                        bytes, &returned, context, tag, 0));
   if (status == nullptr) return absl::OkStatus();
   context->on_return = nullptr;
   returned(context);

@@ -72,11 +72,13 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // The error of whoever waits for it once it has ended.
   absl::Status gone() const;
 
-  // Both fail without harm once the peer has ended; see ended().
-  absl::Status send(const std::string& message);
+  // Whether the message is short enough to be sent.
+  bool takes(const std::string& message) const { return message.size() <= max_message_bytes_; }
+  // Both fail without harm once the peer has ended; see ended(). `tag`: whose message it is.
+  absl::Status send(const std::string& message, std::uint32_t tag = 0);
   // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
   absl::Status lend(const std::string& message, const void* memory, std::uint64_t bytes,
-                    std::unique_ptr<Lent> lent);
+                    std::unique_ptr<Lent> lent, std::uint32_t tag = 0);
   // The same for what nobody waits for: it goes before the next message, or in half a second, so
   // that it wakes the peer for nothing of its own.
   void send_later(std::string message);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "control/control_client.h"
+#include "control/control_service.h"
 #include "peers/own_address.h"
 #include "rendezvous/arrival_table.h"
 #include "server/work_queue.h"
@@ -39,9 +41,9 @@ struct Peers::Served {
   const std::shared_ptr<PeerProcess> process;
 };
 
-Peers::Peers(fw_device* device, ArrivalTable& arrivals, const std::string& own_host,
+Peers::Peers(fw_device* device, const Receivers& receivers, const std::string& own_host,
              bool fabric_is_forced)
-    : device_(device), arrivals_(arrivals), fabric_is_forced_(fabric_is_forced) {
+    : device_(device), receivers_(receivers), fabric_is_forced_(fabric_is_forced) {
   own_.struct_size = sizeof(own_);
   fw_device_identity(device, &own_);
   const std::string told = advertised(own_.endpoint, own_host);
@@ -210,15 +212,33 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
   for (const Reached& reached : waiting) reached(reach);
 }
 
+absl::Status Peers::take(const fw_notification& notification,
+                         const std::shared_ptr<PeerProcess>& process) {
+  if (notification.tag != kControlTag) return receive(notification, process, receivers_.pushes);
+  View lent(notification.lent);
+  ControlMessage message;
+  const std::string_view bytes(static_cast<const char*>(notification.message),
+                               notification.message_bytes);
+  if (!decode(bytes, &message)) {
+    return absl::InvalidArgumentError("it sent " + std::to_string(bytes.size()) +
+                                      " bytes that are not a control message");
+  }
+  if (message.kind == ControlKind::kAnswer) {
+    return receivers_.answers.take_answer(*process, message, std::move(lent));
+  }
+  receivers_.calls.take(process, message, std::move(lent));
+  return absl::OkStatus();
+}
+
 void Peers::on_message(void* context, const fw_notification* message) {
   const auto& [peers, process] = *static_cast<Served*>(context);
-  const absl::Status taken = receive(*message, process, peers.arrivals_);
+  const absl::Status taken = peers.take(*message, process);
   if (!taken.ok()) peers.broken(process, taken.message());
 }
 
 void Peers::on_landing(void* context, const fw_landing* landing) {
   const auto& [peers, process] = *static_cast<Served*>(context);
-  const absl::Status taken = receive_landed(*landing, process, peers.arrivals_);
+  const absl::Status taken = receive_landed(*landing, process, peers.receivers_.pushes);
   if (!taken.ok()) peers.broken(process, taken.message());
 }
 
@@ -245,7 +265,9 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
     if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
   }
   const std::string text = "Farwrite: the peer " + process->name() + what;
-  arrivals_.peer_ended(process.get(), absl::UnavailableError(text));
+  receivers_.pushes.peer_ended(process.get(), absl::UnavailableError(text));
+  receivers_.answers.peer_ended(process.get(), absl::UnavailableError(text));
+  receivers_.calls.peer_ended(process.get());
 }
 
 void Peers::resume() {

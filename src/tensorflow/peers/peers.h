@@ -20,6 +20,8 @@
 namespace farwrite::plugin {
 
 class ArrivalTable;
+class ControlClient;
+class ControlService;
 
 // What came of reaching a process: a channel, or why there is none and never will be while both
 // processes live: the connecting side's word, which the other side takes over.
@@ -35,9 +37,16 @@ class Peers {
  public:
   using Reached = std::function<void(const Reach&)>;
 
-  // Tells peers `own_host` if the device listens on every address. What peers push goes into
-  // `arrivals`, which outlives this. `fabric_is_forced`: as Runtime has it.
-  Peers(fw_device* device, ArrivalTable& arrivals, const std::string& own_host,
+  // Who gets what peers send. All outlive this.
+  struct Receivers {
+    ArrivalTable& pushes;
+    ControlService& calls;
+    ControlClient& answers;
+  };
+
+  // Tells peers `own_host` if the device listens on every address. `fabric_is_forced`: as Runtime
+  // has it.
+  Peers(fw_device* device, const Receivers& receivers, const std::string& own_host,
         bool fabric_is_forced);
 
   const fw_identity& own() const { return own_; }
@@ -80,6 +89,8 @@ class Peers {
   // The peer has broken the protocol: everything ends that waits for it.
   void broken(const std::shared_ptr<PeerProcess>& process, std::string_view how);
 
+  absl::Status take(const fw_notification& message, const std::shared_ptr<PeerProcess>& process);
+
   // The context of a channel's handlers, until on_end().
   struct Served;
   static void on_message(void* context, const fw_notification* message);
@@ -87,7 +98,7 @@ class Peers {
   static void on_end(void* context, int good_order, const char* reason);
 
   fw_device* const device_;
-  ArrivalTable& arrivals_;
+  const Receivers receivers_;
   const bool fabric_is_forced_;
   fw_identity own_{};
   mutable std::mutex mutex_;

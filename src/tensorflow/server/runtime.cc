@@ -62,7 +62,11 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
 Runtime::Runtime(fw_device* device, const std::string& own_host)
     : device_(device),
       fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRICS"))),
-      peers_(std::make_unique<Peers>(device, arrival_table_, own_host, fabric_is_forced_)) {}
+      control_client_(device),
+      control_service_(device),
+      peers_(std::make_unique<Peers>(
+          device, Peers::Receivers{arrival_table_, control_service_, control_client_}, own_host,
+          fabric_is_forced_)) {}
 
 void Runtime::look_after() {
   WorkQueue::of_process().submit_after(kLookAfter, [this] {

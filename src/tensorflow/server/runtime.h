@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "control/control_client.h"
+#include "control/control_service.h"
 #include "farwrite/c_api.h"
 #include "peers/peers.h"
 #include "rendezvous/arrival_table.h"
@@ -26,6 +28,8 @@ class Runtime {
   fw_device* device() const { return device_; }
   Peers& peers() { return *peers_; }
   ArrivalTable& arrival_table() { return arrival_table_; }
+  ControlClient& control_client() { return control_client_; }
+  ControlService& control_service() { return control_service_; }
   // Whether FARWRITE_FABRICS names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
   // A few bytes of registered memory, to lend with what is inline: their return says that it was
@@ -40,6 +44,8 @@ class Runtime {
   fw_device* const device_;
   const bool fabric_is_forced_;
   ArrivalTable arrival_table_;
+  ControlClient control_client_;
+  ControlService control_service_;
   std::unique_ptr<Peers> peers_;
   std::once_flag receipt_made_;
   const void* receipt_ = nullptr;

@@ -4,12 +4,13 @@
 
 #include "abi.h"
 #include "collectives/collective_mgr.h"
+#include "options.h"
 #include "peers/own_address.h"
 #include "rendezvous/rendezvous.h"
 #include "server/runtime.h"
 #include "server/worker.h"
+#include "server/worker_cache.h"
 #include "stats/grpc_tally.h"
-#include "stats/worker_cache.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
 
@@ -42,8 +43,13 @@ class Server final : public tf::GrpcServer {
     options.worker_func = [this](tf::WorkerEnv* env, const tf::ConfigProto& config) {
       return std::make_unique<Worker>(env, config, runtime_);
     };
-    return Init(options);
+    const absl::Status made = Init(options);
+    if (!made.ok()) return made;
+    server_ = static_cast<RendezvousMgr*>(worker_env()->rendezvous_mgr)->server();
+    runtime_->control_service().add(server_, worker_impl());
+    return made;
   }
+  ~Server() override { runtime_->control_service().remove(server_); }
 
   // It makes the stock manager of collectives anew, whatever the options were.
   absl::Status UpdateServerDef(const tf::ServerDef& server_def) override {
@@ -62,11 +68,28 @@ class Server final : public tf::GrpcServer {
     if (!made.ok() || *cache == nullptr) return made;
     std::shared_ptr<tf::WorkerCacheInterface> stock(*cache);
     if (keeping_) kept_ = stock;
-    *cache = new WorkerCache(std::move(stock));
+    *cache = new WorkerCache(stock, control_over(options, stock));
     return made;
   }
 
  private:
+  // How this server calls the tasks of a cluster; null if all calls go by gRPC.
+  std::shared_ptr<const ControlCluster> control_over(
+      const tf::WorkerCacheFactoryOptions& cluster,
+      std::shared_ptr<tf::WorkerCacheInterface> stock) {
+    if (!options().control) return nullptr;
+    auto control = std::make_shared<ControlCluster>();
+    control->runtime = runtime_;
+    control->own_task = "/job:" + cluster.job_name +
+                        "/replica:" + std::to_string(cluster.replica_index) +
+                        "/task:" + std::to_string(cluster.task_index);
+    control->routes = [env = worker_env()]() -> Routes& {
+      return static_cast<RendezvousMgr*>(env->rendezvous_mgr)->routes();
+    };
+    control->stock = std::move(stock);
+    return control;
+  }
+
   // While it lives, the cache that this thread makes is the server's own, and not a session's.
   struct Keep {
     Keep() { keeping_ = true; }
@@ -81,6 +104,7 @@ class Server final : public tf::GrpcServer {
   static thread_local bool keeping_;
   static thread_local std::shared_ptr<tf::WorkerCacheInterface> kept_;
   Runtime* const runtime_;
+  std::uint64_t server_ = 0;
 };
 
 thread_local bool Server::keeping_ = false;

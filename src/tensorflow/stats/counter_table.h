@@ -60,6 +60,8 @@
   X(grpc_feeds, "Tensors that clients and masters fed over gRPC.")                                \
   X(grpc_feed_bytes, "Bytes of these tensors.")                                                   \
   X(grpc_fetches, "Tensors that they fetched.")                                                   \
+  X(control_calls, "Control calls of other tasks that came by Farwrite.")                         \
+  X(grpc_control_calls, "Control calls to other tasks that went by gRPC, and might not have.")    \
   X(grpc_eager_inputs, "Tensors inside the eager calls of a client.")                             \
   X(grpc_eager_input_bytes, "Bytes of these tensors.")
 

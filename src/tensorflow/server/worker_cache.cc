@@ -1,4 +1,4 @@
-#include "stats/worker_cache.h"
+#include "server/worker_cache.h"
 
 #include "stats/transfer_log.h"
 
@@ -8,6 +8,20 @@ namespace tf = ::tensorflow;
 
 WorkerCache::~WorkerCache() {
   for (; wanted_ > 0; --wanted_) TransferLog::of_process().no_longer_want();
+}
+
+tf::WorkerInterface* WorkerCache::GetOrCreateWorker(const std::string& target) {
+  tf::WorkerInterface* const worker = tf::WorkerCacheWrapper::GetOrCreateWorker(target);
+  if (worker == nullptr || !carries(target)) return worker;
+  return new ControlWorker(control_, target, worker);
+}
+
+void WorkerCache::ReleaseWorker(const std::string& target, tf::WorkerInterface* worker) {
+  if (carries(target)) {
+    tf::WorkerCacheInterface::ReleaseWorker(target, worker);  // deletes it
+  } else {
+    tf::WorkerCacheWrapper::ReleaseWorker(target, worker);
+  }
 }
 
 void WorkerCache::SetLogging(bool active) {

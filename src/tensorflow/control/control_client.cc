@@ -1,0 +1,125 @@
+#include "control/control_client.h"
+
+#include <utility>
+#include <vector>
+
+#include "control/control_transport.h"
+#include "peers/remote_error.h"
+#include "server/work_queue.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace farwrite::plugin {
+
+bool ControlClient::begin(const Call& call, const google::protobuf::Message& request) {
+  const bool has_deadline = call.options != nullptr && call.options->GetTimeout() > 0;
+  if (has_deadline || !may_be_sent(request)) return false;
+  const std::string body = request.SerializeAsString();
+  const auto begun = std::make_shared<Pending>(call);
+  ControlMessage message;
+  message.method = call.method;
+  message.server = call.server;
+  {
+    // The options are the caller's until `done`, which whoever finds the call may call.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    message.call = ++last_;
+    calls_.emplace(message.call, begun);
+    if (call.options != nullptr) {
+      // Called under a lock of the options, which the end of a call takes.
+      call.options->SetCancelCallback([this, number = message.call] {
+        WorkQueue::of_process().submit([this, number] { cancel(number); });
+      });
+    }
+  }
+  const Number number = message.call;
+  const absl::Status sent = send_control(*begun->peer, device_, message, body);
+  if (sent.ok()) {
+    // The peer may have ended before it could be known that somebody waits, and the call may have
+    // been cancelled before the peer knew of it.
+    if (begun->peer->ended()) end(number, begun->peer->gone());
+    if (begun->cancelled.load()) tell_cancelled(number, *begun);
+    return true;
+  }
+  if (take(number) == nullptr) return true;  // it has ended
+  if (call.options != nullptr) call.options->ClearCancelCallback();
+  return false;
+}
+
+ControlClient::CallRef ControlClient::take(Number number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return nullptr;
+  CallRef call = std::move(found->second);
+  calls_.erase(found);
+  return call;
+}
+
+void ControlClient::finish(Pending& call, const absl::Status& status) {
+  if (call.options != nullptr) call.options->ClearCancelCallback();
+  // As stock treats a call that was cancelled: what it was cancelled for counts.
+  const absl::Status told =
+      absl::IsCancelled(status) ? tsl::StatusGroup::MakeDerived(status) : status;
+  call.done(remote_error(call.task, told));
+}
+
+void ControlClient::tell_cancelled(Number number, const Pending& call) {
+  ControlMessage message;
+  message.kind = ControlKind::kCancel;
+  message.call = number;
+  message.server = call.server;
+  // A peer that has gone has nothing to cancel.
+  (void)send_control(*call.peer, device_, message, {});
+}
+
+void ControlClient::cancel(Number number) {
+  const CallRef call = take(number);
+  if (call == nullptr) return;
+  call->cancelled.store(true);
+  tell_cancelled(number, *call);
+  finish(*call, absl::CancelledError("Farwrite: the call was cancelled"));
+}
+
+absl::Status ControlClient::take_answer(PeerProcess& peer, const ControlMessage& message,
+                                        View lent) {
+  const CallRef call = take(message.call);
+  if (call == nullptr) return absl::OkStatus();  // cancelled meanwhile
+  if (call->peer.get() != &peer) {
+    finish(*call, call->peer->gone());
+    return absl::InvalidArgumentError("it answered a call that was made to another");
+  }
+  see_body(message, std::move(lent), peer,
+           [call, ok = message.ok](absl::Status status, std::string_view body) {
+             if (status.ok() && !ok) status = decode_status(body);
+             if (status.ok() && !parse(body, call->response)) {
+               status = absl::InternalError("Farwrite: the answer of " + call->task +
+                                            " to a control call cannot be parsed");
+             }
+             finish(*call, status);
+           });
+  return absl::OkStatus();
+}
+
+void ControlClient::peer_ended(const PeerProcess* peer, const absl::Status& status) {
+  std::vector<CallRef> ended;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto at = calls_.begin(); at != calls_.end();) {
+      if (at->second->peer.get() != peer) {
+        ++at;
+        continue;
+      }
+      ended.push_back(std::move(at->second));
+      at = calls_.erase(at);
+    }
+  }
+  for (const CallRef& call : ended) {
+    WorkQueue::of_process().submit([call, status] { finish(*call, status); });
+  }
+}
+
+void ControlClient::end(Number number, const absl::Status& status) {
+  if (const CallRef call = take(number)) {
+    WorkQueue::of_process().submit([call, status] { finish(*call, status); });
+  }
+}
+
+}  // namespace farwrite::plugin

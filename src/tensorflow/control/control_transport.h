@@ -1,0 +1,32 @@
+// How the body of a control message leaves this process, and how it is seen at the other end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "control/control_message.h"
+#include "farwrite/c_api.h"
+#include "google/protobuf/message.h"
+#include "peers/peer_process.h"
+
+namespace farwrite::plugin {
+
+// Whether protobuf can serialize it.
+bool may_be_sent(const google::protobuf::Message& message);
+// False if `body` is not one.
+bool parse(std::string_view body, google::protobuf::Message* message);
+
+// Sends the message with `body`: inside, or lent from a copy in registered memory. Fails without
+// harm if the peer has gone, or if there is no room for the copy.
+absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage message,
+                          std::string_view body);
+
+// Calls `seen` once with the body. A body that was lent is read first, and then `seen` runs on
+// another thread than the caller's, which is the poller; what came inside it sees at once.
+void see_body(const ControlMessage& message, View lent, PeerProcess& peer,
+              std::function<void(absl::Status status, std::string_view body)> seen);
+
+}  // namespace farwrite::plugin

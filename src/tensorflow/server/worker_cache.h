@@ -1,0 +1,47 @@
+// WorkerCache: a server's or a session's workers: gRPC's, whose log of transfers also has what the
+// plug-in moves, and whose calls of every step may go by Farwrite.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "control/control_worker.h"
+#include "tensorflow/core/distributed_runtime/worker_cache_wrapper.h"
+
+namespace farwrite::plugin {
+
+// TensorFlow deletes the server's own when its cluster is another; a meeting of the collectives'
+// may still be under way with what it wraps.
+class WorkerCache final : public tensorflow::WorkerCacheWrapper {
+ public:
+  // `control` is null if all calls go by gRPC.
+  WorkerCache(std::shared_ptr<tensorflow::WorkerCacheInterface> stock,
+              std::shared_ptr<const ControlCluster> control)
+      : tensorflow::WorkerCacheWrapper(stock.get()),
+        stock_(std::move(stock)),
+        control_(std::move(control)) {}
+  ~WorkerCache() override;
+
+  tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
+  void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
+
+  // Counts, as stock does: several steps may want a log at once.
+  void SetLogging(bool active) override;
+  void ClearLogs() override;
+  bool RetrieveLogs(std::int64_t step_id, tensorflow::StepStats* stats) override;
+
+ private:
+  // Whether calls to this task may go by Farwrite: TensorFlow calls its own worker directly.
+  bool carries(const std::string& target) const {
+    return control_ != nullptr && target != control_->own_task;
+  }
+
+  const std::shared_ptr<tensorflow::WorkerCacheInterface> stock_;
+  const std::shared_ptr<const ControlCluster> control_;
+  std::mutex mutex_;
+  int wanted_ = 0;
+};
+
+}  // namespace farwrite::plugin
