@@ -174,7 +174,7 @@ void ShmLane::copy_announced(std::byte* target, const ShmWindow& window,
   }
   std::optional<std::uint32_t> announcement;
   {
-    const std::lock_guard<std::mutex> lock(sending_);
+    const std::lock_guard lock(sending_);
     if (outbox_.empty()) {
       announcement = producer_.announce({window.row_index, static_cast<std::uint32_t>(source.size),
                                          operation.offset + operation.head.size});
