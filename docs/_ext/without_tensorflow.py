@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 def setup(_app: Sphinx) -> dict[str, Any]:
     """Import the modules, which stay in sys.modules for autodoc."""
     library = mock.MagicMock()
-    library.farwrite_tf_describe_json.return_value = b"{}"
+    library.farwrite_tf_describe_json.return_value = b'{"error_code": "OK"}'
     sys.modules.update(_STAND_INS)
     with (
         mock.patch("farwrite.plugin.build.ensure_built", return_value=Path("plugin.so")),
