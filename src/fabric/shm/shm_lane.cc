@@ -289,7 +289,8 @@ void ShmLane::follow(const Record& announcement) {
   std::uint32_t fetched = 0;
   for (int looks = 0; looks < kLooks && fetched < landing.bytes && consumer_.empty(); ++looks) {
     const std::uint32_t copied = std::min(consumer_.copied(announcement.tag), landing.bytes);
-    if (copied <= fetched) {
+    // Less than a piece is no progress, but at the end: a peer must not hold this thread for long.
+    if (copied < landing.bytes && copied < fetched + kPieceBytes) {
       core::cpu_relax();
       continue;
     }

@@ -66,8 +66,7 @@ void ControlClient::tell_cancelled(Number number, const Pending& call) {
   message.kind = ControlKind::kCancel;
   message.call = number;
   message.server = call.server;
-  // A peer that has gone has nothing to cancel.
-  (void)send_control(*call.peer, device_, message, {});
+  send_surely(call.peer, device_, message, {});
 }
 
 void ControlClient::cancel(Number number) {
@@ -80,21 +79,26 @@ void ControlClient::cancel(Number number) {
 
 absl::Status ControlClient::take_answer(PeerProcess& peer, const ControlMessage& message,
                                         View lent) {
-  const CallRef call = take(message.call);
-  if (call == nullptr) return absl::OkStatus();  // cancelled meanwhile
-  if (call->peer.get() != &peer) {
-    finish(*call, call->peer->gone());
-    return absl::InvalidArgumentError("it answered a call that was made to another");
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = calls_.find(message.call);
+    if (found == calls_.end()) return absl::OkStatus();  // cancelled meanwhile
+    if (found->second->peer.get() != &peer) {
+      return absl::InvalidArgumentError("it answered a call that was made to another");
+    }
   }
-  see_body(message, std::move(lent), peer,
-           [call, ok = message.ok](absl::Status status, std::string_view body) {
-             if (status.ok() && !ok) status = decode_status(body);
-             if (status.ok() && !parse(body, call->response)) {
-               status = absl::InternalError("Farwrite: the answer of " + call->task +
-                                            " to a control call cannot be parsed");
-             }
-             finish(*call, status);
-           });
+  see_body(
+      message, std::move(lent), peer,
+      [this, number = message.call, ok = message.ok](absl::Status status, std::string_view body) {
+        const CallRef call = take(number);
+        if (call == nullptr) return;  // cancelled, or the peer has ended
+        if (status.ok() && !ok) status = decode_status(body);
+        if (status.ok() && !parse(body, call->response)) {
+          status = absl::InternalError("Farwrite: the answer of " + call->task +
+                                       " to a control call cannot be parsed");
+        }
+        finish(*call, status);
+      });
   return absl::OkStatus();
 }
 

@@ -1,5 +1,7 @@
 #include "control/control_message.h"
 
+#include <cstdint>
+
 #include "absl/strings/cord.h"
 #include "peers/record.h"
 
@@ -37,6 +39,7 @@ bool decode(std::string_view bytes, ControlMessage* message) {
   return message->kind >= ControlKind::kCall && message->kind <= ControlKind::kCancel &&
          message->method >= ControlMethod::kRegisterGraph &&
          message->method <= ControlMethod::kCleanupGraph &&
+         message->body_bytes <= INT32_MAX &&  // protobuf's own limit
          (message->body.empty() || message->body.size() == message->body_bytes);
 }
 

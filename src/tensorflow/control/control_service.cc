@@ -99,8 +99,8 @@ void ControlService::remove(std::uint64_t server) {
   workers_.erase(server);
 }
 
-void ControlService::take(const std::shared_ptr<PeerProcess>& peer, const ControlMessage& message,
-                          View lent) {
+absl::Status ControlService::take(const std::shared_ptr<PeerProcess>& peer,
+                                  const ControlMessage& message, View lent) {
   const Key key(peer.get(), message.call);
   std::shared_ptr<Call> call;
   {
@@ -115,20 +115,22 @@ void ControlService::take(const std::shared_ptr<PeerProcess>& peer, const Contro
       call->method = message.method;
       const auto worker = workers_.find(message.server);
       if (worker != workers_.end()) call->worker = worker->second;
-      calls_[key] = call;
+      if (!calls_.try_emplace(key, call).second) {
+        return absl::InvalidArgumentError("it gave two calls one number");
+      }
     }
   }
   if (message.kind == ControlKind::kCancel) {
     // Not here: what it ends may take long.
     if (call != nullptr) WorkQueue::of_process().submit([call] { call->cancel(); });
-    return;
+    return absl::OkStatus();
   }
   count(stats().control_calls);
   if (lent == nullptr) {
     // Not here: to begin a step takes as long as some ten pushes.
     WorkQueue::of_process().submit(
         [this, call, body = std::string(message.body)] { run(call, body); });
-    return;
+    return absl::OkStatus();
   }
   see_body(message, std::move(lent), *peer,
            [this, call](const absl::Status& status, std::string_view body) {
@@ -138,6 +140,7 @@ void ControlService::take(const std::shared_ptr<PeerProcess>& peer, const Contro
                answer(*call, status);
              }
            });
+  return absl::OkStatus();
 }
 
 void ControlService::run(const std::shared_ptr<Call>& call, std::string_view body) {
@@ -152,6 +155,8 @@ void ControlService::run(const std::shared_ptr<Call>& call, std::string_view bod
   const bool begun =
       call->begin(body, [this, call](const absl::Status& status) { answer(*call, status); });
   if (!begun) answer(*call, absl::InternalError("Farwrite: a control call cannot be parsed"));
+  // Maybe while it began, before the worker could hear of it.
+  if (begun && call->cancelled()) call->cancel();
 }
 
 void ControlService::answer(Call& call, const absl::Status& status) {
@@ -172,14 +177,9 @@ void ControlService::answer(Call& call, const absl::Status& status) {
   if (sent.ok() && !may_be_sent(call.response())) {
     sent = absl::ResourceExhaustedError("Farwrite: the answer has more than 2 GB");
   }
-  if (sent.ok()) {
-    sent = send_control(*call.peer, device_, message, call.response().SerializeAsString());
-  }
-  if (!sent.ok() && !call.peer->ended()) {
-    message.ok = false;
-    sent = send_control(*call.peer, device_, message, encode_status(sent));
-  }
-  if (!sent.ok()) VLOG(1) << "Farwrite: an answer went to nobody: " << sent.message();
+  message.ok = sent.ok();
+  send_surely(call.peer, device_, message,
+              sent.ok() ? call.response().SerializeAsString() : encode_status(sent));
 }
 
 void ControlService::peer_ended(const PeerProcess* peer) {

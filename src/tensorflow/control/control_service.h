@@ -28,7 +28,8 @@ class ControlService {
 
   // A call, or a cancellation; on a thread of the peer's channel. An error: the peer broke the
   // protocol.
-  void take(const std::shared_ptr<PeerProcess>& peer, const ControlMessage& message, View lent);
+  absl::Status take(const std::shared_ptr<PeerProcess>& peer, const ControlMessage& message,
+                    View lent);
   // Cancels what it has called, as gRPC does: nobody awaits the answers.
   void peer_ended(const PeerProcess* peer);
 

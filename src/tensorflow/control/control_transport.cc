@@ -1,5 +1,6 @@
 #include "control/control_transport.h"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,6 +13,11 @@
 #include "tensors/receive.h"
 
 namespace farwrite::plugin {
+namespace {
+
+constexpr std::chrono::milliseconds kTryAgain(20);
+
+}  // namespace
 
 bool may_be_sent(const google::protobuf::Message& message) {
   return message.ByteSizeLong() <= INT32_MAX;
@@ -40,6 +46,23 @@ absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage m
   return peer.lend(encode(message), memory, body.size(), std::move(lent), kControlTag);
 }
 
+void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
+                 std::string body) {
+  const absl::Status sent = send_control(*peer, device, message, body);
+  if (sent.ok() || peer->ended()) return;
+  if (absl::IsResourceExhausted(sent) && message.ok) {
+    message.ok = false;
+    body = encode_status(sent);
+  }
+  WorkQueue::of_process().submit_after(
+      kTryAgain, [peer = std::move(peer), device, message, body = std::move(body)]() mutable {
+        WorkQueue::of_process().submit(
+            [peer = std::move(peer), device, message, body = std::move(body)]() mutable {
+              send_surely(std::move(peer), device, message, std::move(body));
+            });
+      });
+}
+
 void see_body(const ControlMessage& message, View lent, PeerProcess& peer,
               std::function<void(absl::Status status, std::string_view body)> seen) {
   if (lent == nullptr) {
@@ -52,10 +75,13 @@ void see_body(const ControlMessage& message, View lent, PeerProcess& peer,
   arrival.tensor_bytes = message.body_bytes;
   arrival.read_lane = peer.read_lane();
   if (must_fetch(arrival)) {
-    fetch(std::move(arrival), nullptr, [seen](absl::Status status, Arrival fetched) {
-      auto body = std::make_shared<std::string>(std::move(fetched.serialized));
-      WorkQueue::of_process().submit(
-          [seen, body, status = std::move(status)] { seen(status, *body); });
+    // Not here: it writes zeros into what it allocates.
+    WorkQueue::of_process().submit([seen, lying = std::make_shared<Arrival>(std::move(arrival))] {
+      fetch(std::move(*lying), nullptr, [seen](absl::Status status, Arrival fetched) {
+        auto body = std::make_shared<std::string>(std::move(fetched.serialized));
+        WorkQueue::of_process().submit(
+            [seen, body, status = std::move(status)] { seen(status, *body); });
+      });
     });
     return;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -20,9 +21,14 @@ bool may_be_sent(const google::protobuf::Message& message);
 bool parse(std::string_view body, google::protobuf::Message* message);
 
 // Sends the message with `body`: inside, or lent from a copy in registered memory. Fails without
-// harm if the peer has gone, or if there is no room for the copy.
+// harm if the peer has gone, if what it has not taken fills the queue, or if there is no room for
+// the copy.
 absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage message,
                           std::string_view body);
+// For what somebody waits for: tries again until it has been sent or the peer has ended. An answer
+// for which there is no room becomes an error.
+void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
+                 std::string body);
 
 // Calls `seen` once with the body. A body that was lent is read first, and then `seen` runs on
 // another thread than the caller's, which is the poller; what came inside it sees at once.

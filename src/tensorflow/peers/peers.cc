@@ -226,8 +226,7 @@ absl::Status Peers::take(const fw_notification& notification,
   if (message.kind == ControlKind::kAnswer) {
     return receivers_.answers.take_answer(*process, message, std::move(lent));
   }
-  receivers_.calls.take(process, message, std::move(lent));
-  return absl::OkStatus();
+  return receivers_.calls.take(process, message, std::move(lent));
 }
 
 void Peers::on_message(void* context, const fw_notification* message) {

@@ -142,10 +142,15 @@ void ReceiveCall::deliver(Arrival arrival) {
   route_->set_peer_keeps(false);
   if (must_fetch(arrival)) {
     if (given_up()) return;
-    fetch(std::move(arrival), allocator_,
-          [self = shared_from_this()](absl::Status status, Arrival fetched) {
-            self->settle(remote_error(self->sender(), status), std::move(fetched));
-          });
+    if (arrival.kind == PushKind::kSerializedLent) {
+      // Not here: a string is filled with zeros first.
+      const auto lent = std::make_shared<Arrival>(std::move(arrival));
+      WorkQueue::of_process().submit([self = shared_from_this(), lent] {
+        if (!self->given_up()) self->fetch_lent(std::move(*lent));
+      });
+      return;
+    }
+    fetch_lent(std::move(arrival));
     return;
   }
   if (ready(arrival)) {
@@ -159,6 +164,13 @@ void ReceiveCall::deliver(Arrival arrival) {
     const absl::Status status = wait_until_ready(*waiting);
     self->settle(remote_error(self->sender(), status), std::move(*waiting));
   });
+}
+
+void ReceiveCall::fetch_lent(Arrival arrival) {
+  fetch(std::move(arrival), allocator_,
+        [self = shared_from_this()](absl::Status status, Arrival fetched) {
+          self->settle(remote_error(self->sender(), status), std::move(fetched));
+        });
 }
 
 void ReceiveCall::fail(const absl::Status& status) {

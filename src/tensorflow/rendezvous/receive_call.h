@@ -49,6 +49,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   void route_resolved(const Route& route);
   // Asks by RecvTensor, once.
   void pull();
+  void fetch_lent(Arrival arrival);
   void settle(absl::Status status, Arrival arrival);
   void finish();
   // The sending task, by its name in the step's cluster.
