@@ -24,11 +24,12 @@ import farwrite
 from farwrite_bench.grpc.counters import Counters, read_counters
 from farwrite_bench.grpc.payload import plain
 from farwrite_bench.grpc.plan import LATENCY, NON_SERIALIZED, Case
-from farwrite_bench.grpc.program import Program
+from farwrite_bench.grpc.program import start_program
 from farwrite_bench.grpc.rows import Row, make_row
 from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, STATS, TRANSPORTS
 from farwrite_bench.grpc.turn import figures
+from farwrite_bench.program import Program
 from farwrite_bench.table import text_table
 
 Json = dict[str, Any]
@@ -67,7 +68,8 @@ def start(role: str, size: int, address: str, *own: str) -> Program:
         "no_grpc_proxy": "*",
     }
     command = [PROGRAM, "--buffers", str(size), *arguments, *own]
-    return Program(f"{role} of {size} bytes", command, variables, OUT / f"grpc_{role}_{size}.log")
+    log = OUT / f"grpc_{role}_{size}.log"
+    return start_program(f"{role} of {size} bytes", command, variables, log)
 
 
 def end(program: Program, role: str, size: int, pid: int) -> tuple[Json, Counters]:

@@ -184,7 +184,18 @@ void Peers::accept_loop() {
 // A channel that is there outweighs whatever was decided before: the peer pushes on it.
 void Peers::serve(const ProcessId& id, fw_channel* channel) {
   const auto process = std::make_shared<PeerProcess>(id, channel);
+  // Before anybody else knows of the channel: what is sent without an engine lacks its tag, and the
+  // peer takes that for a breach of the protocol.
   auto* const context = new Served{*this, process};
+  fw_tensor_handlers handlers{};
+  handlers.struct_size = sizeof(handlers);
+  handlers.on_message = &on_message;
+  handlers.on_end = &on_end;
+  handlers.on_landing = &on_landing;
+  handlers.on_slot = &count_slot;
+  handlers.run_later = &run_later;
+  const FwStatus status(fw_channel_serve_tensors(channel, &handlers, context));
+  if (status != nullptr) on_end(context, 0, message_of(status).c_str());
   Reach reach;
   reach.process = process;
   std::vector<Reached> waiting;
@@ -196,19 +207,11 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
     entry.reach = reach;
     if (entry.endpoint.empty()) entry.endpoint = process->endpoint();
     waiting.swap(entry.waiting);
+    // Then on_end() has found nothing to forget.
+    if (process->ended()) entries_.erase(id);
   }
   LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go by " << process->fabric()
             << ": " << process->fabric_reason();
-  // Known before the first callback, so that on_end() finds what it ends.
-  fw_tensor_handlers handlers{};
-  handlers.struct_size = sizeof(handlers);
-  handlers.on_message = &on_message;
-  handlers.on_end = &on_end;
-  handlers.on_landing = &on_landing;
-  handlers.on_slot = &count_slot;
-  handlers.run_later = &run_later;
-  const FwStatus status(fw_channel_serve_tensors(channel, &handlers, context));
-  if (status != nullptr) on_end(context, 0, message_of(status).c_str());
   for (const Reached& reached : waiting) reached(reach);
 }
 
