@@ -8,6 +8,7 @@
 #include "tensorflow/core/distributed_runtime/collective_param_resolver_distributed.h"
 #include "tensorflow/core/distributed_runtime/collective_rma_distributed.h"
 #include "tensorflow/core/distributed_runtime/device_resolver_distributed.h"
+#include "tensorflow/core/distributed_runtime/rpc/eager/grpc_eager_service_impl.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
 #include "tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h"
@@ -25,12 +26,16 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
-// Classes that the plug-in derives from or puts into TensorFlow's hands. Their sizes in the wheel
+// Classes that the plug-in derives from, reaches into or puts into TensorFlow's hands. Their sizes in the wheel
 // were seen in its own code; other ones mean other flags or another library, and a crash later.
 static_assert(sizeof(tf::GrpcServer) == 544, "GrpcServer is not the one of TensorFlow 2.21");
 static_assert(sizeof(tf::BaseRemoteRendezvous) == 192,
               "BaseRemoteRendezvous is not TensorFlow 2.21's");
 static_assert(sizeof(tf::GrpcWorker) == 184, "GrpcWorker is not the one of TensorFlow 2.21");
+static_assert(sizeof(tf::eager::EagerServiceImpl) == 112,
+              "EagerServiceImpl is not the one of TensorFlow 2.21");
+static_assert(sizeof(tf::eager::GrpcEagerServiceImpl) == 224,
+              "GrpcEagerServiceImpl is not the one of TensorFlow 2.21");
 static_assert(sizeof(tf::RpcCollectiveExecutorMgr) == 304,
               "RpcCollectiveExecutorMgr is not TensorFlow 2.21's");
 static_assert(sizeof(tf::CollectiveRemoteAccessDistributed) == 224,

@@ -18,6 +18,8 @@ bool ControlClient::begin(const Call& call, const google::protobuf::Message& req
   ControlMessage message;
   message.method = call.method;
   message.server = call.server;
+  message.stream = call.stream;
+  message.position = call.position;
   {
     // The options are the caller's until `done`, which whoever finds the call may call.
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -58,7 +60,7 @@ void ControlClient::finish(Pending& call, const absl::Status& status) {
   // As stock treats a call that was cancelled: what it was cancelled for counts.
   const absl::Status told =
       absl::IsCancelled(status) ? tsl::StatusGroup::MakeDerived(status) : status;
-  call.done(remote_error(call.task, told));
+  call.done(called_error(call.task, told));
 }
 
 void ControlClient::tell_cancelled(Number number, const Pending& call) {
@@ -67,6 +69,13 @@ void ControlClient::tell_cancelled(Number number, const Pending& call) {
   message.call = number;
   message.server = call.server;
   send_surely(call.peer, device_, message, {});
+}
+
+void ControlClient::end_stream(std::shared_ptr<PeerProcess> peer, std::uint64_t stream) {
+  ControlMessage message;
+  message.kind = ControlKind::kEndStream;
+  message.stream = stream;
+  send_surely(std::move(peer), device_, message, {});
 }
 
 void ControlClient::cancel(Number number) {

@@ -28,6 +28,8 @@ class ControlClient {
     std::string task;          // of the callee, for messages
     std::uint64_t server = 0;  // its incarnation
     ControlMethod method = ControlMethod::kRunGraph;
+    std::uint64_t stream = 0;  // as in ControlMessage
+    std::uint64_t position = 0;
     tensorflow::CallOptions* options = nullptr;     // null: no cancellation
     google::protobuf::Message* response = nullptr;  // filled before `done`
     std::function<void(const absl::Status&)> done;  // once, under no lock
@@ -36,6 +38,9 @@ class ControlClient {
   // Begins the call. False, also for a call with a deadline or of more than 2 GB: nothing was sent,
   // and nothing will be.
   bool begin(const Call& call, const google::protobuf::Message& request);
+
+  // Drops what the peer has not begun of a stream; its calls are answered nevertheless.
+  void end_stream(std::shared_ptr<PeerProcess> peer, std::uint64_t stream);
 
   // On a thread of the peer's channel. An error: the peer broke the protocol.
   absl::Status take_answer(PeerProcess& peer, const ControlMessage& message, View lent);

@@ -8,7 +8,7 @@
 namespace farwrite::plugin {
 namespace {
 
-constexpr std::size_t kHeadBytes = 32;
+constexpr std::size_t kHeadBytes = 48;
 
 }  // namespace
 
@@ -20,6 +20,8 @@ std::string encode(const ControlMessage& message) {
   record.number(static_cast<std::uint8_t>(message.ok ? 1 : 0));
   record.number(message.call);
   record.number(message.server);
+  record.number(message.stream);
+  record.number(message.position);
   record.number(message.body_bytes);
   record.raw(message.body);
   return record.bytes();
@@ -33,12 +35,14 @@ bool decode(std::string_view bytes, ControlMessage* message) {
   message->ok = record.number<std::uint8_t>() != 0;
   message->call = record.number<std::uint64_t>();
   message->server = record.number<std::uint64_t>();
+  message->stream = record.number<std::uint64_t>();
+  message->position = record.number<std::uint64_t>();
   message->body_bytes = record.number<std::uint64_t>();
   message->body = record.rest();
   if (!record.ok()) return false;
-  return message->kind >= ControlKind::kCall && message->kind <= ControlKind::kCancel &&
+  return message->kind >= ControlKind::kCall && message->kind <= ControlKind::kEndStream &&
          message->method >= ControlMethod::kRegisterGraph &&
-         message->method <= ControlMethod::kCleanupGraph &&
+         message->method <= ControlMethod::kCloseContext &&
          message->body_bytes <= INT32_MAX &&  // protobuf's own limit
          (message->body.empty() || message->body.size() == message->body_bytes);
 }

@@ -1,49 +1,61 @@
-// ControlService: answers the control calls of peers, by the worker that gRPC would call.
+// ControlService: answers the control calls of peers, by the objects that gRPC would call.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "control/control_message.h"
+#include "control/served_call.h"
+#include "control/served_stream.h"
 #include "farwrite/c_api.h"
 #include "peers/peer_process.h"
-#include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
+#include "tensorflow/core/platform/unbounded_work_queue.h"
 
 namespace farwrite::plugin {
 
-// Thread-safe.
+// Thread-safe; lives as long as the process.
 class ControlService {
  public:
-  explicit ControlService(fw_device* device) : device_(device) {}
+  explicit ControlService(fw_device* device);
 
   // A server of this process, by its incarnation.
-  void add(std::uint64_t server, tensorflow::GrpcWorker* worker);
+  void add(std::uint64_t server, ControlledServer objects);
   void remove(std::uint64_t server);
 
-  // A call, or a cancellation; on a thread of the peer's channel. An error: the peer broke the
-  // protocol.
+  // All but answers; on a thread of the peer's channel. An error: the peer broke the protocol.
   absl::Status take(const std::shared_ptr<PeerProcess>& peer, const ControlMessage& message,
                     View lent);
   // Cancels what it has called, as gRPC does: nobody awaits the answers.
   void peer_ended(const PeerProcess* peer);
 
  private:
-  class Call;
+  using CallRef = std::shared_ptr<ServedCall>;
+  using StreamRef = std::shared_ptr<ServedStream>;
+  // Of a call, or of a stream: the peer's number for it.
   using Key = std::pair<const PeerProcess*, std::uint64_t>;
 
-  void run(const std::shared_ptr<Call>& call, std::string_view body);
-  void answer(Call& call, const absl::Status& status);
+  void cancel(const Key& call);
+  void end_stream(const Key& stream);
+  absl::Status take_of_stream(const CallRef& call, const ControlMessage& message, View lent);
+  static absl::Status parse(ServedCall& call, const absl::Status& status, std::string_view body);
+  // Runs `work` on another thread, which it may block if the call may.
+  void schedule(const CallRef& call, std::function<void()> work);
+  void begin(const CallRef& call, const absl::Status& parsed);
+  void answer(const CallRef& call, const absl::Status& status);
 
   fw_device* const device_;
+  tensorflow::UnboundedWorkQueue blocking_;
   std::mutex mutex_;
-  std::unordered_map<std::uint64_t, tensorflow::GrpcWorker*> workers_;
-  std::map<Key, std::shared_ptr<Call>> calls_;
+  std::unordered_map<std::uint64_t, ControlledServer> servers_;
+  std::map<Key, CallRef> calls_;
+  std::map<Key, StreamRef> streams_;
 };
 
 }  // namespace farwrite::plugin

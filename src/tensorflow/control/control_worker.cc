@@ -1,8 +1,7 @@
 #include "control/control_worker.h"
 
-#include "control/control_client.h"
-#include "server/runtime.h"
-#include "stats/stats.h"
+#include <utility>
+
 #include "tensorflow/core/distributed_runtime/message_wrappers.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
 
@@ -13,23 +12,12 @@ namespace tf = ::tensorflow;
 bool ControlWorker::call(ControlMethod method, tf::CallOptions* options,
                          const google::protobuf::Message& request,
                          google::protobuf::Message* response, tf::StatusCallback& done) {
-  const std::shared_ptr<Route> route =
-      cluster_->routes().find(cluster_->stock, cluster_->own_task, task_, Routes::For::kSending);
-  const bool leads =
-      route->state() == Route::State::kPush && !route->stale() && route->reach().process != nullptr;
-  if (leads) {
-    ControlClient::Call call;
-    call.peer = route->reach().process;
-    call.task = task_;
-    call.server = route->server();
-    call.method = method;
-    call.options = options;
-    call.response = response;
-    call.done = done;
-    if (cluster_->runtime->control_client().begin(call, request)) return true;
-  }
-  count(stats().grpc_control_calls);
-  return false;
+  ControlClient::Call call;
+  call.method = method;
+  call.options = options;
+  call.response = response;
+  call.done = done;
+  return cluster_->begin(task_, std::move(call), request);
 }
 
 void ControlWorker::RegisterGraphAsync(const tf::RegisterGraphRequest* request,

@@ -2,27 +2,15 @@
 // leads to it, and the rest by gRPC.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "control/control_cluster.h"
 #include "control/control_message.h"
 #include "google/protobuf/message.h"
-#include "peers/route.h"
-#include "tensorflow/core/distributed_runtime/worker_cache.h"
 #include "tensorflow/core/distributed_runtime/worker_interface.h"
 
 namespace farwrite::plugin {
-
-class Runtime;
-
-// What the workers of one cache have in common.
-struct ControlCluster {
-  Runtime* runtime = nullptr;
-  std::string own_task;             // as this cluster names it
-  std::function<Routes&()> routes;  // of the server
-  std::shared_ptr<tensorflow::WorkerCacheInterface> stock;
-};
 
 // Thread-safe. TensorFlow gives it back by WorkerCache::ReleaseWorker().
 class ControlWorker final : public tensorflow::WorkerInterface {
@@ -108,7 +96,7 @@ class ControlWorker final : public tensorflow::WorkerInterface {
 
  private:
   // Gives the stock worker back.
-  ~ControlWorker() override { cluster_->stock->ReleaseWorker(task_, stock_); }
+  ~ControlWorker() override { cluster_->stock().ReleaseWorker(task_, stock_); }
   // False: the call must go by gRPC. Nothing of it was sent, and `done` is as it was.
   bool call(ControlMethod method, tensorflow::CallOptions* options,
             const google::protobuf::Message& request, google::protobuf::Message* response,

@@ -7,6 +7,7 @@
 #include "options.h"
 #include "peers/own_address.h"
 #include "rendezvous/rendezvous.h"
+#include "server/eager_service.h"
 #include "server/runtime.h"
 #include "server/worker.h"
 #include "server/worker_cache.h"
@@ -46,7 +47,7 @@ class Server final : public tf::GrpcServer {
     const absl::Status made = Init(options);
     if (!made.ok()) return made;
     server_ = static_cast<RendezvousMgr*>(worker_env()->rendezvous_mgr)->server();
-    runtime_->control_service().add(server_, worker_impl());
+    runtime_->control_service().add(server_, {worker_impl(), eager_service_of(*this)});
     return made;
   }
   ~Server() override { runtime_->control_service().remove(server_); }
@@ -78,16 +79,13 @@ class Server final : public tf::GrpcServer {
       const tf::WorkerCacheFactoryOptions& cluster,
       std::shared_ptr<tf::WorkerCacheInterface> stock) {
     if (!options().control) return nullptr;
-    auto control = std::make_shared<ControlCluster>();
-    control->runtime = runtime_;
-    control->own_task = "/job:" + cluster.job_name +
-                        "/replica:" + std::to_string(cluster.replica_index) +
-                        "/task:" + std::to_string(cluster.task_index);
-    control->routes = [env = worker_env()]() -> Routes& {
+    const std::string own_task = "/job:" + cluster.job_name +
+                                 "/replica:" + std::to_string(cluster.replica_index) +
+                                 "/task:" + std::to_string(cluster.task_index);
+    const auto routes = [env = worker_env()]() -> Routes& {
       return static_cast<RendezvousMgr*>(env->rendezvous_mgr)->routes();
     };
-    control->stock = std::move(stock);
-    return control;
+    return std::make_shared<ControlCluster>(runtime_, own_task, routes, std::move(stock));
   }
 
   // While it lives, the cache that this thread makes is the server's own, and not a session's.

@@ -1,5 +1,6 @@
 #include "server/worker_cache.h"
 
+#include "control/eager_client.h"
 #include "stats/transfer_log.h"
 
 namespace farwrite::plugin {
@@ -22,6 +23,14 @@ void WorkerCache::ReleaseWorker(const std::string& target, tf::WorkerInterface* 
   } else {
     tf::WorkerCacheWrapper::ReleaseWorker(target, worker);
   }
+}
+
+absl::Status WorkerCache::GetEagerClientCache(std::unique_ptr<tf::eager::EagerClientCache>* cache) {
+  const absl::Status made = tf::WorkerCacheWrapper::GetEagerClientCache(cache);
+  if (made.ok() && control_ != nullptr) {
+    *cache = std::make_unique<EagerClientCache>(control_, std::move(*cache));
+  }
+  return made;
 }
 
 void WorkerCache::SetLogging(bool active) {

@@ -27,6 +27,9 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
   tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
   void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
 
+  absl::Status GetEagerClientCache(
+      std::unique_ptr<tensorflow::eager::EagerClientCache>* cache) override;
+
   // Counts, as stock does: several steps may want a log at once.
   void SetLogging(bool active) override;
   void ClearLogs() override;
@@ -35,7 +38,7 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
  private:
   // Whether calls to this task may go by Farwrite: TensorFlow calls its own worker directly.
   bool carries(const std::string& target) const {
-    return control_ != nullptr && target != control_->own_task;
+    return control_ != nullptr && target != control_->own_task();
   }
 
   const std::shared_ptr<tensorflow::WorkerCacheInterface> stock_;

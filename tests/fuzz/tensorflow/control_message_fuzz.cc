@@ -29,6 +29,7 @@ void run_message(std::string_view bytes) {
   require(plugin::encode(again) == encoded, "decoding what we encoded changes nothing");
   require(again.kind == message.kind && again.method == message.method && again.ok == message.ok &&
               again.call == message.call && again.server == message.server &&
+              again.stream == message.stream && again.position == message.position &&
               again.body == message.body,
           "a message is the same on its way through us");
 }
@@ -67,12 +68,21 @@ Seeds seeds() {
   ControlMessage cancel = lent;
   cancel.kind = ControlKind::kCancel;
   cancel.body_bytes = 0;
+  ControlMessage enqueue = call;
+  enqueue.method = ControlMethod::kEnqueue;
+  enqueue.stream = 3;
+  enqueue.position = 11;
+  ControlMessage ended;
+  ended.kind = ControlKind::kEndStream;
+  ended.stream = 3;
   absl::Status aborted = absl::AbortedError("the step ends");
   aborted.SetPayload("type.googleapis.com/tensorflow.DerivedStatus", absl::Cord("yes"));
   return {{"call", seed(kMessage, plugin::encode(call))},
           {"lent", seed(kMessage, plugin::encode(lent))},
           {"answer", seed(kMessage, plugin::encode(answer))},
           {"cancel", seed(kMessage, plugin::encode(cancel))},
+          {"enqueue", seed(kMessage, plugin::encode(enqueue))},
+          {"end_stream", seed(kMessage, plugin::encode(ended))},
           {"status", seed(kStatus, plugin::encode_status(aborted))}};
 }
 

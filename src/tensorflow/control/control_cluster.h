@@ -1,0 +1,46 @@
+// ControlCluster: how a server calls the other tasks of one cluster.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "control/control_client.h"
+#include "google/protobuf/message.h"
+#include "peers/route.h"
+#include "tensorflow/core/distributed_runtime/worker_cache.h"
+
+namespace farwrite::plugin {
+
+class Runtime;
+
+// Thread-safe.
+class ControlCluster {
+ public:
+  // `own_task`: as the cluster names the server. `routes`: of the server.
+  ControlCluster(Runtime* runtime, std::string own_task, std::function<Routes&()> routes,
+                 std::shared_ptr<tensorflow::WorkerCacheInterface> stock)
+      : runtime_(runtime),
+        own_task_(std::move(own_task)),
+        routes_(std::move(routes)),
+        stock_(std::move(stock)) {}
+
+  const std::string& own_task() const { return own_task_; }
+  tensorflow::WorkerCacheInterface& stock() const { return *stock_; }
+  ControlClient& client() const;
+
+  // Says in `call` whom to call. False: no channel leads to the task now, so call it by gRPC.
+  bool find(const std::string& task, ControlClient::Call* call) const;
+  // Begins a call of the task by Farwrite. False, and counted: it must go by gRPC; nothing of it
+  // was sent, and nothing will be.
+  bool begin(const std::string& task, ControlClient::Call call,
+             const google::protobuf::Message& request) const;
+
+ private:
+  Runtime* const runtime_;
+  const std::string own_task_;
+  const std::function<Routes&()> routes_;
+  const std::shared_ptr<tensorflow::WorkerCacheInterface> stock_;
+};
+
+}  // namespace farwrite::plugin

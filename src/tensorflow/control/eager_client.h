@@ -1,0 +1,108 @@
+// EagerClient: TensorFlow 2's calls of an eager context on another task: those of every step by
+// Farwrite where a channel leads there, and the rest by gRPC.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "control/control_cluster.h"
+#include "control/control_message.h"
+#include "control/enqueue_stream.h"
+#include "google/protobuf/message.h"
+#include "tensorflow/core/distributed_runtime/eager/eager_client.h"
+
+namespace farwrite::plugin {
+
+// Thread-safe.
+class EagerClient final : public tensorflow::eager::EagerClient {
+ public:
+  using Stock = tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient>;
+  EagerClient(std::shared_ptr<const ControlCluster> cluster, std::string task, Stock stock)
+      : cluster_(std::move(cluster)), task_(std::move(task)), stock_(std::move(stock)) {}
+
+  void EnqueueAsync(tensorflow::CallOptions* options,
+                    const tensorflow::eager::EnqueueRequest* request,
+                    tensorflow::eager::EnqueueResponse* response,
+                    tensorflow::StatusCallback done) override;
+  void RunComponentFunctionAsync(tensorflow::CallOptions* options,
+                                 const tensorflow::eager::RunComponentFunctionRequest* request,
+                                 tensorflow::eager::RunComponentFunctionResponse* response,
+                                 tensorflow::StatusCallback done) override;
+  void StreamingEnqueueAsync(bool enable_streaming_enqueue, tensorflow::CallOptions* options,
+                             const tensorflow::eager::EnqueueRequest* request,
+                             tensorflow::eager::EnqueueResponse* response,
+                             tensorflow::StatusCallback done) override;
+  void CloseContextAsync(const tensorflow::eager::CloseContextRequest* request,
+                         tensorflow::eager::CloseContextResponse* response,
+                         tensorflow::StatusCallback done) override;
+
+  bool allow_multiple_pending_requests() const override {
+    return stock_->allow_multiple_pending_requests();
+  }
+
+  // By gRPC: once for a context, or answered only when something has happened.
+  void CreateContextAsync(const tensorflow::eager::CreateContextRequest* request,
+                          tensorflow::eager::CreateContextResponse* response,
+                          tensorflow::StatusCallback done) override {
+    stock_->CreateContextAsync(request, response, std::move(done));
+  }
+  void CreateContextAsync(const tensorflow::eager::CreateContextRequest* request,
+                          tensorflow::eager::CreateContextResponse* response,
+                          tensorflow::StatusCallback done, std::int64_t init_timeout_in_ms,
+                          int retries) override {
+    stock_->CreateContextAsync(request, response, std::move(done), init_timeout_in_ms, retries);
+  }
+  void UpdateContextAsync(const tensorflow::eager::UpdateContextRequest* request,
+                          tensorflow::eager::UpdateContextResponse* response,
+                          tensorflow::StatusCallback done) override {
+    stock_->UpdateContextAsync(request, response, std::move(done));
+  }
+  void WaitQueueDoneAsync(const tensorflow::eager::WaitQueueDoneRequest* request,
+                          tensorflow::eager::WaitQueueDoneResponse* response,
+                          tensorflow::StatusCallback done) override {
+    stock_->WaitQueueDoneAsync(request, response, std::move(done));
+  }
+  void KeepAliveAsync(const tensorflow::eager::KeepAliveRequest* request,
+                      tensorflow::eager::KeepAliveResponse* response,
+                      tensorflow::StatusCallback done) override {
+    stock_->KeepAliveAsync(request, response, std::move(done));
+  }
+
+ private:
+  using Context = std::uint64_t;
+
+  // False: by gRPC, and `done` is as it was.
+  bool call(ControlMethod method, tensorflow::CallOptions* options,
+            const google::protobuf::Message& request, google::protobuf::Message* response,
+            const tensorflow::StatusCallback& done);
+  std::shared_ptr<EnqueueStream> stream_of(Context context);
+
+  const std::shared_ptr<const ControlCluster> cluster_;
+  const std::string task_;
+  const Stock stock_;
+  std::mutex mutex_;
+  std::unordered_map<Context, std::shared_ptr<EnqueueStream>> streams_;
+};
+
+// The clients of one cluster. Thread-safe.
+class EagerClientCache final : public tensorflow::eager::EagerClientCache {
+ public:
+  EagerClientCache(std::shared_ptr<const ControlCluster> cluster,
+                   std::unique_ptr<tensorflow::eager::EagerClientCache> stock)
+      : cluster_(std::move(cluster)), stock_(std::move(stock)) {}
+
+  absl::Status GetClient(
+      const std::string& target,
+      tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient>* client) override;
+
+ private:
+  const std::shared_ptr<const ControlCluster> cluster_;
+  const std::unique_ptr<tensorflow::eager::EagerClientCache> stock_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, tensorflow::core::RefCountPtr<EagerClient>> clients_;
+};
+
+}  // namespace farwrite::plugin

@@ -1,0 +1,79 @@
+// ServedCall: one control call of a peer while this process works on it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "control/control_message.h"
+#include "google/protobuf/message.h"
+#include "peers/peer_process.h"
+#include "tensorflow/core/distributed_runtime/call_options.h"
+#include "tensorflow/core/distributed_runtime/eager/eager_service_impl.h"
+#include "tensorflow/core/distributed_runtime/message_wrappers.h"
+#include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
+
+namespace farwrite::plugin {
+
+// What a server answers calls with: the objects that gRPC calls, too. Null: there is no such
+// server.
+struct ControlledServer {
+  tensorflow::GrpcWorker* worker = nullptr;
+  tensorflow::eager::EagerServiceImpl* eager = nullptr;
+};
+
+// Thread-safe, except that parse() comes first.
+class ServedCall {
+ public:
+  ServedCall(std::shared_ptr<PeerProcess> peer, const ControlMessage& message,
+             ControlledServer server)
+      : peer_(std::move(peer)), number_(message.call), method_(message.method), server_(server) {}
+
+  const std::shared_ptr<PeerProcess>& peer() const { return peer_; }
+  std::uint64_t number() const { return number_; }
+  ControlMethod method() const { return method_; }
+  // Whether to begin it takes long: it compiles a graph, or waits for what was begun before.
+  bool may_block() const {
+    return method_ != ControlMethod::kRunGraph && method_ != ControlMethod::kCleanupGraph &&
+           method_ != ControlMethod::kDeregisterGraph;
+  }
+
+  // False if `body` is no request of this method.
+  bool parse(std::string_view body);
+  // `done` is called once, maybe before begin() returns; it must keep the call, and so
+  // must the caller until begin() returns.
+  void begin(tensorflow::StatusCallback done);
+  // Executes an Enqueue as one of a stream; `executor` is the stream's number in this process.
+  absl::Status enqueue(std::uint64_t executor);
+
+  // Also before begin(), which then fails.
+  void cancel();
+  bool cancelled() const { return cancelled_.load(); }
+  const google::protobuf::Message& response() const { return *response_; }
+
+ private:
+  template <typename Request, typename Response>
+  bool make(std::string_view body);
+  // Of make()'s types.
+  template <typename Request>
+  const Request* request() const {
+    return static_cast<const Request*>(request_.get());
+  }
+  template <typename Response>
+  Response* response() {
+    return static_cast<Response*>(response_.get());
+  }
+
+  const std::shared_ptr<PeerProcess> peer_;
+  const std::uint64_t number_;
+  const ControlMethod method_;
+  const ControlledServer server_;
+  tensorflow::CallOptions options_;
+  std::atomic<bool> cancelled_{false};
+  std::unique_ptr<google::protobuf::Message> request_, response_;
+  std::unique_ptr<tensorflow::ProtoRunGraphRequest> run_request_;
+  std::unique_ptr<tensorflow::NonOwnedProtoRunGraphResponse> run_response_;
+};
+
+}  // namespace farwrite::plugin
