@@ -9,6 +9,7 @@ from farwrite_bench import memory_command, p2p_command
 from farwrite_bench.assign import command as assign
 from farwrite_bench.box import command as box
 from farwrite_bench.collective import command as collective
+from farwrite_bench.feed import command as feed
 from farwrite_bench.grpc import command as grpc
 from farwrite_bench.step import command as step
 from farwrite_bench.tensor import ablations
@@ -25,6 +26,7 @@ BENCHMARKS = (
     memory_command,
     tensor,
     step,
+    feed,
     ablations,
     collective,
     assign,
