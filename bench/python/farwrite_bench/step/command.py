@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     facts = machine()
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
-        f" {plan.busy} cores kept busy, up to {plan.rounds} rounds, fabric"
+        f" cores kept busy: {plan.busy}, up to {plan.rounds} rounds, fabric"
         f" {plan.fabric or 'chosen by Farwrite'}\n"
     )
     table = markdown_table if arguments.markdown else text_table
