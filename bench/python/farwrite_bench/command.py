@@ -9,7 +9,9 @@ from farwrite_bench import memory_command, p2p_command
 from farwrite_bench.assign import command as assign
 from farwrite_bench.box import command as box
 from farwrite_bench.collective import command as collective
+from farwrite_bench.feed import command as feed
 from farwrite_bench.grpc import command as grpc
+from farwrite_bench.step import command as step
 from farwrite_bench.tensor import ablations
 from farwrite_bench.tensor import command as tensor
 
@@ -19,7 +21,18 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 # Each adds one subcommand with add_parser(subparsers), like the entry points of farwrite.commands.
-BENCHMARKS = (p2p_command, memory_command, tensor, ablations, collective, assign, box, grpc)
+BENCHMARKS = (
+    p2p_command,
+    memory_command,
+    tensor,
+    step,
+    feed,
+    ablations,
+    collective,
+    assign,
+    box,
+    grpc,
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -14,6 +14,9 @@ from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.command import affordable
 from farwrite_bench.tensor.plan import (
+    CONSUMERS,
+    DEFAULT_SIZES,
+    SMALL_CASES,
     TRANSPORTS,
     Block,
     Case,
@@ -22,6 +25,7 @@ from farwrite_bench.tensor.plan import (
     Steps,
     Taken,
     TensorPlan,
+    expected_seconds,
 )
 from farwrite_bench.tensor.rows import added, failed_row, make_row
 from farwrite_bench.tensor.tables import HEADERS, cells, failures, picture
@@ -38,6 +42,8 @@ ROW_KEYS = {
     "added_us_ci",
     "copies",
     "socket_bytes",
+    "cpu_ms",
+    "control",
     "load",
 }
 
@@ -55,7 +61,7 @@ def measure(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
 
 def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:
     facts, printed = measure(
-        tmp_path, "--transport", "grpc", "--transport", "local", "--sizes", "4K,256K", "--chain"
+        tmp_path, "--transport", "grpc", "--transport", "local", "--sizes", "4K,256K"
     )
     rows = facts["rows"]
     found = [(row["consumer"], row["size"], row["transport"], row["fabric"]) for row in rows]
@@ -66,6 +72,8 @@ def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:
         ("reduce_max", 4 * KIB, "local", "none"),
         ("reduce_max", 256 * KIB, "grpc", "tcp"),
         ("reduce_max", 256 * KIB, "local", "none"),
+        ("parallel", 4 * KIB, "grpc", "tcp"),
+        ("parallel", 4 * KIB, "local", "none"),
         ("chain", 256, "grpc", "tcp"),
         ("chain", 256, "local", "none"),
     ]
@@ -75,23 +83,30 @@ def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:
         assert min(row["step_ms"], row["empty_step_ms"], row["steps"]) > 0
         low, high = row["added_us_ci"]
         assert low <= high
-        assert row["copies"] is None  # TensorFlow does not count them
+        assert row["cpu_ms"] > 0
+        assert row["copies"] is None and row["control"] is None  # TensorFlow does not count them
         if row["transport"] == "local":
             assert row["socket_bytes"] < 4 * KIB
-        elif row["consumer"] != "chain":
+        elif row["consumer"] in ("slice", "reduce_max"):
             # A reading may be taken before the last bytes are acknowledged.
             assert abs(row["socket_bytes"] - row["size"]) < 16 * KIB + row["size"] // 4
+        elif row["consumer"] == "parallel":
+            assert row["socket_bytes"] > 15 * row["size"]
     assert "256 KiB" in printed
 
 
 def test_farwrite_moves_the_tensor_past_the_sockets(tmp_path: Path) -> None:
     facts, _ = measure(
-        tmp_path, "--transport", "farwrite", "--transport", "staged", "--sizes", "1M"
+        *(tmp_path, "--transport", "farwrite", "--transport", "staged", "--sizes", "1M"),
+        *("--consumer", "slice", "--consumer", "parallel"),
     )
     for row in facts["rows"]:
+        assert row["control"]["farwrite"] > 0
+        assert row["control"]["grpc"] == 0
         assert row["fabric"] == "shm"
         assert row["socket_bytes"] < 16 * KIB
-        assert row["copies"] == (1 if row["transport"] == "staged" else 0)
+        copied = row["transport"] == "staged" and row["consumer"] == "slice"
+        assert row["copies"] == (1 if copied else 0)
         assert row["grpc_tensor_calls"] == 0
 
 
@@ -144,6 +159,24 @@ def test_a_row_takes_control_out_of_the_comparison_with_one_process() -> None:
     assert row["socket_bytes"] == 20  # 80 in 4 steps
     counted = Block([1.0], [1.0], readings(0, {"copies": 3}), readings(0, {"copies": 5}))
     assert make_row(case, "farwrite", [counted], None, 0.1)["copies"] == 2
+
+
+def test_control_calls_are_of_a_step_and_by_way() -> None:
+    counters = {"control_calls": 6, "grpc_control_calls": 2}
+    turn = Block([1.0], [1.0] * 4, readings(0, dict.fromkeys(counters, 0)), readings(0, counters))
+    case = Case("parallel", 16)
+    assert make_row(case, "farwrite", [turn], None, 0.1)["control"] == {
+        "farwrite": 1.5,
+        "grpc": 0.5,
+    }
+    assert make_row(case, "control off", [turn], None, 0.1)["control"] is None
+    assert make_row(case, "grpc", [turn], None, 0.1)["control"] is None
+
+
+def test_the_default_run_ends_within_ten_minutes() -> None:
+    cases = [Case(name, size) for name in CONSUMERS for size in DEFAULT_SIZES]
+    plan = TensorPlan(tuple(TRANSPORTS), (*cases, *SMALL_CASES.values()), 25, 10.0)
+    assert expected_seconds(plan) < 600
 
 
 def test_the_share_of_a_raw_socket_is_of_bandwidth() -> None:

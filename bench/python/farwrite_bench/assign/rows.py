@@ -10,6 +10,7 @@ from farwrite.errors import FailedPrecondition
 from farwrite_bench.assign.plan import WAYS, in_megabytes
 from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC
+from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.tensor.plan import LOCAL, Block
 from farwrite_bench.tensor.rows import fabric, median_ms
 
@@ -51,8 +52,8 @@ def _row(
         "size": size,
         "gb_s": round(statistics.median(rates[key]), 3),
         "gb_s_rounds": [round(rate, 3) for rate in rates[key]],
-        "times_grpc": _ratio(rates[key], rates[GRPC.key]),
-        "of_local": _ratio(rates[key], rates[LOCAL.key]),
+        "times_grpc": ratio_of_rounds(rates[key], rates[GRPC.key]),
+        "of_local": ratio_of_rounds(rates[key], rates[LOCAL.key]),
         "step_ms": round(median_ms([block.full for block in turns]), 4),
         "empty_step_ms": round(median_ms([block.empty for block in turns]), 4),
         "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
@@ -104,13 +105,3 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 def _rate(size: int, block: Block) -> float:
     """Return the rate of one turn, in GB/s."""
     return size * len(block.full) / sum(block.full) / 1e9
-
-
-def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """Divide the rates round by round."""
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-    return {
-        "median": round(statistics.median(ratios), 3),
-        "low": round(min(ratios), 3),
-        "high": round(max(ratios), 3),
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,17 @@ def _kilobytes(path: str, name: str) -> int:
         if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def control_calls(total: Mapping[str, float], steps: int) -> dict[str, float]:
+    """Return the control calls of a step by the way that they went, from counters of `steps` steps.
+
+    Only a process with the plug-in and its option FARWRITE_TF_CONTROL counts its calls.
+    """
+    return {
+        "farwrite": round(total.get("control_calls", 0) / steps, 3),
+        "grpc": round(total.get("grpc_control_calls", 0) / steps, 3),
+    }
 
 
 def spent(before: list[Readings], after: list[Readings]) -> dict[str, float]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from farwrite.errors import FailedPrecondition
 
 STOCK_PROTOCOL = "grpc"
+CONTROL = "FARWRITE_TF_CONTROL"
+"""The option that lets Farwrite carry TensorFlow's control calls."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,25 @@ class Transport:
         """Whether TensorFlow has this transport without the plug-in."""
         return self.protocol == STOCK_PROTOCOL
 
+    @property
+    def carries_control(self) -> bool:
+        """Whether this transport carries control calls, and so counts those that it does not."""
+        return self.environment.get(CONTROL) == "on"
+
 
 GRPC = Transport("grpc", "gRPC (stock)", STOCK_PROTOCOL)
-FARWRITE = Transport("farwrite", "Farwrite", "grpc+farwrite", {"FARWRITE_TF_ALLOCATION": "unified"})
-STAGED = Transport("staged", "Farwrite, staged", "grpc+farwrite", {"FARWRITE_TF_ALLOCATION": "off"})
+FARWRITE = Transport(
+    "farwrite",
+    "Farwrite",
+    "grpc+farwrite",
+    {"FARWRITE_TF_ALLOCATION": "unified", CONTROL: "on"},
+)
+STAGED = Transport(
+    "staged",
+    "Farwrite, staged",
+    "grpc+farwrite",
+    {"FARWRITE_TF_ALLOCATION": "off", CONTROL: "on"},
+)
 
 
 def load_plugin(transport: Transport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,11 +26,15 @@ from farwrite_bench.tensor.plan import (
     DEFAULT_SIZES,
     GRPC_LIMIT,
     MEMORY_PER_SIZE,
+    PARALLEL_BYTES,
+    PARALLEL_TENSORS,
     RAW,
+    SMALL_CASES,
     TCP_MEMORY_PER_SIZE,
     TRANSPORTS,
     Case,
     TensorPlan,
+    expected_seconds,
 )
 from farwrite_bench.tensor.raw import tuning
 from farwrite_bench.tensor.run import run as measure
@@ -50,6 +55,11 @@ NOTES = (
     "of local: the step divided by the step of the same graph in one process. same control: the"
     " same, after the extra time of an empty step between two tasks is added to the step in one"
     " process.",
+    f"parallel: {PARALLEL_TENSORS} tensors of {format_size(PARALLEL_BYTES)} at once. chain:"
+    f" {CHAIN_HOPS} tensors of {CHAIN_BYTES} bytes, each computed from the one before.",
+    "cpu ms: user and system time of a step, of all processes of the transport and of the client."
+    " control: control calls of a step between tasks, by Farwrite + by gRPC; stock TensorFlow does"
+    " not count them.",
     "of raw: the bandwidth divided by the bandwidth of one tuned socket with the same bytes in the"
     " same rounds.",
     "gRPC has TensorFlow's defaults: messages of up to 2 GB, no compression. On every transport a"
@@ -65,23 +75,24 @@ def add_parser(kinds: Subparsers) -> None:
         help="TensorFlow: a variable of one process, used in another",
         description="Measure how much time a tensor adds to a step of a TensorFlow session when"
         " another process uses it. slice takes one element of the tensor, reduce_max reads all of"
-        " it. Needs TensorFlow.",
+        f" it. parallel sends {PARALLEL_TENSORS} tensors of {format_size(PARALLEL_BYTES)} at once,"
+        f" and chain {CHAIN_HOPS} dependent ones of {CHAIN_BYTES} bytes. Needs TensorFlow.",
     )
     parser.add_argument(
         "--sizes",
         type=_sizes,
         default=DEFAULT_SIZES,
         metavar="4K,64M,...",
-        help="bytes of the tensor (default: 4K,64K,1M,16M,64M,256M,1G)",
+        help="bytes of the tensor of slice and reduce_max; 0 leaves both out (default:"
+        " 4K,64K,1M,16M,64M,256M,1G)",
     )
     add_choices(parser, "--transport", TRANSPORTS, default="all, but raw only with --fabric tcp")
     add_shared(parser, "--fabric")
-    add_choices(parser, "--consumer", CONSUMERS)
+    add_choices(parser, "--consumer", (*CONSUMERS, *SMALL_CASES))
     parser.add_argument(
         "--chain",
         action="store_true",
-        help=f"also measure a chain of {CHAIN_HOPS} dependent {CHAIN_BYTES}-byte tensors; with"
-        " --sizes 0 measure only the chain",
+        help="measure the chain in addition to the consumers that --consumer names",
     )
     add_number(parser, "--rounds", 25)
     add_number(parser, "--seconds", 10, kind=float)
@@ -114,13 +125,21 @@ def run(arguments: argparse.Namespace) -> int:
         notes.append(tuning())
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
-    consumers = arguments.consumer or CONSUMERS
-    cases = [Case(consumer, size) for consumer in consumers for size in affordable_sizes if size]
+    consumers = {*(arguments.consumer or (*CONSUMERS, *SMALL_CASES))}
     if arguments.chain:
-        cases.append(Case(CHAIN, CHAIN_BYTES))
+        consumers.add(CHAIN)
+    cases = [
+        Case(consumer, size)
+        for consumer in CONSUMERS
+        for size in affordable_sizes
+        if size and consumer in consumers
+    ]
+    cases += [case for consumer, case in SMALL_CASES.items() if consumer in consumers]
     plan = TensorPlan(
         transports, tuple(cases), max(arguments.rounds, 1), arguments.seconds, arguments.fabric
     )
+    minutes = math.ceil(expected_seconds(plan) / 60)
+    print(f"bench: this takes about {minutes} min", file=sys.stderr)
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farwrite_bench.cluster.readings import Readings
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, STOCK_PROTOCOL, Transport
+from farwrite_bench.cluster.transport import (
+    CONTROL,
+    FARWRITE,
+    GRPC,
+    STAGED,
+    STOCK_PROTOCOL,
+    Transport,
+)
 from farwrite_bench.plan import GIB, KIB, MIB
 
 LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
@@ -15,7 +22,9 @@ RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
 TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE, LOCAL, RAW)}
 
 
-def _ours(key: str, name: str, fabric: str, policy: str, landing: str = "on") -> Transport:
+def _ours(
+    key: str, name: str, fabric: str, policy: str, landing: str = "on", control: str = "on"
+) -> Transport:
     return Transport(
         key,
         name,
@@ -24,6 +33,7 @@ def _ours(key: str, name: str, fabric: str, policy: str, landing: str = "on") ->
             "FARWRITE_FABRICS": fabric,
             "FARWRITE_TF_ALLOCATION": policy,
             "FARWRITE_TF_LANDING": landing,
+            CONTROL: control,
         },
     )
 
@@ -38,6 +48,7 @@ ABLATIONS = {
         _ours("shm off", "shm: lent, staged", "shm", "off"),
         _ours("shm traced", "shm: lent, traced sites", "shm", "traced"),
         _ours("shm unified", "shm: lent", "shm", "unified"),
+        _ours("control off", "shm: lent, control calls by gRPC", "shm", "unified", control="off"),
         LOCAL,
     )
 }
@@ -53,6 +64,7 @@ EMPTY = "empty"
 PARALLEL = "parallel"
 NETWORK = "network"
 CONSUMERS = (SLICE, REDUCE_MAX)
+"""The consumers that are measured at every size."""
 
 GRPC_LIMIT = 2**31
 """TensorFlow's gRPC cannot send a tensor of this many bytes. TensorFlow 2.21 reports no error: the
@@ -62,6 +74,7 @@ DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
 CHAIN_HOPS = 20
 CHAIN_BYTES = 256
 PARALLEL_TENSORS = 20
+PARALLEL_BYTES = 4 * KIB
 
 MEMORY_PER_SIZE = {"grpc": 4.0, "staged": 2.5, "farwrite": 1.5, "local": 1.5, "raw": 2.0}
 """Memory of a transport's servers, in tensors."""
@@ -86,6 +99,10 @@ class Case:
         return transport != LOCAL.key or self.consumer in (REDUCE_MAX, PARALLEL, CHAIN)
 
 
+SMALL_CASES = {PARALLEL: Case(PARALLEL, PARALLEL_BYTES), CHAIN: Case(CHAIN, CHAIN_BYTES)}
+"""The cases of many small tensors, which have one size each."""
+
+
 @dataclass(frozen=True)
 class TensorPlan:
     """A whole run."""
@@ -105,6 +122,21 @@ TURN_SECONDS = 0.04
 """Time of the steps with a tensor. In a short turn other load affects both kinds alike."""
 MOST_STEPS = 20
 FEWEST_STEPS = 2
+_START_SECONDS = 20.0
+_SECONDS_OF_TURN = 0.12
+"""Time of a turn of small steps, with its empty steps and the readings."""
+_STEPS_OF_LARGE_TURN = 4
+_SECONDS_PER_BYTE = 1.4e-9
+"""Time of a large step of all transports together, on two processors."""
+
+
+def expected_seconds(plan: TensorPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    turns = plan.rounds * len(plan.transports) * _SECONDS_OF_TURN
+    fewest = FEWEST_ROUNDS * _STEPS_OF_LARGE_TURN * _SECONDS_PER_BYTE
+    return _START_SECONDS + sum(
+        max(min(turns, plan.case_seconds), fewest * case.size) for case in plan.cases
+    )
 
 
 @dataclass(frozen=True)

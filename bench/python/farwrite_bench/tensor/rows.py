@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from farwrite_bench.cluster.readings import spent
+from farwrite_bench.cluster.readings import control_calls, spent
 from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Block, Case
 
 RESAMPLES = 2000
@@ -54,6 +54,7 @@ def make_row(
         "copies": total.get("copies", 0) / steps if counted else None,
         "socket_bytes": round(total["socket_bytes"] / steps, 1),
         "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0) / steps if counted else None,
+        "control": control_calls(total, steps) if KNOWN[transport].carries_control else None,
         "counters": {
             name: value / steps
             for name, value in total.items()
@@ -100,7 +101,10 @@ def failed_row(case: Case, transport: str, error: str, load: float) -> Row:
         "consumer": case.consumer,
         "size": case.size,
         **dict.fromkeys(
-            (*nothing, "grpc_tensor_calls", "vs_local", "vs_local_same_control", "of_raw")
+            (
+                *(*nothing, "grpc_tensor_calls", "control", "cpu_ms"),
+                *("vs_local", "vs_local_same_control", "of_raw"),
+            )
         ),
         "steps": 0,
         "load": round(load, 2),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from farwrite.units import format_size
 from farwrite_bench.cluster.transport import FARWRITE
 from farwrite_bench.report.chart import Look, Series, beside, lines, standalone
 from farwrite_bench.tensor.plan import (
-    CHAIN,
     CONSUMERS,
     LOCAL,
     RAW,
@@ -33,6 +32,8 @@ HEADERS = (
     "same control",
     "of raw",
     "copies",
+    "cpu ms",
+    "control",
     "socket bytes",
 )
 
@@ -43,7 +44,7 @@ def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     for row in rows:
         named = (row["consumer"], format_size(row["size"]), row["transport"], row["fabric"])
         if row["error"] is not None:
-            yield (*named, "failed", *["-"] * 9)
+            yield (*named, "failed", *["-"] * (len(HEADERS) - len(named) - 1))
             continue
         low, high = row["added_us_ci"]
         grpc = stock.get((row["consumer"], row["size"]))
@@ -58,8 +59,15 @@ def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
             f"{row['vs_local_same_control']:.2f}" if row["vs_local"] else "-",
             f"{row['of_raw']:.2f}" if row["of_raw"] is not None else "-",
             "-" if row["copies"] is None else f"{row['copies']:g}",
+            f"{row['cpu_ms']:.2f}",
+            control(row["control"]),
             f"{row['socket_bytes']:.0f}",
         )
+
+
+def control(calls: Mapping[str, float] | None) -> str:
+    """Format the control calls of a step: by Farwrite + by gRPC."""
+    return "-" if calls is None else f"{calls['farwrite']:.3g} + {calls['grpc']:.3g}"
 
 
 def failures(rows: Sequence[Row]) -> Iterator[str]:
@@ -85,7 +93,7 @@ def against_raw(rows: Sequence[Row]) -> Iterator[str]:
 
 def picture(rows: Sequence[Row]) -> str:
     """Draw the added time by size, with one chart for each consumer, as an SVG file."""
-    known = [row for row in rows if row["error"] is None and row["consumer"] != CHAIN]
+    known = [row for row in rows if row["error"] is None]
     drawn = []
     for consumer in CONSUMERS:
         of_it = [row for row in known if row["consumer"] == consumer]

@@ -1,0 +1,37 @@
+"""The process that runs the steps of one way: ``python -m farwrite_bench.step.client``."""
+
+from __future__ import annotations
+
+import importlib
+from multiprocessing.connection import Connection
+from typing import Any
+
+from farwrite_bench.cluster import child
+from farwrite_bench.cluster.group import Take
+from farwrite_bench.cluster.readings import read
+from farwrite_bench.cluster.seat import Look
+from farwrite_bench.cluster.transport import load_plugin
+from farwrite_bench.step.plan import Begin, Count
+from farwrite_bench.step.programs import build
+from farwrite_bench.tensor.graph import timed
+
+
+def _main(control: Connection) -> None:
+    begin: Begin = control.recv()
+    load_plugin(begin.seat.transport)
+    tf: Any = importlib.import_module("tensorflow")
+    program = build(tf, begin.kind.key, begin.seat)
+    answer: object = read(begin.seat.task)
+    while True:
+        control.send(answer)
+        order = control.recv()
+        if isinstance(order, Take):
+            answer = timed(program.step, order.count)
+        elif isinstance(order, Count):
+            answer = program.count()
+        elif isinstance(order, Look):
+            answer = read(begin.seat.task)
+
+
+if __name__ == "__main__":
+    child.run(_main)
