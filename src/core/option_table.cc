@@ -187,7 +187,7 @@ constexpr std::array kPluginOptions = {
     Option{"", "FARWRITE_TF_CONTROL", kInPlugin, kSwitch, nullptr,
            "Whether TensorFlow's calls of every step go by Farwrite to a task that has the plug-in."
            " off: all control calls go by gRPC.",
-           {}, "off"},
+           {}, "on"},
     Option{"", "FARWRITE_TF_SUMMARY", kInPlugin, kFile, nullptr,  // Python's: farwrite.run.summary
            "When it exits, each process writes its counters to FILE.<pid>.json and its edges to"
            " FILE.<pid>.edges.",

@@ -57,6 +57,13 @@
   X(grpc_recv_tensor_bytes, "Bytes of these answers.")                                            \
   X(grpc_recv_buf_calls, "RecvBuf calls that it answered: collectives.")                          \
   X(grpc_recv_buf_bytes, "Bytes of these answers.")                                               \
+  X(grpc_run_step_calls, "RunStep calls that it answered.")                                       \
+  X(grpc_register_graph_calls, "RegisterGraph and DeregisterGraph calls that it answered.")       \
+  X(grpc_run_graph_calls, "RunGraph calls that it answered.")                                     \
+  X(grpc_cleanup_graph_calls, "CleanupGraph calls that it answered.")                             \
+  X(grpc_enqueue_calls, "Enqueue calls and StreamingEnqueue messages that it answered.")               \
+  X(grpc_run_component_function_calls, "RunComponentFunction calls that it answered.")            \
+  X(grpc_other_calls, "All other calls that this process answered over gRPC.")                    \
   X(grpc_feeds, "Tensors that clients and masters fed over gRPC.")                                \
   X(grpc_feed_bytes, "Bytes of these tensors.")                                                   \
   X(grpc_fetches, "Tensors that they fetched.")                                                   \

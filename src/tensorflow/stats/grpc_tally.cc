@@ -1,5 +1,9 @@
 #include "stats/grpc_tally.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -30,11 +34,12 @@ void count_inputs(const tf::eager::Operation& operation) {
   }
 }
 
-// How to read a method's request. Its response is serialized before an interceptor sees it, so what
-// was asked for is counted, and not how large it was.
+// A method, and how to read its request. Its response is serialized before an interceptor sees it,
+// so what was asked for is counted, and not how large it was.
 struct Method {
   std::string_view name;
-  void (*received)(const void* message);
+  std::atomic<std::uint64_t> Stats::* calls;
+  void (*received)(const void* message) = [](const void*) {};
 };
 
 void run_step_received(const void* message) {
@@ -62,12 +67,21 @@ void component_received(const void* message) {
 }
 
 constexpr Method kMethods[] = {
-    {"/tensorflow.MasterService/RunStep", run_step_received},
-    {"/tensorflow.WorkerService/RunGraph", run_graph_received},
-    {"/tensorflow.eager.EagerService/Enqueue", enqueue_received},
-    {"/tensorflow.eager.EagerService/StreamingEnqueue", enqueue_received},
-    {"/tensorflow.eager.EagerService/RunComponentFunction", component_received},
+    {"/tensorflow.MasterService/RunStep", &Stats::grpc_run_step_calls, run_step_received},
+    {"/tensorflow.WorkerService/RegisterGraph", &Stats::grpc_register_graph_calls},
+    {"/tensorflow.WorkerService/DeregisterGraph", &Stats::grpc_register_graph_calls},
+    {"/tensorflow.WorkerService/RunGraph", &Stats::grpc_run_graph_calls, run_graph_received},
+    {"/tensorflow.WorkerService/CleanupGraph", &Stats::grpc_cleanup_graph_calls},
+    {"/tensorflow.eager.EagerService/Enqueue", &Stats::grpc_enqueue_calls, enqueue_received},
+    {"/tensorflow.eager.EagerService/StreamingEnqueue", &Stats::grpc_enqueue_calls,
+     enqueue_received},
+    {"/tensorflow.eager.EagerService/RunComponentFunction",
+     &Stats::grpc_run_component_function_calls, component_received},
+    // Counted where they are answered, because of the bytes.
+    {"/tensorflow.WorkerService/RecvTensor", nullptr},
+    {"/tensorflow.WorkerService/RecvBuf", nullptr},
 };
+constexpr Method kOther{"", &Stats::grpc_other_calls};
 
 class Tally final : public interception::Interceptor {
  public:
@@ -76,7 +90,10 @@ class Tally final : public interception::Interceptor {
   void Intercept(interception::InterceptorBatchMethods* methods) override {
     using Point = interception::InterceptionHookPoints;
     if (methods->QueryInterceptionHookPoint(Point::POST_RECV_MESSAGE)) {
-      if (const void* const message = methods->GetRecvMessage()) method_.received(message);
+      if (const void* const message = methods->GetRecvMessage()) {
+        count(stats().*method_.calls);
+        method_.received(message);
+      }
     }
     methods->Proceed();
   }
@@ -88,10 +105,12 @@ class Tally final : public interception::Interceptor {
 class Factory final : public interception::ServerInterceptorFactoryInterface {
  public:
   interception::Interceptor* CreateServerInterceptor(interception::ServerRpcInfo* info) override {
-    for (const Method& method : kMethods) {
-      if (info->method() != nullptr && method.name == info->method()) return new Tally(method);
-    }
-    return nullptr;
+    if (info->method() == nullptr) return nullptr;
+    const auto* const found =
+        std::find_if(std::begin(kMethods), std::end(kMethods),
+                     [info](const Method& method) { return method.name == info->method(); });
+    const Method& method = found == std::end(kMethods) ? kOther : *found;
+    return method.calls == nullptr ? nullptr : new Tally(method);
   }
 };
 

@@ -18,6 +18,7 @@ def settings(fabric: str) -> dict[str, str]:
 
 
 def answered(made: Cluster) -> Any:
+    """What the coordinator says, whose server has the cluster's own protocol."""
     client = made.start_program("eager_control.py", str(OPERATIONS))
     wait_for(client, "running")
     return finish(client)
@@ -36,6 +37,11 @@ def test_calls_of_every_kind_are_answered_as_by_stock(
     with cluster(tmp_path, JOBS, FARWRITE, settings(fabric)) as made:
         assert answered(made) == stock
         assert made.total("control_calls") > 4 * OPERATIONS
+        # Those before the tasks had met.
+        for method in ("enqueue", "run_component_function", "register_graph", "run_graph"):
+            assert made.total(f"grpc_{method}_calls") < OPERATIONS
+        # The contexts are made by gRPC: what it has seen of them, Farwrite's calls know.
+        assert made.total("grpc_other_calls") > 0
         for task in made.tasks.values():
             eventually(lambda task=task: balanced(task.stats()))
 
@@ -44,9 +50,23 @@ def test_without_the_option_all_calls_go_by_grpc(tmp_path: Path, stock: Any) -> 
     with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_TF_CONTROL": "off"}) as made:
         assert answered(made) == stock
         assert made.total("control_calls") == 0
+        assert made.total("grpc_enqueue_calls") > 4 * OPERATIONS
+        assert made.total("grpc_run_component_function_calls") > 0
 
 
-@pytest.mark.parametrize("task", ["ps0", "worker0"])
-def test_a_stock_task_is_called_by_grpc(tmp_path: Path, stock: Any, task: str) -> None:
-    with cluster(tmp_path, JOBS, FARWRITE, settings("shm,tcp"), {task: STOCK}) as made:
+# Who is stock: the coordinator is the cluster itself.
+MIXED = {
+    "coordinator": (STOCK, {"ps0": FARWRITE, "worker0": FARWRITE}),
+    "server": (FARWRITE, {"ps0": STOCK}),
+    "worker": (FARWRITE, {"worker0": STOCK}),
+    "all but one server": (STOCK, {"ps0": FARWRITE}),
+}
+
+
+@pytest.mark.parametrize("who", list(MIXED))
+def test_stock_tasks_of_a_cluster_are_called_by_grpc_and_call_by_it(
+    tmp_path: Path, stock: Any, who: str
+) -> None:
+    protocol, others = MIXED[who]
+    with cluster(tmp_path, JOBS, protocol, settings("shm,tcp"), others) as made:
         assert answered(made) == stock
