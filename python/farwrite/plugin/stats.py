@@ -102,6 +102,13 @@ class Stats(TypedDict):
     grpc_recv_tensor_bytes: int
     grpc_recv_buf_calls: int
     grpc_recv_buf_bytes: int
+    grpc_run_step_calls: int
+    grpc_register_graph_calls: int
+    grpc_run_graph_calls: int
+    grpc_cleanup_graph_calls: int
+    grpc_enqueue_calls: int
+    grpc_run_component_function_calls: int
+    grpc_other_calls: int
     grpc_feeds: int
     grpc_feed_bytes: int
     grpc_fetches: int

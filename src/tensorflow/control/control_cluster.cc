@@ -7,9 +7,14 @@ namespace farwrite::plugin {
 
 ControlClient& ControlCluster::client() const { return runtime_->control_client(); }
 
+std::shared_ptr<Route> ControlCluster::route_to(const std::string& task) const {
+  return routes_().find(stock_, own_task_, task, Routes::For::kSending);
+}
+
+void ControlCluster::meet(const std::string& task) const { route_to(task); }
+
 bool ControlCluster::find(const std::string& task, ControlClient::Call* call) const {
-  const std::shared_ptr<Route> route =
-      routes_().find(stock_, own_task_, task, Routes::For::kSending);
+  const std::shared_ptr<Route> route = route_to(task);
   if (route->state() != Route::State::kPush || route->stale()) return false;
   call->peer = route->reach().process;
   call->task = task;

@@ -29,6 +29,8 @@ class ControlCluster {
   tensorflow::WorkerCacheInterface& stock() const { return *stock_; }
   ControlClient& client() const;
 
+  // Meets the task, so that the calls which follow find a channel.
+  void meet(const std::string& task) const;
   // Says in `call` whom to call. False: no channel leads to the task now, so call it by gRPC.
   bool find(const std::string& task, ControlClient::Call* call) const;
   // Begins a call of the task by Farwrite. False, and counted: it must go by gRPC; nothing of it
@@ -37,6 +39,8 @@ class ControlCluster {
              const google::protobuf::Message& request) const;
 
  private:
+  std::shared_ptr<Route> route_to(const std::string& task) const;
+
   Runtime* const runtime_;
   const std::string own_task_;
   const std::function<Routes&()> routes_;

@@ -96,6 +96,7 @@ absl::Status EagerClientCache::GetClient(const std::string& target,
       return made;
     }
     known.reset(new EagerClient(cluster_, target, std::move(stock)));
+    cluster_->meet(target);
   }
   known->Ref();
   client->reset(known.get());

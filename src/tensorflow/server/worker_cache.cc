@@ -14,6 +14,7 @@ WorkerCache::~WorkerCache() {
 tf::WorkerInterface* WorkerCache::GetOrCreateWorker(const std::string& target) {
   tf::WorkerInterface* const worker = tf::WorkerCacheWrapper::GetOrCreateWorker(target);
   if (worker == nullptr || !carries(target)) return worker;
+  control_->meet(target);
   return new ControlWorker(control_, target, worker);
 }
 
