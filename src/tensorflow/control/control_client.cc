@@ -98,6 +98,7 @@ absl::Status ControlClient::take_answer(PeerProcess& peer, const ControlMessage&
   }
   see_body(
       message, std::move(lent), peer,
+      [](std::function<void()> work) { WorkQueue::of_process().submit(std::move(work)); },
       [this, number = message.call, ok = message.ok](absl::Status status, std::string_view body) {
         const CallRef call = take(number);
         if (call == nullptr) return;  // cancelled, or the peer has ended

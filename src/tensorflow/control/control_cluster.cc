@@ -4,27 +4,50 @@
 #include "stats/stats.h"
 
 namespace farwrite::plugin {
+namespace {
+
+Callee callee(const Route& route, Route::State state) {
+  Callee found;
+  if (state != Route::State::kPush || route.stale()) return found;
+  found.peer = route.reach().process;
+  found.server = route.server();
+  return found;
+}
+
+}  // namespace
 
 ControlClient& ControlCluster::client() const { return runtime_->control_client(); }
 
+// Whoever was there and has gone is not waited for.
 std::shared_ptr<Route> ControlCluster::route_to(const std::string& task) const {
-  return routes_().find(stock_, own_task_, task, Routes::For::kSending);
+  return routes_().find(stock_, own_task_, task, Routes::For::kReceiving);
 }
 
-void ControlCluster::meet(const std::string& task) const { route_to(task); }
-
-bool ControlCluster::find(const std::string& task, ControlClient::Call* call) const {
+void ControlCluster::meet(const std::string& task, std::function<void(const Callee&)> met) const {
   const std::shared_ptr<Route> route = route_to(task);
-  if (route->state() != Route::State::kPush || route->stale()) return false;
-  call->peer = route->reach().process;
-  call->task = task;
-  call->server = route->server();
-  return call->peer != nullptr;
+  if (!met) return;
+  route->when_resolved(
+      [met = std::move(met)](const Route& resolved) { met(callee(resolved, resolved.outcome())); });
 }
 
-bool ControlCluster::begin(const std::string& task, ControlClient::Call call,
-                           const google::protobuf::Message& request) const {
-  if (find(task, &call) && client().begin(call, request)) return true;
+bool ControlCluster::begin(const std::string& task, ControlMethod method,
+                           tensorflow::CallOptions* options,
+                           const google::protobuf::Message& request,
+                           google::protobuf::Message* response,
+                           const tensorflow::StatusCallback& done) const {
+  const std::shared_ptr<Route> route = route_to(task);
+  const Callee found = callee(*route, route->state());
+  if (found.peer != nullptr) {
+    ControlClient::Call call;
+    call.peer = found.peer;
+    call.task = task;
+    call.server = found.server;
+    call.method = method;
+    call.options = options;
+    call.response = response;
+    call.done = done;
+    if (client().begin(call, request)) return true;
+  }
   count(stats().grpc_control_calls);
   return false;
 }

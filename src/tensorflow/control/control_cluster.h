@@ -1,6 +1,7 @@
 // ControlCluster: how a server calls the other tasks of one cluster.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,12 @@
 namespace farwrite::plugin {
 
 class Runtime;
+
+// Whom to call by Farwrite. Without a peer: call by gRPC.
+struct Callee {
+  std::shared_ptr<PeerProcess> peer;
+  std::uint64_t server = 0;  // its incarnation
+};
 
 // Thread-safe.
 class ControlCluster {
@@ -29,14 +36,14 @@ class ControlCluster {
   tensorflow::WorkerCacheInterface& stock() const { return *stock_; }
   ControlClient& client() const;
 
-  // Meets the task, so that the calls which follow find a channel.
-  void meet(const std::string& task) const;
-  // Says in `call` whom to call. False: no channel leads to the task now, so call it by gRPC.
-  bool find(const std::string& task, ControlClient::Call* call) const;
+  // Meets the task, so that the calls which follow find a channel. `met`, if given, is called once,
+  // maybe at once, when the two have met or cannot.
+  void meet(const std::string& task, std::function<void(const Callee&)> met = nullptr) const;
   // Begins a call of the task by Farwrite. False, and counted: it must go by gRPC; nothing of it
-  // was sent, and nothing will be.
-  bool begin(const std::string& task, ControlClient::Call call,
-             const google::protobuf::Message& request) const;
+  // was sent, nothing will be, and `done` is as it was.
+  bool begin(const std::string& task, ControlMethod method, tensorflow::CallOptions* options,
+             const google::protobuf::Message& request, google::protobuf::Message* response,
+             const tensorflow::StatusCallback& done) const;
 
  private:
   std::shared_ptr<Route> route_to(const std::string& task) const;

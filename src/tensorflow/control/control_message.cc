@@ -6,14 +6,9 @@
 #include "peers/record.h"
 
 namespace farwrite::plugin {
-namespace {
-
-constexpr std::size_t kHeadBytes = 48;
-
-}  // namespace
 
 std::string encode(const ControlMessage& message) {
-  RecordWriter record(kHeadBytes + message.body.size());
+  RecordWriter record(ControlMessage::kHeadBytes + message.body.size());
   record.number(ControlMessage::kVersion);
   record.number(message.kind);
   record.number(message.method);

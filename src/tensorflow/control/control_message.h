@@ -2,6 +2,7 @@
 // a message of a channel. A body that is too long for a message is lent with it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ enum class ControlMethod : std::uint8_t {
 
 struct ControlMessage {
   static constexpr std::uint8_t kVersion = 2;
+  static constexpr std::size_t kHeadBytes = 44;  // what encode() puts before the body
 
   ControlKind kind = ControlKind::kCall;
   ControlMethod method = ControlMethod::kRunGraph;  // of a call

@@ -34,69 +34,51 @@ absl::Status ControlService::take(const std::shared_ptr<PeerProcess>& peer,
     end_stream({peer.get(), message.stream});
     return absl::OkStatus();
   }
+  if (message.stream != 0 && message.method != ControlMethod::kEnqueue) {
+    return absl::InvalidArgumentError("it called another method than Enqueue in a stream");
+  }
   CallRef call;
+  StreamRef stream;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (peer->ended()) return absl::OkStatus();  // peer_ended() has been here, or comes
     const auto server = servers_.find(message.server);
     call = std::make_shared<ServedCall>(
         peer, message, server == servers_.end() ? ControlledServer() : server->second);
     if (!calls_.try_emplace({peer.get(), message.call}, call).second) {
       return absl::InvalidArgumentError("it gave two calls one number");
     }
+    if (message.stream != 0) stream = stream_of({peer.get(), message.stream});
   }
   count(stats().control_calls);
-  if (message.stream != 0) return take_of_stream(call, message, std::move(lent));
-  if (lent == nullptr) {
-    schedule(call, [this, call, body = std::string(message.body)] {
-      begin(call, parse(*call, absl::OkStatus(), body));
-    });
-    return absl::OkStatus();
-  }
-  see_body(message, std::move(lent), *peer,
-           [this, call](const absl::Status& status, std::string_view body) {
-             const absl::Status parsed = parse(*call, status, body);
-             schedule(call, [this, call, parsed] { begin(call, parsed); });
-           });
-  return absl::OkStatus();
-}
-
-absl::Status ControlService::take_of_stream(const CallRef& call, const ControlMessage& message,
-                                            View lent) {
-  if (message.method != ControlMethod::kEnqueue) {
-    return absl::InvalidArgumentError("it called another method than Enqueue in a stream");
-  }
-  StreamRef stream;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    StreamRef& known = streams_[{call->peer().get(), message.stream}];
-    if (known == nullptr) {
-      known = std::make_shared<ServedStream>(
-          [this](const CallRef& ended, const absl::Status& status) { answer(ended, status); },
-          [this](std::function<void()> work) { blocking_.Schedule(std::move(work)); });
-    }
-    stream = known;
-  }
-  if (!stream->add(call, message.position)) {
+  if (stream != nullptr) {
+    if (stream->add(call, message, std::move(lent))) return absl::OkStatus();
+    forget(*call);
     return absl::InvalidArgumentError("it left out a call of a stream");
   }
   if (lent == nullptr) {
-    stream->ready(call, [call, body = std::string(message.body)] {
-      return parse(*call, absl::OkStatus(), body);
+    schedule(call, [this, call, body = std::string(message.body)] {
+      begin(call, call->parse(absl::OkStatus(), body));
     });
     return absl::OkStatus();
   }
-  see_body(message, std::move(lent), *call->peer(),
-           [call, stream](const absl::Status& status, std::string_view body) {
-             const absl::Status parsed = parse(*call, status, body);
-             stream->ready(call, [parsed] { return parsed; });
-           });
+  see_body(
+      message, std::move(lent), *peer,
+      [this, call](std::function<void()> work) { schedule(call, std::move(work)); },
+      [this, call](const absl::Status& status, std::string_view body) {
+        begin(call, call->parse(status, body));
+      });
   return absl::OkStatus();
 }
 
-absl::Status ControlService::parse(ServedCall& call, const absl::Status& status,
-                                   std::string_view body) {
-  if (!status.ok() || call.parse(body)) return status;
-  return absl::InternalError("Farwrite: a control call cannot be parsed");
+ControlService::StreamRef ControlService::stream_of(const Key& key) {
+  StreamRef& known = streams_[key];
+  if (known == nullptr) {
+    known = std::make_shared<ServedStream>(
+        [this](const CallRef& ended, const absl::Status& status) { answer(ended, status); },
+        [this](std::function<void()> work) { blocking_.Schedule(std::move(work)); });
+  }
+  return known;
 }
 
 void ControlService::schedule(const CallRef& call, std::function<void()> work) {
@@ -117,21 +99,20 @@ void ControlService::begin(const CallRef& call, const absl::Status& parsed) {
 }
 
 void ControlService::answer(const CallRef& call, const absl::Status& status) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    calls_.erase({call->peer().get(), call->number()});
-  }
+  forget(*call);
   ControlMessage message;
   message.kind = ControlKind::kAnswer;
   message.method = call->method();
   message.call = call->number();
-  absl::Status sent = status;
-  if (sent.ok() && !may_be_sent(call->response())) {
-    sent = absl::ResourceExhaustedError("Farwrite: the answer has more than 2 GB");
-  }
+  const absl::Status sent = status.ok() ? call->check_response() : status;
   message.ok = sent.ok();
   send_surely(call->peer(), device_, message,
               sent.ok() ? call->response().SerializeAsString() : encode_status(sent));
+}
+
+void ControlService::forget(const ServedCall& call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  calls_.erase({call.peer().get(), call.number()});
 }
 
 void ControlService::cancel(const Key& key) {

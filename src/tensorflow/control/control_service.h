@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -43,12 +42,13 @@ class ControlService {
 
   void cancel(const Key& call);
   void end_stream(const Key& stream);
-  absl::Status take_of_stream(const CallRef& call, const ControlMessage& message, View lent);
-  static absl::Status parse(ServedCall& call, const absl::Status& status, std::string_view body);
+  // Under mutex_. Makes it at first.
+  StreamRef stream_of(const Key& stream);
   // Runs `work` on another thread, which it may block if the call may.
   void schedule(const CallRef& call, std::function<void()> work);
   void begin(const CallRef& call, const absl::Status& parsed);
   void answer(const CallRef& call, const absl::Status& status);
+  void forget(const ServedCall& call);
 
   fw_device* const device_;
   tensorflow::UnboundedWorkQueue blocking_;

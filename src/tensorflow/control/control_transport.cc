@@ -16,6 +16,25 @@ namespace farwrite::plugin {
 namespace {
 
 constexpr std::chrono::milliseconds kTryAgain(20);
+constexpr int kTriesForRoom = 100;
+
+void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
+                 std::string body, int tries_for_room) {
+  const absl::Status sent = send_control(*peer, device, message, body);
+  if (sent.ok() || peer->ended()) return;
+  if (absl::IsResourceExhausted(sent) && message.ok && --tries_for_room == 0) {
+    message.ok = false;
+    body = encode_status(sent);
+  }
+  WorkQueue::of_process().submit_after(
+      kTryAgain,
+      [peer = std::move(peer), device, message, body = std::move(body), tries_for_room]() mutable {
+        WorkQueue::of_process().submit([peer = std::move(peer), device, message,
+                                        body = std::move(body), tries_for_room]() mutable {
+          send_surely(std::move(peer), device, message, std::move(body), tries_for_room);
+        });
+      });
+}
 
 }  // namespace
 
@@ -31,9 +50,11 @@ bool parse(std::string_view body, google::protobuf::Message* message) {
 absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage message,
                           std::string_view body) {
   message.body_bytes = body.size();
-  message.body = body;
-  const std::string whole = encode(message);
-  if (peer.takes(whole)) return peer.send(whole, kControlTag);
+  if (peer.takes(ControlMessage::kHeadBytes + body.size())) {
+    message.body = body;
+    return peer.send(encode(message), kControlTag);
+  }
+  message.body = {};
   auto lent = std::make_unique<Lent>();
   lent->copy = stage(device, body.data(), body.size());
   if (lent->copy == nullptr) {
@@ -41,29 +62,18 @@ absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage m
                                         std::to_string(body.size()) +
                                         " bytes; raise FARWRITE_SEND_LIMIT");
   }
-  message.body = {};
   const void* const memory = lent->copy.get();
-  return peer.lend(encode(message), memory, body.size(), std::move(lent), kControlTag);
+  const absl::Status sent =
+      peer.lend(encode(message), memory, body.size(), std::move(lent), kControlTag);
+  return sent.ok() ? sent : absl::UnavailableError(sent.message());
 }
 
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
                  std::string body) {
-  const absl::Status sent = send_control(*peer, device, message, body);
-  if (sent.ok() || peer->ended()) return;
-  if (absl::IsResourceExhausted(sent) && message.ok) {
-    message.ok = false;
-    body = encode_status(sent);
-  }
-  WorkQueue::of_process().submit_after(
-      kTryAgain, [peer = std::move(peer), device, message, body = std::move(body)]() mutable {
-        WorkQueue::of_process().submit(
-            [peer = std::move(peer), device, message, body = std::move(body)]() mutable {
-              send_surely(std::move(peer), device, message, std::move(body));
-            });
-      });
+  send_surely(std::move(peer), device, message, std::move(body), kTriesForRoom);
 }
 
-void see_body(const ControlMessage& message, View lent, PeerProcess& peer,
+void see_body(const ControlMessage& message, View lent, PeerProcess& peer, const Schedule& schedule,
               std::function<void(absl::Status status, std::string_view body)> seen) {
   if (lent == nullptr) {
     seen(absl::OkStatus(), message.body);
@@ -74,28 +84,28 @@ void see_body(const ControlMessage& message, View lent, PeerProcess& peer,
   arrival.lent = std::move(lent);
   arrival.tensor_bytes = message.body_bytes;
   arrival.read_lane = peer.read_lane();
-  if (must_fetch(arrival)) {
+  const bool fetches = must_fetch(arrival);
+  const bool waits = !fetches && !ready(arrival);
+  const auto held = std::make_shared<Arrival>(std::move(arrival));
+  if (fetches) {
     // Not here: it writes zeros into what it allocates.
-    WorkQueue::of_process().submit([seen, lying = std::make_shared<Arrival>(std::move(arrival))] {
-      fetch(std::move(*lying), nullptr, [seen](absl::Status status, Arrival fetched) {
-        auto body = std::make_shared<std::string>(std::move(fetched.serialized));
-        WorkQueue::of_process().submit(
-            [seen, body, status = std::move(status)] { seen(status, *body); });
+    schedule([held, schedule, seen] {
+      fetch(std::move(*held), nullptr, [schedule, seen](absl::Status status, Arrival fetched) {
+        const auto body = std::make_shared<std::string>(std::move(fetched.serialized));
+        schedule([seen, body, status = std::move(status)] { seen(status, *body); });
       });
     });
     return;
   }
-  const bool at_once = ready(arrival);
-  const auto held = std::make_shared<Arrival>(std::move(arrival));
   const auto look_at_it = [seen, held] {
     const void* data = nullptr;
     const absl::Status status = look(*held, &data);
     seen(status, {static_cast<const char*>(data), status.ok() ? held->tensor_bytes : 0});
   };
-  if (at_once) {
-    WorkQueue::of_process().submit(look_at_it);
-  } else {
+  if (waits) {
     tsl::Env::Default()->SchedClosure(look_at_it);  // the first view waits for the peer
+  } else {
+    schedule(look_at_it);
   }
 }
 

@@ -21,18 +21,20 @@ bool may_be_sent(const google::protobuf::Message& message);
 bool parse(std::string_view body, google::protobuf::Message* message);
 
 // Sends the message with `body`: inside, or lent from a copy in registered memory. Fails without
-// harm if the peer has gone, if what it has not taken fills the queue, or if there is no room for
-// the copy.
+// harm: kResourceExhausted if there is no room for the copy, else because the peer has gone or what
+// it has not taken fills the queue.
 absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage message,
                           std::string_view body);
 // For what somebody waits for: tries again until it has been sent or the peer has ended. An answer
-// for which there is no room becomes an error.
+// for which there is no room for a while becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
                  std::string body);
 
-// Calls `seen` once with the body. A body that was lent is read first, and then `seen` runs on
-// another thread than the caller's, which is the poller; what came inside it sees at once.
-void see_body(const ControlMessage& message, View lent, PeerProcess& peer,
+// Runs its argument on another thread.
+using Schedule = std::function<void(std::function<void()>)>;
+// Calls `seen` once with the body. A body that was lent is read first, and then `seen` runs by
+// `schedule`; what came inside it sees at once.
+void see_body(const ControlMessage& message, View lent, PeerProcess& peer, const Schedule& schedule,
               std::function<void(absl::Status status, std::string_view body)> seen);
 
 }  // namespace farwrite::plugin

@@ -6,8 +6,6 @@
 #include <string>
 
 #include "control/control_cluster.h"
-#include "control/control_message.h"
-#include "google/protobuf/message.h"
 #include "tensorflow/core/distributed_runtime/worker_interface.h"
 
 namespace farwrite::plugin {
@@ -97,10 +95,6 @@ class ControlWorker final : public tensorflow::WorkerInterface {
  private:
   // Gives the stock worker back.
   ~ControlWorker() override { cluster_->stock().ReleaseWorker(task_, stock_); }
-  // False: the call must go by gRPC. Nothing of it was sent, and `done` is as it was.
-  bool call(ControlMethod method, tensorflow::CallOptions* options,
-            const google::protobuf::Message& request, google::protobuf::Message* response,
-            tensorflow::StatusCallback& done);
 
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;

@@ -9,15 +9,12 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
-bool EagerClient::call(ControlMethod method, tf::CallOptions* options,
-                       const google::protobuf::Message& request,
-                       google::protobuf::Message* response, const tf::StatusCallback& done) {
-  ControlClient::Call call;
-  call.method = method;
-  call.options = options;
-  call.response = response;
-  call.done = done;
-  return cluster_->begin(task_, std::move(call), request);
+tf::StatusCallback EagerClient::keeping(tf::StatusCallback done) const {
+  Ref();
+  return [this, done = std::move(done)](const absl::Status& status) {
+    done(status);
+    Unref();
+  };
 }
 
 std::shared_ptr<EnqueueStream> EagerClient::stream_of(Context context) {
@@ -31,7 +28,8 @@ std::shared_ptr<EnqueueStream> EagerClient::stream_of(Context context) {
 
 void EagerClient::EnqueueAsync(tf::CallOptions* options, const tf::eager::EnqueueRequest* request,
                                tf::eager::EnqueueResponse* response, tf::StatusCallback done) {
-  if (call(ControlMethod::kEnqueue, options, *request, response, done)) return;
+  done = keeping(std::move(done));
+  if (cluster_->begin(task_, ControlMethod::kEnqueue, options, *request, response, done)) return;
   stock_->EnqueueAsync(options, request, response, std::move(done));
 }
 
@@ -39,7 +37,11 @@ void EagerClient::RunComponentFunctionAsync(tf::CallOptions* options,
                                             const tf::eager::RunComponentFunctionRequest* request,
                                             tf::eager::RunComponentFunctionResponse* response,
                                             tf::StatusCallback done) {
-  if (call(ControlMethod::kRunComponentFunction, options, *request, response, done)) return;
+  done = keeping(std::move(done));
+  if (cluster_->begin(task_, ControlMethod::kRunComponentFunction, options, *request, response,
+                      done)) {
+    return;
+  }
   stock_->RunComponentFunctionAsync(options, request, response, std::move(done));
 }
 
@@ -48,7 +50,7 @@ void EagerClient::StreamingEnqueueAsync(bool enable_streaming_enqueue, tf::CallO
                                         tf::eager::EnqueueResponse* response,
                                         tf::StatusCallback done) {
   if (enable_streaming_enqueue && allow_multiple_pending_requests()) {
-    stream_of(request->context_id())->send(*request, response, std::move(done));
+    stream_of(request->context_id())->send(*request, response, keeping(std::move(done)));
     return;
   }
   // As stock: whoever wants no stream waits here.
@@ -65,6 +67,7 @@ void EagerClient::StreamingEnqueueAsync(bool enable_streaming_enqueue, tf::CallO
 void EagerClient::CloseContextAsync(const tf::eager::CloseContextRequest* request,
                                     tf::eager::CloseContextResponse* response,
                                     tf::StatusCallback done) {
+  done = keeping(std::move(done));
   std::shared_ptr<EnqueueStream> stream;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -74,10 +77,11 @@ void EagerClient::CloseContextAsync(const tf::eager::CloseContextRequest* reques
       streams_.erase(found);
     }
   }
-  if (stream != nullptr) stream->close();
   // By gRPC if that has a stream to end; it complains of a context of which it knows no stream.
-  if (stream != nullptr && !stream->used_grpc() &&
-      call(ControlMethod::kCloseContext, nullptr, *request, response, done)) {
+  const bool by_grpc = stream == nullptr || stream->by_grpc();
+  if (stream != nullptr) stream->close();
+  if (!by_grpc &&
+      cluster_->begin(task_, ControlMethod::kCloseContext, nullptr, *request, response, done)) {
     return;
   }
   stock_->CloseContextAsync(request, response, std::move(done));

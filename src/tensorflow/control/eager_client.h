@@ -9,9 +9,7 @@
 #include <unordered_map>
 
 #include "control/control_cluster.h"
-#include "control/control_message.h"
 #include "control/enqueue_stream.h"
-#include "google/protobuf/message.h"
 #include "tensorflow/core/distributed_runtime/eager/eager_client.h"
 
 namespace farwrite::plugin {
@@ -47,37 +45,36 @@ class EagerClient final : public tensorflow::eager::EagerClient {
   void CreateContextAsync(const tensorflow::eager::CreateContextRequest* request,
                           tensorflow::eager::CreateContextResponse* response,
                           tensorflow::StatusCallback done) override {
-    stock_->CreateContextAsync(request, response, std::move(done));
+    stock_->CreateContextAsync(request, response, keeping(std::move(done)));
   }
   void CreateContextAsync(const tensorflow::eager::CreateContextRequest* request,
                           tensorflow::eager::CreateContextResponse* response,
                           tensorflow::StatusCallback done, std::int64_t init_timeout_in_ms,
                           int retries) override {
-    stock_->CreateContextAsync(request, response, std::move(done), init_timeout_in_ms, retries);
+    stock_->CreateContextAsync(request, response, keeping(std::move(done)), init_timeout_in_ms,
+                               retries);
   }
   void UpdateContextAsync(const tensorflow::eager::UpdateContextRequest* request,
                           tensorflow::eager::UpdateContextResponse* response,
                           tensorflow::StatusCallback done) override {
-    stock_->UpdateContextAsync(request, response, std::move(done));
+    stock_->UpdateContextAsync(request, response, keeping(std::move(done)));
   }
   void WaitQueueDoneAsync(const tensorflow::eager::WaitQueueDoneRequest* request,
                           tensorflow::eager::WaitQueueDoneResponse* response,
                           tensorflow::StatusCallback done) override {
-    stock_->WaitQueueDoneAsync(request, response, std::move(done));
+    stock_->WaitQueueDoneAsync(request, response, keeping(std::move(done)));
   }
   void KeepAliveAsync(const tensorflow::eager::KeepAliveRequest* request,
                       tensorflow::eager::KeepAliveResponse* response,
                       tensorflow::StatusCallback done) override {
-    stock_->KeepAliveAsync(request, response, std::move(done));
+    stock_->KeepAliveAsync(request, response, keeping(std::move(done)));
   }
 
  private:
   using Context = std::uint64_t;
 
-  // False: by gRPC, and `done` is as it was.
-  bool call(ControlMethod method, tensorflow::CallOptions* options,
-            const google::protobuf::Message& request, google::protobuf::Message* response,
-            const tensorflow::StatusCallback& done);
+  // Keeps this client until `done`: callers give it back before, as they may stock's.
+  tensorflow::StatusCallback keeping(tensorflow::StatusCallback done) const;
   std::shared_ptr<EnqueueStream> stream_of(Context context);
 
   const std::shared_ptr<const ControlCluster> cluster_;

@@ -1,9 +1,12 @@
 #include "control/enqueue_stream.h"
 
 #include <atomic>
+#include <chrono>
 #include <utility>
-#include <vector>
 
+#include "control/control_transport.h"
+#include "peers/remote_error.h"
+#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/status.h"
 
@@ -13,136 +16,217 @@ namespace tf = ::tensorflow;
 
 namespace {
 
+constexpr std::chrono::milliseconds kTryAgain(20);
+constexpr std::chrono::seconds kLongestMeeting(1);
+
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1) + 1;
 }
 
+absl::Status closed() {
+  return tsl::StatusGroup::MakeDerived(absl::CancelledError("Farwrite: the context was closed"));
+}
+
 }  // namespace
+
+// Nothing is under way, because that holds the stream.
+EnqueueStream::~EnqueueStream() {
+  if (number_ != 0) cluster_->client().end_stream(callee_.peer, number_);
+}
 
 void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
                          tf::eager::EnqueueResponse* response, tf::StatusCallback done) {
-  Request sent;
-  sent.response = response;
-  sent.done = std::move(done);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const bool waits = !held_.empty() || sending_held_;
-    if (!waits && by_grpc_ == 0 && begin(request, sent)) return;
-    if (waits || !under_way_.empty()) {
-      sent.held = request;
-      held_.push_back(std::move(sent));
-      return;
-    }
-    ++by_grpc_;
-    used_grpc_ = true;
-  }
-  send_by_grpc(request, std::move(sent));
-}
-
-bool EnqueueStream::begin(const tf::eager::EnqueueRequest& request, Request& sent) {
-  ControlClient::Call call;
-  if (!cluster_->find(task_, &call)) return false;
-  const bool same = number_ != 0 && call.peer == peer_ && call.server == server_;
-  if (!same) {
-    if (!under_way_.empty()) return false;  // the peer has gone, and they end soon
-    number_ = next_number();
-    next_ = 0;
-    peer_ = call.peer;
-    server_ = call.server;
-  }
-  call.method = ControlMethod::kEnqueue;
-  call.stream = number_;
-  call.position = next_;
-  // Not the caller's, which is gone once an error of an earlier request has ended this one.
-  const auto response = std::make_shared<tf::eager::EnqueueResponse>();
-  call.response = response.get();
-  call.done = [self = shared_from_this(), number = number_, position = next_,
-               response](const absl::Status& status) {
-    self->answered(number, position, status, *response);
-  };
-  if (!cluster_->client().begin(call, request)) return false;
-  under_way_.emplace(next_++, std::move(sent));
-  return true;
-}
-
-void EnqueueStream::answered(std::uint64_t number, Position position, const absl::Status& status,
-                             tf::eager::EnqueueResponse& response) {
-  if (!status.ok()) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (number != number_ || under_way_.count(position) == 0) return;  // ended meanwhile
-    }
-    end(status);
+  if (!may_be_sent(request)) {
+    done(absl::InvalidArgumentError("Farwrite: an Enqueue call has more than 2 GB"));
     return;
   }
   Request sent;
+  sent.response = response;
+  sent.done = std::move(done);
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (closed_) {
+    lock.unlock();
+    sent.done(closed());
+    return;
+  }
+  if (!posting_ && waiting_.empty() && may_post()) {
+    posting_ = true;
+    if (post(lock, request, std::move(sent))) {
+      go_on();
+    } else {
+      go_on_later();
+    }
+    return;
+  }
+  lock.unlock();
+  sent.held = std::make_unique<tf::eager::EnqueueRequest>(request);
+  lock.lock();
+  waiting_.push_back(std::move(sent));
+  if (std::exchange(posting_, true)) return;
+  lock.unlock();
+  go_on();
+}
+
+bool EnqueueStream::may_post() const {
+  return way_ == Way::kGrpc || (way_ == Way::kFarwrite && under_way_.size() < kWindow);
+}
+
+void EnqueueStream::go_on() {
+  while (true) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!ended_.empty()) {
+      const auto ended = std::exchange(ended_, {});
+      lock.unlock();
+      for (const auto& [peer, number] : ended) cluster_->client().end_stream(peer, number);
+      continue;
+    }
+    if (waiting_.empty() || (way_ == Way::kFarwrite && !may_post())) {
+      posting_ = false;
+      return;
+    }
+    if (way_ == Way::kUndecided) {
+      lock.unlock();
+      const auto decided = std::make_shared<std::atomic<bool>>(false);
+      const auto decide = [self = shared_from_this(), decided](const Callee& callee) {
+        if (decided->exchange(true)) return;
+        self->decide(callee);
+        self->go_on();
+      };
+      // Of a task that cannot be met, gRPC says sooner what is wrong.
+      WorkQueue::of_process().submit_after(kLongestMeeting, [decide] {
+        WorkQueue::of_process().submit([decide] { decide(Callee()); });
+      });
+      cluster_->meet(task_, decide);
+      return;
+    }
+    Request next = std::move(waiting_.front());
+    waiting_.pop_front();
+    const tf::eager::EnqueueRequest& request = *next.held;
+    if (!post(lock, request, std::move(next))) {
+      go_on_later();
+      return;
+    }
+  }
+}
+
+void EnqueueStream::go_on_later() {
+  WorkQueue::of_process().submit_after(kTryAgain, [self = shared_from_this()] {
+    WorkQueue::of_process().submit([self] { self->go_on(); });
+  });
+}
+
+void EnqueueStream::decide(const Callee& callee) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  way_ = callee.peer != nullptr ? Way::kFarwrite : Way::kGrpc;
+  callee_ = callee;
+  if (way_ == Way::kGrpc) return;
+  number_ = next_number();
+  next_ = 0;
+}
+
+bool EnqueueStream::post(std::unique_lock<std::mutex>& lock,
+                         const tf::eager::EnqueueRequest& request, Request sent) {
+  if (way_ == Way::kGrpc) {
+    lock.unlock();
+    count(stats().grpc_control_calls);
+    stock_->StreamingEnqueueAsync(true, nullptr, &request, sent.response, std::move(sent.done));
+    return true;
+  }
+  const Key key(number_, next_++);
+  ControlClient::Call call;
+  call.peer = callee_.peer;
+  call.task = task_;
+  call.server = callee_.server;
+  call.method = ControlMethod::kEnqueue;
+  call.stream = key.first;
+  call.position = key.second;
+  // Not the caller's, which is gone once an error of an earlier request has ended this one.
+  const auto response = std::make_shared<tf::eager::EnqueueResponse>();
+  call.response = response.get();
+  call.done = [self = shared_from_this(), key, response](const absl::Status& status) {
+    self->answered(key, status, *response);
+  };
+  // Its own copy, since end() may take the request.
+  const std::shared_ptr<const tf::eager::EnqueueRequest> held = std::move(sent.held);
+  under_way_.emplace(key, std::move(sent));
+  lock.unlock();
+  if (cluster_->client().begin(call, held != nullptr ? *held : request)) return true;
+  auto copy = std::make_unique<tf::eager::EnqueueRequest>(held != nullptr ? *held : request);
+  lock.lock();
+  const auto found = under_way_.find(key);
+  if (found == under_way_.end()) return true;  // it has been ended
+  Request again = std::move(found->second);
+  under_way_.erase(found);
+  again.held = std::move(copy);
+  waiting_.push_front(std::move(again));
+  --next_;
+  const bool gone = call.peer->ended();
+  lock.unlock();
+  if (gone) end(key, called_error(task_, call.peer->gone()));
+  return false;
+}
+
+void EnqueueStream::answered(Key key, const absl::Status& status,
+                             tf::eager::EnqueueResponse& response) {
+  if (!status.ok()) {
+    end(key, status);
+    return;
+  }
+  Request sent;
+  bool goes_on = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = number == number_ ? under_way_.find(position) : under_way_.end();
-    if (found == under_way_.end()) return;
+    const auto found = under_way_.find(key);
+    if (found == under_way_.end()) return;  // it has been ended
     sent = std::move(found->second);
     under_way_.erase(found);
+    goes_on = !waiting_.empty() && !std::exchange(posting_, true);
   }
   sent.response->Swap(&response);
   sent.done(status);
-  send_held();
+  // Not here: this is the poller.
+  if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
 }
 
-void EnqueueStream::end(const absl::Status& status) {
-  std::vector<Request> ended;
-  std::shared_ptr<PeerProcess> peer;
-  std::uint64_t number = 0;
+void EnqueueStream::end(Key from, const absl::Status& status) {
+  std::vector<Request> over;
+  bool goes_on = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    number = std::exchange(number_, 0);
-    peer.swap(peer_);
-    for (auto& [position, request] : under_way_) ended.push_back(std::move(request));
-    under_way_.clear();
-    for (Request& request : held_) ended.push_back(std::move(request));
-    held_.clear();
+    const bool current = from.first == number_;
+    const auto first = under_way_.lower_bound(from);
+    const auto last = under_way_.upper_bound(current ? Key(from.first, UINT64_MAX) : from);
+    for (auto at = first; at != last; ++at) over.push_back(std::move(at->second));
+    under_way_.erase(first, last);
+    if (current) {
+      for (Request& request : waiting_) over.push_back(std::move(request));
+      waiting_.clear();
+      if (number_ != 0) ended_.emplace_back(std::move(callee_.peer), number_);
+      number_ = 0;
+      callee_ = {};
+      way_ = Way::kUndecided;
+      goes_on = !std::exchange(posting_, true);
+    }
   }
-  if (peer != nullptr) cluster_->client().end_stream(std::move(peer), number);
-  for (const Request& request : ended) request.done(status);
-}
-
-void EnqueueStream::send_held() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (sending_held_ || !under_way_.empty()) return;
-  sending_held_ = true;
-  while (!held_.empty()) {
-    Request next = std::move(held_.front());
-    held_.pop_front();
-    ++by_grpc_;
-    used_grpc_ = true;
-    lock.unlock();
-    const tf::eager::EnqueueRequest request = std::move(next.held);
-    send_by_grpc(request, std::move(next));
-    lock.lock();
-  }
-  sending_held_ = false;
-}
-
-void EnqueueStream::send_by_grpc(const tf::eager::EnqueueRequest& request, Request sent) {
-  count(stats().grpc_control_calls);
-  stock_->StreamingEnqueueAsync(
-      true, nullptr, &request, sent.response,
-      [self = shared_from_this(), done = std::move(sent.done)](const absl::Status& status) {
-        {
-          const std::lock_guard<std::mutex> lock(self->mutex_);
-          --self->by_grpc_;
-        }
-        done(status);
-      });
+  if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
+  for (const Request& request : over) request.done(status);
 }
 
 void EnqueueStream::close() {
-  end(tsl::StatusGroup::MakeDerived(absl::CancelledError("Farwrite: the context was closed")));
+  Number number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    if (way_ == Way::kGrpc) return;
+    number = number_;
+  }
+  end({number, 0}, closed());
 }
 
-bool EnqueueStream::used_grpc() {
+bool EnqueueStream::by_grpc() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return used_grpc_;
+  return way_ == Way::kGrpc;
 }
 
 }  // namespace farwrite::plugin

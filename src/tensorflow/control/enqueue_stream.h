@@ -1,16 +1,20 @@
-// EnqueueStream: the requests of this process to one eager context of another task, in order: by
-// Farwrite where a channel leads there, else by gRPC's stream, and never by both at once.
+// EnqueueStream: the requests of this process to one eager context of another task, in order.
 //
-// As with a stream of gRPC's, an error ends what was sent after it, and the next request begins
-// anew.
+// All go one way: by Farwrite if a channel leads to the task once the two have met, else by gRPC's
+// stream. What was answered may not have been executed, and each way has a queue of its own at the
+// other side, so a change of ways would change the order. As with a stream of gRPC's, an error ends
+// what was sent after it, and the next request begins another stream.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "control/control_cluster.h"
@@ -26,48 +30,58 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   EnqueueStream(std::shared_ptr<const ControlCluster> cluster, std::string task,
                 tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient> stock)
       : cluster_(std::move(cluster)), task_(std::move(task)), stock_(std::move(stock)) {}
+  ~EnqueueStream();
 
   // `response` is filled before `done`, which is called once, under no lock; `request` may go at
   // once.
   void send(const tensorflow::eager::EnqueueRequest& request,
             tensorflow::eager::EnqueueResponse* response, tensorflow::StatusCallback done);
-  // Ends what was sent by Farwrite as cancelled.
+  // Ends what was not sent by gRPC as cancelled, and what comes.
   void close();
-  // Whether gRPC's stream was ever used.
-  bool used_grpc();
+  // Whether its way is gRPC's.
+  bool by_grpc();
 
  private:
-  // One sent request, or one that waits until it may be sent.
+  // So many may be without an answer; more wait here, as they do with gRPC.
+  static constexpr std::size_t kWindow = 128;
+
+  enum class Way { kUndecided, kFarwrite, kGrpc };
   struct Request {
+    std::unique_ptr<const tensorflow::eager::EnqueueRequest> held;  // null: it is the caller's
     tensorflow::eager::EnqueueResponse* response = nullptr;
     tensorflow::StatusCallback done;
-    tensorflow::eager::EnqueueRequest held;
   };
+  using Number = std::uint64_t;
   using Position = std::uint64_t;
+  using Key = std::pair<Number, Position>;
 
-  // Under mutex_. False: not by Farwrite now.
-  bool begin(const tensorflow::eager::EnqueueRequest& request, Request& sent);
-  void answered(std::uint64_t number, Position position, const absl::Status& status,
-                tensorflow::eager::EnqueueResponse& response);
-  // Ends all that is under way by Farwrite or waits.
-  void end(const absl::Status& status);
-  void send_by_grpc(const tensorflow::eager::EnqueueRequest& request, Request sent);
-  // Sends what waits, once nothing is under way by Farwrite.
-  void send_held();
+  // For whoever has set posting_: posts what waits, and clears posting_ or leaves that to another.
+  void go_on();
+  void go_on_later();
+  void decide(const Callee& callee);
+  // Under mutex_: whether a request may be posted now.
+  bool may_post() const;
+  // Unlocks. Posts a request; false: later, and then it is the first that waits.
+  bool post(std::unique_lock<std::mutex>& lock, const tensorflow::eager::EnqueueRequest& request,
+            Request sent);
+  void answered(Key key, const absl::Status& status, tensorflow::eager::EnqueueResponse& response);
+  // Ends the stream of this key, from there on, and what waits; of an earlier stream this request.
+  void end(Key from, const absl::Status& status);
 
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;
   const tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient> stock_;
   std::mutex mutex_;
-  std::uint64_t number_ = 0;  // of the stream by Farwrite; 0: none
-  std::shared_ptr<PeerProcess> peer_;
-  std::uint64_t server_ = 0;
+  Way way_ = Way::kUndecided;
+  Callee callee_;
+  Number number_ = 0;  // of the stream by Farwrite; 0: none
   Position next_ = 0;
-  std::map<Position, Request> under_way_;  // by Farwrite
-  std::size_t by_grpc_ = 0;                // under way
-  bool used_grpc_ = false;
-  std::deque<Request> held_;
-  bool sending_held_ = false;
+  std::map<Key, Request> under_way_;  // by Farwrite
+  std::deque<Request> waiting_;
+  bool posting_ = false;
+  bool closed_ = false;
+  // Streams that have ended here: the peer is told before it gets the first request of another.
+  std::vector<std::pair<std::shared_ptr<PeerProcess>, Number>> ended_;
 };
 
 }  // namespace farwrite::plugin

@@ -17,6 +17,11 @@ bool ServedCall::make(std::string_view body) {
   return farwrite::plugin::parse(body, request_.get());
 }
 
+absl::Status ServedCall::parse(const absl::Status& status, std::string_view body) {
+  if (!status.ok() || parse(body)) return status;
+  return absl::InternalError("Farwrite: a control call cannot be parsed");
+}
+
 bool ServedCall::parse(std::string_view body) {
   switch (method_) {
     case ControlMethod::kRegisterGraph:
@@ -90,8 +95,15 @@ absl::Status ServedCall::enqueue(std::uint64_t executor) {
   if (server_.eager == nullptr) {
     return absl::UnavailableError("Farwrite: the server that is called has been replaced");
   }
-  return server_.eager->Enqueue(nullptr, request<tf::eager::EnqueueRequest>(),
-                                response<tf::eager::EnqueueResponse>(), executor);
+  const absl::Status executed =
+      server_.eager->Enqueue(nullptr, request<tf::eager::EnqueueRequest>(),
+                             response<tf::eager::EnqueueResponse>(), executor);
+  return executed.ok() ? check_response() : executed;
+}
+
+absl::Status ServedCall::check_response() const {
+  if (may_be_sent(*response_)) return absl::OkStatus();
+  return absl::ResourceExhaustedError("Farwrite: the answer has more than 2 GB");
 }
 
 void ServedCall::cancel() {

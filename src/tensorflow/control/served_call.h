@@ -39,8 +39,8 @@ class ServedCall {
            method_ != ControlMethod::kDeregisterGraph;
   }
 
-  // False if `body` is no request of this method.
-  bool parse(std::string_view body);
+  // An error if `status` is one or `body` is no request of this method.
+  absl::Status parse(const absl::Status& status, std::string_view body);
   // `done` is called once, maybe before begin() returns; it must keep the call, and so
   // must the caller until begin() returns.
   void begin(tensorflow::StatusCallback done);
@@ -51,8 +51,11 @@ class ServedCall {
   void cancel();
   bool cancelled() const { return cancelled_.load(); }
   const google::protobuf::Message& response() const { return *response_; }
+  // An error if the response is too large to be sent.
+  absl::Status check_response() const;
 
  private:
+  bool parse(std::string_view body);
   template <typename Request, typename Response>
   bool make(std::string_view body);
   // Of make()'s types.

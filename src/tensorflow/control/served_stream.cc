@@ -1,7 +1,7 @@
 #include "control/served_stream.h"
 
-#include <algorithm>
 #include <atomic>
+#include <string_view>
 #include <utility>
 
 namespace farwrite::plugin {
@@ -20,54 +20,68 @@ std::uint64_t next_executor() {
 ServedStream::ServedStream(Answer answer, Schedule schedule)
     : answer_(std::move(answer)), schedule_(std::move(schedule)), executor_(next_executor()) {}
 
-bool ServedStream::add(CallRef call, std::uint64_t position) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (position != next_) return false;
-  ++next_;
+bool ServedStream::add(CallRef call, const ControlMessage& message, View lent) {
   Queued queued;
   queued.call = std::move(call);
-  queue_.push_back(std::move(queued));
+  queued.message = message;
+  queued.message.body = {};
+  queued.body = message.body;
+  queued.lent = std::move(lent);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (message.position != next_) return false;
+    ++next_;
+    queue_.push_back(std::move(queued));
+    if (std::exchange(running_, true)) return true;
+  }
+  schedule_([self = shared_from_this()] { self->run(); });
   return true;
 }
 
-void ServedStream::ready(const CallRef& call, std::function<absl::Status()> prepare) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = std::find_if(queue_.begin(), queue_.end(),
-                                    [&call](const Queued& queued) { return queued.call == call; });
-    found->prepare = std::move(prepare);
-    if (running_ || !queue_.front().prepare) return;
-    running_ = true;
+void ServedStream::run() {
+  while (true) {
+    Queued next;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (queue_.empty()) {
+        running_ = false;
+        return;
+      }
+      next = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    if (!execute(std::move(next))) return;
   }
-  schedule_([self = shared_from_this()] { self->run(); });
 }
 
-void ServedStream::run() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!queue_.empty() && queue_.front().prepare) {
-    const Queued next = std::move(queue_.front());
-    queue_.pop_front();
-    if (next.call->cancelled()) ended_ = true;  // its peer has gone
-    const bool ended = ended_;
-    lock.unlock();
-    absl::Status status =
-        ended ? absl::CancelledError("Farwrite: the stream has ended") : next.prepare();
-    if (status.ok()) status = next.call->enqueue(executor_);
-    if (!status.ok()) end();
-    answer_(next.call, status);
-    lock.lock();
+bool ServedStream::execute(Queued next) {
+  const CallRef call = next.call;
+  if (next.lent == nullptr) {
+    finish(call, call->parse(absl::OkStatus(), next.body));
+    return true;
   }
-  running_ = false;
+  see_body(next.message, std::move(next.lent), *call->peer(), schedule_,
+           [self = shared_from_this(), call](const absl::Status& status, std::string_view body) {
+             self->finish(call, call->parse(status, body));
+             self->run();
+           });
+  return false;
+}
+
+void ServedStream::finish(const CallRef& call, absl::Status status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (call->cancelled()) ended_ = true;  // its peer has gone
+    if (ended_) status = absl::CancelledError("Farwrite: the stream has ended");
+  }
+  if (status.ok()) status = call->enqueue(executor_);
+  if (!status.ok()) end();
+  answer_(call, status);
 }
 
 void ServedStream::end() {
   const std::lock_guard<std::mutex> lock(mutex_);
   ended_ = true;
-}
-
-bool ServedStream::ended() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return ended_;
 }
 
 }  // namespace farwrite::plugin

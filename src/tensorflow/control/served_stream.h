@@ -7,10 +7,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string_view>
+#include <string>
 
 #include "absl/status/status.h"
+#include "control/control_message.h"
+#include "control/control_transport.h"
 #include "control/served_call.h"
+#include "peers/status_bridge.h"
 
 namespace farwrite::plugin {
 
@@ -20,26 +23,28 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
   using CallRef = std::shared_ptr<ServedCall>;
   // Called once for each call, with what came of it.
   using Answer = std::function<void(const CallRef& call, const absl::Status& status)>;
-  // Runs its argument on another thread, which it may block.
-  using Schedule = std::function<void(std::function<void()>)>;
 
+  // `schedule`: to threads that may be blocked.
   ServedStream(Answer answer, Schedule schedule);
 
-  // The next call. False: it is not the one of this position.
-  bool add(CallRef call, std::uint64_t position);
-  // The call, which was added, may begin when it is its turn; `prepare` is called before, then.
-  void ready(const CallRef& call, std::function<absl::Status()> prepare);
+  // The next call. What is lent is not read before its turn, so that the lease bounds what a peer
+  // has waiting here. False: it is not the call of this position.
+  bool add(CallRef call, const ControlMessage& message, View lent);
   // What has not begun is answered as cancelled.
   void end();
-  bool ended();
 
  private:
   struct Queued {
     CallRef call;
-    std::function<absl::Status()> prepare;  // null: not ready
+    ControlMessage message;  // without the body
+    std::string body;
+    View lent;
   };
-  // Executes what is ready at the head of the queue.
+  // Executes the head of the queue, and then the next, until none is left.
   void run();
+  // Executes the head, and returns whether the next may follow at once.
+  bool execute(Queued next);
+  void finish(const CallRef& call, absl::Status status);
 
   const Answer answer_;
   const Schedule schedule_;

@@ -95,7 +95,7 @@ PeerProcess::Channel PeerProcess::channel() const {
 }
 
 absl::Status PeerProcess::check(const std::string& message) const {
-  if (takes(message)) return absl::OkStatus();
+  if (takes(message.size())) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "Farwrite: an edge's name is too long to push: " + std::to_string(message.size()) + " of " +
       std::to_string(max_message_bytes_) + " bytes; shorten the names of the graph's nodes");

@@ -12,7 +12,7 @@ namespace {
 constexpr char kRemote[] = "GRPC error information from remote target ";
 
 absl::Status add(const std::string& task, const char* how, const absl::Status& status) {
-  if (status.ok() || absl::StrContains(status.message(), kRemote)) return status;
+  if (status.ok()) return status;
   absl::Status told(status.code(),
                     absl::StrCat(status.message(), "\nAdditional ", kRemote, task, how));
   status.ForEachPayload(
@@ -24,6 +24,7 @@ absl::Status add(const std::string& task, const char* how, const absl::Status& s
 
 absl::Status remote_error(const std::string& task, const absl::Status& status) {
   if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
+  if (absl::StrContains(status.message(), kRemote)) return status;
   return add(task, " while exchanging tensors by Farwrite", status);
 }
 
