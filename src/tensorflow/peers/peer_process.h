@@ -73,7 +73,8 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   absl::Status gone() const;
 
   // Whether the message is short enough to be sent.
-  bool takes(const std::string& message) const { return message.size() <= max_message_bytes_; }
+  bool takes(const std::string& message) const { return takes(message.size()); }
+  bool takes(std::uint64_t message_bytes) const { return message_bytes <= max_message_bytes_; }
   // Both fail without harm once the peer has ended; see ended(). `tag`: whose message it is.
   absl::Status send(const std::string& message, std::uint32_t tag = 0);
   // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
