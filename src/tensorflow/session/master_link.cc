@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "peers/own_address.h"
@@ -23,6 +23,8 @@ namespace tf = ::tensorflow;
 // What a client calls itself to the worker that it meets. One name for all of them, so that a
 // server keeps a bounded number of introductions.
 constexpr char kClient[] = "a session's client";
+// While a meeting is waited for, which is once a session.
+constexpr std::chrono::milliseconds kLook(1);
 // After a meeting that failed.
 constexpr std::chrono::seconds kMeetAgain(10);
 // A cluster of the one task that has the address, whatever it calls itself.
@@ -97,19 +99,12 @@ std::shared_ptr<Route> MasterLink::find(bool again) {
 }
 
 void MasterLink::wait(std::chrono::milliseconds at_most) {
-  struct Resolution {
-    std::mutex mutex;
-    std::condition_variable came;
-    bool is_there = false;
-  };
-  const auto resolution = std::make_shared<Resolution>();
-  find(true)->when_resolved([resolution](const Route&) {
-    const std::lock_guard<std::mutex> lock(resolution->mutex);
-    resolution->is_there = true;
-    resolution->came.notify_one();
-  });
-  std::unique_lock<std::mutex> lock(resolution->mutex);
-  resolution->came.wait_for(lock, at_most, [&resolution] { return resolution->is_there; });
+  const std::shared_ptr<Route> route = find(true);
+  const auto give_up = std::chrono::steady_clock::now() + at_most;
+  // Those that when_resolved() calls come before the state that a step looks at.
+  while (route->state() == Route::State::kMeeting && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 }  // namespace farwrite::plugin

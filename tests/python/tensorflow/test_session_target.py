@@ -1,7 +1,8 @@
-"""Sessions of targets grpc+farwrite://: as stock answers them, without feeds and fetches by gRPC."""
+"""Sessions of targets grpc+farwrite://: as stock answers them, and no feed or fetch by gRPC."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,11 @@ def assert_equal(seen: dict[str, Any], stock: dict[str, Any]) -> None:
 def assert_quiet(made: Cluster) -> None:
     for task in made.tasks.values():
         eventually(lambda task=task: balanced(task.stats()))
+
+
+def end(client: subprocess.Popen[str]) -> None:
+    client.kill()
+    client.communicate()
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -102,11 +108,11 @@ def test_a_killed_client_leaves_nothing_at_the_server(tmp_path: Path, fabric: st
         client = made.start_program("session_waits.py", FARWRITE)
         wait_for(client, "running")
         assert made.total("session_steps_served") == 2
-        client.kill()
-        client.wait()
+        end(client)
         assert_quiet(made)
         again = made.start_program("session_waits.py", FARWRITE)
         wait_for(again, "running")
+        end(again)
 
 
 def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: Path) -> None:
@@ -114,5 +120,6 @@ def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: 
     with cluster(tmp_path, {"worker": 1}, FARWRITE, little) as made:
         client = made.start_program("session_waits.py", FARWRITE)
         wait_for(client, "running")
+        end(client)
         assert made.total("session_steps_served") == 0
         assert made.total("grpc_feeds") >= 2

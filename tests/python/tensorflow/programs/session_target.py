@@ -4,6 +4,7 @@ SCHEME is "grpc" or "grpc+farwrite". The answer has what a program sees, which m
 it, and under "stats" the counters of this process, if it has the plug-in.
 """
 
+import re
 import sys
 import threading
 
@@ -27,12 +28,14 @@ def values(dtype, shape):
 
 
 def failure(run, *arguments, **options):
-    """Return the error's class, and the beginning of its message without what differs by run."""
+    """Return the error's class, its payloads, and the end of its message without numbers."""
     try:
         return digest(run(*arguments, **options))
     except Exception as error:
-        message = str(getattr(error, "message", error)).splitlines()[0]
-        return [type(error).__name__, message[:60], dict(getattr(error, "experimental_payloads", {}))]
+        message = str(getattr(error, "message", error)).split("\nRecent warning and error logs")[0]
+        message = re.sub(r"[0-9]+", "#", "\n".join(message.splitlines()[-3:]))
+        payloads = getattr(error, "experimental_payloads", {})
+        return [type(error).__name__, sorted(payloads), message]
 
 
 def of_every_dtype(session):
