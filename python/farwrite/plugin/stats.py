@@ -116,6 +116,9 @@ class Stats(TypedDict):
     grpc_control_calls: int
     grpc_eager_inputs: int
     grpc_eager_input_bytes: int
+    session_steps: int
+    session_steps_served: int
+    grpc_session_steps: int
     waiting_tensors: int
     held_views: int
     fetches: int

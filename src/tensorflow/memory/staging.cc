@@ -23,13 +23,19 @@ bool release_held() {
 }  // namespace
 
 Staged stage(fw_device* device, const void* data, std::uint64_t bytes) {
-  void* memory = fw_device_allocate(device, bytes);
-  if (memory == nullptr && release_held()) memory = fw_device_allocate(device, bytes);
-  if (memory == nullptr) return nullptr;
-  fw_copy(memory, data, bytes);
+  void* memory = nullptr;
+  Staged staged = stage_room(device, bytes, &memory);
+  if (staged != nullptr) fw_copy(memory, data, bytes);
+  return staged;
+}
+
+Staged stage_room(fw_device* device, std::uint64_t bytes, void** memory) {
+  *memory = fw_device_allocate(device, bytes);
+  if (*memory == nullptr && release_held()) *memory = fw_device_allocate(device, bytes);
+  if (*memory == nullptr) return nullptr;
   count(stats().copies);
   count(stats().bytes_copied, bytes);
-  return {memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
+  return {*memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
 }
 
 bool may_hold(fw_device* device, std::uint64_t bytes) {

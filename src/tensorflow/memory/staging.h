@@ -14,6 +14,8 @@ using Staged = std::shared_ptr<const void>;
 
 // A copy of `bytes` at `data`. Null if there is no room, even without what is held.
 Staged stage(fw_device* device, const void* data, std::uint64_t bytes);
+// The same without the copy: the caller writes all of it to `memory`.
+Staged stage_room(fw_device* device, std::uint64_t bytes, void** memory);
 
 // A copy may be held, to be lent again. All that are held take at most half of registered memory.
 bool may_hold(fw_device* device, std::uint64_t bytes);

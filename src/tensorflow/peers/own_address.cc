@@ -1,5 +1,10 @@
 #include "peers/own_address.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
 #include <utility>
 
 namespace farwrite::plugin {
@@ -25,7 +30,38 @@ bool is_loopback_host(const std::string& host) {
   return host == "localhost" || host.rfind("127.", 0) == 0 || host == "::1";
 }
 
+// The address of this host that the kernel takes for packets there; empty if there is none.
+std::string local_address_for(const addrinfo& peer) {
+  const int socket = ::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return {};
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  char host[NI_MAXHOST] = "";
+  // Connecting a datagram socket sends nothing.
+  const bool found = ::connect(socket, peer.ai_addr, peer.ai_addrlen) == 0 &&
+                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+                     ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, host, sizeof(host),
+                                   nullptr, 0, NI_NUMERICHOST) == 0;
+  ::close(socket);
+  return found ? host : "";
+}
+
 }  // namespace
+
+std::string host_towards(const std::string& address) {
+  const auto [host, port] = split(address);
+  if (is_loopback_host(host)) return kLoopback;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return kLoopback;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const std::string own = local_address_for(*one);
+    if (!own.empty()) return is_loopback_host(own) ? kLoopback : own;
+  }
+  return kLoopback;
+}
 
 std::string own_host(const tf::ServerDef& server_def) {
   for (const tf::JobDef& job : server_def.cluster().job()) {

@@ -9,6 +9,8 @@
 #include "peers/own_address.h"
 #include "rendezvous/arrival_table.h"
 #include "server/work_queue.h"
+#include "session/step_client.h"
+#include "session/step_service.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -217,6 +219,7 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
 
 absl::Status Peers::take(const fw_notification& notification,
                          const std::shared_ptr<PeerProcess>& process) {
+  if (notification.tag == kStepTag) return take_step(notification, process);
   if (notification.tag != kControlTag) return receive(notification, process, receivers_.pushes);
   View lent(notification.lent);
   ControlMessage message;
@@ -230,6 +233,22 @@ absl::Status Peers::take(const fw_notification& notification,
     return receivers_.answers.take_answer(*process, message, std::move(lent));
   }
   return receivers_.calls.take(process, message, std::move(lent));
+}
+
+absl::Status Peers::take_step(const fw_notification& notification,
+                              const std::shared_ptr<PeerProcess>& process) {
+  View lent(notification.lent);
+  StepMessage message;
+  const std::string_view bytes(static_cast<const char*>(notification.message),
+                               notification.message_bytes);
+  if (!decode(bytes, &message)) {
+    return absl::InvalidArgumentError("it sent " + std::to_string(bytes.size()) +
+                                      " bytes that are not a message of a step");
+  }
+  if (message.kind == StepKind::kAnswer) {
+    return receivers_.step_answers.take_answer(*process, message, std::move(lent));
+  }
+  return receivers_.steps.take(process, message, std::move(lent));
 }
 
 void Peers::on_message(void* context, const fw_notification* message) {
@@ -270,6 +289,8 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
   receivers_.pushes.peer_ended(process.get(), absl::UnavailableError(text));
   receivers_.answers.peer_ended(process.get(), absl::UnavailableError(text));
   receivers_.calls.peer_ended(process.get());
+  receivers_.step_answers.peer_ended(process.get(), absl::UnavailableError(text));
+  receivers_.steps.peer_ended(process.get());
 }
 
 void Peers::resume() {

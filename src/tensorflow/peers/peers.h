@@ -22,6 +22,8 @@ namespace farwrite::plugin {
 class ArrivalTable;
 class ControlClient;
 class ControlService;
+class StepClient;
+class StepService;
 
 // What came of reaching a process: a channel, or why there is none and never will be while both
 // processes live: the connecting side's word, which the other side takes over.
@@ -42,6 +44,8 @@ class Peers {
     ArrivalTable& pushes;
     ControlService& calls;
     ControlClient& answers;
+    StepService& steps;
+    StepClient& step_answers;
   };
 
   // Tells peers `own_host` if the device listens on every address. `fabric_is_forced`: as Runtime
@@ -90,6 +94,8 @@ class Peers {
   void broken(const std::shared_ptr<PeerProcess>& process, std::string_view how);
 
   absl::Status take(const fw_notification& message, const std::shared_ptr<PeerProcess>& process);
+  absl::Status take_step(const fw_notification& message,
+                         const std::shared_ptr<PeerProcess>& process);
 
   // The context of a channel's handlers, until on_end().
   struct Served;

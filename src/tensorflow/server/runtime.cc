@@ -64,9 +64,12 @@ Runtime::Runtime(fw_device* device, const std::string& own_host)
       fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRICS"))),
       control_client_(device),
       control_service_(device),
-      peers_(std::make_unique<Peers>(
-          device, Peers::Receivers{arrival_table_, control_service_, control_client_}, own_host,
-          fabric_is_forced_)) {}
+      step_client_(device),
+      step_service_(device),
+      peers_(std::make_unique<Peers>(device,
+                                     Peers::Receivers{arrival_table_, control_service_,
+                                                      control_client_, step_service_, step_client_},
+                                     own_host, fabric_is_forced_)) {}
 
 void Runtime::look_after() {
   WorkQueue::of_process().submit_after(kLookAfter, [this] {

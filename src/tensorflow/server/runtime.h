@@ -1,5 +1,6 @@
 // Runtime: what the plug-in has once a process: the device, the peers, the arrival table. Made by
-// the first server; never destroyed, because TensorFlow's own threads outlive everything.
+// the first server, or the first session of a target of ours; never destroyed, because TensorFlow's
+// own threads outlive everything.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,8 @@
 #include "farwrite/c_api.h"
 #include "peers/peers.h"
 #include "rendezvous/arrival_table.h"
+#include "session/step_client.h"
+#include "session/step_service.h"
 
 namespace farwrite::plugin {
 
@@ -30,6 +33,8 @@ class Runtime {
   ArrivalTable& arrival_table() { return arrival_table_; }
   ControlClient& control_client() { return control_client_; }
   ControlService& control_service() { return control_service_; }
+  StepClient& step_client() { return step_client_; }
+  StepService& step_service() { return step_service_; }
   // Whether FARWRITE_FABRICS names the one fabric to use: peers that cannot are an error.
   bool fabric_is_forced() const { return fabric_is_forced_; }
   // A few bytes of registered memory, to lend with what is inline: their return says that it was
@@ -46,6 +51,8 @@ class Runtime {
   ArrivalTable arrival_table_;
   ControlClient control_client_;
   ControlService control_service_;
+  StepClient step_client_;
+  StepService step_service_;
   std::unique_ptr<Peers> peers_;
   std::once_flag receipt_made_;
   const void* receipt_ = nullptr;

@@ -48,9 +48,14 @@ class Server final : public tf::GrpcServer {
     if (!made.ok()) return made;
     server_ = static_cast<RendezvousMgr*>(worker_env()->rendezvous_mgr)->server();
     runtime_->control_service().add(server_, {worker_impl(), eager_service_of(*this)});
+    runtime_->step_service().add(server_, master_,
+                                 server_def().default_session_config().operation_timeout_in_ms());
     return made;
   }
-  ~Server() override { runtime_->control_service().remove(server_); }
+  ~Server() override {
+    runtime_->control_service().remove(server_);
+    runtime_->step_service().remove(server_);
+  }
 
   // It makes the stock manager of collectives anew, whatever the options were.
   absl::Status UpdateServerDef(const tf::ServerDef& server_def) override {
@@ -63,6 +68,12 @@ class Server final : public tf::GrpcServer {
   }
 
  protected:
+  std::unique_ptr<tf::Master> CreateMaster(tf::MasterEnv* env) override {
+    std::unique_ptr<tf::Master> made = tf::GrpcServer::CreateMaster(env);
+    master_ = made.get();
+    return made;
+  }
+
   absl::Status WorkerCacheFactory(const tf::WorkerCacheFactoryOptions& options,
                                   tf::WorkerCacheInterface** cache) override {
     const absl::Status made = tf::GrpcServer::WorkerCacheFactory(options, cache);
@@ -103,6 +114,7 @@ class Server final : public tf::GrpcServer {
   static thread_local std::shared_ptr<tf::WorkerCacheInterface> kept_;
   Runtime* const runtime_;
   std::uint64_t server_ = 0;
+  tf::Master* master_ = nullptr;  // the base class owns it
 };
 
 thread_local bool Server::keeping_ = false;

@@ -70,7 +70,10 @@
   X(control_calls, "Control calls of other tasks that came by Farwrite.")                         \
   X(grpc_control_calls, "Control calls to other tasks that went by gRPC, and might not have.")    \
   X(grpc_eager_inputs, "Tensors inside the eager calls of a client.")                             \
-  X(grpc_eager_input_bytes, "Bytes of these tensors.")
+  X(grpc_eager_input_bytes, "Bytes of these tensors.")                                            \
+  X(session_steps, "Steps of this process' sessions that went to their master by Farwrite.")      \
+  X(session_steps_served, "Steps of clients in other processes that came by Farwrite.")           \
+  X(grpc_session_steps, "Steps of sessions of grpc+farwrite:// that went to their master by gRPC.")
 
 // Values of now. A reset leaves them as they are.
 #define FARWRITE_PLUGIN_GAUGES(X)                                                                 \

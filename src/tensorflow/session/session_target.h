@@ -1,0 +1,9 @@
+// The targets of sessions whose steps go by Farwrite: "grpc+farwrite://host:port".
+#pragma once
+
+namespace farwrite::plugin {
+
+inline constexpr char kSessionTarget[] = "grpc+farwrite://";
+inline constexpr char kStockTarget[] = "grpc://";
+
+}  // namespace farwrite::plugin
