@@ -88,7 +88,7 @@ def add_parser(kinds: Subparsers) -> None:
         choices=TARGETS,
         default=DEFAULT_TARGET,
         help="scheme of the target by which the client reaches Farwrite's server (default:"
-        f" {DEFAULT_TARGET}); stock TensorFlow's is always {DEFAULT_TARGET}",
+        f" {DEFAULT_TARGET}); stock TensorFlow's is always {STOCK_PROTOCOL}",
     )
     add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS, kind=count)
     add_number(parser, "--seconds", SIZE_SECONDS, kind=float)

@@ -16,7 +16,7 @@ ELEMENT = 4
 SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 QUICK_SIZES = (4 * KIB, MIB)
 TARGETS = (STOCK_PROTOCOL, FARWRITE.protocol)
-DEFAULT_TARGET = STOCK_PROTOCOL
+DEFAULT_TARGET = FARWRITE.protocol
 """The scheme of the target that a session of Farwrite's row has by default."""
 
 MEMORY_PER_SIZE = 26.0
