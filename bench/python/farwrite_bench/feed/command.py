@@ -14,7 +14,7 @@ from farwrite.errors import ResourceExhausted
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench.cluster.plugin import make_ready
-from farwrite_bench.cluster.transport import require
+from farwrite_bench.cluster.transport import STOCK_PROTOCOL, require
 from farwrite_bench.feed.plan import (
     DEFAULT_TARGET,
     ELEMENT,
