@@ -97,6 +97,7 @@ absl::Status StepService::take(const std::shared_ptr<PeerProcess>& peer, const S
       const auto found = calls_.find(key);
       if (found != calls_.end()) call = found->second;
     } else {
+      if (peer->ended()) return absl::OkStatus();  // peer_ended() has been here, or comes
       call = std::make_shared<Call>();
       call->peer = peer;
       call->number = message.call;
