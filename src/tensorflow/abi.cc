@@ -26,8 +26,9 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
-// Classes that the plug-in derives from, reaches into or puts into TensorFlow's hands. Their sizes in the wheel
-// were seen in its own code; other ones mean other flags or another library, and a crash later.
+// Classes that the plug-in derives from, reaches into or puts into TensorFlow's hands. Their sizes
+// in the wheel were seen in its own code; other ones mean other flags or another library, and a
+// crash later.
 static_assert(sizeof(tf::GrpcServer) == 544, "GrpcServer is not the one of TensorFlow 2.21");
 static_assert(sizeof(tf::BaseRemoteRendezvous) == 192,
               "BaseRemoteRendezvous is not TensorFlow 2.21's");
