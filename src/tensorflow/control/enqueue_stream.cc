@@ -17,7 +17,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 constexpr std::chrono::milliseconds kTryAgain(20);
-constexpr std::chrono::seconds kLongestMeeting(1);
+constexpr std::chrono::seconds kLongestMeeting(5);
 
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last{0};
