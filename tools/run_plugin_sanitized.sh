@@ -18,13 +18,16 @@ say() { printf '\033[1m%s\033[0m\n' "test: $1"; }
 [[ $preset == asan ]] || { echo "run_plugin_sanitized: there is no lane for $preset" >&2; exit 2; }
 
 # Of the clusters' tests, one for each: landing, a read whose sender dies, slices that no kernel may
-# write into, collectives, and tasks that are killed and started again.
+# write into, collectives, tasks that are killed and started again, the calls of eager contexts, and a
+# client's feeds and fetches.
 tests=(
   test_landing.py::test_edges_that_repeat_need_no_request_and_no_allocation
   test_plugin_tcp.py::test_a_sender_killed_in_a_read_ends_the_step_and_nothing_else
   test_plugin_semantics.py::test_no_kernel_computes_in_a_slice_of_a_received_tensor
   'test_collectives.py::test_collectives_go_by_farwrite_and_end_as_they_should[tcp]'
   'test_plugin_faults.py::test_killed_tasks_fail_the_step_and_restarted_ones_join[shm]'
+  'test_eager_control.py::test_calls_of_every_kind_are_answered_as_by_stock[tcp]'
+  'test_session_target.py::test_a_program_sees_what_it_sees_of_stock[tcp]'
 )
 tests=("${tests[@]/#/tests/python/tensorflow/}")
 (($# == 0)) || tests=("$@")

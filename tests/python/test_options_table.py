@@ -66,6 +66,7 @@ INTERNAL = {
     "FARWRITE_RUN",  # set by farwrite run for its processes, and the next one
     "FARWRITE_RUN_OR_GRPC",
     "FARWRITE_SERVER",
+    "FARWRITE_SESSION",
     "FARWRITE_SOURCES",
     "FARWRITE_TENSORFLOW_VERSION",
     "FARWRITE_TEST_LATE",
