@@ -35,9 +35,7 @@ def test_both_servers_give_back_what_was_fed(tmp_path: Path) -> None:
         for way in WAYS
     ]
     for row in facts["rows"]:
-        assert min(row["ms"], row["cpu_ms"], row["steps"]) > 0
-        # Of a small tensor on a busy machine the rate rounds to nothing.
-        assert row["gb_s"] > 0 or row["size"] < 1024 * KIB
+        assert min(row["ms"], row["gb_s"], row["cpu_ms"], row["steps"]) > 0
         assert len(row["ms_rounds"]) == row["rounds"] == 2
         if row["way"] == "grpc":
             assert row["target"] == "grpc" and row["by_grpc"] is None
@@ -75,7 +73,7 @@ def test_a_row_has_the_rate_and_the_tensors_that_went_by_grpc() -> None:
     )
     stock, fed, fetched = rows
     assert (stock["ms"], stock["by_grpc"]) == (3, None)
-    assert fed["gb_s"] == round(KIB / 1e6, 3)
+    assert fed["gb_s"] == round(KIB / 1e6, 6)
     assert fed["of_grpc"] == {"median": 0.375, "low": 0.25, "high": 0.5}
     assert fed["by_grpc"] == 1
     assert (fetched["of_grpc"], fetched["by_grpc"]) == (None, 0)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import ResourceExhausted
@@ -27,12 +25,12 @@ from farwrite_bench.assign.plan import (
 )
 from farwrite_bench.assign.rows import Row, sentences
 from farwrite_bench.assign.run import run as measure
-from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_number, add_shared, count
-from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.command import SPARE_BYTES
 from farwrite_bench.tensor.plan import GRPC_LIMIT
 from farwrite_bench.tensor.run import WARM_UP_STEPS
@@ -114,14 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
         steps=arguments.steps,
         fabric=arguments.fabric,
     )
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            bar(0.0, "loading the plug-in")
-            make_ready(Path(logs) / "plugin.log")
-            rows = measure(plan, bar, Path(logs))
-        finally:
-            bar.clear()
+    with measuring() as (bar, logs):
+        rows = measure(plan, bar, logs)
     facts = machine()
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"

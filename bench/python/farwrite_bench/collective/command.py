@@ -6,14 +6,13 @@ import argparse
 import contextlib
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
-from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
@@ -80,14 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes:
         print(f"bench: {note}", file=sys.stderr)
     elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            bar(0.0, "loading the plug-in")
-            make_ready(Path(logs) / "plugin.log")
-            turns = _measure(elements, arguments, bar, Path(logs))
-        finally:
-            bar.clear()
+    with measuring() as (bar, logs):
+        turns = _measure(elements, arguments, bar, logs)
     rows = _rows(elements * ELEMENT, turns)
     settings = {
         "bytes": elements * ELEMENT,

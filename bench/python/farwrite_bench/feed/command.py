@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import ResourceExhausted
 from farwrite.info import memory_available
 from farwrite.units import format_size
-from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import STOCK_PROTOCOL, require
 from farwrite_bench.feed.plan import (
     DEFAULT_TARGET,
@@ -32,7 +30,7 @@ from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared, count
 from farwrite_bench.options import sizes as list_of_sizes
-from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.plan import GRPC_LIMIT
 
 if TYPE_CHECKING:
@@ -120,15 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     minutes = math.ceil(expected_seconds(plan) / 60)
     print(f"bench: this takes about {minutes} min", file=sys.stderr)
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            if any(not WAYS[key].stock for key in plan.ways):
-                bar(0.0, "loading the plug-in")
-                make_ready(Path(logs) / "plugin.log")
-            rows = measure(plan, bar, Path(logs))
-        finally:
-            bar.clear()
+    with measuring(plugin=any(not WAYS[key].stock for key in plan.ways)) as (bar, logs):
+        rows = measure(plan, bar, logs)
     facts = machine()
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"

@@ -40,7 +40,7 @@ def make_rows(
                     "target": plan.scheme(way),
                     "ms": round(median, 4),
                     "ms_rounds": [round(each, 4) for each in medians[way]],
-                    "gb_s": round(size / median / 1e6, 3),
+                    "gb_s": round(size / median / 1e6, 6),
                     "of_grpc": ratio_of_rounds(medians[way], medians[GRPC.key])
                     if GRPC.key in medians
                     else None,

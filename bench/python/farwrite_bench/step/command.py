@@ -6,11 +6,9 @@ import argparse
 import math
 import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
@@ -18,7 +16,7 @@ from farwrite_bench.options import add_choices, add_number, add_shared, count
 from farwrite_bench.step.plan import KINDS, WAYS, StepPlan, expected_seconds
 from farwrite_bench.step.rows import Row
 from farwrite_bench.step.run import run as measure
-from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.tables import control
 
 if TYPE_CHECKING:
@@ -95,15 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"bench: {note}", file=sys.stderr)
     minutes = math.ceil(expected_seconds(plan) / 60)
     print(f"bench: this takes about {minutes} min", file=sys.stderr)
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            if any(not WAYS[key].stock for key in plan.ways):
-                bar(0.0, "loading the plug-in")
-                make_ready(Path(logs) / "plugin.log")
-            rows = measure(plan, bar, Path(logs))
-        finally:
-            bar.clear()
+    with measuring(plugin=any(not WAYS[key].stock for key in plan.ways)) as (bar, logs):
+        rows = measure(plan, bar, logs)
     facts = machine()
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"

@@ -14,9 +14,7 @@ CONTROL_OFF = replace(
     name="Farwrite, control calls by gRPC",
     environment={**FARWRITE.environment, CONTROL: "off"},
 )
-CONTROL_ON = replace(
-    FARWRITE, key="control on", environment={**FARWRITE.environment, CONTROL: "on"}
-)
+CONTROL_ON = replace(FARWRITE, key="control on")
 WAYS = {each.key: each for each in (GRPC, CONTROL_OFF, CONTROL_ON, LOCAL)}
 
 

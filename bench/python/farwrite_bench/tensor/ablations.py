@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench import memory
-from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import GRPC, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared
 from farwrite_bench.plan import KIB, MIB
-from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.network import NETWORK_BYTES
 from farwrite_bench.tensor.plan import (
     ABLATIONS,
@@ -110,17 +108,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     rounds = 5 if arguments.quick else max(arguments.rounds, 1)
     seconds = 1.0 if arguments.quick else arguments.seconds
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            bar(0.0, "loading the plug-in")
-            make_ready(Path(logs) / "plugin.log")
-            rows = measure(TensorPlan(ways, cases, rounds, seconds), bar, Path(logs))
-            copies = memory.copies(
-                memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
-            )
-        finally:
-            bar.clear()
+    with measuring() as (bar, logs):
+        rows = measure(TensorPlan(ways, cases, rounds, seconds), bar, logs)
+        copies = memory.copies(
+            memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
+        )
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(_cells(rows)))))
     registrations = [_registrations(row) for row in rows if row["consumer"] == NETWORK]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.info import memory_available
 from farwrite.units import format_size
-from farwrite_bench.cluster.plugin import make_ready
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write, write_json
 from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared, sizes
-from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.plan import (
     CHAIN,
     CHAIN_BYTES,
@@ -140,15 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     minutes = math.ceil(expected_seconds(plan) / 60)
     print(f"bench: this takes about {minutes} min", file=sys.stderr)
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            if any(not TRANSPORTS[key].stock for key in transports):
-                bar(0.0, "loading the plug-in")
-                make_ready(Path(logs) / "plugin.log")
-            rows = measure(plan, bar, Path(logs))
-        finally:
-            bar.clear()
+    with measuring(plugin=any(not TRANSPORTS[key].stock for key in transports)) as (bar, logs):
+        rows = measure(plan, bar, logs)
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(cells(rows)))))
     for line in (*failures(rows), *against_raw(rows), *NOTES):
