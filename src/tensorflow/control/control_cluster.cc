@@ -4,17 +4,6 @@
 #include "stats/stats.h"
 
 namespace farwrite::plugin {
-namespace {
-
-Callee callee(const Route& route, Route::State state) {
-  Callee found;
-  if (state != Route::State::kPush || route.stale()) return found;
-  found.peer = route.reach().process;
-  found.server = route.server();
-  return found;
-}
-
-}  // namespace
 
 ControlClient& ControlCluster::client() const { return runtime_->control_client(); }
 
@@ -26,8 +15,9 @@ std::shared_ptr<Route> ControlCluster::route_to(const std::string& task) const {
 void ControlCluster::meet(const std::string& task, std::function<void(const Callee&)> met) const {
   const std::shared_ptr<Route> route = route_to(task);
   if (!met) return;
-  route->when_resolved(
-      [met = std::move(met)](const Route& resolved) { met(callee(resolved, resolved.outcome())); });
+  route->when_resolved([met = std::move(met)](const Route& resolved) {
+    met(Callee::of(resolved, resolved.outcome()));
+  });
 }
 
 bool ControlCluster::begin(const std::string& task, ControlMethod method,
@@ -36,7 +26,7 @@ bool ControlCluster::begin(const std::string& task, ControlMethod method,
                            google::protobuf::Message* response,
                            const tensorflow::StatusCallback& done) const {
   const std::shared_ptr<Route> route = route_to(task);
-  const Callee found = callee(*route, route->state());
+  const Callee found = Callee::of(*route, route->state());
   if (found.peer != nullptr) {
     ControlClient::Call call;
     call.peer = found.peer;

@@ -1,7 +1,6 @@
 // ControlCluster: how a server calls the other tasks of one cluster.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,12 +13,6 @@
 namespace farwrite::plugin {
 
 class Runtime;
-
-// Whom to call by Farwrite. Without a peer: call by gRPC.
-struct Callee {
-  std::shared_ptr<PeerProcess> peer;
-  std::uint64_t server = 0;  // its incarnation
-};
 
 // Thread-safe.
 class ControlCluster {

@@ -1,6 +1,5 @@
 #include "control/control_transport.h"
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -15,7 +14,6 @@
 namespace farwrite::plugin {
 namespace {
 
-constexpr std::chrono::milliseconds kTryAgain(20);
 constexpr int kTriesForRoom = 100;
 
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
@@ -26,13 +24,10 @@ void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMe
     message.ok = false;
     body = encode_status(sent);
   }
-  WorkQueue::of_process().submit_after(
+  WorkQueue::of_process().submit_later(
       kTryAgain,
       [peer = std::move(peer), device, message, body = std::move(body), tries_for_room]() mutable {
-        WorkQueue::of_process().submit([peer = std::move(peer), device, message,
-                                        body = std::move(body), tries_for_room]() mutable {
-          send_surely(std::move(peer), device, message, std::move(body), tries_for_room);
-        });
+        send_surely(std::move(peer), device, message, std::move(body), tries_for_room);
       });
 }
 

@@ -1,6 +1,7 @@
 // How the body of a control message leaves this process, and how it is seen at the other end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,9 @@ absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage m
 // for which there is no room for a while becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
                  std::string body);
+
+// After what found the peer's queue full, or no room.
+inline constexpr std::chrono::milliseconds kTryAgain(20);
 
 // Runs its argument on another thread.
 using Schedule = std::function<void(std::function<void()>)>;

@@ -16,7 +16,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-constexpr std::chrono::milliseconds kTryAgain(20);
 constexpr std::chrono::seconds kLongestMeeting(5);
 
 std::uint64_t next_number() {
@@ -94,9 +93,7 @@ void EnqueueStream::go_on() {
         self->go_on();
       };
       // Of a task that cannot be met, gRPC says sooner what is wrong.
-      WorkQueue::of_process().submit_after(kLongestMeeting, [decide] {
-        WorkQueue::of_process().submit([decide] { decide(Callee()); });
-      });
+      WorkQueue::of_process().submit_later(kLongestMeeting, [decide] { decide(Callee()); });
       cluster_->meet(task_, decide);
       return;
     }
@@ -111,9 +108,7 @@ void EnqueueStream::go_on() {
 }
 
 void EnqueueStream::go_on_later() {
-  WorkQueue::of_process().submit_after(kTryAgain, [self = shared_from_this()] {
-    WorkQueue::of_process().submit([self] { self->go_on(); });
-  });
+  WorkQueue::of_process().submit_later(kTryAgain, [self = shared_from_this()] { self->go_on(); });
 }
 
 void EnqueueStream::decide(const Callee& callee) {
@@ -161,16 +156,14 @@ bool EnqueueStream::post(std::unique_lock<std::mutex>& lock,
   again.held = std::move(copy);
   waiting_.push_front(std::move(again));
   --next_;
-  const bool gone = call.peer->ended();
-  lock.unlock();
-  if (gone) end(key, called_error(task_, call.peer->gone()));
+  if (call.peer->ended()) end(std::move(lock), key, called_error(task_, call.peer->gone()));
   return false;
 }
 
 void EnqueueStream::answered(Key key, const absl::Status& status,
                              tf::eager::EnqueueResponse& response) {
   if (!status.ok()) {
-    end(key, status);
+    end(std::unique_lock<std::mutex>(mutex_), key, status);
     return;
   }
   Request sent;
@@ -189,39 +182,32 @@ void EnqueueStream::answered(Key key, const absl::Status& status,
   if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
 }
 
-void EnqueueStream::end(Key from, const absl::Status& status) {
+void EnqueueStream::end(std::unique_lock<std::mutex> lock, Key from, const absl::Status& status) {
   std::vector<Request> over;
   bool goes_on = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const bool current = from.first == number_;
-    const auto first = under_way_.lower_bound(from);
-    const auto last = under_way_.upper_bound(current ? Key(from.first, UINT64_MAX) : from);
-    for (auto at = first; at != last; ++at) over.push_back(std::move(at->second));
-    under_way_.erase(first, last);
-    if (current) {
-      for (Request& request : waiting_) over.push_back(std::move(request));
-      waiting_.clear();
-      if (number_ != 0) ended_.emplace_back(std::move(callee_.peer), number_);
-      number_ = 0;
-      callee_ = {};
-      way_ = Way::kUndecided;
-      goes_on = !std::exchange(posting_, true);
-    }
+  const bool current = from.first == number_;
+  const auto first = under_way_.lower_bound(from);
+  const auto last = under_way_.upper_bound(current ? Key(from.first, UINT64_MAX) : from);
+  for (auto at = first; at != last; ++at) over.push_back(std::move(at->second));
+  under_way_.erase(first, last);
+  if (current) {
+    for (Request& request : waiting_) over.push_back(std::move(request));
+    waiting_.clear();
+    if (number_ != 0) ended_.emplace_back(std::move(callee_.peer), number_);
+    number_ = 0;
+    callee_ = {};
+    way_ = Way::kUndecided;
+    goes_on = !std::exchange(posting_, true);
   }
+  lock.unlock();
   if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
   for (const Request& request : over) request.done(status);
 }
 
 void EnqueueStream::close() {
-  Number number = 0;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
-    if (way_ == Way::kGrpc) return;
-    number = number_;
-  }
-  end({number, 0}, closed());
+  std::unique_lock<std::mutex> lock(mutex_);
+  closed_ = true;
+  if (way_ != Way::kGrpc) end(std::move(lock), {number_, 0}, closed());
 }
 
 bool EnqueueStream::by_grpc() {

@@ -65,8 +65,9 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   bool post(std::unique_lock<std::mutex>& lock, const tensorflow::eager::EnqueueRequest& request,
             Request sent);
   void answered(Key key, const absl::Status& status, tensorflow::eager::EnqueueResponse& response);
-  // Ends the stream of this key, from there on, and what waits; of an earlier stream this request.
-  void end(Key from, const absl::Status& status);
+  // Unlocks. Ends the stream of this key, from there on, and what waits; of an earlier stream this
+  // request.
+  void end(std::unique_lock<std::mutex> lock, Key from, const absl::Status& status);
 
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;

@@ -76,6 +76,14 @@ bool Route::lost() const {
   return state() == State::kPush && reach_.process != nullptr && reach_.process->ended();
 }
 
+Callee Callee::of(const Route& route, Route::State state) {
+  Callee found;
+  if (state != Route::State::kPush || route.stale()) return found;
+  found.peer = route.reach().process;
+  found.server = route.server();
+  return found;
+}
+
 void Route::when_resolved(Resolved resolved) {
   if (state() == State::kMeeting) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -79,6 +79,15 @@ class Route {
   std::vector<Resolved> waiting_;
 };
 
+// Whom to call over a route. Without a peer: call by gRPC.
+struct Callee {
+  std::shared_ptr<PeerProcess> peer;
+  std::uint64_t server = 0;  // its incarnation
+
+  // `state`: the route's, or its outcome() for whom when_resolved() called.
+  static Callee of(const Route& route, Route::State state);
+};
+
 // The routes of one server. Thread-safe.
 class Routes {
  public:

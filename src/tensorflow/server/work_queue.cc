@@ -73,6 +73,10 @@ void WorkQueue::submit_after(std::chrono::microseconds delay, std::function<void
   if (is_next) sooner_.notify_one();
 }
 
+void WorkQueue::submit_later(std::chrono::microseconds delay, std::function<void()> work) {
+  submit_after(delay, [this, work = std::move(work)]() mutable { submit(std::move(work)); });
+}
+
 void WorkQueue::serve_later() {
   std::unique_lock<std::mutex> lock(later_mutex_);
   while (true) {

@@ -24,6 +24,8 @@ class WorkQueue {
   void submit(std::function<void()> work);
   // When `delay` has passed, on the one thread for that: `work` must be short.
   void submit_after(std::chrono::microseconds delay, std::function<void()> work);
+  // submit(), when `delay` has passed.
+  void submit_later(std::chrono::microseconds delay, std::function<void()> work);
 
  private:
   explicit WorkQueue(int threads);

@@ -88,18 +88,16 @@ absl::Status SessionMaster::RunStep(tf::CallOptions* options, tf::RunStepRequest
 bool SessionMaster::run_by_farwrite(const Route& route, std::int64_t timeout_ms,
                                     const tf::RunStepRequestWrapper& request,
                                     StepResponse& response, absl::Status* status) {
-  StepClient::MasterCallee callee;
-  callee.peer = route.reach().process;
-  callee.name = target_;
-  callee.server = route.server();
-  if (callee.peer == nullptr || callee.peer->ended()) return false;
+  const Callee callee = Callee::of(route, route.state());
+  if (callee.peer == nullptr) return false;
   const Deadline deadline =
       timeout_ms > 0 ? std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms)
                      : kNever;
   PackedStep packed;
   if (!pack(request, &packed).ok()) return false;  // gRPC says what is wrong with it
   StepBody answer;
-  if (!link_->runtime().step_client().run(callee, packed, deadline, status, &answer)) return false;
+  if (!link_->runtime().step_client().run(callee, target_, packed, deadline, status, &answer))
+    return false;
   count(stats().session_steps);
   if (!status->ok()) return true;
   tf::RunStepResponse head;

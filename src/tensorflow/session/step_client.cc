@@ -7,8 +7,8 @@
 
 namespace farwrite::plugin {
 
-bool StepClient::run(const MasterCallee& callee, const PackedStep& step, Deadline deadline,
-                     absl::Status* status, StepBody* answer) {
+bool StepClient::run(const Callee& callee, const std::string& name, const PackedStep& step,
+                     Deadline deadline, absl::Status* status, StepBody* answer) {
   const auto call = std::make_shared<Call>();
   call->peer = callee.peer;
   StepMessage message;
@@ -41,8 +41,8 @@ bool StepClient::run(const MasterCallee& callee, const PackedStep& step, Deadlin
     return true;
   }
   lock.unlock();
-  *status = call->status.ok() ? read(call->answer, deadline, answer)
-                              : remote_error(callee.name, call->status);
+  *status =
+      call->status.ok() ? read(call->answer, deadline, answer) : remote_error(name, call->status);
   return true;
 }
 
@@ -60,7 +60,7 @@ absl::Status StepClient::read(ArrivedStep& arrived, Deadline deadline, StepBody*
   return arrived.own_tensors(table, &answer->tensors);
 }
 
-void StepClient::cancel(const MasterCallee& callee, Number number) {
+void StepClient::cancel(const Callee& callee, Number number) {
   StepMessage message;
   message.kind = StepKind::kCancel;
   message.call = number;

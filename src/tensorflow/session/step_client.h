@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
 #include "peers/peer_process.h"
+#include "peers/route.h"
 #include "session/step_transport.h"
 
 namespace farwrite::plugin {
@@ -20,15 +21,10 @@ class StepClient {
  public:
   explicit StepClient(fw_device* device) : device_(device) {}
 
-  struct MasterCallee {
-    std::shared_ptr<PeerProcess> peer;
-    std::string name;          // of the master, for messages
-    std::uint64_t server = 0;  // its incarnation
-  };
-
-  // Runs a step and waits for its answer, at most until the deadline; then the master is told.
-  // False: nothing was sent. Else `status` is the step's, and `answer` what it gave if it is ok.
-  bool run(const MasterCallee& callee, const PackedStep& step, Deadline deadline,
+  // Runs a step at the callee, which is called `name` in messages, and waits for its answer, at
+  // most until the deadline; then the master is told. False: nothing was sent. Else `status` is the
+  // step's, and `answer` what it gave if it is ok.
+  bool run(const Callee& callee, const std::string& name, const PackedStep& step, Deadline deadline,
            absl::Status* status, StepBody* answer);
 
   // On a thread of the peer's channel. An error: the peer broke the protocol.
@@ -48,7 +44,7 @@ class StepClient {
 
   // What the master answered.
   static absl::Status read(ArrivedStep& arrived, Deadline deadline, StepBody* answer);
-  void cancel(const MasterCallee& callee, Number number);
+  void cancel(const Callee& callee, Number number);
 
   fw_device* const device_;
   std::mutex mutex_;

@@ -1,5 +1,5 @@
 // StepMessage: a step that a client asks a master to run, the answer, or the cancellation, as a
-// message of a channel. Its body is a StepLayout: a table, and the bytes of tensors.
+// message of a channel. Its body is a table (StepTable), and the bytes of tensors.
 //
 // A body that fits travels inside the message. Of a longer one the bytes of the tensors are lent
 // with the message, and with them the table if even that does not fit.

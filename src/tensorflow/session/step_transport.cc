@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "control/control_message.h"
+#include "control/control_transport.h"
 #include "memory/staging.h"
 #include "rendezvous/arrival_table.h"
 #include "server/work_queue.h"
@@ -17,8 +18,6 @@ namespace farwrite::plugin {
 namespace {
 
 namespace tf = ::tensorflow;
-
-constexpr std::chrono::milliseconds kTryAgain(20);
 
 // Reads what another host lent; the reader may give up earlier.
 class Reading {
@@ -102,10 +101,9 @@ void send_step_surely(std::shared_ptr<PeerProcess> peer, fw_device* device,
     next.ok = false;
     body = std::make_shared<const PackedStep>(encode_status(sent));
   }
-  WorkQueue::of_process().submit_after(
+  WorkQueue::of_process().submit_later(
       kTryAgain, [peer = std::move(peer), device, next, body = std::move(body)] {
-        WorkQueue::of_process().submit(
-            [peer, device, next, body] { send_step_surely(peer, device, next, body); });
+        send_step_surely(peer, device, next, body);
       });
 }
 

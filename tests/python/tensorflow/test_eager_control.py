@@ -10,7 +10,8 @@ from cluster import FARWRITE, STOCK, Cluster, cluster, finish
 from faults import balanced, eventually, wait_for
 
 JOBS = {"ps": 1, "worker": 1}
-OPERATIONS = 60
+# More than a stream may have without an answer.
+OPERATIONS = 200
 
 
 def settings(fabric: str) -> dict[str, str]:
@@ -39,7 +40,7 @@ def test_calls_of_every_kind_are_answered_as_by_stock(
         assert made.total("control_calls") > 4 * OPERATIONS
         # Those before the tasks had met.
         for method in ("enqueue", "run_component_function", "register_graph", "run_graph"):
-            assert made.total(f"grpc_{method}_calls") < OPERATIONS
+            assert made.total(f"grpc_{method}_calls") < 60
         # The contexts are made by gRPC: what it has seen of them, Farwrite's calls know.
         assert made.total("grpc_other_calls") > 0
         for task in made.tasks.values():
