@@ -164,7 +164,7 @@ def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
     yield row("left to gRPC: feeds", "grpc_feeds")
     yield row("  bytes", "grpc_feed_bytes", size=True)
     yield row("left to gRPC: fetches", "grpc_fetches")
-    yield row("left to gRPC: control calls that might go by Farwrite", "grpc_control_calls")
+    yield row("left to gRPC: control calls", "grpc_control_calls")
     yield row("left to gRPC: eager inputs", "grpc_eager_inputs")
     yield row("  bytes", "grpc_eager_input_bytes", size=True)
 
