@@ -1,0 +1,1 @@
+"""``farwrite bench train``: the papers' training experiments."""

@@ -1,0 +1,102 @@
+"""The graph of a case, and the session that takes its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from farwrite_bench.cluster.library import load_ops
+from farwrite_bench.networks.outline import Value, Variable
+from farwrite_bench.networks.real import RealNetwork, loss, synthetic
+from farwrite_bench.tensor.graph import session_config, timed
+from farwrite_bench.train.emulated import emulated_gradients
+from farwrite_bench.train.placement import Placement
+from farwrite_bench.train.plan import EMULATED, MODEL, Case
+from farwrite_bench.train.variables import Variables
+
+SEED = 7
+
+
+class Training:
+    """A session that takes the steps of a case.
+
+    Parameters
+    ----------
+    tf : module
+        TensorFlow.
+    case : Case
+        What to build.
+    target : str
+        The session's target.
+    worker : int, optional
+        The worker whose steps the session takes. None takes the steps of all of them together, and
+        applies the mean of their gradients.
+    cluster : bool
+        Whether there are tasks. Otherwise the target's one process has everything.
+    """
+
+    def __init__(
+        self, tf: Any, case: Case, target: str, worker: int | None, *, cluster: bool
+    ) -> None:
+        workers = range(case.workers) if worker is None else [worker]
+        if case.mode == MODEL:
+            workers = [0]
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.random.set_random_seed(SEED)
+            placement = Placement(tf, case, cluster=cluster)
+            variables = Variables(tf, case, placement)
+            build = _emulated if case.compute == EMULATED else _real
+            towers = [build(tf, case, variables, placement, number) for number in workers]
+            updates = [
+                variables.update(variable, [gradients[variable] for gradients in towers])
+                for variable in case.network.variables
+            ]
+            step = tf.group(updates)
+            self._create = variables.create()
+            self._first = variables.first_elements()
+            self._destroy = variables.destroy()
+        self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
+        # The target is an operation, so nothing is fetched.
+        self._step: Callable[[], object] = self._session.make_callable(step)
+
+    def create(self) -> None:
+        """Create the variables."""
+        self._session.run(self._create)
+
+    def take(self, count: int) -> list[float]:
+        """Take steps, and return the seconds of each."""
+        return timed(self._step, count)
+
+    def first_elements(self) -> list[float]:
+        """Return one element of each variable."""
+        return [float(value) for value in self._session.run(self._first)]
+
+    def destroy(self) -> None:
+        """Free the variables."""
+        self._session.run(self._destroy)
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.close()
+
+
+def _emulated(
+    tf: Any, case: Case, variables: Variables, placement: Placement, worker: int
+) -> dict[Variable, Any]:
+    return emulated_gradients(tf, load_ops(), case, variables, placement, worker)
+
+
+def _real(
+    tf: Any, case: Case, variables: Variables, placement: Placement, worker: int
+) -> dict[Variable, Any]:
+    network = case.network
+    built = RealNetwork(tf, variables.value, lambda layer: placement.layer(worker, layer))
+    with placement.layer(worker, 0):
+        samples, labels = synthetic(tf, network.sample, case.batch, network.classes, worker)
+    outputs = network.add_to(built, Value(network.sample, samples), network.classes)
+    with placement.layer(worker, len(built.layers) - 1):
+        total = loss(tf, outputs, labels)
+    values = [variables.value(each) for each in network.variables]
+    with placement.layer(worker, 0):
+        gradients = tf.gradients(total, values, colocate_gradients_with_ops=case.mode == MODEL)
+    return dict(zip(network.variables, gradients, strict=True))

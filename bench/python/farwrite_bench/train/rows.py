@@ -1,0 +1,128 @@
+"""Makes the rows of a case: communication time, and its ratio to stock's.
+
+Communication time is the step less the identical step in one process, taken in the same round.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite_bench.cluster.group import Turn, totals
+from farwrite_bench.train.plan import ONE_PROCESS, STOCK, Case, Way
+
+RESAMPLES = 2000
+CONFIDENCE = 95
+
+Row = dict[str, Any]
+Figures = npt.NDArray[np.float64]
+
+
+def make_rows(
+    case: Case, ways: Sequence[Way], turns: Mapping[str, Sequence[Turn]], load: float
+) -> list[Row]:
+    """Make one row for each way, from its turns, round by round."""
+    steps = {
+        key: np.array([1e3 * statistics.median(turn.seconds) for turn in of_way])
+        for key, of_way in turns.items()
+    }
+    local = steps[ONE_PROCESS.key]
+    stock = steps.get(STOCK.key)
+    return [
+        {
+            "model": case.model,
+            "transport": way.transport.key,
+            "fabric": way.fabric or ("none" if way.is_local else "tcp"),
+            "mode": case.mode,
+            "compute": case.compute,
+            "batch": case.batch,
+            "servers": case.servers,
+            "workers": case.workers,
+            "sync": case.sync,
+            **_times(case, steps[way.key], local, stock),
+            **_counts(turns[way.key]),
+            "rounds": len(turns[way.key]),
+            "load": round(load, 2),
+        }
+        for way in ways
+    ]
+
+
+def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> Row:
+    step = float(np.median(mine))
+    low, high = _interval(mine - local)
+    row: Row = {
+        "step_ms": round(step, 3),
+        "step_ms_rounds": [round(float(each), 3) for each in mine],
+        "compute_ms": case.compute_ms,
+        "comm_ms": round(float(np.median(mine - local)), 3),
+        "comm_ms_ci": [round(low, 3), round(high, 3)],
+        "samples_s": round(1e3 * case.samples / step, 3),
+        "of_grpc": None,
+        "speedup": None,
+    }
+    if stock is not None:
+        row["of_grpc"] = times_less(stock - local, mine - local)
+        row["speedup"] = round(float(np.median(stock / mine)), 3)
+    return row
+
+
+def times_less(theirs: Figures, mine: Figures) -> dict[str, Any]:
+    """Return how many times less communication time `mine` has, paired by round.
+
+    Returns
+    -------
+    dict
+        ``median``, and the ends ``low`` and ``high`` of the 95 % interval. If the interval of
+        `mine` reaches 0, the ratio has no upper limit: ``high`` is None, and ``at_least`` is the
+        lowest value of `theirs` over the highest of `mine`.
+    """
+    draws = _draws(len(mine))
+    above = np.maximum(np.median(mine[draws], axis=1), 1e-3)
+    ratios = np.median(theirs[draws], axis=1) / above
+    tail = (100 - CONFIDENCE) / 2
+    low, high = (float(each) for each in np.percentile(ratios, [tail, 100 - tail]))
+    reaches_zero = _interval(mine)[0] <= 0
+    return {
+        "median": round(float(np.median(theirs) / max(float(np.median(mine)), 1e-3)), 3),
+        "low": round(low, 3),
+        "high": None if reaches_zero else round(high, 3),
+        "at_least": round(_interval(theirs)[0] / max(_interval(mine)[1], 1e-3), 3)
+        if reaches_zero
+        else None,
+    }
+
+
+def _interval(values: Figures) -> tuple[float, float]:
+    """Return the 95 % interval of the median, by a bootstrap over rounds."""
+    medians = np.median(values[_draws(len(values))], axis=1)
+    tail = (100 - CONFIDENCE) / 2
+    low, high = np.percentile(medians, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def _draws(rounds: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng(rounds).integers(rounds, size=(RESAMPLES, rounds))
+
+
+def _counts(turns: Sequence[Turn]) -> Row:
+    total = totals(turns)
+    steps = sum(len(turn.seconds) for turn in turns)
+    counted = any(readings.counters is not None for readings in turns[-1].after)
+
+    def a_step(*names: str) -> float | None:
+        return round(sum(total.get(name, 0) for name in names) / steps, 3) if counted else None
+
+    return {
+        "copies_per_step": a_step("copies"),
+        "registrations_per_step": a_step("registrations"),
+        "requests_per_step": a_step("requests", "grpc_recv_tensor_calls"),
+        "tensor_bytes_per_step": a_step("bytes_pushed"),
+        "copy_on_write_per_step": a_step("copy_on_write"),
+        "socket_bytes_per_step": round(total["socket_bytes"] / steps, 1),
+        "cpu_s_per_step": round(total["cpu_seconds"] / steps, 4),
+    }

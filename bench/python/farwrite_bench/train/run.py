@@ -1,0 +1,90 @@
+"""Measures the cases of every group. In each round each way has one turn."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from farwrite.errors import Internal
+from farwrite_bench.cluster.group import Turn, in_turn
+from farwrite_bench.train.cluster import Cluster, start, started
+from farwrite_bench.train.plan import EMULATED, Case, Group, TrainPlan
+from farwrite_bench.train.rows import Row, make_rows
+
+FIRST_STEPS = 3
+"""Steps that are not measured: the first meeting of two tasks, and tracing."""
+WARM_UP_STEPS = 1
+"""Steps before each turn, which are not measured."""
+
+Progress = Callable[[float, str], None]
+Done = Callable[[list[Row]], None]
+
+
+def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
+    """Measure everything in `plan`, and give the rows of each case to `done`.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    Internal
+        If the transports end with different variables.
+    """
+    total = sum(len(group.cases) for group in plan.groups)
+    before = 0
+    for number, group in enumerate(plan.groups):
+        progress(before / total, "starting processes")
+        with _clusters(group, logs / str(number)) as clusters:
+            for case in group.cases:
+
+                def report(share: float, before: int = before, case: Case = case) -> None:
+                    progress((before + share) / total, f"{case.model}, batch {case.batch}")
+
+                done(_measure(plan, group, case, clusters, report))
+                before += 1
+
+
+@contextlib.contextmanager
+def _clusters(group: Group, logs: Path) -> Iterator[dict[str, Cluster]]:
+    servers = max(case.servers for case in group.cases)
+    workers = max(case.workers for case in group.cases)
+    with contextlib.ExitStack() as stack:
+        starting = [start(way, servers, workers, logs, stack) for way in group.ways]
+        yield {each.way.key: started(each) for each in starting}
+
+
+def _measure(
+    plan: TrainPlan,
+    group: Group,
+    case: Case,
+    clusters: Mapping[str, Cluster],
+    report: Callable[[float], None],
+) -> list[Row]:
+    report(0.0)
+    for each in clusters.values():
+        each.open(case)
+        each.take(case, FIRST_STEPS)
+    load = os.getloadavg()[0]
+    turns: dict[str, list[Turn]] = {key: [] for key in clusters}
+    for number, key in in_turn(list(clusters), plan.rounds):
+        report((number + 0.5) / (plan.rounds + 0.5))
+        clusters[key].take(case, WARM_UP_STEPS)
+        turns[key].append(clusters[key].take(case, plan.steps))
+    if case.sync and case.compute == EMULATED:
+        _compare({key: each.first_elements() for key, each in clusters.items()}, case)
+    for each in clusters.values():
+        each.close(case)
+    return make_rows(case, group.ways, turns, load)
+
+
+def _compare(found: Mapping[str, list[float]], case: Case) -> None:
+    """Check that all transports have ended with the same variables, bit for bit."""
+    first, *others = found.items()
+    for key, values in others:
+        if values != first[1]:
+            raise Internal(
+                f"bench train: {case.model}: after the same steps, {key} and {first[0]} have"
+                " different variables; report this"
+            )

@@ -1,0 +1,113 @@
+"""The variables of a case: created, read and updated where their task is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from farwrite_bench.networks.network import MNIST_MLP
+from farwrite_bench.networks.outline import Variable
+from farwrite_bench.train.placement import Placement
+from farwrite_bench.train.plan import EMULATED, Case
+
+RATE = 1e-3
+"""The learning rate of gradient descent."""
+ADAGRAD_RATE, ADAGRAD_START = 0.01, 0.1
+"""Adagrad's learning rate and first accumulator, for the MNIST network."""
+
+
+class Variables:
+    """Builds the operations on a case's variables. Sessions share variables of the same name."""
+
+    def __init__(self, tf: Any, case: Case, placement: Placement) -> None:
+        self._tf, self._case, self._placement = tf, case, placement
+        self._variables = case.network.variables
+        self._numbers = {each: number for number, each in enumerate(self._variables)}
+        self._handles = [self._handle(each, "") for each in self._variables]
+        adagrad = case.model == MNIST_MLP.key
+        self._sums = [self._handle(each, "/sum") for each in self._variables] if adagrad else []
+        self._values = {each: self._read(number) for each, number in self._numbers.items()}
+
+    def create(self) -> Any:
+        """Return the operation that creates all variables."""
+        tf = self._tf
+        made = []
+        for number, variable in enumerate(self._variables):
+            with self._placement.variable(number):
+                made.append(self._assign(self._handles[number], self._first(number, variable)))
+                if self._sums:
+                    filled = tf.fill(variable.shape, ADAGRAD_START)
+                    made.append(self._assign(self._sums[number], filled))
+        return tf.group(made)
+
+    def value(self, variable: Variable) -> Any:
+        """Return the tensor with the value of a variable in this step."""
+        return self._values[variable]
+
+    def update(self, variable: Variable, gradients: Sequence[Any]) -> Any:
+        """Return the operation that applies the mean of the workers' gradients."""
+        tf, number = self._tf, self._numbers[variable]
+        with self._placement.variable(number):
+            total = gradients[0] if len(gradients) == 1 else tf.add_n(gradients)
+            if not self._sums:
+                return tf.raw_ops.ResourceApplyGradientDescent(
+                    var=self._handles[number],
+                    alpha=tf.constant(RATE / len(gradients)),
+                    delta=total,
+                )
+            return tf.raw_ops.ResourceApplyAdagradV2(
+                var=self._handles[number],
+                accum=self._sums[number],
+                lr=tf.constant(ADAGRAD_RATE),
+                epsilon=tf.constant(0.0),
+                grad=total / float(len(gradients)),
+            )
+
+    def first_elements(self) -> list[Any]:
+        """Return one element of each variable."""
+        found = []
+        for number, variable in enumerate(self._variables):
+            with self._placement.variable(number):
+                value = self._tf.raw_ops.ReadVariableOp(
+                    resource=self._handles[number], dtype=self._tf.float32
+                )
+                found.append(self._tf.reshape(value, [variable.elements])[0])
+        return found
+
+    def destroy(self) -> Any:
+        """Return the operation that frees all variables."""
+        freed = []
+        for number, handles in enumerate(zip(self._handles, self._sums or self._handles)):
+            with self._placement.variable(number):
+                freed += [
+                    self._tf.raw_ops.DestroyResourceOp(resource=each, ignore_lookup_error=True)
+                    for each in dict.fromkeys(handles)
+                ]
+        return self._tf.group(freed)
+
+    def _handle(self, variable: Variable, suffix: str) -> Any:
+        with self._placement.variable(self._numbers[variable]):
+            return self._tf.raw_ops.VarHandleOp(
+                dtype=self._tf.float32,
+                shape=variable.shape,
+                shared_name=f"{self._case.model}/{variable.name}{suffix}",
+            )
+
+    def _read(self, number: int) -> Any:
+        with self._placement.variable(number):
+            return self._tf.raw_ops.ReadVariableOp(
+                resource=self._handles[number], dtype=self._tf.float32
+            )
+
+    def _assign(self, handle: Any, value: Any) -> Any:
+        return self._tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+    def _first(self, number: int, variable: Variable) -> Any:
+        """Return the first value: constant if emulated, since no layer computes with it."""
+        tf, shape = self._tf, variable.shape
+        if self._case.compute == EMULATED:
+            return tf.fill(shape, tf.constant(0.01 * (number + 1)))
+        if len(shape) == 1:
+            return tf.zeros(shape)
+        inputs = variable.elements // shape[-1]
+        return tf.random.stateless_normal(shape, seed=[number, 1], stddev=(2.0 / inputs) ** 0.5)
