@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         bar.clear()
     table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(*_allocation_table(facts))))
+    print("\n".join(table(*allocation_table(facts))))
     first = facts["first_use"]
     size = format_size(first["bytes"])
     print(
@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _allocation_table(facts: dict[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
+def allocation_table(facts: dict[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
+    """Make the headers and the cells of the table of allocations."""
     headers = ["allocate + free, 4 threads", "Farwrite ns", "malloc ns", "ratio", "target"]
     rows = []
     for key, name in (("allocations", "malloc"), ("allocations_tuned_malloc", "tuned malloc")):
