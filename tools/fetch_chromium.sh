@@ -4,13 +4,13 @@
 #
 #   tools/fetch_chromium.sh
 #
-# The program needs LD_LIBRARY_PATH with .cache/chromium/usr/lib/MACHINE-linux-gnu, where the
-# libraries are that this machine lacks.
+# The program needs LD_LIBRARY_PATH with .cache/chromium/usr/lib/MACHINE-linux-gnu and its folder
+# pulseaudio, where the libraries are that this machine lacks.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 into=$PWD/.cache/chromium
-program=usr/lib/chromium/headless_shell
+program=usr/lib/chromium/chromium-headless-shell
 
 mkdir -p "$into"
 {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -110,6 +111,15 @@ class Page:
         return message
 
 
+def _high_pipe() -> tuple[int, int]:
+    """Make a pipe whose descriptors are none of those that the browser reads and writes."""
+    ends = os.pipe()
+    high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
+    for end in ends:
+        os.close(end)
+    return high[0], high[1]
+
+
 @contextlib.contextmanager
 def open_browser(program: Path, folder: Path) -> Iterator[Page]:
     """Start the browser, with its files in `folder`, and end it with all of its processes."""
@@ -117,16 +127,18 @@ def open_browser(program: Path, folder: Path) -> Iterator[Page]:
     fonts.write_text(
         "<fontconfig>"
         f"<dir>/usr/share/fonts</dir><dir>{UNPACKED}/usr/share/fonts</dir>"
-        f"<cachedir>{folder}/fonts</cachedir></fontconfig>"
+        f"<cachedir>{folder}/fonts</cachedir>"
+        "<match target='pattern'><edit name='family' mode='append_last'>"
+        "<string>DejaVu Sans</string></edit></match></fontconfig>"
     )
     libraries = UNPACKED / "usr" / "lib" / f"{platform.machine()}-linux-gnu"
     environment = {
         **os.environ,
-        "LD_LIBRARY_PATH": str(libraries),
+        "LD_LIBRARY_PATH": f"{libraries}:{libraries / 'pulseaudio'}",
         "FONTCONFIG_FILE": str(fonts),
         "HOME": str(folder),
     }
-    (commands, to), (answers, results) = os.pipe(), os.pipe()
+    (commands, to), (answers, results) = _high_pipe(), _high_pipe()
     # The browser reads commands from descriptor 3 and writes answers to 4.
     plumbing = f'exec 3<&{commands} 4>&{results} {commands}<&- {results}>&-; exec "$@"'
     words = [str(program), *FLAGS, f"--user-data-dir={folder / 'profile'}"]

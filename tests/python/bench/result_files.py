@@ -168,7 +168,7 @@ def tensor() -> Facts:
     """Return a result of ``bench tensor``, with a row that failed and one below zero."""
     cost = {"grpc": 8e-4, "staged": 3e-4, "farwrite": 2e-5, "local": 0.0}
     rows = [
-        _tensor_row(key, consumer, size, (90 if key == "grpc" else 85) + size * each)
+        _tensor_row(key, consumer, size, 85 + size * each)
         for consumer in ("slice", "reduce_max")
         for size in (4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB)
         for key, each in cost.items()

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from farwrite.units import format_size
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -75,8 +77,24 @@ def _round_step(step: float) -> float:
 
 
 def plain(value: float) -> str:
-    """Format a tick without trailing zeros."""
+    """Format a tick without trailing zeros, from 10,000 on as "10k" or "2.5M"."""
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= max(factor, 1e4):
+            return f"{value / factor:.10g}{unit}"
     return f"{value:.10g}"
+
+
+def short_size(size: float) -> str:
+    """Format bytes for an axis, as "64K"."""
+    return format_size(int(size)).replace("iB", "").replace(" ", "")
+
+
+def duration(microseconds: float) -> str:
+    """Format a time as "4 µs", "2.5 ms" or "1 s"."""
+    for unit, factor in (("s", 1e6), ("ms", 1e3)):
+        if microseconds >= factor:
+            return f"{microseconds / factor:.4g} {unit}"
+    return f"{microseconds:.4g} µs"
 
 
 Write = Callable[[float], str]

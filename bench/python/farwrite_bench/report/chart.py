@@ -13,6 +13,7 @@ from farwrite_bench.report.frame import (
     LEFT,
     PLOT,
     RIGHT,
+    UNIT_LINE,
     WIDTH,
     Look,
     axes,
@@ -48,6 +49,7 @@ def lines(look: Look, series: Sequence[Series]) -> str:
     points = [point for each in series for point in each.points]
     heights = [y for _, y in points] + [y for each in series for r in each.ranges for y in r[1:]]
     drawn, top = header(look.title, _entries(series), line=True)
+    top += UNIT_LINE
     floor = top + PLOT
     across = around((x for x, _ in points), LEFT, WIDTH - RIGHT, look.log_x, not look.log_x)
     up = around(heights, floor, top, look.log_y, not look.log_y)

@@ -11,13 +11,16 @@ from xml.sax.saxutils import escape, quoteattr
 from farwrite_bench.report.axis import Axis, Write, plain
 
 WIDTH = 380
-LEFT, RIGHT, BOTTOM = 60, 18, 44
+LEFT, RIGHT, BOTTOM = 58, 18, 44
+UNIT_LINE = 16
+"""The height of the line above a plot that names the vertical axis."""
 PLOT = 190
 """The height of a chart's plot."""
 EDGE = 16
 """Where the text begins and where it must end, from either side."""
 TITLE_LINE, LEGEND_LINE = 20, 19
 EM = 0.56
+EM_BOLD = 0.64
 """About how wide a letter is, as a part of the size of the font."""
 TEXT, SMALL, LARGE = 13.0, 12.0, 15.0
 """Sizes of the fonts in theme.py."""
@@ -59,7 +62,7 @@ def header(title: str, entries: Sequence[tuple[str, str]], line: bool) -> tuple[
         The legend shows lines. Otherwise it shows areas.
     """
     drawn, y = [], 8.0
-    for part in textwrap.wrap(title, int((WIDTH - 2 * EDGE) / (EM * LARGE))):
+    for part in textwrap.wrap(title, int((WIDTH - 2 * EDGE) / (EM_BOLD * LARGE))):
         y += TITLE_LINE
         drawn.append(f'<text class="title" x="{EDGE}" y="{y - 2:.0f}">{escape(part)}</text>')
     x, y = float(EDGE), y + LEGEND_LINE
@@ -104,10 +107,7 @@ def axes(look: Look, across: Axis, up: Axis) -> Iterator[str]:
                 f'<text class="quiet" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
                 f"{escape(look.write_y(tick))}</text>"
             )
-        yield (
-            f'<text class="quiet" transform="translate(14 {(up.end + floor) / 2:.0f}) rotate(-90)"'
-            f' text-anchor="middle">{escape(look.y)}</text>'
-        )
+        yield f'<text class="quiet" x="{EDGE}" y="{up.end - 12:.0f}">{escape(look.y)}</text>'
     yield f'<path class="rule" d="M{LEFT} {floor:.0f}H{WIDTH - RIGHT}"/>'
     end = 0.0
     for tick in look.ticks_x or across.ticks():

@@ -17,10 +17,13 @@ _STYLE = """
     border-radius: 8px; }
   .cards { margin: 18px 0; }
   .card { padding: 12px 14px; }
+  .card span { display: block; line-height: 1.35; margin-top: 2px; }
   .card b { display: block; font-size: 1.6rem; line-height: 1.2; }
   .charts > svg { width: 100%; max-width: 520px; height: auto; display: block; }
   h3 { font-size: 1rem; margin: 1.6em 0 0.4em; max-width: 68ch; }
-  td.long { vertical-align: top; }
+  p { overflow-wrap: anywhere; }
+  td.long { min-width: 13em; }
+  th, td { vertical-align: top; }
   details { border-top: 1px solid var(--rule); }"""
 
 

@@ -146,9 +146,9 @@ def _no_help(gains: Sequence[Gain]) -> Iterator[str]:
     if not small:
         yield page.paragraph(f"Every one of the {len(gains)} compared cases gains. {rule}")
         return
+    worse = f" In {len(slower)} of them it is slower." if slower else ""
     yield page.paragraph(
-        f"In {len(small)} of {len(gains)} compared cases Farwrite gains nothing, and in"
-        f" {len(slower)} of them it is slower. {rule}"
+        f"In {len(small)} of {len(gains)} compared cases Farwrite gains nothing.{worse} {rule}"
     )
     bound = [gain for gain in small if gain.why.startswith("computation")]
     if bound:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from farwrite.units import format_size
 from farwrite_bench.cluster.transport import FARWRITE
+from farwrite_bench.report.axis import duration, short_size
 from farwrite_bench.report.chart import Series, beside, lines, standalone
 from farwrite_bench.report.frame import Look
 from farwrite_bench.tensor.plan import (
@@ -118,19 +119,6 @@ def added_charts(rows: Sequence[Row]) -> list[str]:
         )
         drawn.append(lines(look, [_series(key, of_it) for key in _keys(of_it)]))
     return drawn
-
-
-def short_size(size: float) -> str:
-    """Format bytes for an axis, as "64K"."""
-    return format_size(int(size)).replace("iB", "").replace(" ", "")
-
-
-def duration(microseconds: float) -> str:
-    """Format a time as "4 µs", "2.5 ms" or "1 s"."""
-    for unit, factor in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= factor:
-            return f"{microseconds / factor:.4g} {unit}"
-    return f"{microseconds:.4g} µs"
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from farwrite.units import format_size
 from farwrite_bench.feed.command import HEADERS, cells
 from farwrite_bench.feed.plan import OPERATIONS, WAYS
+from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of, times
-from farwrite_bench.tensor.tables import short_size
 
 TITLE = "Feeds and fetches of a client"
 LEAD = "A client without a server feeds a NumPy array to a server, and fetches one."

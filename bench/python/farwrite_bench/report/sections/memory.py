@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from farwrite.units import format_size
 from farwrite_bench.memory_command import allocation_table
+from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure
-from farwrite_bench.tensor.tables import short_size
 
 TITLE = "Memory: allocation and copies"
 LEAD = "Why copies cost: the throughput of one thread falls once the bytes leave the caches."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from farwrite.units import format_size
 from farwrite_bench import table, two_hosts_command
+from farwrite_bench.report.axis import duration, short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure
-from farwrite_bench.tensor.tables import duration, short_size
 from farwrite_bench.ucx import rows as ucx
 
 TITLE = "Bytes between two processes"

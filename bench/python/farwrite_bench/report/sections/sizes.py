@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure
 from farwrite_bench.report.sections.networks import name_of
-from farwrite_bench.tensor.tables import short_size
 
 TITLE = "Sizes of the tensors of a training step"
 LEAD = "Shares above a size: of the tensors that cross tasks in a step, and of their bytes."
