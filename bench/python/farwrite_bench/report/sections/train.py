@@ -51,18 +51,28 @@ def measured(facts: Facts) -> list[Row]:
     return [row for row in rows_of(facts) if row["samples_s"] is not None]
 
 
-def key_of(row: Row) -> str:
-    """Return the key of the row's series: its transport, and its fabric if that is tcp."""
-    transport: str = row["transport"]
-    over_tcp = row["fabric"] == "tcp" and transport not in (GRPC, LOCAL)
-    return f"{transport}-tcp" if over_tcp else transport
-
-
 def figures(facts: Facts) -> list[str]:
-    """Draw a chart for each network, then the bars of all networks."""
+    """Draw a chart for each network, then the bars of all networks, for each fabric."""
     rows = measured(facts)
-    drawn = [_throughput(name, of_it) for name, of_it in by_network(rows)]
-    return [*drawn, *speedup_charts(facts), *_copy_charts(rows)]
+    drawn = []
+    for suffix, of_fabric in by_fabric(rows):
+        named = [(name + suffix, of_it) for name, of_it in by_network(of_fabric)]
+        drawn += [_throughput(name, of_it) for name, of_it in named]
+        drawn += _speedups(suffix, of_fabric)
+        drawn += _copies(suffix, of_fabric)
+    return drawn
+
+
+def by_fabric(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of each fabric, with stock gRPC's, and the end of their charts' titles."""
+    fabrics = list(dict.fromkeys(row["fabric"] for row in rows if not _is_shared(row)))
+    for fabric in fabrics or [None]:
+        suffix = f", over {fabric}" if len(fabrics) > 1 else ""
+        yield suffix, [row for row in rows if _is_shared(row) or row["fabric"] == fabric]
+
+
+def _is_shared(row: Row) -> bool:
+    return row["transport"] in (GRPC, LOCAL)
 
 
 def by_network(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -84,25 +94,19 @@ def _qualifier(column: str, value: str) -> str:
     return value if column in ("mode", "compute") else f"{value} {column}"
 
 
-def series_name(key: str) -> str:
-    """Return the name of a series in legends."""
-    transport = key.removesuffix("-tcp")
-    return NAMES.get(transport, transport) + (", tcp" if key != transport else "")
-
-
 def _keys(rows: Sequence[Row]) -> list[str]:
     order = [*NAMES]
-    present = dict.fromkeys(key_of(row) for row in rows)
-    return sorted(present, key=lambda key: order.index(key.removesuffix("-tcp")))
+    return sorted(dict.fromkeys(row["transport"] for row in rows), key=order.index)
 
 
 def _throughput(name: str, rows: Sequence[Row]) -> str:
     batches = sorted({row["batch"] for row in rows})
     if len(batches) == 1:
-        shown = [(key, next(row for row in rows if key_of(row) == key)) for key in _keys(rows)]
         found = [
-            Bar(key, series_name(key), row["samples_s"], figure(row["samples_s"]))
-            for key, row in shown
+            Bar(key, NAMES[key], row["samples_s"], figure(row["samples_s"]))
+            for key in _keys(rows)
+            for row in rows
+            if row["transport"] == key
         ]
         return bars(name, [Group(f"samples/s, batch {batches[0]}", found)])
     look = Look(name, "batch of a worker", "samples/s", log_x=True, ticks_x=batches)
@@ -111,8 +115,8 @@ def _throughput(name: str, rows: Sequence[Row]) -> str:
         [
             Series(
                 key,
-                series_name(key),
-                sorted((row["batch"], row["samples_s"]) for row in rows if key_of(row) == key),
+                NAMES[key],
+                sorted((row["batch"], row["samples_s"]) for row in rows if row["transport"] == key),
             )
             for key in _keys(rows)
         ],
@@ -127,37 +131,33 @@ def of_batch(rows: Sequence[Row], batch: int) -> list[Row]:
 
 def speedup_charts(facts: Facts) -> list[str]:
     """Draw how many times less Farwrite exposes, and how many times more it trains."""
-    rows = measured(facts)
-    exposed, throughput = [], []
-    for name, of_it in by_network(rows):
-        chosen = of_batch(of_it, BATCH)
-        for ours in (row for row in chosen if row["transport"] == FARWRITE):
-            case = f"{name}, batch {ours['batch']}{_over(ours)}"
-            rivals = [(row, rival_of(row, ours)) for row in chosen]
-            found = [_bar(row, exposed_ratio(ours, row)) for row, is_rival in rivals if is_rival]
-            exposed.append(Group(case, [bar for bar in found if bar is not None]))
-            found = [
-                _bar(row, ours["samples_s"] / row["samples_s"])
-                for row, is_rival in rivals
-                if is_rival
-            ]
-            throughput.append(Group(case, [bar for bar in found if bar is not None]))
-    note = "Dashed: as fast as Farwrite. Longer is better."
     return [
-        bars(title, [group for group in groups if group.bars], note, 1.0)
-        for title, groups in (
-            ("Exposed communication: how many times less over Farwrite", exposed),
-            ("Throughput: how many times more over Farwrite", throughput),
-        )
-        if any(group.bars for group in groups)
+        chart
+        for suffix, of_fabric in by_fabric(measured(facts))
+        for chart in _speedups(suffix, of_fabric)
     ]
 
 
-def rival_of(row: Row, ours: Row) -> bool:
-    """Whether `row` is what Farwrite's row is compared with."""
-    if row["transport"] == GRPC:
-        return True
-    return bool(row["transport"] == RPC and row["fabric"] == ours["fabric"])
+def _speedups(suffix: str, rows: Sequence[Row]) -> list[str]:
+    exposed, throughput = [], []
+    for name, of_it in by_network(rows):
+        chosen = of_batch(of_it, BATCH)
+        rivals = [row for row in chosen if row["transport"] in (GRPC, RPC)]
+        for ours in (row for row in chosen if row["transport"] == FARWRITE):
+            case = f"{name}, batch {ours['batch']}"
+            less = [_bar(row, exposed_ratio(ours, row)) for row in rivals]
+            more = [_bar(row, ours["samples_s"] / row["samples_s"]) for row in rivals]
+            exposed.append(Group(case, [bar for bar in less if bar is not None]))
+            throughput.append(Group(case, [bar for bar in more if bar is not None]))
+    note = "Dashed: as fast as Farwrite. Longer is better."
+    return [
+        bars(title + suffix, [group for group in groups if group.bars], note, 1.0)
+        for title, groups in (
+            ("Exposed communication: how many times less with Farwrite", exposed),
+            ("Throughput: how many times more with Farwrite", throughput),
+        )
+        if any(group.bars for group in groups)
+    ]
 
 
 def exposed_ratio(ours: Row, theirs: Row) -> float | None:
@@ -170,30 +170,24 @@ def exposed_ratio(ours: Row, theirs: Row) -> float | None:
     return float(other / mine)
 
 
-def _over(row: Row) -> str:
-    return ", tcp" if row["fabric"] == "tcp" else ""
-
-
 def _bar(row: Row, ratio: float | None) -> Bar | None:
     if ratio is None or ratio <= 0:
         return None
     return Bar(row["transport"], f"than {NAMES[row['transport']]}", ratio, times(ratio))
 
 
-def _copy_charts(rows: Sequence[Row]) -> list[str]:
+def _copies(suffix: str, rows: Sequence[Row]) -> list[str]:
     groups = []
     for name, of_it in by_network(rows):
-        chosen = of_batch(of_it, COPY_BATCH)
-        for ours in (row for row in chosen if row["transport"] == FARWRITE):
-            mine = [row for row in chosen if row["fabric"] == ours["fabric"]]
-            copied = next((row for row in mine if row["transport"] == STAGED), None)
-            if copied is not None:
-                found = [
-                    Bar(row["transport"], what, row["step_ms"], f"{figure(row['step_ms'])} ms")
-                    for row, what in ((copied, "one copy"), (ours, "no copy"))
-                ]
-                groups.append(Group(f"{name}, batch {ours['batch']}{_over(ours)}", found))
-    return [bars("A step with one copy at the sender, and without", groups)] if groups else []
+        step = {row["transport"]: row["step_ms"] for row in of_batch(of_it, COPY_BATCH)}
+        if STAGED in step and FARWRITE in step:
+            found = [
+                Bar(key, what, step[key], f"{figure(step[key])} ms")
+                for key, what in ((STAGED, "one copy"), (FARWRITE, "no copy"))
+            ]
+            groups.append(Group(f"{name}, batch {of_batch(of_it, COPY_BATCH)[0]['batch']}", found))
+    title = f"A step with one copy at the sender, and without{suffix}"
+    return [bars(title, groups)] if groups else []
 
 
 def tables(facts: Facts) -> list[Table]:
