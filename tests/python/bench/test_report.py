@@ -124,7 +124,7 @@ def test_the_page_can_be_written_elsewhere_with_the_main_figure(tmp_path: Path) 
     assert report(tmp_path, "--output", page, "--svg", drawn) == 0
     assert page.read_text().startswith("<!doctype html>")
     root = ElementTree.parse(drawn).getroot()
-    assert len(root.findall(f".//{SVG}svg")) == 4, "two figures for each fabric"
+    assert len(root.findall(f".//{SVG}svg")) == 2, "of communication and of throughput"
     assert "prefers-color-scheme: dark" in drawn.read_text()
     assert not (tmp_path / "report.html").exists()
 

@@ -81,7 +81,7 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
         f"{group.name}: {', '.join(f'{bar.name} {bar.text}' for bar in group.bars)}"
         for group in groups
     )
-    return svg(label, drawn, WIDTH, y + 14)
+    return svg(label, drawn, WIDTH, y + (14 if note else 5))
 
 
 def _bar(group: Group, bar: Bar, y: float, scale: float, most: float) -> str:

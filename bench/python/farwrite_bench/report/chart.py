@@ -104,21 +104,15 @@ def distribution(look: Look, series: Sequence[Series]) -> str:
     return svg(_label(look, series), drawn, WIDTH, floor + BOTTOM)
 
 
-def beside(title: str, charts: Sequence[str], columns: int = 0) -> str:
-    """Place charts next to each other, at most `columns` in a row (0: all of them).
-
-    `title` is for readers who do not see them.
-    """
-    columns = min(columns or len(charts), len(charts)) or 1
-    placed, y = [], 0
-    for first in range(0, len(charts), columns):
-        row = charts[first : first + columns]
-        for place, chart in enumerate(row):
-            width, height = size_of(chart)
-            sized = chart.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
-            placed.append(f'<g transform="translate({place * WIDTH} {y})">{sized}</g>')
-        y += max(size_of(chart)[1] for chart in row)
-    return svg(title, placed, WIDTH * columns, y)
+def beside(title: str, charts: Sequence[str]) -> str:
+    """Place charts next to each other; `title` is for readers who do not see them."""
+    placed = []
+    for place, chart in enumerate(charts):
+        width, height = size_of(chart)
+        sized = chart.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
+        placed.append(f'<g transform="translate({place * WIDTH} 0)">{sized}</g>')
+    highest = max((size_of(chart)[1] for chart in charts), default=1)
+    return svg(title, placed, WIDTH * max(len(charts), 1), highest)
 
 
 def standalone(drawing: str) -> str:

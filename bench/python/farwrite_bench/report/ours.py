@@ -8,7 +8,7 @@ from functools import partial
 from farwrite.units import format_size
 from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.report.files import Run
-from farwrite_bench.report.parts import Row, figure, rows_of, times
+from farwrite_bench.report.parts import Facts, Row, figure, rows_of, times
 from farwrite_bench.report.sections import grpc, tensor, train
 from farwrite_bench.report.sections.networks import NAMES
 
@@ -32,7 +32,7 @@ def _command(name: str) -> str:
     }.get(name, f"farwrite bench {name.split()[0]}")
 
 
-def _facts(runs: Sequence[Run], benchmark: str) -> Iterator[dict[str, object]]:
+def _facts(runs: Sequence[Run], benchmark: str) -> Iterator[Facts]:
     return (run.facts for run in runs if run.benchmark == benchmark)
 
 
@@ -135,14 +135,20 @@ def _box(model: str, column: str, runs: Sequence[Run]) -> str:
 
 
 def _registrations(runs: Sequence[Run]) -> str:
-    parts = [
-        f"{each['way']}: {figure(each['registrations_a_step'])} of"
-        f" {figure(each['transfers_a_step'])} transfers"
+    moved = [
+        each
         for facts in _facts(runs, "ablations")
-        for each in facts["registrations"]  # type: ignore[attr-defined]
+        for each in facts["registrations"]
         if each["transfers_a_step"]
     ]
-    return f"registrations of a step, {', '.join(parts)}" if parts else ""
+    if not moved:
+        return ""
+    most = max(moved, key=lambda each: float(each["registrations_a_step"]))
+    return (
+        f"at most {figure(most['registrations_a_step'])} registrations in"
+        f" {figure(most['transfers_a_step'])} transfers of a step ({most['way']}), of"
+        f" {len(moved)} ways"
+    )
 
 
 def _copies(runs: Sequence[Run]) -> str:

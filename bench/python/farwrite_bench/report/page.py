@@ -11,7 +11,7 @@ from farwrite_bench.report.theme import CHART, SERIES
 _STYLE = """
   .cards, .charts { display: grid; gap: 14px; }
   .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
-  .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr));
+  .charts { grid-template-columns: repeat(auto-fill, minmax(min(100%, 320px), 1fr));
     align-items: start; margin: 14px 0; }
   .card, .charts > svg { background: var(--card); border: 1px solid var(--rule);
     border-radius: 8px; }

@@ -34,11 +34,11 @@ def picture(runs: Sequence[Run]) -> str | None:
         if run.benchmark == "train":
             gaining = train.speedup_charts(run.facts)
             if gaining:
-                return standalone(beside("What Farwrite gains in training", gaining, columns=2))
+                return standalone(beside("What Farwrite gains in training", gaining[:2]))
     for run in runs:
         if run.figures:
             title = SECTIONS[run.benchmark].TITLE
-            return standalone(beside(title, run.figures[:2], columns=2))
+            return standalone(beside(title, run.figures[:2]))
     return None
 
 

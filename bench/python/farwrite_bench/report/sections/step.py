@@ -49,7 +49,12 @@ def cards(facts: Facts) -> list[Card]:
 def gains(facts: Facts) -> list[Gain]:
     """Compare the steps over Farwrite with stock gRPC."""
     return [
-        Gain(f"small step: {row['kind']}, {row['way']}", 1 / row["of_grpc"]["median"], "stock gRPC")
+        Gain(
+            f"small step: {row['kind']}, {row['way']}",
+            1 / row["of_grpc"]["median"],
+            "stock gRPC",
+            "gRPC carries the control calls" if row["way"] == "control off" else "",
+        )
         for row in rows_of(facts)
         if row["way"].startswith("control") and row["of_grpc"]
     ]
