@@ -52,7 +52,7 @@ def test_an_entry_point_may_name_an_object_of_a_module(install, greet, capsys) -
     assert cli.main(["greet", "you"]) == 3
 
 
-@pytest.mark.parametrize("name", ["bench", "demo"])
+@pytest.mark.parametrize("name", ["bench", "demo", "report"])
 @pytest.mark.parametrize("words", [[], ["p2p", "--quick"], ["--help"], ["-x", "--", "y"]])
 def test_a_command_of_a_package_that_is_missing_says_what_to_install(
     install, capsys, name, words
@@ -123,3 +123,4 @@ def test_the_bench_package_registers_its_commands() -> None:
     found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     assert found["bench"] == "farwrite_bench.command"
     assert found["demo"] == "farwrite_bench.demo.command"
+    assert found["report"] == "farwrite_bench.report.command"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from farwrite.units import format_size
 from farwrite_bench import memory
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_shared
+from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -32,10 +31,8 @@ def add_parser(kinds: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the results and write the JSON file."""
-    averages = load()
-    notes = [note for note in [busy_note(averages)] if note]
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+    record = Record("memory")
+    record.announce()
     plan = memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
     bar = ProgressBar()
     try:
@@ -44,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         bar.clear()
     table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(*_allocation_table(facts))))
+    print("\n".join(table(*allocation_table(facts))))
     first = facts["first_use"]
     size = format_size(first["bytes"])
     print(
@@ -57,11 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
         for row in facts["copies"]
     ]
     print("\n".join(table(["copy, GB/s", *kernels], rows)))
-    write_json(arguments.json, {"machine": machine(), "load": averages, "notes": notes, **facts})
+    write_json(arguments.json, record.facts(**facts))
     return 0
 
 
-def _allocation_table(facts: dict[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
+def allocation_table(facts: dict[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
+    """Make the headers and the cells of the table of allocations."""
     headers = ["allocate + free, 4 threads", "Farwrite ns", "malloc ns", "ratio", "target"]
     rows = []
     for key, name in (("allocations", "malloc"), ("allocations_tuned_malloc", "tuned malloc")):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
@@ -12,7 +10,6 @@ from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench import p2p, two_hosts_command
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_number, add_shared, size, sizes
 from farwrite_bench.plan import (
     DEFAULT_SIZES,
@@ -30,6 +27,7 @@ from farwrite_bench.plan import (
     Plan,
     expected_seconds,
 )
+from farwrite_bench.record import Record
 from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
 from farwrite_bench.ucx import rows as ucx
 from farwrite_bench.ucx.build import build, find_library
@@ -113,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         return two_hosts_command.run_serve(arguments)
     if arguments.peer:
         return two_hosts_command.run_peer(arguments)
-    averages = load()
+    record = Record("p2p")
     fabric = arguments.fabric or "shm"
     pool = arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES)
     pools = MEMORY_PER_POOL + (RIVAL_MEMORY_PER_POOL if arguments.against else 0.0)
@@ -135,22 +133,19 @@ def run(arguments: argparse.Namespace) -> int:
         quick=arguments.quick,
         against=arguments.against,
     )
-    notes = _notes(plan, pool, averages)
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
-    minutes = math.ceil(expected_seconds(plan) / 60)
-    print(f"bench: this takes about {minutes} min", file=sys.stderr)
+    record.notes += _notes(plan, pool)
+    record.announce(expected_seconds(plan))
     bar = ProgressBar()
     try:
         result = p2p.run(plan, bar)
     finally:
         bar.clear()
 
-    facts = machine()
+    facts = record.machine
     table = markdown_table if arguments.markdown else text_table
     print(
         f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, copy kernel"
-        f" {facts['copy_kernel']}, huge pages {facts['shm_huge_pages']}, load {averages[0]};"
+        f" {facts['copy_kernel']}, huge pages {facts['shm_huge_pages']}, load {record.load[0]};"
         f" fabric {plan.fabric}, wait {plan.wait}, lanes {plan.lanes}, window {plan.window}, pool"
         f" {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds\n"
     )
@@ -164,11 +159,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"\n{sentence}")
     write_json(
         arguments.json,
-        {
-            "machine": facts,
-            "load": averages,
-            "notes": notes,
-            "plan": {
+        record.facts(
+            plan={
                 "fabric": plan.fabric,
                 "ops": plan.ops,
                 "wait": plan.wait,
@@ -176,11 +168,11 @@ def run(arguments: argparse.Namespace) -> int:
                 "rounds": plan.rounds,
                 "quick": plan.quick,
             },
-            "first_use": result.first_use,
-            "rows": rows,
-            "rival": result.rival,
-            "against": result.against,
-        },
+            first_use=result.first_use,
+            rows=rows,
+            rival=result.rival,
+            against=result.against,
+        ),
     )
     return 0 if all(row["verified"] for row in rows) else 1
 
@@ -194,11 +186,8 @@ def affordable_pool(pool: int, available: int, pools: float = MEMORY_PER_POOL) -
     return min(pool, max(most, 4 * MIB))
 
 
-def _notes(plan: Plan, wanted_pool: int, averages: list[float]) -> list[str]:
+def _notes(plan: Plan, wanted_pool: int) -> list[str]:
     notes = []
-    busy = busy_note(averages)
-    if busy:
-        notes.append(busy)
     if plan.pool_bytes < wanted_pool:
         notes.append(
             f"the available memory allows a pool of {format_size(plan.pool_bytes)} instead of"

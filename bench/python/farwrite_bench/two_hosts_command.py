@@ -9,9 +9,9 @@ from farwrite import Device
 from farwrite.units import format_size
 from farwrite_bench import two_hosts
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.pair import POLLING_SPIN_SECONDS
 from farwrite_bench.plan import KIB, MIB
+from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
 SIZES = (4 * KIB, 64 * KIB, MIB, 2 * MIB)
@@ -74,7 +74,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 def run_peer(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file; return 1 if a word arrived wrong."""
-    averages = load()
+    record = Record("p2p")
     plan = two_hosts.HostPlan(
         ops=tuple(dict.fromkeys(op for ops in arguments.op or [two_hosts.OPS] for op in ops)),
         sizes=arguments.sizes or SIZES,
@@ -89,24 +89,14 @@ def run_peer(arguments: argparse.Namespace) -> int:
             channel, rows = two_hosts.ask(device, arguments.peer, plan, bar)
     finally:
         bar.clear()
-    notes = [note for note in [busy_note(averages)] if note]
     table = markdown_table if arguments.markdown else text_table
     print(
         f"{channel['fabric']} to {channel['peer']}, wait {arguments.wait}, window {plan.window},"
         f" pool {format_size(plan.pool_bytes)}, median of {plan.rounds} rounds, load"
-        f" {averages[0]}\n"
+        f" {record.load[0]}\n"
     )
     print("\n".join(table(HEADERS, [cells(row) for row in rows])))
-    write_json(
-        arguments.json,
-        {
-            "machine": machine(),
-            "load": averages,
-            "notes": notes,
-            "channel": channel,
-            "rows": rows,
-        },
-    )
+    write_json(arguments.json, record.facts(channel=channel, rows=rows))
     return 0 if all(row["verified"] for row in rows) else 1
 
 

@@ -8,7 +8,6 @@ in two points: all ways take turns in one run, and the session is on the worker,
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,8 @@ from farwrite_bench.assign.run import run as measure
 from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_number, add_shared, count
+from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.command import SPARE_BYTES
 from farwrite_bench.tensor.plan import GRPC_LIMIT
@@ -96,16 +95,14 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench assign", "tensorflow")
-    averages = load()
+    record = Record("assign")
     wanted = arguments.megabytes or (QUICK_SIZES if arguments.quick else SIZES)
     sizes = affordable(wanted, memory_available())
-    notes = [note for note in [busy_note(averages)] if note]
     if dropped := [size for size in wanted if size not in sizes]:
-        notes.append(f"too little memory is available for {_listed(dropped)}; left out")
+        record.notes.append(f"too little memory is available for {_listed(dropped)}; left out")
     if arguments.quick:
-        notes.append("a quick run: do not quote these figures")
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+        record.notes.append("a quick run: do not quote these figures")
+    record.announce()
     plan = AssignPlan(
         sizes=sizes,
         rounds=arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS),
@@ -114,23 +111,19 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with measuring() as (bar, logs):
         rows = measure(plan, bar, logs)
-    facts = machine()
     print(
-        f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
-        f" {_listed(sizes)}, {plan.rounds} rounds of {plan.steps} steps after"
+        f"{record.conditions()}; {_listed(sizes)}, {plan.rounds} rounds of {plan.steps} steps after"
         f" {WARM_UP_STEPS} of warm-up, fabric {plan.fabric or 'chosen by Farwrite'}\n"
     )
     table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(HEADERS, [_cells(row) for row in rows])))
+    print("\n".join(table(HEADERS, [cells(row) for row in rows])))
     for line in (*sentences(rows), *NOTES):
         print(f"\n{line}")
     write_json(
         arguments.json,
-        {
-            "machine": facts,
-            "load": averages,
-            "notes": [*notes, *NOTES],
-            "settings": {
+        record.facts(
+            NOTES,
+            settings={
                 "sizes": plan.sizes,
                 "rounds": plan.rounds,
                 "steps": plan.steps,
@@ -138,8 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
                 "fabric": plan.fabric,
                 "quick": arguments.quick,
             },
-            "rows": rows,
-        },
+            rows=rows,
+        ),
     )
     return 0
 
@@ -163,7 +156,9 @@ def affordable(sizes: Sequence[int], available: int) -> tuple[int, ...]:
     return left
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
+    """Format one row as the cells below `HEADERS`."""
+
     def known(value: float | None) -> str:
         return "-" if value is None else f"{value:g}"
 

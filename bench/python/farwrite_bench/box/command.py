@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +42,8 @@ from farwrite_bench.box.report import report
 from farwrite_bench.box.rows import Row
 from farwrite_bench.box.tables import picture, tables
 from farwrite_bench.figures import write, write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared, count
+from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -95,33 +94,28 @@ def add_parser(kinds: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the files; return 1 if an update was lost."""
-    averages = load()
+    record = Record("box")
     plan = _plan(arguments)
     openmpi, why_not = _openmpi(plan)
-    notes = [*_notes(plan, averages), *([why_not] if why_not else [])]
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
-    minutes = math.ceil(expected_seconds(plan) / 60)
-    print(f"bench: this takes about {minutes} min", file=sys.stderr)
+    record.notes += [*_notes(plan), *([why_not] if why_not else [])]
+    record.announce(expected_seconds(plan))
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:
             rows = _measure(plan, openmpi, why_not, bar, Path(logs))
         finally:
             bar.clear()
-    facts = {
-        "machine": machine(),
-        "load": averages,
-        "notes": [*notes, *NOTES],
-        "settings": {
+    facts = record.facts(
+        NOTES,
+        settings={
             "rounds": plan.rounds,
             "steps": plan.steps,
             "quick": plan.quick,
             "mpi": openmpi.settings() if openmpi else None,
             "sockets": SOCKET_TUNING,
         },
-        "rows": rows,
-    }
+        rows=rows,
+    )
     _print(facts, markdown=arguments.markdown)
     write_json(arguments.json, facts)
     if arguments.report is not None:
@@ -192,11 +186,8 @@ def _measure(
     return rows
 
 
-def _notes(plan: BoxPlan, averages: list[float]) -> list[str]:
+def _notes(plan: BoxPlan) -> list[str]:
     notes = []
-    busy = busy_note(averages)
-    if busy:
-        notes.append(busy)
     if plan.quick:
         notes.append("a short run moves so few bytes that they fit the caches; do not quote it")
     elif BANDWIDTH in plan.tests:

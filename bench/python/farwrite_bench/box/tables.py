@@ -15,7 +15,8 @@ from farwrite_bench.box.plan import (
     TRANSPORTS,
 )
 from farwrite_bench.box.rows import Row
-from farwrite_bench.report.chart import Look, Series, beside, lines, standalone
+from farwrite_bench.report.chart import Series, beside, lines, standalone
+from farwrite_bench.report.frame import Look
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """A title, the headers and the cells."""

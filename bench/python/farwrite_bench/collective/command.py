@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,8 @@ from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
 from farwrite_bench.collective.plan import Join, Reduce, Reduced
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_number, add_shared
+from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, text_table
 
 if TYPE_CHECKING:
@@ -74,10 +73,8 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench collective", "tensorflow")
-    averages = load()
-    notes = [note for note in [busy_note(averages)] if note]
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+    record = Record("collective")
+    record.announce()
     elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
     with measuring() as (bar, logs):
         turns = _measure(elements, arguments, bar, logs)
@@ -90,18 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     }
     shown = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
     print(f"all-reduce of {format_size(elements * ELEMENT)} between {WORKERS} workers ({shown})\n")
-    print("\n".join(text_table(HEADERS, [_cells(row) for row in rows])))
+    print("\n".join(text_table(HEADERS, [cells(row) for row in rows])))
     print(f"\n{NOTE}")
-    write_json(
-        arguments.json,
-        {
-            "machine": machine(),
-            "load": averages,
-            "notes": [*notes, NOTE],
-            "settings": settings,
-            "rows": rows,
-        },
-    )
+    write_json(arguments.json, record.facts([NOTE], settings=settings, rows=rows))
     return 0
 
 
@@ -207,7 +195,9 @@ def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Format one row as the cells below `HEADERS`."""
+
     def known(value: float | None) -> str:
         return "-" if value is None else f"{value:g}"
 

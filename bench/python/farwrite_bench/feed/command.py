@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +25,9 @@ from farwrite_bench.feed.plan import (
 from farwrite_bench.feed.rows import Row
 from farwrite_bench.feed.run import run as measure
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared, count
 from farwrite_bench.options import sizes as list_of_sizes
+from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.plan import GRPC_LIMIT
 
@@ -97,17 +95,14 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench feed", "tensorflow")
-    averages = load()
+    record = Record("feed")
     wanted = arguments.sizes or (QUICK_SIZES if arguments.quick else SIZES)
     sizes = affordable(wanted, memory_available())
-    notes = [note for note in [busy_note(averages)] if note]
     if dropped := [size for size in wanted if size not in sizes]:
         names = ", ".join(map(format_size, dropped))
-        notes.append(f"too little memory is available for {names}; left out")
+        record.notes.append(f"too little memory is available for {names}; left out")
     if arguments.quick:
-        notes.append("a quick run: do not quote these figures")
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+        record.notes.append("a quick run: do not quote these figures")
     plan = FeedPlan(
         sizes=sizes,
         ways=tuple(key for key in WAYS if key in (arguments.way or WAYS)),
@@ -116,34 +111,30 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         fabric=arguments.fabric,
     )
-    minutes = math.ceil(expected_seconds(plan) / 60)
-    print(f"bench: this takes about {minutes} min", file=sys.stderr)
+    record.announce(expected_seconds(plan))
     with measuring(plugin=any(not WAYS[key].stock for key in plan.ways)) as (bar, logs):
         rows = measure(plan, bar, logs)
-    facts = machine()
     print(
-        f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
-        f" median of up to {plan.rounds} rounds, fabric {plan.fabric or 'chosen by Farwrite'}\n"
+        f"{record.conditions()}; median of up to {plan.rounds} rounds, fabric"
+        f" {plan.fabric or 'chosen by Farwrite'}\n"
     )
     table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(HEADERS, [_cells(row) for row in rows])))
+    print("\n".join(table(HEADERS, [cells(row) for row in rows])))
     for line in NOTES:
         print(f"\n{line}")
     write_json(
         arguments.json,
-        {
-            "machine": facts,
-            "load": averages,
-            "notes": [*notes, *NOTES],
-            "settings": {
+        record.facts(
+            NOTES,
+            settings={
                 "sizes": plan.sizes,
                 "rounds": plan.rounds,
                 "target": plan.target,
                 "fabric": plan.fabric,
                 "quick": arguments.quick,
             },
-            "rows": rows,
-        },
+            rows=rows,
+        ),
     )
     return 0
 
@@ -166,7 +157,8 @@ def affordable(sizes: Sequence[int], available: int) -> tuple[int, ...]:
     return left
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
+    """Format one row as the cells below `HEADERS`."""
     rounds, of_grpc = row["ms_rounds"], row["of_grpc"]
     return (
         row["operation"],

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +16,8 @@ from farwrite_bench.grpc.selection import make_plan
 from farwrite_bench.grpc.tables import picture, tables
 from farwrite_bench.grpc.tools import find_tools
 from farwrite_bench.grpc.transport import MPI
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_shared
+from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -69,18 +67,15 @@ def add_parser(kinds: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the files."""
-    averages = load()
+    record = Record("grpc")
     plan = make_plan(arguments)
     tools = find_tools(plan)
     pace = plan.pace
-    notes = [*filter(None, [busy_note(averages)]), *tools.notes]
+    record.notes += tools.notes
     if arguments.quick:
-        notes.append("a short run shows that the command works, not how fast anything is")
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+        record.notes.append("a short run shows that the command works, not how fast anything is")
     seconds = expected_seconds(plan)
-    minutes = math.ceil(seconds / 60)
-    print(f"bench: this takes about {minutes} min", file=sys.stderr)
+    record.announce(seconds)
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         measurement = Measurement(plan, tools, Progress(bar, seconds), Path(logs))
@@ -88,7 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
             rows = measurement.rows()
         finally:
             bar.clear()
-    facts = machine()
     settings = {
         "warm_up_seconds": pace.warm_up,
         "seconds": pace.seconds,
@@ -102,8 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         "mpi": tools.openmpi.settings() if tools.openmpi else None,
     }
     print(
-        f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
-        f" {settings['of_rounds']} of {pace.rounds} rounds of {pace.seconds:g} s"
+        f"{record.conditions()}; {settings['of_rounds']} of {pace.rounds} rounds of"
+        f" {pace.seconds:g} s"
     )
     table = markdown_table if arguments.markdown else text_table
     for title, headers, cells in tables(rows):
@@ -117,16 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"mpi: {settings['mpi']}")
     for note in NOTES:
         print(f"\n{note}")
-    write_json(
-        arguments.json,
-        {
-            "machine": facts,
-            "load": averages,
-            "notes": [*notes, *NOTES],
-            "settings": settings,
-            "rows": rows,
-        },
-    )
+    write_json(arguments.json, record.facts(NOTES, settings=settings, rows=rows))
     drawn = picture(rows)
     if arguments.svg is not None and drawn is not None:
         write(arguments.svg, drawn)

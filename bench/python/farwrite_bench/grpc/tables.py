@@ -10,7 +10,9 @@ from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import BANDWIDTH, LATENCY, MIMIC, PS_THROUGHPUT
 from farwrite_bench.grpc.targets import Row
 from farwrite_bench.grpc.transport import TRANSPORTS
-from farwrite_bench.report.chart import Look, Series, beside, lines, standalone
+from farwrite_bench.report.axis import duration, plain, short_size
+from farwrite_bench.report.chart import Series, beside, lines, standalone
+from farwrite_bench.report.frame import Look
 
 CAPTIONS = {
     LATENCY: "Latency: one worker calls one server, which echoes the payload",
@@ -43,9 +45,15 @@ def tables(rows: Sequence[Row]) -> Iterator[Table]:
 
 
 def picture(rows: Sequence[Row]) -> str | None:
+    """Place the charts by plain size in one SVG file; None without any."""
+    drawn = size_charts(rows)
+    return standalone(beside("gRPC by size of the payload", drawn)) if drawn else None
+
+
+def size_charts(rows: Sequence[Row]) -> list[str]:
     """Draw latency and bandwidth by plain size, a line for each transport."""
     drawn = []
-    for benchmark, figure, unit in ((LATENCY, "p50_us", "us"), (BANDWIDTH, "gb_s", "GB/s")):
+    for benchmark, figure, unit in ((LATENCY, "p50_us", "median"), (BANDWIDTH, "gb_s", "GB/s")):
         for mode in dict.fromkeys(row["mode"] for row in rows):
             mine = [
                 row
@@ -54,9 +62,18 @@ def picture(rows: Sequence[Row]) -> str | None:
                 and row[figure] is not None
             ]
             if len({row["size"] for row in mine}) > 1:
-                look = Look(f"gRPC {benchmark}, {mode}", "bytes", unit, log_x=True, log_y=True)
+                look = Look(
+                    f"gRPC {benchmark}, {mode}",
+                    "bytes",
+                    unit,
+                    log_x=True,
+                    log_y=True,
+                    write_x=short_size,
+                    write_y=duration if benchmark == LATENCY else plain,
+                    ticks_x=sorted({row["size"] for row in mine}),
+                )
                 drawn.append(lines(look, [_series(key, figure, mine) for key in _keys(mine)]))
-    return standalone(beside("gRPC by size of the payload", drawn)) if drawn else None
+    return drawn
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from xml.sax.saxutils import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from farwrite.run.html_page import COLOURS
-from farwrite_bench.report.axis import Axis, Write, around, plain
+from farwrite_bench.report.axis import Axis, around
+from farwrite_bench.report.frame import (
+    BOTTOM,
+    LEFT,
+    PLOT,
+    RIGHT,
+    UNIT_LINE,
+    WIDTH,
+    Look,
+    axes,
+    header,
+    hover,
+    size_of,
+    svg,
+)
 from farwrite_bench.report.theme import CHART, SERIES
 
-WIDTH = 440
-HEIGHT = 300
-LEFT, RIGHT, TOP, BOTTOM = 72, 18, 66, 44
 BINS = 48
 
 
@@ -34,45 +44,33 @@ class Series:
     """For distributions: the values."""
 
 
-@dataclass(frozen=True)
-class Look:
-    """The title and the axes of a chart."""
-
-    title: str
-    x: str
-    y: str = ""
-    log_x: bool = False
-    log_y: bool = False
-    write_x: Write = plain
-    write_y: Write = plain
-    ticks_x: Sequence[float] = field(default_factory=list)
-    """Ticks that replace the choice of the axis."""
-
-
 def lines(look: Look, series: Sequence[Series]) -> str:
     """Draw one line for each series."""
     points = [point for each in series for point in each.points]
     heights = [y for _, y in points] + [y for each in series for r in each.ranges for y in r[1:]]
+    drawn, top = header(look.title, _entries(series), line=True)
+    top += UNIT_LINE
+    floor = top + PLOT
     across = around((x for x, _ in points), LEFT, WIDTH - RIGHT, look.log_x, not look.log_x)
-    up = around(heights, HEIGHT - BOTTOM, TOP, look.log_y, not look.log_y)
-    drawn = list(_frame(look, across, up))
-    drawn += _legend(series)
+    up = around(heights, floor, top, look.log_y, not look.log_y)
+    drawn += axes(look, across, up)
     for each in series:
         drawn.append(f'<g class="{each.key}">')
         if each.smooth > 1:
             drawn.append(_path("faint", each.points, across, up))
         drawn.append(_path("line", _smoothed(each.points, each.smooth), across, up))
-        if each.smooth == 1:
-            drawn += (
-                f'<circle class="solid" cx="{across(x):.1f}" cy="{up(y):.1f}" r="3"/>'
-                for x, y in each.points
-            )
         drawn += (
-            f'<path class="line" d="M{across(x):.1f} {up(low):.1f}V{up(high):.1f}"/>'
+            f'<path class="range" d="M{across(x):.1f} {up(low):.1f}V{up(high):.1f}"/>'
             for x, low, high in each.ranges
         )
+        if each.smooth == 1:
+            drawn += (
+                f'<circle class="solid" cx="{across(x):.1f}" cy="{up(y):.1f}" r="3.5">'
+                f"{hover(look.at(each.name, x, y))}</circle>"
+                for x, y in each.points
+            )
         drawn.append("</g>")
-    return _svg(look.title, drawn)
+    return svg(_label(look, series), drawn, WIDTH, floor + BOTTOM)
 
 
 def distribution(look: Look, series: Sequence[Series]) -> str:
@@ -85,85 +83,52 @@ def distribution(look: Look, series: Sequence[Series]) -> str:
         for each in series
         if each.values
     ]
+    drawn, top = header(look.title, _entries(series), line=False)
+    floor = top + PLOT
     across = around(shown, LEFT, WIDTH - RIGHT, zero=True)
     counts = {each.key: _counts(each.values, across) for each in series}
     highest = max((max(count) for count in counts.values()), default=1.0)
-    up = Axis(0, highest * 1.1, HEIGHT - BOTTOM, TOP)
-    drawn = list(_frame(look, across, up))
-    drawn += _legend(series)
+    up = Axis(0, highest * 1.1, floor, top)
+    drawn += axes(look, across, up)
     for each in series:
         drawn.append(f'<g class="{each.key}">')
         drawn.append(_steps(counts[each.key], across, up))
         if each.values:
-            x = across(statistics.median(each.values))
-            drawn.append(f'<path class="mark" d="M{x:.1f} {HEIGHT - BOTTOM}V{TOP}"/>')
+            middle = statistics.median(each.values)
+            x = across(middle)
+            drawn.append(
+                f'<path class="mark" d="M{x:.1f} {floor:.0f}V{top:.0f}">'
+                f"{hover(f'{each.name}: median {middle:.3g}')}</path>"
+            )
         drawn.append("</g>")
-    return _svg(look.title, drawn)
+    return svg(_label(look, series), drawn, WIDTH, floor + BOTTOM)
 
 
 def beside(title: str, charts: Sequence[str]) -> str:
-    """Place charts next to each other; `title` is for screen readers."""
-    placed = [
-        f'<g transform="translate({place * WIDTH} 0)">{chart}</g>'
-        for place, chart in enumerate(
-            chart.replace("<svg ", f'<svg width="{WIDTH}" height="{HEIGHT}" ') for chart in charts
-        )
-    ]
-    total = WIDTH * max(len(charts), 1)
-    return _svg(title, placed, total)
+    """Place charts next to each other; `title` is for readers who do not see them."""
+    placed = []
+    for place, chart in enumerate(charts):
+        width, height = size_of(chart)
+        sized = chart.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
+        placed.append(f'<g transform="translate({place * WIDTH} 0)">{sized}</g>')
+    highest = max((size_of(chart)[1] for chart in charts), default=1)
+    return svg(title, placed, WIDTH * max(len(charts), 1), highest)
 
 
-def standalone(svg: str) -> str:
+def standalone(drawing: str) -> str:
     """Make an SVG file from a chart: adds the colours, the fonts and a background."""
-    head, body = svg.split(">", 1)
+    head, body = drawing.split(">", 1)
     style = f"<style>{COLOURS}{SERIES}{CHART}\n</style>"
     return f'{head}>{style}<rect class="page" width="100%" height="100%" rx="8"/>{body}\n'
 
 
-def _svg(title: str, drawn: Sequence[str], width: int = WIDTH) -> str:
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {HEIGHT}"'
-            f' role="img" aria-label="{escape(title)}">',
-            *drawn,
-            "</svg>",
-        ]
-    )
+def _entries(series: Sequence[Series]) -> list[tuple[str, str]]:
+    return [(each.key, each.name) for each in series]
 
 
-def _frame(look: Look, across: Axis, up: Axis) -> Iterator[str]:
-    floor = HEIGHT - BOTTOM
-    yield f'<text class="title" x="20" y="26">{escape(look.title)}</text>'
-    if look.y:
-        for tick in up.ticks():
-            y = up(tick)
-            yield f'<path class="rule" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
-            yield (
-                f'<text class="quiet" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">'
-                f"{escape(look.write_y(tick))}</text>"
-            )
-        yield (
-            f'<text class="quiet" transform="translate(13 {(TOP + floor) / 2}) rotate(-90)"'
-            f' text-anchor="middle">{escape(look.y)}</text>'
-        )
-    yield f'<path class="rule" d="M{LEFT} {floor}H{WIDTH - RIGHT}"/>'
-    for tick in look.ticks_x or across.ticks():
-        yield (
-            f'<text class="quiet" x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">'
-            f"{escape(look.write_x(tick))}</text>"
-        )
-    yield (
-        f'<text class="quiet" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 9}"'
-        f' text-anchor="middle">{escape(look.x)}</text>'
-    )
-
-
-def _legend(series: Sequence[Series]) -> Iterator[str]:
-    x = 20.0
-    for each in series:
-        yield f'<g class="{each.key}"><rect class="solid" x="{x:.0f}" y="38" width="11" height="11"'
-        yield f' rx="2"/><text x="{x + 16:.0f}" y="48">{escape(each.name)}</text></g>'
-        x += 34 + 6.8 * len(each.name)
+def _label(look: Look, series: Sequence[Series]) -> str:
+    axes_named = f"{look.y} by {look.x}" if look.y else look.x
+    return f"{look.title}: {axes_named}; {', '.join(each.name for each in series)}"
 
 
 def _path(kind: str, points: Sequence[tuple[float, float]], across: Axis, up: Axis) -> str:

@@ -18,8 +18,22 @@ _TRANSPORTS = {
     "farwrite-shm": ("#0969da", "#4493f8"),
     "farwrite-tcp": ("#1b7c83", "#39c5cf"),
     "farwrite-verbs": ("#1a7f37", "#3fb950"),
+    "rpc-over-fabric": ("#8250df", "#ab7df8"),
+    "limit": ("#57606a", "#b1bac4"),
+    "tensors": ("#0969da", "#4493f8"),
+    "bytes": ("#bc4c00", "#f0883e"),
 }
-"""The colour of each transport, in light and in dark mode."""
+"""The colour of each transport, or of what else a chart compares, in light and in dark mode."""
+_DASHES = {
+    "local": "2 4",
+    "limit": "2 4",
+    "raw": "7 4",
+    "rpc-over-fabric": "7 4",
+    "farwrite-tcp": "7 4",
+    "box-tcp": "7 4",
+    "mpi": "7 4",
+}
+"""Lines that are dashed, so that no reader needs to tell two colours apart."""
 
 
 def _variables(scheme: int) -> str:
@@ -34,15 +48,23 @@ SERIES = f"""
 """The colour of each transport, as a CSS variable."""
 
 _CLASSES = "".join(f"\n  svg.chart .{key} {{ --own: var(--{key}); }}" for key in _TRANSPORTS)
+_CLASSES += "".join(
+    f"\n  svg.chart .{key} .line {{ stroke-dasharray: {dashes}; }}"
+    for key, dashes in _DASHES.items()
+)
 
 CHART = f"""
-  svg.chart text {{ font: 12.5px system-ui, -apple-system, "Segoe UI", sans-serif;
+  svg.chart text {{ font: 13px system-ui, -apple-system, "Segoe UI", sans-serif;
     fill: var(--ink); }}
-  svg.chart .title {{ font-size: 14.5px; font-weight: 600; }}
-  svg.chart .quiet {{ fill: var(--quiet); font-size: 11.5px; }}
+  svg.chart .title {{ font-size: 15px; font-weight: 600; }}
+  svg.chart .quiet {{ fill: var(--quiet); font-size: 12px; }}
   svg.chart .rule {{ stroke: var(--rule); fill: none; }}
   svg.chart .page {{ fill: var(--page); }}
   svg.chart .line {{ fill: none; stroke: var(--own); stroke-width: 2; stroke-linejoin: round; }}
+  svg.chart .range, svg.chart .whisker {{ fill: none; stroke: var(--own); stroke-width: 2; }}
+  svg.chart .whisker {{ stroke: var(--ink); stroke-width: 1; opacity: 0.7; }}
+  svg.chart .base {{ fill: none; stroke: var(--ink); stroke-dasharray: 3 3; opacity: 0.75; }}
+  svg.chart .value {{ font-size: 12px; font-variant-numeric: tabular-nums; }}
   svg.chart .faint {{ fill: none; stroke: var(--own); opacity: 0.3; }}
   svg.chart .area {{ fill: var(--own); fill-opacity: 0.28; stroke: var(--own); }}
   svg.chart .solid {{ fill: var(--own); }}

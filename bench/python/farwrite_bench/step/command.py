@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared, count
+from farwrite_bench.record import Record
 from farwrite_bench.step.plan import KINDS, WAYS, StepPlan, expected_seconds
 from farwrite_bench.step.rows import Row
 from farwrite_bench.step.run import run as measure
@@ -77,7 +75,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench step", "tensorflow")
-    averages = load()
+    record = Record("step")
     plan = StepPlan(
         kinds=tuple(key for key in KINDS if key in (arguments.kind or KINDS)),
         ways=tuple(key for key in WAYS if key in (arguments.way or WAYS)),
@@ -86,45 +84,38 @@ def run(arguments: argparse.Namespace) -> int:
         busy=arguments.busy,
         fabric=arguments.fabric,
     )
-    notes = [note for note in [busy_note(averages)] if note]
     if arguments.quick:
-        notes.append("a quick run: do not quote these figures")
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
-    minutes = math.ceil(expected_seconds(plan) / 60)
-    print(f"bench: this takes about {minutes} min", file=sys.stderr)
+        record.notes.append("a quick run: do not quote these figures")
+    record.announce(expected_seconds(plan))
     with measuring(plugin=any(not WAYS[key].stock for key in plan.ways)) as (bar, logs):
         rows = measure(plan, bar, logs)
-    facts = machine()
     print(
-        f"{facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, load {averages[0]};"
-        f" cores kept busy: {plan.busy}, up to {plan.rounds} rounds, fabric"
+        f"{record.conditions()}; cores kept busy: {plan.busy}, up to {plan.rounds} rounds, fabric"
         f" {plan.fabric or 'chosen by Farwrite'}\n"
     )
     table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(HEADERS, [_cells(row) for row in rows])))
+    print("\n".join(table(HEADERS, [cells(row) for row in rows])))
     steps = tuple(f"{key}: {KINDS[key].step}." for key in plan.kinds)
     for line in (*steps, *NOTES):
         print(f"\n{line}")
     write_json(
         arguments.json,
-        {
-            "machine": facts,
-            "load": averages,
-            "notes": [*notes, *steps, *NOTES],
-            "settings": {
+        record.facts(
+            (*steps, *NOTES),
+            settings={
                 "rounds": plan.rounds,
                 "busy": plan.busy,
                 "fabric": plan.fabric,
                 "quick": arguments.quick,
             },
-            "rows": rows,
-        },
+            rows=rows,
+        ),
     )
     return 0
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
+    """Format one row as the cells below `HEADERS`."""
     rounds, of_grpc, of_local = row["step_ms_rounds"], row["of_grpc"], row["of_local"]
     return (
         row["kind"],

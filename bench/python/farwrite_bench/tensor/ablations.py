@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,9 @@ from farwrite_bench import memory
 from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import GRPC, require
 from farwrite_bench.figures import write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared
 from farwrite_bench.plan import KIB, MIB
+from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.network import NETWORK_BYTES
 from farwrite_bench.tensor.plan import (
@@ -89,17 +88,15 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the JSON file; return 1 if a way failed in a case."""
     require("farwrite bench ablations", "tensorflow")
-    averages = load()
+    record = Record("ablations")
     ways = tuple(key for key in ABLATIONS if key in (arguments.way or ABLATIONS))
     size = affordable(memory_available(), len(ways)) // (64 if arguments.quick else 1)
-    notes = [note for note in [busy_note(averages)] if note]
     if size < NETWORK_BYTES and not arguments.quick:
-        notes.append(
+        record.notes.append(
             f"the available memory does not allow the whole network; measuring {format_size(size)}"
             " of it"
         )
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+    record.announce()
     cases = (
         Case(NETWORK, size),
         Case(SLICE, SMALL),
@@ -114,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
         )
     table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(HEADERS, list(_cells(rows)))))
+    print("\n".join(table(HEADERS, list(cells(rows)))))
     registrations = [_registrations(row) for row in rows if row["consumer"] == NETWORK]
     for line in (*failures(rows), *_small_tensors(rows), *_sentences(registrations), *NOTES):
         print(f"\n{line}")
@@ -122,15 +119,13 @@ def run(arguments: argparse.Namespace) -> int:
     print("\n".join(table(("copy of", "GB/s"), [_copy_cells(copy) for copy in copies])))
     write_json(
         arguments.json,
-        {
-            "machine": machine(),
-            "load": averages,
-            "notes": [*notes, *NOTES],
-            "network_bytes": size,
-            "rows": rows,
-            "registrations": registrations,
-            "copies": copies,
-        },
+        record.facts(
+            NOTES,
+            network_bytes=size,
+            rows=rows,
+            registrations=registrations,
+            copies=copies,
+        ),
     )
     return 1 if any(row["error"] for row in rows) else 0
 
@@ -139,7 +134,8 @@ def _name(row: Row) -> str:
     return "small" if row["consumer"] == SLICE else str(row["consumer"])
 
 
-def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    """Format the rows as the cells below `HEADERS`; a failed row shows no figures."""
     stock = {row["consumer"]: row["added_us"] for row in rows if row["transport"] == GRPC.key}
     for row in rows:
         named = (_name(row), row["transport"], row["fabric"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +11,8 @@ from farwrite.units import format_size
 from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write, write_json
-from farwrite_bench.machine import busy_note, load, machine
 from farwrite_bench.options import add_choices, add_number, add_shared, sizes
+from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.plan import (
     CHAIN,
@@ -101,7 +99,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the files; return 1 if a transport failed in a case."""
     require("farwrite bench tensor", "tensorflow")
-    averages = load()
+    record = Record("tensor")
     chosen = arguments.transport or [
         key for key in TRANSPORTS if key != RAW.key or arguments.fabric == "tcp"
     ]
@@ -110,19 +108,16 @@ def run(arguments: argparse.Namespace) -> int:
     affordable_sizes = affordable(
         arguments.sizes, transports, memory_available(), over_tcp=over_tcp
     )
-    notes = [note for note in [busy_note(averages)] if note]
     if dropped := set(arguments.sizes) - set(affordable_sizes):
         names = ", ".join(map(format_size, sorted(dropped)))
-        notes.append(f"too little memory is available for {names}; left out")
+        record.notes.append(f"too little memory is available for {names}; left out")
     if "grpc" in transports and max(affordable_sizes, default=0) >= GRPC_LIMIT:
-        notes.append(
+        record.notes.append(
             f"stock gRPC is left out from {format_size(GRPC_LIMIT)} on: it cannot send a message of"
             " that size, and the step would never end"
         )
     if RAW.key in transports:
-        notes.append(tuning())
-    for note in notes:
-        print(f"bench: {note}", file=sys.stderr)
+        record.notes.append(tuning())
     consumers = {*(arguments.consumer or (*CONSUMERS, *SMALL_CASES))}
     if arguments.chain:
         consumers.add(CHAIN)
@@ -136,22 +131,14 @@ def run(arguments: argparse.Namespace) -> int:
     plan = TensorPlan(
         transports, tuple(cases), max(arguments.rounds, 1), arguments.seconds, arguments.fabric
     )
-    minutes = math.ceil(expected_seconds(plan) / 60)
-    print(f"bench: this takes about {minutes} min", file=sys.stderr)
+    record.announce(expected_seconds(plan))
     with measuring(plugin=any(not TRANSPORTS[key].stock for key in transports)) as (bar, logs):
         rows = measure(plan, bar, logs)
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(cells(rows)))))
     for line in (*failures(rows), *against_raw(rows), *NOTES):
         print(f"\n{line}")
-    facts = {
-        "machine": machine(),
-        "load": averages,
-        "notes": [*notes, *NOTES],
-        "fabric": plan.fabric,
-        "rounds": plan.rounds,
-        "rows": rows,
-    }
+    facts = record.facts(NOTES, fabric=plan.fabric, rounds=plan.rounds, rows=rows)
     write_json(arguments.json, facts)
     if arguments.svg is not None:
         write(arguments.svg, picture(rows))

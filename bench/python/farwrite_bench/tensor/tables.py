@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from farwrite.units import format_size
 from farwrite_bench.cluster.transport import FARWRITE
-from farwrite_bench.report.chart import Look, Series, beside, lines, standalone
+from farwrite_bench.report.axis import duration, short_size
+from farwrite_bench.report.chart import Series, beside, lines, standalone
+from farwrite_bench.report.frame import Look
 from farwrite_bench.tensor.plan import (
     CONSUMERS,
     LOCAL,
@@ -92,7 +94,12 @@ def against_raw(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def picture(rows: Sequence[Row]) -> str:
-    """Draw the added time by size, with one chart for each consumer, as an SVG file."""
+    """Place the charts of the added time in one SVG file."""
+    return standalone(beside("Time that a tensor adds to a step", added_charts(rows)))
+
+
+def added_charts(rows: Sequence[Row]) -> list[str]:
+    """Draw the added time by size, with one chart for each consumer."""
     known = [row for row in rows if row["error"] is None]
     drawn = []
     for consumer in CONSUMERS:
@@ -106,19 +113,12 @@ def picture(rows: Sequence[Row]) -> str:
             "added time",
             log_x=True,
             log_y=True,
-            write_x=lambda size: format_size(int(size)).replace("iB", "").replace(" ", ""),
-            write_y=_duration,
+            write_x=short_size,
+            write_y=duration,
             ticks_x=sizes,
         )
         drawn.append(lines(look, [_series(key, of_it) for key in _keys(of_it)]))
-    return standalone(beside("Time that a tensor adds to a step", drawn))
-
-
-def _duration(microseconds: float) -> str:
-    for unit, factor in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= factor:
-            return f"{microseconds / factor:.4g} {unit}"
-    return f"{microseconds:.4g} µs"
+    return drawn
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 from farwrite.run import html_page as page
 from farwrite.units import format_size
 from farwrite_bench.demo.training.results import Facts
-from farwrite_bench.report.chart import Look, Series, beside, distribution, lines, standalone
+from farwrite_bench.report.chart import Series, beside, distribution, lines, standalone
+from farwrite_bench.report.frame import Look
 from farwrite_bench.report.page import cards, chart_page, charts
 
 TITLE = "Training over gRPC and over Farwrite"

@@ -1,0 +1,70 @@
+"""What the page of all results gets from the file of one benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Facts = dict[str, Any]
+"""What a benchmark's JSON file holds."""
+Row = dict[str, Any]
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""A title, the headers and the cells."""
+Card = tuple[str, str]
+"""A figure and its description."""
+HELPS_FROM = 1.05
+"""The gain from which Farwrite helps. Less is not told from noise."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How many times better Farwrite is than something else, in one case."""
+
+    case: str
+    times: float
+    than: str
+    why: str = ""
+    """What the row shows about the reason."""
+
+
+class Section(Protocol):
+    """What a module of `farwrite_bench.report.sections` has."""
+
+    TITLE: str
+    LEAD: str
+    """What the figures show, in one or two sentences."""
+
+    def figures(self, facts: Facts) -> list[str]:
+        """Draw the charts."""
+
+    def tables(self, facts: Facts) -> list[Table]:
+        """Show all rows."""
+
+    def cards(self, facts: Facts) -> list[Card]:
+        """Choose the key figures."""
+
+    def gains(self, facts: Facts) -> list[Gain]:
+        """Return the gain of every row that compares Farwrite with something else."""
+
+
+def rows_of(facts: Facts) -> list[Row]:
+    """Return the rows of a file, without those of cases that failed or were skipped."""
+    return [row for row in facts["rows"] if row.get("error") is None and not row.get("skipped")]
+
+
+def times(value: float) -> str:
+    """Format a ratio as "0.97x", "3.2x" or "61x"."""
+    return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 20 else f"{value:.0f}x"
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """Format a value with some digits; a dash means that nothing measured it."""
+    if value is None:
+        return "-"
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+
+
+def varying(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Return the names of the columns with more than one value."""
+    return [name for name in names if len({str(row.get(name)) for row in rows}) > 1]

@@ -1,0 +1,160 @@
+"""The page of all results, and its main picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from farwrite.run import html_page as page
+from farwrite_bench.report.chart import beside, standalone
+from farwrite_bench.report.files import SECTIONS, LeftOut, Run
+from farwrite_bench.report.ours import measured
+from farwrite_bench.report.page import cards, chart_page, charts, subheading
+from farwrite_bench.report.papers import PAPERS, Paper
+from farwrite_bench.report.parts import HELPS_FROM, Facts, Gain, times
+from farwrite_bench.report.sections import train
+
+TITLE = "Farwrite, measured"
+SENTENCE = (
+    "Farwrite moves tensors, arrays and gRPC's bytes between processes without copies; this page"
+    " shows what that gained on one machine, and where it gained nothing."
+)
+RUN_HEADERS = ("file", "benchmark", "date", "load before", "settings")
+PAPER_HEADERS = ("quantity", "paper", "the paper's conditions", "this machine")
+GAIN_HEADERS = ("case", "gain", "compared with", "what the rows show")
+
+
+def results_page(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> str:
+    """Make the page."""
+    return chart_page(TITLE, list(_parts(runs, left_out)))
+
+
+def picture(runs: Sequence[Run]) -> str | None:
+    """Draw the main figure as one SVG file: the gains in training, or else the first charts."""
+    for run in runs:
+        if run.benchmark == "train":
+            gaining = train.speedup_charts(run.facts)
+            if gaining:
+                return standalone(beside("What Farwrite gains in training", gaining[:2]))
+    for run in runs:
+        if run.figures:
+            title = SECTIONS[run.benchmark].TITLE
+            return standalone(beside(title, run.figures[:2]))
+    return None
+
+
+def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
+    yield page.paragraph(SENTENCE)
+    yield from (page.paragraph(text, quiet=True) for text in _machines(runs))
+    yield page.table(RUN_HEADERS, [_run_cells(run) for run in runs], long=[4])
+    for each in left_out:
+        yield page.paragraph(f"Left out: {each.file}: {each.why}.")
+    found = [card for run in runs for card in run.cards]
+    if found:
+        yield cards(found)
+    for benchmark, section in SECTIONS.items():
+        of_it = [run for run in runs if run.benchmark == benchmark and run.figures]
+        if of_it:
+            yield page.heading(section.TITLE)
+            yield page.paragraph(section.LEAD, quiet=True)
+        for run in of_it:
+            if len(of_it) > 1:
+                yield subheading(_name(run))
+            yield charts(run.figures)
+    yield page.heading("All rows")
+    for run in runs:
+        yield page.folded(_name(run), "".join(_details(run)))
+    yield page.heading("What the papers measured")
+    yield page.paragraph(
+        "The papers measured on other machines, with RDMA networks and GPUs. Their figures and"
+        " those of this machine stand beside each other to show what was measured. They cannot be"
+        " compared."
+    )
+    for paper in PAPERS:
+        yield from _paper(paper, runs)
+    yield page.heading("Where Farwrite does not help")
+    yield from _no_help([gain for run in runs for gain in run.gains])
+
+
+def _name(run: Run) -> str:
+    return f"{run.benchmark}: {run.file}"
+
+
+def _machines(runs: Sequence[Run]) -> Iterator[str]:
+    lines = dict.fromkeys(_machine(run.facts) for run in runs)
+    if len(lines) > 1:
+        yield "The files are of different machines or versions. Compare only figures of one file."
+    yield from lines
+
+
+def _machine(facts: Facts) -> str:
+    machine = facts["machine"]
+    memory = machine.get("memory_bytes")
+    return ", ".join(
+        [
+            str(machine.get("cpu", "unknown processor")),
+            f"{machine.get('cpus', '?')} CPUs",
+            *([f"{memory / 1e9:.0f} GB of memory"] if memory else []),
+            f"Linux {machine.get('kernel', '?')}",
+            f"Python {machine.get('python', '?')}",
+            f"Farwrite {machine.get('farwrite', '?')}",
+            f"copy kernel {machine.get('copy_kernel', '?')}",
+        ]
+    )
+
+
+def _run_cells(run: Run) -> list[str]:
+    settings = "; ".join(f"{name}: {_plain(value)}" for name, value in run.settings.items())
+    load = ", ".join(str(each) for each in run.facts["load"])
+    return [run.file, run.benchmark, run.date[:16].replace("T", " "), load, settings or "-"]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _details(run: Run) -> Iterator[str]:
+    for title, headers, cells in run.tables:
+        yield subheading(title)
+        reasons = any(line[-1].startswith("skipped") for line in cells)
+        yield page.table(headers, cells, long=[len(headers) - 1] if reasons else [])
+    if run.facts["notes"]:
+        yield subheading("How it was measured")
+        yield page.bullets([str(note) for note in run.facts["notes"]])
+
+
+def _paper(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
+    yield subheading(paper.title)
+    yield page.paragraph(f"{paper.authors}. {paper.conditions}", quiet=True)
+    rows = [
+        [each.what, each.value, each.conditions or "as above", measured(each.ours, runs)]
+        for each in paper.results
+    ]
+    yield page.table(PAPER_HEADERS, rows, long=[0, 1, 2, 3])
+
+
+def _no_help(gains: Sequence[Gain]) -> Iterator[str]:
+    if not gains:
+        yield page.paragraph("No file compares Farwrite with something that it replaces.")
+        return
+    small = sorted((gain for gain in gains if gain.times < HELPS_FROM), key=lambda gain: gain.times)
+    slower = [gain for gain in small if gain.times < 1 / HELPS_FROM]
+    rule = f"A gain below {times(HELPS_FROM)} is not told from noise."
+    if not small:
+        yield page.paragraph(f"Every one of the {len(gains)} compared cases gains. {rule}")
+        return
+    worse = f" In {len(slower)} of them it is slower." if slower else ""
+    yield page.paragraph(
+        f"In {len(small)} of {len(gains)} compared cases Farwrite gains nothing.{worse} {rule}"
+    )
+    bound = [gain for gain in small if gain.why.startswith("computation")]
+    if bound:
+        yield page.paragraph(
+            "Training that computes for most of a step gains nothing, because there is little"
+            f" communication to shorten: {len(bound)} of these cases."
+        )
+    rows = [[gain.case, times(gain.times), gain.than, gain.why or "-"] for gain in small]
+    yield page.table(GAIN_HEADERS, rows, long=[0])

@@ -1,0 +1,445 @@
+"""Small results of every benchmark, as ``farwrite bench --json`` writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from farwrite_bench.box.networks import NETWORKS
+from farwrite_bench.box.plan import BANDWIDTH, EMULATION, LATENCY, PUBLISH
+from farwrite_bench.box.rows import row as box_row
+from farwrite_bench.grpc.rows import FIELDS
+from farwrite_bench.tensor.plan import ABLATIONS
+
+KIB, MIB = 2**10, 2**20
+Facts = dict[str, Any]
+MODELS = {
+    # bytes of the variables, milliseconds of computation for each sample
+    "alexnet": (185e6, 7.6),
+    "vgg16": (537e6, 30.9),
+    "inception_v3": (97e6, 68.3),
+    "lstm": (38e6, 33.3),
+    "gru": (29e6, 30.4),
+    "fcn5": (214e6, 4.9),
+    "mnist_mlp": (0.32e6, 0.1),
+}
+
+
+def facts(benchmark: str, **measured: Any) -> Facts:
+    """Return what every file holds, and `measured`."""
+    return {
+        "benchmark": benchmark,
+        "date": "2026-01-02T03:04:05+00:00",
+        "machine": {
+            "farwrite": "0.1.0",
+            "cpu": "A <processor> & more",
+            "cpus": 2,
+            "arch": "x86_64",
+            "memory_bytes": 16 << 30,
+            "kernel": "6.1.0",
+            "python": "3.11.2",
+            "shm_huge_pages": "advise",
+            "copy_kernel": "avx2",
+            "governor": "unknown",
+        },
+        "load": [0.12, 0.3, 0.4],
+        "notes": ["a note with <angles>"],
+        **measured,
+    }
+
+
+def _ratio(value: float) -> dict[str, float]:
+    return {"median": value, "low": value * 0.9, "high": value * 1.1}
+
+
+TRANSPORTS = {
+    # nanoseconds of exposed communication for each byte, fabrics
+    "grpc": (2.0, ("tcp",)),
+    "rpc-over-fabric": (0.9, ("shm", "tcp")),
+    "staged": (0.3, ("shm", "tcp")),
+    "farwrite": (0.1, ("shm", "tcp")),
+    "local": (0.0, ("none",)),
+}
+
+
+def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
+    size, sample = MODELS[model]
+
+    def exposed(key: str, over: str) -> float:
+        cost = TRANSPORTS[key][0] * (1.5 if over == "tcp" and key != "grpc" else 1)
+        return cost * size / 1e6
+
+    comm, compute = exposed(transport, fabric), batch * sample
+    step, stock = compute + comm, compute + exposed("grpc", "tcp")
+    of_grpc = exposed("grpc", "tcp") / comm if comm else None
+    return {
+        "model": model,
+        "transport": transport,
+        "fabric": fabric,
+        "mode": "data",
+        "compute": "emulated",
+        "batch": batch,
+        "servers": 1,
+        "workers": 2,
+        "sync": True,
+        "step_ms": step,
+        "step_ms_spread": [step * 0.95, step * 1.05],
+        "compute_ms": compute,
+        "comm_ms": comm,
+        "comm_ms_ci": [comm * 0.9, comm * 1.1],
+        "samples_s": 2 * batch / step * 1e3,
+        "of_grpc": None if of_grpc is None else _ratio(of_grpc),
+        "speedup": stock / step,
+        "copies_per_step": None if transport == "grpc" else 0.0,
+        "registrations_per_step": 0.0,
+        "requests_per_step": 0.0,
+        "socket_bytes_per_step": 1234.0,
+        "tensor_bytes_per_step": 2 * size,
+        "cpu_s_per_step": step / 1e3,
+        "rounds": 3,
+        "load": 0.1,
+    }
+
+
+def train(models: Iterable[str] = MODELS, batches: Iterable[int] = (1, 8, 32, 64)) -> Facts:
+    """Return a result of ``bench train``."""
+    batches = [*batches]
+    return facts(
+        "train",
+        settings={"compute": "emulated", "rounds": 3, "batches": batches, "sync": True},
+        rows=[
+            _train_row(model, batch, transport, fabric)
+            for model in models
+            for batch in batches
+            for transport, (_, fabrics) in TRANSPORTS.items()
+            for fabric in fabrics
+        ],
+    )
+
+
+def sizes() -> Facts:
+    """Return a result of ``bench sizes``."""
+    rows = []
+    for model, (total, _) in MODELS.items():
+        found = [int(total * 0.9 / 2), int(total * 0.9 / 2), *[4096 * n for n in range(1, 11)], 40]
+        rows.append(
+            {
+                "model": model,
+                "variables": len(found),
+                "bytes": sum(found),
+                "sizes": found,
+                "share_over_10KB": 0.7,
+                "share_over_1MB": 0.25,
+                "bytes_share_over_1MB": 0.97,
+            }
+        )
+    return facts("sizes", rows=rows)
+
+
+def _tensor_row(transport: str, consumer: str, size: int, added: float) -> Facts:
+    return {
+        "transport": transport,
+        "fabric": {"grpc": "tcp", "local": "none"}.get(transport, "shm"),
+        "consumer": consumer,
+        "size": size,
+        "step_ms": added / 1e3 + 0.5,
+        "empty_step_ms": 0.5,
+        "added_us": added,
+        "added_us_ci": [added * 0.9, added * 1.1],
+        "copies": None if transport == "grpc" else 0.0,
+        "socket_bytes": 1000.0,
+        "grpc_tensor_calls": None,
+        "control": None,
+        "counters": {},
+        "cpu_ms": 1.5,
+        "steps": 100,
+        "load": 0.1,
+        "vs_local": None,
+        "vs_local_same_control": None,
+        "of_raw": None,
+        "rounds": 5,
+        "error": None,
+    }
+
+
+def tensor() -> Facts:
+    """Return a result of ``bench tensor``, with a row that failed and one below zero."""
+    cost = {"grpc": 8e-4, "staged": 3e-4, "farwrite": 2e-5, "local": 0.0}
+    rows = [
+        _tensor_row(key, consumer, size, 85 + size * each)
+        for consumer in ("slice", "reduce_max")
+        for size in (4 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB)
+        for key, each in cost.items()
+        if key != "local" or consumer == "reduce_max"
+    ]
+    rows += [
+        _tensor_row(key, consumer, 4 * KIB, added)
+        for consumer in ("parallel", "chain")
+        for key, added in (("grpc", 900.0), ("farwrite", 200.0), ("local", -3.0))
+    ]
+    failed = dict.fromkeys(_tensor_row("grpc", "slice", 1 << 31, 1.0))
+    failed.update(transport="grpc", fabric="tcp", consumer="slice", size=1 << 31, error="too large")
+    return facts("tensor", fabric=None, rounds=5, rows=[*rows, failed])
+
+
+def p2p() -> Facts:
+    """Return a result of ``bench p2p``."""
+    rows = []
+    for op, op_sizes in (
+        ("write", (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB)),
+        ("read", (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB)),
+        ("notify", (0,)),
+        ("alias", (MIB,)),
+    ):
+        for size in op_sizes:
+            time, rate = 0.3 + size / 8e3, 8 * size / (size + 5e4) if size else 0.0
+            rows.append(
+                {
+                    **{"fabric": "shm", "op": op, "wait": "poll", "size": size, "lanes": 1},
+                    **{"window": 4, "p50_us": time, "p99_us": 2 * time, "gb_s": 2 * rate},
+                    **{"gb_s_read": rate, "gb_s_read_spread": [rate * 0.9, rate * 1.1]},
+                    **{"limit_p50_us": time * 0.9, "limit_gb_s_read": rate * 1.05, "ratio": 0.95},
+                    "ratio_of": "gb_s_read" if size >= MIB and op != "alias" else "p50_us",
+                    **{"ratio_unread": 0.97, "target": ">=0.95", "target_met": True, "copies": 1},
+                    **{"registrations": 0, "verified": True, "wrong_transfers": 0},
+                }
+            )
+    return facts("p2p", plan={"fabric": "shm", "wait": "poll", "rounds": 5}, rows=rows, against=[])
+
+
+def two_hosts() -> Facts:
+    """Return a result of ``bench p2p --peer``."""
+    row = {
+        **{"op": "write", "size": MIB, "gb_s": 10.5, "gb_s_spread": [10.1, 10.9]},
+        **{"single_us": 12.5, "copies": 0, "counters": {"ours": {"copies": 0, "regs": 0}}},
+        **{"verified": True, "wrong_words": 0},
+    }
+    return facts("p2p", channel={"fabric": "verbs", "peer": "10.0.0.1:7400"}, rows=[row])
+
+
+def memory() -> Facts:
+    """Return a result of ``bench memory``."""
+    allocation = {"farwrite_ns": 300.0, "malloc_ns": 280.0, "ratio": 1.07, "target": "<=1.1"}
+    both = [{**allocation, "touched": touched} for touched in (False, True)]
+    return facts(
+        "memory",
+        allocations=both,
+        allocations_tuned_malloc=both,
+        first_use={
+            **{"bytes": 1 << 30, "farwrite_s": 0.21, "kernel_s": 0.2, "ratio": 1.05},
+            "target": "<=1.5",
+        },
+        copies=copies(),
+    )
+
+
+def copies() -> list[Facts]:
+    """Return the throughput of copies by size."""
+    return [
+        {
+            "size": 4096 << (2 * power),
+            "gb_s": {"memcpy": 25.0 / (power + 1), "avx2": 20.0 / (power + 1)},
+        }
+        for power in range(6)
+    ]
+
+
+def box() -> Facts:
+    """Return a result of ``bench box``."""
+    rows = [
+        box_row(LATENCY, "box-shm", bytes=1024, p50_us=1.2, p99_us=2.5),
+        box_row(
+            *(PUBLISH, "box-shm"),
+            **{"workers": 8, "bytes": 100 * MIB, "visible_ms": 40.0, "gb_s": 2.5},
+            **{"limit_gb_s": 3.0, "ratio": 1.2, "copies_publisher": 1, "copies_reader": 0},
+        ),
+        box_row(
+            *(BANDWIDTH, "box-shm"),
+            **{"workers": 8, "bytes": 10**9, "gb_s": 9.0, "limit_gb_s": 9.5, "ratio": 0.95},
+        ),
+    ]
+    for place, model in enumerate(NETWORKS):
+        for transport, cost in (("box-shm", 1.0), ("box-tcp", 3.0), ("mpi", 8.0)):
+            comm = cost * (place + 1) * 10
+            rows.append(
+                box_row(
+                    *(EMULATION, transport),
+                    **{"model": model, "workers": 8, "bytes": NETWORKS[model].bytes},
+                    **{"compute_ms": NETWORKS[model].compute_ms, "comm_ms": comm},
+                    **{"spread_ms": [comm * 0.9, comm * 1.2], "variant": "copy"},
+                    variants={"copy": comm},
+                    ratio_is_bound=False,
+                    ratio=None if transport == "mpi" else 8 / cost if place < 3 else 1.01,
+                )
+            )
+    rows.append(
+        box_row(
+            *(EMULATION, "mpi-shared"), model="vgg16", workers=8, bytes=528, skipped="no memory"
+        )
+    )
+    return facts("box", settings={"rounds": 3, "steps": 3, "quick": False, "mpi": None}, rows=rows)
+
+
+def _grpc_row(benchmark: str, transport: str, ratio: float | None, **more: Any) -> Facts:
+    row: Facts = dict.fromkeys(FIELDS)
+    row.update(
+        benchmark=benchmark,
+        transport=transport,
+        scheme="plain",
+        mode="non-serialized",
+        size=64,
+        p50_us=100.0 / (ratio or 1),
+        p99_us=250.0,
+        gb_s=0.5 * (ratio or 1),
+        rpc_s=9000.0 * (ratio or 1),
+        copies=None if transport == "tcp" else 0.0,
+        cpu_s_per_gb=1.0,
+        server_cpu_s_per_gb=0.5 / (ratio or 1),
+        peak_bytes={"server": 10 * MIB, "worker": 12 * MIB},
+        ratio_to_tcp=ratio,
+        reads=False,
+    )
+    row.update(more)
+    return row
+
+
+def grpc() -> Facts:
+    """Return a result of ``bench grpc``, with a row that was skipped."""
+    ways = (
+        ("tcp", 1.0),
+        ("uds", 1.2),
+        ("copy", 1.1),
+        ("farwrite-shm", 3.0),
+        ("farwrite-tcp", 1.02),
+    )
+    rows = [
+        _grpc_row("latency", way, ratio, size=size, p50_us=(80 + size / 2e3) / ratio)
+        for size in (64, 64 * KIB, MIB)
+        for way, ratio in ways
+    ]
+    for benchmark in ("latency", "bandwidth", "ps-throughput", "mimic"):
+        for scheme in ("uniform", "skew"):
+            rows += [_grpc_row(benchmark, *way, scheme=scheme, size=3030040) for way in ways]
+    pair = (ways[0], ways[3])
+    rows += [_grpc_row("receiver", *way, size=16 * MIB) for way in pair]
+    rows += [
+        _grpc_row("connect", *way, connection=kind, of_tcp=1 / way[1], of_tcp_spread=[0.3, 1.1])
+        for kind in ("first", "new")
+        for way in pair
+    ]
+    rows += [
+        _grpc_row(
+            *("connect", way, None),
+            **{"connection": "idle", "p50_us": None, "p99_us": None, "connections": 1000},
+            bytes_of_connection={"server": 5000.0, "worker": 6000.0},
+        )
+        for way, _ in pair
+    ]
+    rows += [
+        _grpc_row("qps", *way, rpc_type="unary", channels=1, outstanding=1, ratio_spread=[0.9, 1.1])
+        for way in pair
+    ]
+    skipped: Facts = dict.fromkeys(FIELDS)
+    skipped.update(
+        **{"benchmark": "latency", "transport": "mpi", "scheme": "uniform", "size": 3030040},
+        **{"mode": "non-serialized", "skipped": "no OpenMPI"},
+    )
+    return facts("grpc", settings={"rounds": 3, "seconds": 0.4}, rows=[*rows, skipped])
+
+
+def step() -> Facts:
+    """Return a result of ``bench step``."""
+    ways = {"grpc": 1.0, "control off": 0.99, "control on": 0.4, "local": 0.1}
+    rows = [
+        {
+            **{"kind": kind, "way": way, "busy": 0, "fabric": "shm", "step_ms": 1.2 * ratio},
+            **{"mean_ms": 1.3 * ratio, "step_ms_rounds": [1.1 * ratio, 1.2 * ratio, 1.4 * ratio]},
+            **{"of_grpc": _ratio(ratio), "of_local": _ratio(10 * ratio), "cpu_ms": 1.0},
+            **{"control": None, "socket_bytes": 100.0, "steps": 300, "rounds": 3, "load": 0.1},
+        }
+        for kind in ("session", "function", "parameter-server", "eager")
+        for way, ratio in ways.items()
+    ]
+    return facts("step", settings={"rounds": 3, "busy": 0, "quick": False}, rows=rows)
+
+
+def feed() -> Facts:
+    """Return a result of ``bench feed``."""
+    rows = []
+    for operation in ("feed", "fetch"):
+        for size in (4 * KIB, MIB, 64 * MIB):
+            for way, ratio in (("grpc", 1.0), ("farwrite", 1.0 if size < MIB else 0.3)):
+                took = (0.5 + size / 1e6) * ratio
+                rows.append(
+                    {
+                        **{"operation": operation, "size": size, "way": way, "target": "grpc"},
+                        **{"ms": took, "ms_rounds": [took, took * 1.1], "gb_s": size / took / 1e6},
+                        **{"of_grpc": _ratio(ratio), "cpu_ms": 1.0, "by_grpc": None},
+                        **{"socket_bytes": 10.0, "steps": 20, "rounds": 2, "load": 0.1},
+                    }
+                )
+    return facts("feed", settings={"sizes": [4 * KIB, MIB], "rounds": 2}, rows=rows)
+
+
+def collective() -> Facts:
+    """Return a result of ``bench collective``."""
+    rows = [
+        {
+            **{"transport": way, "fabric": "shm", "step_ms": 100 * ratio, "gb_s": 0.6 / ratio},
+            **{"of_grpc": ratio, "of_grpc_spread": [ratio, ratio], "cpu_ms": 100.0},
+            **{"copies": None, "rpcs": None, "socket_bytes": 100.0, "steps": 35},
+        }
+        for way, ratio in (("grpc", 1.0), ("farwrite", 0.4))
+    ]
+    settings = {"bytes": 64 * MIB, "rounds": 7, "steps": 5, "fabric": None}
+    return facts("collective", settings=settings, rows=rows)
+
+
+def assign() -> Facts:
+    """Return a result of ``bench assign``."""
+    rows = [
+        {
+            **{"way": way, "fabric": "shm", "size": size, "gb_s": rate, "gb_s_rounds": [rate] * 3},
+            **{"times_grpc": _ratio(rate / 0.4), "of_local": _ratio(rate / 5), "step_ms": 20.0},
+            **{"empty_step_ms": 0.4, "cpu_ms": 30.0, "tensors": None, "grpc_tensor_calls": None},
+            **{"copies": None, "socket_bytes": 100.0, "steps": 90, "rounds": 9, "load": 0.1},
+        }
+        for size in (10**7, 10**8)
+        for way, rate in (("local", 5.0), ("grpc", 0.4), ("farwrite", 3.5))
+    ]
+    return facts("assign", settings={"sizes": [10**7, 10**8], "rounds": 9}, rows=rows)
+
+
+def ablations() -> Facts:
+    """Return a result of ``bench ablations``."""
+    rows = [
+        _tensor_row(way, case, 4 * KIB, (1000.0 if case == "network" else 90.0) / (place + 1))
+        for case in ("network", "slice", "parallel", "chain")
+        for place, way in enumerate(ABLATIONS)
+    ]
+    registrations = [
+        {"way": way, "transfers_a_step": 32, "registrations_a_step": 0.1, "refused_by_arena": 0}
+        for way in ABLATIONS
+    ]
+    return facts(
+        *("ablations",),
+        **{"network_bytes": 185 * 10**6, "rows": rows, "registrations": registrations},
+        copies=copies(),
+    )
+
+
+RESULTS: dict[str, Callable[[], Facts]] = {
+    each.__name__: each
+    for each in (
+        *(train, tensor, p2p, box, grpc, step, feed, collective, ablations, assign, sizes, memory),
+    )
+}
+
+
+def write_results(folder: Path, *names: str) -> Path:
+    """Write a file for each of these benchmarks, or for all, and return the folder."""
+    for name in names or RESULTS:
+        (folder / f"{name}.json").write_text(json.dumps(RESULTS[name]()), encoding="utf-8")
+    return folder
