@@ -1,4 +1,7 @@
-"""Compiles the plug-in once for the installed TensorFlow, into the user's cache."""
+"""Compiles the plug-in, or another library, once for the installed TensorFlow.
+
+The compiled libraries are in the user's cache.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from farwrite.errors import FailedPrecondition, Internal, InvalidArgument
 from farwrite.info import memory_available
 from farwrite.plugin import cache
 from farwrite.plugin.compiler import Compiler, find_compiler
-from farwrite.plugin.recipe import PACKAGE, Recipe, recipe, source_folder
+from farwrite.plugin.recipe import PACKAGE, Library, Recipe, recipe
 from farwrite.plugin.wheel import Wheel, find_wheel, require_supported
 
 JOB_BYTES = 1500 * 2**20
@@ -38,38 +41,54 @@ def ensure_built(*, jobs: int | None = None) -> Path:
     """
     wheel = find_wheel()
     require_supported(wheel)
-    ready = find_built(wheel)
-    if ready is not None:
-        return ready
-    plan = recipe(wheel)
-    if not plan.sources:
-        raise Internal(
-            f"TensorFlow plug-in: the C++ sources are missing from {source_folder()};"
-            " install Farwrite again"
-        )
-    compiler = find_compiler()
-    key = plan.key(compiler)
-    waiting = "farwrite: waiting for another process, which compiles the TensorFlow plug-in"
-    with cache.locked(key, waiting=waiting):
-        target = cache.cache_folder() / key / cache.LIBRARY
-        if not target.exists():
-            _build(plan, compiler, target.parent, jobs or allowed_jobs())
-        return target
+    return find_built(wheel) or _compiled(recipe(wheel), jobs)
+
+
+def ensure_compiled(library: Library, *, jobs: int | None = None) -> Path:
+    """Return another library for the installed TensorFlow, as `ensure_built` returns the plug-in.
+
+    Raises
+    ------
+    FailedPrecondition, Unsupported
+        As `ensure_built`.
+    """
+    wheel = find_wheel()
+    require_supported(wheel)
+    plan = recipe(wheel, library)
+    return _find_cached(plan) or _compiled(plan, jobs)
 
 
 def find_built(wheel: Wheel) -> Path | None:
     """Return the plug-in for `wheel` from the package or the cache, or None."""
     shipped = PACKAGE / "tensorflow" / "prebuilt" / wheel.minor / cache.LIBRARY
-    if shipped.exists():
-        return shipped
-    plan = recipe(wheel)
+    return shipped if shipped.exists() else _find_cached(recipe(wheel))
+
+
+def _find_cached(plan: Recipe) -> Path | None:
     try:
-        exact = cache.cache_folder() / plan.key(find_compiler()) / cache.LIBRARY
+        exact = cache.cache_folder() / plan.key(find_compiler()) / plan.library.name
         return exact if exact.exists() else None
     except FailedPrecondition:
         # Nothing can be compiled here now, but a build from when it could still serves.
-        kept = cache.cache_folder().glob(f"{plan.key(None)}/{cache.LIBRARY}")
+        kept = cache.cache_folder().glob(f"{plan.key(None)}/{plan.library.name}")
         return next(iter(sorted(kept)), None)
+
+
+def _compiled(plan: Recipe, jobs: int | None) -> Path:
+    library = plan.library
+    if not plan.sources:
+        raise Internal(
+            f"{library.what}: the C++ sources are missing from {library.folder};"
+            " install Farwrite again"
+        )
+    compiler = find_compiler()
+    key = plan.key(compiler)
+    waiting = f"farwrite: waiting for another process, which compiles the {library.what}"
+    with cache.locked(key, waiting=waiting):
+        target = cache.cache_folder() / key / library.name
+        if not target.exists():
+            _build(plan, compiler, target.parent, jobs or allowed_jobs())
+        return target
 
 
 def allowed_jobs() -> int:
@@ -88,9 +107,12 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as name:
         made = Path(name)
-        say = _progress(f"compiling for TensorFlow {plan.wheel.minor}", len(plan.sources) + 1)
+        what = plan.library.what
+        say = _progress(
+            f"compiling the {what} for TensorFlow {plan.wheel.minor}", len(plan.sources) + 1
+        )
         say(0)
-        common = precompile(compiler, plan.compile_flags, plan.common, made)
+        common = precompile(compiler, plan.compile_flags, plan.common, made, what)
         objects = [made / f"{number}.o" for number in range(len(plan.sources))]
         commands = [
             (
@@ -105,7 +127,7 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
             for source, object_file in zip(plan.sources, objects, strict=True)
         ]
         with ThreadPoolExecutor(jobs) as pool:
-            pending = [pool.submit(_call, command) for command in commands]
+            pending = [pool.submit(_call, command, what) for command in commands]
             try:
                 for done, finished in enumerate(as_completed(pending), 1):
                     finished.result()
@@ -115,8 +137,8 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
                 raise
         keep = made / "keep"
         keep.mkdir()
-        linked = ("-o", str(keep / cache.LIBRARY), *map(str, objects), *plan.link_flags)
-        _call((*compiler.command, *linked))
+        linked = ("-o", str(keep / plan.library.name), *map(str, objects), *plan.link_flags)
+        _call((*compiler.command, *linked), what)
         facts = {
             "tensorflow": plan.wheel.version,
             "compiler": str(compiler),
@@ -130,11 +152,11 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
 
 
 def precompile(
-    compiler: Compiler, flags: Sequence[str], header: Path, folder: Path
+    compiler: Compiler, flags: Sequence[str], header: Path, folder: Path, what: str
 ) -> tuple[str, ...]:
     """Precompile `header`, which includes TensorFlow's headers, into `folder`.
 
-    TensorFlow's headers are most of the work on every source.
+    TensorFlow's headers are most of the work on every source. `what` names the library in errors.
 
     Returns
     -------
@@ -144,11 +166,12 @@ def precompile(
     copy = folder / header.name
     copy.write_text(header.read_text())
     suffix = ".pch" if compiler.family == "clang" else ".gch"
-    _call((*compiler.command, *flags, "-x", "c++-header", str(copy), "-o", f"{copy}{suffix}"))
+    command = (*compiler.command, *flags, "-x", "c++-header", str(copy), "-o", f"{copy}{suffix}")
+    _call(command, what)
     return ("-include", str(copy))
 
 
-def _call(command: tuple[str, ...]) -> None:
+def _call(command: tuple[str, ...], what: str) -> None:
     ended = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -166,7 +189,7 @@ def _call(command: tuple[str, ...]) -> None:
     killed = ended.returncode < 0 or "Killed" in ended.stdout
     remedy = "; memory may be short, so try FARWRITE_JOBS=1" if killed else ""
     raise FailedPrecondition(
-        f"TensorFlow plug-in: {command[0]} ended with status {ended.returncode}{remedy}:{shown}"
+        f"{what}: {command[0]} ended with status {ended.returncode}{remedy}:{shown}"
     )
 
 

@@ -1,4 +1,7 @@
-"""The cache of compiled plug-ins: one folder for each build, in the user's cache folder."""
+"""The cache of libraries compiled for TensorFlow: one folder for each build.
+
+It is in the user's cache folder.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 from farwrite.errors import PermissionDenied
 
 LIBRARY = "farwrite_tensorflow.so"
+"""The file name of the plug-in."""
 
 
 def cache_folder() -> Path:
@@ -27,7 +31,7 @@ def cache_folder() -> Path:
 
 def builds() -> list[Path]:
     """Return the library of every finished build."""
-    return sorted(cache_folder().glob(f"*/{LIBRARY}"))
+    return sorted(cache_folder().glob("*/*.so"))
 
 
 def size() -> int:

@@ -1,4 +1,4 @@
-"""The recipe that compiles the plug-in, and the name of the build in the cache."""
+"""The recipe that compiles a library for TensorFlow, and the name of the build in the cache."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import farwrite
 from farwrite.info import version
+from farwrite.plugin import cache
 from farwrite.plugin.compiler import Compiler
 from farwrite.plugin.wheel import Wheel
 
@@ -28,10 +29,29 @@ def source_folder() -> Path:
 
 
 @dataclass(frozen=True)
+class Library:
+    """A folder of C++ sources, with their `precompiled.h`, and the library that they become."""
+
+    folder: Path
+    name: str
+    """The file name of the library."""
+    what: str
+    """The name in messages."""
+    farwrite_headers: str
+    """Glob pattern of the headers of Farwrite that the sources include."""
+
+
+def plugin() -> Library:
+    """Return the plug-in."""
+    return Library(source_folder(), cache.LIBRARY, "TensorFlow plug-in", "c_api.h")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Sources and flags for one TensorFlow."""
 
     wheel: Wheel
+    library: Library
     sources: tuple[Path, ...]
     headers: tuple[Path, ...]
     common: Path
@@ -57,9 +77,13 @@ class Recipe:
         )
 
 
-def recipe(wheel: Wheel) -> Recipe:
-    """Return the recipe for `wheel`. FARWRITE_CXXFLAGS adds flags, for debugging."""
-    folder = source_folder()
+def recipe(wheel: Wheel, library: Library | None = None) -> Recipe:
+    """Return the recipe of `library` for `wheel`: without a library, the plug-in's.
+
+    FARWRITE_CXXFLAGS adds flags, for debugging.
+    """
+    library = library or plugin()
+    folder = library.folder
     major, minor, patch, suffix = _parts(wheel.version)
     compile_flags = (
         *("-std=c++17", "-fPIC", "-O2", "-DNDEBUG"),
@@ -79,9 +103,10 @@ def recipe(wheel: Wheel) -> Recipe:
         *(f"-L{wheel.folder}", f"-Wl,-rpath,{wheel.folder}"),
         *("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"),
     )
-    headers = (*folder.rglob("*.h"), *(PACKAGE / "include").rglob("c_api.h"))
+    headers = (*folder.rglob("*.h"), *(PACKAGE / "include").rglob(library.farwrite_headers))
     return Recipe(
         wheel,
+        library,
         tuple(sorted(folder.rglob("*.cc"))),
         tuple(sorted(headers)),
         folder / "precompiled.h",

@@ -49,11 +49,15 @@ STAGED = Transport(
     "grpc+farwrite",
     {"FARWRITE_TF_ALLOCATION": "off", CONTROL: "on"},
 )
+RPC_OVER_FABRIC = Transport("rpc-over-fabric", "RPC over Farwrite's fabric", "grpc+rpc-over-fabric")
+"""What the paper calls gRPC.RDMA: requests and replies, through private registered buffers."""
 
 
 def load_plugin(transport: Transport) -> None:
-    """Load Farwrite's plug-in if `transport` needs it. Call this before any use of TensorFlow."""
-    if not transport.stock:
+    """Load what `transport` needs in this process. Call this before any use of TensorFlow."""
+    if transport.protocol == RPC_OVER_FABRIC.protocol:
+        importlib.import_module("farwrite_bench.cluster.library").load()
+    elif not transport.stock:
         importlib.import_module("farwrite.tensorflow")
 
 

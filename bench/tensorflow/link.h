@@ -1,0 +1,47 @@
+// Link: a stream of bytes each way between two processes, through a ring in the receiver's
+// registered memory. The sender's processor, or its fabric, writes into the ring, and the
+// receiver's copies out of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "farwrite/bytes.h"
+#include "farwrite/channel.h"
+#include "farwrite/region.h"
+#include "farwrite/status.h"
+#include "ring_writer.h"
+
+namespace farwrite::bench {
+
+// One thread reads, and no other. Any thread writes.
+class Link {
+ public:
+  // Both sides call it. Waits for the peer.
+  static Result<std::shared_ptr<Link>> open(Channel channel, std::uint64_t ring_bytes);
+
+  Channel& channel() { return channel_; }
+  RingWriter& writer() { return writer_; }
+
+  // The next bytes where they lie in the ring: at least one, for which it waits, and at most
+  // `most`. They are there until they are consumed.
+  Result<ByteView> peek(std::uint64_t most);
+  // At most as many as the last peek() gave. Their room in the ring goes back to the peer.
+  void consume(std::uint64_t bytes);
+  // Copies the next bytes out; waits for all of them.
+  Status read(void* to, std::uint64_t bytes);
+  Status skip(std::uint64_t bytes);
+
+ private:
+  Link(Channel channel, MemoryRegion own, RemoteRegion peers);
+  Status take_notification();
+
+  Channel channel_;
+  const MemoryRegion ring_;
+  RingWriter writer_;
+  std::uint64_t read_ = 0;       // bytes consumed so far
+  std::uint64_t available_ = 0;  // written by the peer, not consumed
+  std::uint64_t owed_ = 0;       // consumed, and the peer does not know
+};
+
+}  // namespace farwrite::bench

@@ -1,0 +1,17 @@
+// The headers of TensorFlow that take longest to read, compiled once for all files of the folder.
+// Every file still includes what it uses. Without #pragma once, which is not for a file that is
+// compiled by itself.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/env.h"

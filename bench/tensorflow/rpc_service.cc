@@ -1,0 +1,130 @@
+#include "rpc_service.h"
+
+#include <utility>
+#include <vector>
+
+#include "rpc_counters.h"
+#include "tensor_encoding.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace farwrite::bench {
+namespace {
+
+namespace tf = ::tensorflow;
+
+// Of requests, which are short.
+constexpr std::uint64_t kRingBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kMostRequest = std::uint64_t{1} << 20;
+constexpr std::size_t kMostMessage = 1 << 12;
+// A larger tensor is copied into the ring by a thread that nobody waits for.
+constexpr std::size_t kSentAtOnce = std::size_t{64} << 10;
+
+Piece piece_of(RpcHead head, const std::string& body) {
+  auto frame = std::make_shared<std::string>(reinterpret_cast<const char*>(&head), sizeof(head));
+  *frame += body;
+  return {ByteView(frame->data(), frame->size()), frame};
+}
+
+}  // namespace
+
+Status RpcService::run(Channel channel) {
+  Result<std::shared_ptr<Link>> link = Link::open(std::move(channel), kRingBytes);
+  if (!link.ok()) return link.status();
+  link_ = *std::move(link);
+  Status status;
+  while (status.ok()) status = read_request();
+  return status;
+}
+
+Status RpcService::read_request() {
+  RpcHead head;
+  FARWRITE_RETURN_IF_ERROR(link_->read(&head, sizeof(head)));
+  if (head.kind == RpcKind::kCancel) {
+    cancel(head.id);
+    return Status();
+  }
+  std::string body;
+  if (head.kind == RpcKind::kRequest && head.bytes <= kMostRequest) {
+    body.resize(static_cast<std::size_t>(head.bytes));
+    FARWRITE_RETURN_IF_ERROR(link_->read(body.data(), body.size()));
+  }
+  const auto request = std::make_shared<Request>();
+  if (body.empty() || !request->message.ParseFromString(body)) {
+    return Status::error(StatusCode::kProtocolError,
+                         {"receive a request", link_->channel().peer_name()},
+                         "it is no RecvTensorRequest", "run the same release in all tasks");
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    requests_[head.id] = request;
+  }
+  find_(&request->options, request->message,
+        [self = shared_from_this(), request, id = head.id](const absl::Status& status,
+                                                           const tf::Tensor& value, bool is_dead) {
+          self->reply(id, status, value, is_dead);
+        });
+  return Status();
+}
+
+void RpcService::cancel(std::uint64_t id) {
+  std::shared_ptr<Request> request;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) return;
+    request = found->second;
+  }
+  request->options.StartCancel();
+}
+
+void RpcService::reply(std::uint64_t id, const absl::Status& status, const tf::Tensor& value,
+                       bool is_dead) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    requests_.erase(id);
+  }
+  if (!status.ok()) return send_status(id, status);
+  if (tf::DataTypeCanUseMemcpy(value.dtype()) && value.TotalBytes() <= kSentAtOnce) {
+    return send_tensor(id, value, is_dead);
+  }
+  schedule_(
+      [self = shared_from_this(), id, value, is_dead] { self->send_tensor(id, value, is_dead); });
+}
+
+void RpcService::send_tensor(std::uint64_t id, const tf::Tensor& value, bool is_dead) {
+  EncodedTensor encoded;
+  const absl::Status status = encode_tensor(is_dead, value, &encoded);
+  if (!status.ok()) return send_status(id, status);
+  RpcHead head;
+  head.kind = RpcKind::kReply;
+  head.id = id;
+  head.bytes = encoded.head.size();
+  std::vector<Piece> pieces;
+  RpcCounters& counters = RpcCounters::of_process();
+  if (encoded.content_follows) {
+    const auto content = std::make_shared<tf::Tensor>(std::move(encoded.content));
+    head.bytes += content->tensor_data().size();
+    pieces.push_back({ByteView(content->tensor_data().data(), content->tensor_data().size()),
+                      std::move(content)});
+  } else {
+    RpcCounters::add(counters.copies);  // into the encoding
+  }
+  pieces.insert(pieces.begin(), piece_of(head, encoded.head));
+  // Over shared memory this processor writes into the ring; over others, the fabric does.
+  if (link_->channel().maps_peer_memory()) RpcCounters::add(counters.copies);
+  RpcCounters::add(counters.bytes_sent, head.bytes);
+  RpcCounters::add(counters.served);
+  link_->writer().write(std::move(pieces));
+}
+
+void RpcService::send_status(std::uint64_t id, const absl::Status& status) {
+  const std::string message(status.message().substr(0, kMostMessage));
+  RpcHead head;
+  head.kind = RpcKind::kReply;
+  head.id = id;
+  head.bytes = message.size();
+  head.status = status.raw_code();
+  link_->writer().write({piece_of(head, message)});
+}
+
+}  // namespace farwrite::bench
