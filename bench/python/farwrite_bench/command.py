@@ -14,6 +14,7 @@ from farwrite_bench.grpc import command as grpc
 from farwrite_bench.step import command as step
 from farwrite_bench.tensor import ablations
 from farwrite_bench.tensor import command as tensor
+from farwrite_bench.train import command as train
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,6 +31,7 @@ BENCHMARKS = (
     ablations,
     collective,
     assign,
+    train,
     box,
     grpc,
 )

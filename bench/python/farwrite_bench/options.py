@@ -81,6 +81,11 @@ def count(text: str) -> int:
     return int(text)
 
 
+def counts(text: str) -> tuple[int, ...]:
+    """Convert a list of counts with commas, and drop repeated ones."""
+    return tuple(dict.fromkeys(count(part) for part in text.split(",")))
+
+
 def size(text: str) -> int:
     """Convert a number of bytes such as 64K."""
     try:

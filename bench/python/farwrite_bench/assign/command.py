@@ -24,7 +24,7 @@ from farwrite_bench.assign.plan import (
 )
 from farwrite_bench.assign.rows import Row, sentences
 from farwrite_bench.assign.run import run as measure
-from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.plugin import PLUGIN, measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_number, add_shared, count
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         steps=arguments.steps,
         fabric=arguments.fabric,
     )
-    with measuring() as (bar, logs):
+    with measuring(PLUGIN) as (bar, logs):
         rows = measure(plan, bar, logs)
     print(
         f"{record.conditions()}; {_listed(sizes)}, {plan.rounds} rounds of {plan.steps} steps after"

@@ -1,7 +1,8 @@
 """The benchmarks' own library for TensorFlow: what Farwrite is compared with inside TensorFlow.
 
-It has the transport `RPC_OVER_FABRIC`. Its sources are in `bench/tensorflow`. It is compiled once
-for the installed TensorFlow, as the plug-in is, and may be loaded beside the plug-in or without it.
+It has the transport `RPC_OVER_FABRIC`, and an operation for emulated computation. Its sources are
+in `bench/tensorflow`. It is compiled once for the installed TensorFlow, as the plug-in is, and may
+be loaded beside the plug-in or without it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def ensure_built() -> Path:
 
 @functools.cache
 def load() -> None:
-    """Load the library into TensorFlow. ``tf.load_op_library`` of the same path has its operations.
+    """Load the library into TensorFlow.
 
     Raises
     ------
@@ -44,6 +45,19 @@ def load() -> None:
     path = str(ensure_built())
     tf.load_library(path)
     _loaded.append(ctypes.CDLL(path))  # the same one, already loaded
+
+
+def load_ops() -> Any:
+    """Load the library into TensorFlow, and return the functions that add its operations.
+
+    Raises
+    ------
+    FailedPrecondition, Unsupported
+        As `ensure_built`.
+    """
+    load()
+    tf: Any = importlib.import_module("tensorflow")
+    return tf.load_op_library(str(ensure_built()))
 
 
 _loaded: list[ctypes.CDLL] = []

@@ -60,14 +60,11 @@ def programs(transports: Collection[Transport]) -> list[str]:
 
 
 @contextlib.contextmanager
-def measuring(
-    *, plugin: bool = True, transports: Collection[Transport] | None = None
-) -> Iterator[tuple[ProgressBar, Path]]:
+def measuring(*needed: str) -> Iterator[tuple[ProgressBar, Path]]:
     """Show a progress bar and keep a folder for the children's output until the end of the block.
 
-    Make the libraries of `transports` ready first; without them, the plug-in if `plugin` is true.
+    Make what is `needed` ready first: `PLUGIN`, `LIBRARY`.
     """
-    needed = [PLUGIN] * plugin if transports is None else programs(transports)
     bar = ProgressBar()
     with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
         try:

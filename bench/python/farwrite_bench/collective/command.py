@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
-from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.plugin import PLUGIN, measuring
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     record = Record("collective")
     record.announce()
     elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
-    with measuring() as (bar, logs):
+    with measuring(PLUGIN) as (bar, logs):
         turns = _measure(elements, arguments, bar, logs)
     rows = _rows(elements * ELEMENT, turns)
     settings = {

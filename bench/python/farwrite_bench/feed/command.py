@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite.errors import ResourceExhausted
 from farwrite.info import memory_available
 from farwrite.units import format_size
-from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.transport import STOCK_PROTOCOL, require
 from farwrite_bench.feed.plan import (
     DEFAULT_TARGET,
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         fabric=arguments.fabric,
     )
     record.announce(expected_seconds(plan))
-    with measuring(plugin=any(not WAYS[key].stock for key in plan.ways)) as (bar, logs):
+    with measuring(*programs([WAYS[key] for key in plan.ways])) as (bar, logs):
         rows = measure(plan, bar, logs)
     print(
         f"{record.conditions()}; median of up to {plan.rounds} rounds, fabric"

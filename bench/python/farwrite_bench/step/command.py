@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_number, add_shared, count
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.quick:
         record.notes.append("a quick run: do not quote these figures")
     record.announce(expected_seconds(plan))
-    with measuring(plugin=any(not WAYS[key].stock for key in plan.ways)) as (bar, logs):
+    with measuring(*programs([WAYS[key] for key in plan.ways])) as (bar, logs):
         rows = measure(plan, bar, logs)
     print(
         f"{record.conditions()}; cores kept busy: {plan.busy}, up to {plan.rounds} rounds, fabric"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench import memory
-from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.plugin import PLUGIN, measuring
 from farwrite_bench.cluster.transport import GRPC, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_number, add_shared
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     rounds = 5 if arguments.quick else max(arguments.rounds, 1)
     seconds = 1.0 if arguments.quick else arguments.seconds
-    with measuring() as (bar, logs):
+    with measuring(PLUGIN) as (bar, logs):
         rows = measure(TensorPlan(ways, cases, rounds, seconds), bar, logs)
         copies = memory.copies(
             memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.info import memory_available
 from farwrite.units import format_size
-from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write, write_json
 from farwrite_bench.options import add_choices, add_number, add_shared, sizes
@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
         transports, tuple(cases), max(arguments.rounds, 1), arguments.seconds, arguments.fabric
     )
     record.announce(expected_seconds(plan))
-    with measuring(plugin=any(not TRANSPORTS[key].stock for key in transports)) as (bar, logs):
+    with measuring(*programs([TRANSPORTS[key] for key in transports])) as (bar, logs):
         rows = measure(plan, bar, logs)
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(cells(rows)))))

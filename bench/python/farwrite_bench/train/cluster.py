@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Group, Take, Turn
+from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.train.plan import Case, Check, Close, Create, Open, Way
@@ -89,20 +89,18 @@ class Cluster:
         return Group(self.workers[0], [*self.servers, *self.workers[1:]])
 
 
-@contextlib.contextmanager
-def cluster(way: Way, servers: int, workers: int, logs: Path) -> Iterator[Cluster]:
-    """Start the processes of a way, and end them at the end."""
-    with contextlib.ExitStack() as stack:
-        yield started(start(way, servers, workers, logs, stack))
-
-
 def start(way: Way, servers: int, workers: int, logs: Path, stack: contextlib.ExitStack) -> Cluster:
-    """Start the processes of a way without waiting until they are ready."""
+    """Start the processes of a way, which end with `stack`, and wait until they are ready."""
     forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
     jobs = {"worker": 1} if way.is_local else {"ps": servers, "worker": workers}
     free = iter(free_addresses(sum(jobs.values())))
     addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items()}
-    environment = {**MALLOC, **way.transport.environment, **forced}
+    environment = {
+        **MALLOC,
+        **way.transport.environment,
+        **forced,
+        **peers(way.transport, addresses),
+    }
 
     def task(job: str, index: int, module: str) -> Task:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
@@ -117,11 +115,6 @@ def start(way: Way, servers: int, workers: int, logs: Path, stack: contextlib.Ex
     working = [
         task("worker", index, "farwrite_bench.train.worker") for index in range(jobs["worker"])
     ]
-    return Cluster(way, working, serving)
-
-
-def started(made: Cluster) -> Cluster:
-    """Wait until all processes are ready."""
-    for each in (*made.servers, *made.workers):
+    for each in (*serving, *working):
         each.receive()
-    return made
+    return Cluster(way, working, serving)

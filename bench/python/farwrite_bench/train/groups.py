@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, RPC_OVER_FABRIC, STAGED
 from farwrite_bench.tensor.plan import LOCAL
-from farwrite_bench.train.plan import DATA, ONE_PROCESS, STOCK, Case, Group, Way
+from farwrite_bench.train.pace import FIRST_STEPS, WARM_UP_STEPS
+from farwrite_bench.train.plan import DATA, ONE_PROCESS, STOCK, Case, Group, TrainPlan, Way
 
 SPARE_BYTES = 2 * 2**30
 """Memory that is left to everything else."""
@@ -22,6 +23,18 @@ COPIES = {
 """Memory of a way, in copies of the variables for each worker, beside the variables themselves."""
 TCP_COPIES = 1.5
 """The same over tcp, where every receiver has its own bytes, in addition."""
+START_SECONDS = 2.0
+"""About how long a process takes to start, on two cores."""
+NS_PER_BYTE = {
+    GRPC.key: 0.75,
+    RPC_OVER_FABRIC.key: 0.6,
+    STAGED.key: 0.3,
+    FARWRITE.key: 0.2,
+    LOCAL.key: 0.2,
+}
+"""Time of a step for each byte of the variables and each worker, beside the computation."""
+REAL_GFLOPS = 60.0
+"""Billions of multiplications a second of a real computation, on two cores."""
 
 
 def groups(cases: Sequence[Case], ways: Sequence[Way], available: int) -> tuple[Group, ...]:
@@ -36,11 +49,12 @@ def groups(cases: Sequence[Case], ways: Sequence[Way], available: int) -> tuple[
     available : int
         Bytes of memory. A group of one way is made even if it needs more.
     """
-    made: dict[tuple[int, int, tuple[Way, ...]], list[Case]] = {}
+    made: dict[tuple[str, ...], tuple[list[Case], tuple[Way, ...]]] = {}
     for case in cases:
         for together in _together(case, ways, available - SPARE_BYTES):
-            made.setdefault((case.servers, case.workers, together), []).append(case)
-    return tuple(Group(tuple(of_group), key[2]) for key, of_group in made.items())
+            key = (str(case.servers), str(case.workers), *(way.key for way in together))
+            made.setdefault(key, ([], together))[0].append(case)
+    return tuple(Group(tuple(of_group), together) for of_group, together in made.values())
 
 
 def _together(case: Case, ways: Sequence[Way], available: int) -> list[tuple[Way, ...]]:
@@ -62,5 +76,29 @@ def _bytes(case: Case, ways: Sequence[Way]) -> float:
 
 def _bytes_of(case: Case, way: Way) -> float:
     copies = COPIES[way.transport.key] + (TCP_COPIES if way.fabric == "tcp" else 0.0)
-    processes = 1 if way.is_local else case.workers + (case.servers if case.mode == DATA else 0)
-    return PROCESS_BYTES * processes + case.network.bytes * (1 + copies * case.workers)
+    return PROCESS_BYTES * _processes(case, way) + case.network.bytes * (1 + copies * case.workers)
+
+
+def expected_seconds(plan: TrainPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    total = 0.0
+    for group in plan.groups:
+        total += START_SECONDS * sum(
+            _processes(case, way) for case in group.cases[:1] for way in group.ways
+        )
+        steps = FIRST_STEPS + plan.rounds * (WARM_UP_STEPS + plan.steps)
+        total += steps * sum(_step_seconds(case, way) for case in group.cases for way in group.ways)
+    return total
+
+
+def _step_seconds(case: Case, way: Way) -> float:
+    slower = 2.0 if way.fabric == "tcp" else 1.0
+    moving = 1e-9 * NS_PER_BYTE[way.transport.key] * case.network.bytes * case.workers * slower
+    if case.compute_ms is not None:
+        return max(moving, 0.6 * moving + case.compute_ms / 1e3)
+    operations = 3 * case.samples * sum(layer.operations for layer in case.network.layers)
+    return moving + operations / (1e9 * REAL_GFLOPS)
+
+
+def _processes(case: Case, way: Way) -> int:
+    return 1 if way.is_local else case.workers + (case.servers if case.mode == DATA else 0)

@@ -31,15 +31,15 @@ class Placement:
         self._owners = [number for number, layer in enumerate(layers) for _ in layer.variables]
 
     def layer(self, worker: int, number: int) -> Device:
-        """The task that computes layer `number` for `worker`."""
+        """Return the device of the task that computes layer `number` for `worker`."""
         return self._task("worker", self.half(number) if self._case.mode == MODEL else worker)
 
     def half(self, number: int) -> int:
-        """The half of the model, 0 or 1, that has layer `number`."""
+        """Return the half of the model, 0 or 1, that has layer `number`."""
         return int(number >= self._split)
 
     def variable(self, number: int) -> Device:
-        """The task of a variable: servers in turn, or the worker that has its layer."""
+        """Return the device of a variable: servers in turn, or the worker that has its layer."""
         if self._case.mode == MODEL:
             return self.layer(0, self._owners[number])
         return self._task("ps", number % self._case.servers)

@@ -65,8 +65,9 @@ def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> 
         "of_grpc": None,
         "speedup": None,
     }
-    if stock is not None:
+    if stock is not None and mine is not local:
         row["of_grpc"] = times_less(stock - local, mine - local)
+    if stock is not None:
         row["speedup"] = round(float(np.median(stock / mine)), 3)
     return row
 

@@ -9,14 +9,10 @@ from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Turn, in_turn
-from farwrite_bench.train.cluster import Cluster, start, started
+from farwrite_bench.train.cluster import Cluster, start
+from farwrite_bench.train.pace import FIRST_STEPS, WARM_UP_STEPS
 from farwrite_bench.train.plan import EMULATED, Case, Group, TrainPlan
 from farwrite_bench.train.rows import Row, make_rows
-
-FIRST_STEPS = 3
-"""Steps that are not measured: the first meeting of two tasks, and tracing."""
-WARM_UP_STEPS = 1
-"""Steps before each turn, which are not measured."""
 
 Progress = Callable[[float, str], None]
 Done = Callable[[list[Row]], None]
@@ -51,8 +47,8 @@ def _clusters(group: Group, logs: Path) -> Iterator[dict[str, Cluster]]:
     servers = max(case.servers for case in group.cases)
     workers = max(case.workers for case in group.cases)
     with contextlib.ExitStack() as stack:
-        starting = [start(way, servers, workers, logs, stack) for way in group.ways]
-        yield {each.way.key: started(each) for each in starting}
+        # One way after the other: importing TensorFlow keeps the processors busy.
+        yield {way.key: start(way, servers, workers, logs, stack) for way in group.ways}
 
 
 def _measure(

@@ -77,12 +77,14 @@ class Variables:
     def destroy(self) -> Any:
         """Return the operation that frees all variables."""
         freed = []
-        for number, handles in enumerate(zip(self._handles, self._sums or self._handles)):
-            with self._placement.variable(number):
-                freed += [
-                    self._tf.raw_ops.DestroyResourceOp(resource=each, ignore_lookup_error=True)
-                    for each in dict.fromkeys(handles)
-                ]
+        for handles in filter(None, (self._handles, self._sums)):
+            for number, handle in enumerate(handles):
+                with self._placement.variable(number):
+                    freed.append(
+                        self._tf.raw_ops.DestroyResourceOp(
+                            resource=handle, ignore_lookup_error=True
+                        )
+                    )
         return self._tf.group(freed)
 
     def _handle(self, variable: Variable, suffix: str) -> Any:
