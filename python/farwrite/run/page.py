@@ -9,6 +9,9 @@ from farwrite.plugin.edges import HEADERS, Edge, cells
 from farwrite.run import html_page as page
 from farwrite.run.child import Run
 from farwrite.run.report import edges_of, fallbacks, rows
+from farwrite.run.sizes import HEADERS as SIZE_HEADERS
+from farwrite.run.sizes import cells as size_cells
+from farwrite.run.sizes import size_classes
 
 SHOWN = 25
 """Number of edges shown before the folded rest."""
@@ -32,6 +35,10 @@ def _parts(runs: Sequence[Run]) -> Iterator[str]:
         yield page.heading("Fallbacks and their causes")
         lines = fallbacks(run)
         yield page.bullets(lines) if lines else page.paragraph("None.")
+        classes = size_classes(edges_of(run))
+        if classes:
+            yield page.heading("Tensors between tasks, by size")
+            yield page.table(SIZE_HEADERS, list(size_cells(classes)))
         yield page.heading("Edges between tasks")
         yield from _edges(edges_of(run))
         left_out = sum(process["edges_left_out"] for process in run.processes)

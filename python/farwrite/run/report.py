@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, cast
 
 from farwrite.plugin.edges import Edge, merge
 from farwrite.run.child import Run
+from farwrite.run.sizes import HEADERS as SIZE_HEADERS
+from farwrite.run.sizes import cells as size_cells
+from farwrite.run.sizes import size_classes
 from farwrite.units import format_size
 
 _KINDS = ("inline", "alias", "serialized", "pull", "loopback")
@@ -104,6 +108,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "counters": dict(counters(run)),
         "fallbacks": fallbacks(run),
         "edges": edges_of(run),
+        "sizes": [asdict(each) for each in size_classes(edges_of(run))],
         "processes": list(run.processes),
     }
 
@@ -123,6 +128,7 @@ def table(runs: Sequence[Run]) -> Iterator[str]:
             yield "  Fallbacks and their causes" if lines else "  Fallbacks: none"
         for line in lines:
             yield f"    {line}"
+        yield from _sizes(run)
     if len(runs) == 2 and runs[0].output is not None and runs[1].output is not None:
         yield ""
         yield from _agreement(runs[0].output, runs[1].output)
@@ -167,6 +173,16 @@ def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
     yield row("left to gRPC: control calls", "grpc_control_calls")
     yield row("left to gRPC: eager inputs", "grpc_eager_inputs")
     yield row("  bytes", "grpc_eager_input_bytes", size=True)
+
+
+def _sizes(run: Run) -> Iterator[str]:
+    classes = size_classes(edges_of(run))
+    if not classes:
+        return
+    yield ""
+    yield "  Tensors between tasks, by size"
+    for name, *numbers, ways in (SIZE_HEADERS, *size_cells(classes)):
+        yield f"    {name:<22}" + "".join(f"{number:>12}" for number in numbers) + f"  {ways}"
 
 
 def _agreement(stock: Sequence[str], ours: Sequence[str]) -> Iterator[str]:

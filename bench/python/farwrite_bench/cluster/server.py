@@ -1,7 +1,8 @@
 """A task that only runs a server: ``python -m farwrite_bench.cluster.server``.
 
 Its first message is a `Seat`, and it answers with its readings when the server runs. Every later
-message is a `Look`, and it answers with readings. It ends when the parent closes the control pipe.
+message is a `Look`, which it answers with readings, or an `Observe`. It ends when the parent closes
+the control pipe.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite_bench.cluster import child
+from farwrite_bench.cluster.observed import Observe, observed
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look, Seat, config
 from farwrite_bench.cluster.transport import load_plugin
@@ -32,10 +34,10 @@ def _main(control: Connection) -> None:
 
 
 def _answer(control: Connection, task: str, _server: object) -> None:
-    look = Look()
+    order: Look | Observe = Look()
     while True:
-        control.send(read(task, look.memory))
-        look = control.recv()
+        control.send(observed() if isinstance(order, Observe) else read(task, order.memory))
+        order = control.recv()
 
 
 if __name__ == "__main__":

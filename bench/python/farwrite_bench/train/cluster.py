@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Group, Take, Turn
+from farwrite_bench.cluster.observed import Observe, Observed
 from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
-from farwrite_bench.train.plan import Case, Check, Close, Create, Open, Way
+from farwrite_bench.train.plan import (
+    MIRRORED,
+    Case,
+    Check,
+    Close,
+    Create,
+    Join,
+    Layout,
+    Open,
+    Way,
+)
 
 THREADS = Threads()
 """TensorFlow's defaults: one thread per core."""
@@ -38,13 +50,11 @@ class Cluster:
     servers: list[Task]
 
     def open(self, case: Case) -> None:
-        """Build the case's graph in the workers that run steps, and create its variables."""
-        sessions = [None] if case.sync else list(range(case.workers))
-        for number, worker in enumerate(self._taking(case)):
-            here = sessions if self.way.is_local else sessions[number : number + 1]
-            worker.send(Open(case, tuple(here)))
-        self._answers(case)
-        self._chief(Create())
+        """Build the case's graph in the workers that take steps, and create its variables."""
+        sessions = self._sessions(case)
+        self._ask([Open(case, of_worker) for of_worker in sessions])
+        # A mirrored variable is in every worker.
+        self._ask([Create()] * (len(sessions) if case.mode == MIRRORED else 1))
 
     def take(self, case: Case, count: int) -> Turn:
         """Take `count` steps in every session.
@@ -55,46 +65,59 @@ class Cluster:
             The seconds of each step, of the session that took longest.
         """
         before = self._group().look()
-        for worker in self._taking(case):
-            worker.send(Take(count))
-        answers = [answer for answer in self._answers(case) if isinstance(answer, list)]
-        taken: list[list[float]] = [seconds for answer in answers for seconds in answer]
+        answers = self._ask([Take(count)] * len(self._sessions(case)))
+        taken = [seconds for answer in answers if isinstance(answer, list) for seconds in answer]
         return Turn(max(taken, key=sum), before, self._group().look())
+
+    def observed(self) -> list[Observed]:
+        """Return the tensors that all tasks sent so far."""
+        answers = [task.ask(Observe()) for task in (*self.servers, *self.workers)]
+        return [each for answer in answers if isinstance(answer, list) for each in answer]
 
     def first_elements(self) -> list[float]:
         """Return one element of each variable."""
-        answer = self._chief(Check())
+        (answer,) = self._ask([Check()])
         if not isinstance(answer, list):
             raise Internal(f"bench: unexpected answer of a worker: {answer!r}; report this")
         return answer
 
     def close(self, case: Case) -> None:
         """End the sessions, and free the variables."""
-        for number, worker in reversed(list(enumerate(self._taking(case)))):
-            worker.send(Close(destroys=number == 0))
-            worker.receive(STEP_SECONDS)
+        taking = len(self._sessions(case))
+        everywhere = case.mode == MIRRORED
+        orders = [Close(destroys=everywhere or number == 0) for number in range(taking)]
+        # The first worker is last: it frees the variables of all.
+        self._ask(list(reversed(orders)), list(reversed(self.workers[:taking])))
 
-    def _taking(self, case: Case) -> list[Task]:
-        alone = case.sync or self.way.is_local
-        return self.workers[:1] if alone else self.workers[: case.workers]
+    def _sessions(self, case: Case) -> list[tuple[int | None, ...]]:
+        """Return the sessions of each worker that takes steps."""
+        if case.mode == MIRRORED:
+            return [(None,)] * case.workers
+        if case.sync:
+            return [(None,)]
+        if self.way.is_local:
+            return [tuple(range(case.workers))]
+        return [(number,) for number in range(case.workers)]
 
-    def _answers(self, case: Case) -> list[object]:
-        return [worker.receive(STEP_SECONDS) for worker in self._taking(case)]
-
-    def _chief(self, order: object) -> object:
-        self.workers[0].send(order)
-        return self.workers[0].receive(STEP_SECONDS)
+    def _ask(self, orders: Sequence[object], workers: Sequence[Task] | None = None) -> list[object]:
+        """Give each worker its order, the first order to the first, and return the answers."""
+        asked = list(zip(workers or self.workers, orders, strict=False))
+        for worker, order in asked:
+            worker.send(order)
+        return [worker.receive(STEP_SECONDS) for worker, _ in asked]
 
     def _group(self) -> Group:
         return Group(self.workers[0], [*self.servers, *self.workers[1:]])
 
 
-def start(way: Way, servers: int, workers: int, logs: Path, stack: contextlib.ExitStack) -> Cluster:
+def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> Cluster:
     """Start the processes of a way, which end with `stack`, and wait until they are ready."""
     forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
-    jobs = {"worker": 1} if way.is_local else {"ps": servers, "worker": workers}
+    jobs = {"ps": layout.servers, "worker": layout.workers}
+    if way.is_local and not layout.mirrored:
+        jobs = {"ps": 0, "worker": 1}
     free = iter(free_addresses(sum(jobs.values())))
-    addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items()}
+    addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items() if count}
     environment = {
         **MALLOC,
         **way.transport.environment,
@@ -105,13 +128,12 @@ def start(way: Way, servers: int, workers: int, logs: Path, stack: contextlib.Ex
     def task(job: str, index: int, module: str) -> Task:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
         made = stack.enter_context(Task(f"{way.key} {job}:{index}", module, environment, log))
-        made.send(Seat(addresses, job, index, way.transport, THREADS))
+        seat = Seat(addresses, job, index, way.transport, THREADS)
+        made.send(seat if job == "ps" else Join(seat, layout.mirrored))
         return made
 
     # The workers end first, while their servers still answer.
-    serving = [
-        task("ps", index, "farwrite_bench.cluster.server") for index in range(jobs.get("ps", 0))
-    ]
+    serving = [task("ps", index, "farwrite_bench.cluster.server") for index in range(jobs["ps"])]
     working = [
         task("worker", index, "farwrite_bench.train.worker") for index in range(jobs["worker"])
     ]

@@ -8,19 +8,24 @@ backward pass has two for each one of the forward pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from farwrite_bench.networks.outline import Layer, Shape, Variable
 from farwrite_bench.train.placement import Placement
 from farwrite_bench.train.plan import MODEL, Case
-from farwrite_bench.train.variables import Variables
 
 FORWARD = 1 / 3
 """The forward pass's share of the multiplications."""
 
 
 def emulated_gradients(
-    tf: Any, ops: Any, case: Case, variables: Variables, placement: Placement, worker: int
+    tf: Any,
+    ops: Any,
+    case: Case,
+    value: Callable[[Variable], Any],
+    placement: Placement,
+    worker: int,
 ) -> dict[Variable, Any]:
     """Build the passes of one worker; return its gradients."""
     layers = case.network.layers
@@ -33,7 +38,7 @@ def emulated_gradients(
             (token,) = _compute(
                 ops,
                 FORWARD * times[number],
-                read=[token, *map(variables.value, layer.variables)],
+                read=[token, *map(value, layer.variables)],
                 held=[],
                 shapes=[_passed_on(case, placement, layers, number)],
             )
@@ -48,7 +53,7 @@ def emulated_gradients(
                 # The layer's input, and what the layer behind passed back.
                 read=[token, tokens[number - 1]] if number else [token],
                 # A layer's backward pass needs its variables, so they stay here until then.
-                held=[variables.value(variable) for variable in layer.variables],
+                held=[value(variable) for variable in layer.variables],
                 shapes=[
                     _passed_on(case, placement, layers, number - 1),
                     *(variable.shape for variable in layer.variables),

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from farwrite_bench.cluster.library import load_ops
-from farwrite_bench.networks.outline import Value, Variable
-from farwrite_bench.networks.real import RealNetwork, loss, synthetic
 from farwrite_bench.tensor.graph import session_config, timed
-from farwrite_bench.train.emulated import emulated_gradients
 from farwrite_bench.train.placement import Placement
-from farwrite_bench.train.plan import EMULATED, MODEL, Case
+from farwrite_bench.train.plan import MODEL, Case
+from farwrite_bench.train.tower import gradients_of
 from farwrite_bench.train.variables import Variables
 
 SEED = 7
@@ -45,10 +42,11 @@ class Training:
             tf.compat.v1.random.set_random_seed(SEED)
             placement = Placement(tf, case, cluster=cluster)
             variables = Variables(tf, case, placement)
-            build = _emulated if case.compute == EMULATED else _real
-            towers = [build(tf, case, variables, placement, number) for number in workers]
+            towers = [
+                gradients_of(tf, case, variables.value, placement, number) for number in workers
+            ]
             updates = [
-                variables.update(variable, [gradients[variable] for gradients in towers])
+                variables.update(variable, [tower[variable] for tower in towers])
                 for variable in case.network.variables
             ]
             step = tf.group(updates)
@@ -78,25 +76,3 @@ class Training:
     def close(self) -> None:
         """End the session."""
         self._session.close()
-
-
-def _emulated(
-    tf: Any, case: Case, variables: Variables, placement: Placement, worker: int
-) -> dict[Variable, Any]:
-    return emulated_gradients(tf, load_ops(), case, variables, placement, worker)
-
-
-def _real(
-    tf: Any, case: Case, variables: Variables, placement: Placement, worker: int
-) -> dict[Variable, Any]:
-    network = case.network
-    built = RealNetwork(tf, variables.value, lambda layer: placement.layer(worker, layer))
-    with placement.layer(worker, 0):
-        samples, labels = synthetic(tf, network.sample, case.batch, network.classes, worker)
-    outputs = network.add_to(built, Value(network.sample, samples), network.classes)
-    with placement.layer(worker, len(built.layers) - 1):
-        total = loss(tf, outputs, labels)
-    values = [variables.value(each) for each in network.variables]
-    with placement.layer(worker, 0):
-        gradients = tf.gradients(total, values, colocate_gradients_with_ops=case.mode == MODEL)
-    return dict(zip(network.variables, gradients, strict=True))

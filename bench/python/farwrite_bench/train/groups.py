@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, RPC_OVER_FABRIC, STAGED
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_bench.train.pace import FIRST_STEPS, WARM_UP_STEPS
-from farwrite_bench.train.plan import DATA, ONE_PROCESS, STOCK, Case, Group, TrainPlan, Way
+from farwrite_bench.train.plan import (
+    MIRRORED,
+    ONE_PROCESS,
+    STOCK,
+    Case,
+    Group,
+    Layout,
+    TrainPlan,
+    Way,
+)
 
 SPARE_BYTES = 2 * 2**30
 """Memory that is left to everything else."""
@@ -49,17 +58,17 @@ def groups(cases: Sequence[Case], ways: Sequence[Way], available: int) -> tuple[
     available : int
         Bytes of memory. A group of one way is made even if it needs more.
     """
-    made: dict[tuple[str, ...], tuple[list[Case], tuple[Way, ...]]] = {}
+    made: dict[tuple[Layout, str], tuple[list[Case], tuple[Way, ...]]] = {}
     for case in cases:
         for together in _together(case, ways, available - SPARE_BYTES):
-            key = (str(case.servers), str(case.workers), *(way.key for way in together))
+            key = case.layout, ", ".join(way.key for way in together)
             made.setdefault(key, ([], together))[0].append(case)
-    return tuple(Group(tuple(of_group), together) for of_group, together in made.values())
+    return tuple(Group(key[0], tuple(cases), ways) for key, (cases, ways) in made.items())
 
 
 def _together(case: Case, ways: Sequence[Way], available: int) -> list[tuple[Way, ...]]:
     base = [way for way in (ONE_PROCESS, STOCK) if way in ways]
-    others = [way for way in ways if way not in base]
+    others = [way for way in ways if way not in base and _runs(case, way)]
     # Over one fabric after the other, so that groups are alike for all cases.
     others.sort(key=lambda way: way.fabric or "")
     found: list[list[Way]] = [[]]
@@ -68,6 +77,11 @@ def _together(case: Case, ways: Sequence[Way], available: int) -> list[tuple[Way
             found.append([])
         found[-1].append(way)
     return [(*base, *each) for each in found]
+
+
+def _runs(case: Case, way: Way) -> bool:
+    """Whether the way carries what the case sends: rpc-over-fabric has no collectives."""
+    return case.mode != MIRRORED or way.transport.key != RPC_OVER_FABRIC.key
 
 
 def _bytes(case: Case, ways: Sequence[Way]) -> float:
@@ -101,4 +115,5 @@ def _step_seconds(case: Case, way: Way) -> float:
 
 
 def _processes(case: Case, way: Way) -> int:
-    return 1 if way.is_local else case.workers + (case.servers if case.mode == DATA else 0)
+    layout = case.layout
+    return 1 if way.is_local and not layout.mirrored else layout.servers + layout.workers

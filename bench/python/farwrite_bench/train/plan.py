@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from farwrite_bench.cluster.seat import Seat
 from farwrite_bench.cluster.transport import (
     FARWRITE,
     GRPC,
@@ -27,6 +28,16 @@ TRANSPORTS = {each.key: each for each in (GRPC, RPC_OVER_FABRIC, STAGED, FARWRIT
 
 
 @dataclass(frozen=True)
+class Layout:
+    """The processes of a way."""
+
+    servers: int
+    workers: int
+    mirrored: bool = False
+    """Whether the workers share a MultiWorkerMirroredStrategy."""
+
+
+@dataclass(frozen=True)
 class Case:
     """What all transports run in turn."""
 
@@ -42,6 +53,12 @@ class Case:
     def network(self) -> Network:
         """The network."""
         return NETWORKS[self.model]
+
+    @property
+    def layout(self) -> Layout:
+        """The processes that it needs."""
+        servers = self.servers if self.mode == DATA else 0
+        return Layout(servers, self.workers, self.mode == MIRRORED)
 
     @property
     def compute_ms(self) -> float | None:
@@ -88,6 +105,15 @@ def ways(transports: Sequence[str], fabrics: Sequence[str]) -> list[Way]:
 
 
 @dataclass(frozen=True)
+class Join:
+    """The first message to a worker."""
+
+    seat: Seat
+    mirrored: bool
+    """Whether the worker takes part in a MultiWorkerMirroredStrategy."""
+
+
+@dataclass(frozen=True)
 class Open:
     """A request to a worker: build the graph of a case."""
 
@@ -119,6 +145,7 @@ class Close:
 class Group:
     """Cases and ways whose processes are alive at once. `STOCK` and `ONE_PROCESS` take part."""
 
+    layout: Layout
     cases: tuple[Case, ...]
     ways: tuple[Way, ...]
 

@@ -44,11 +44,9 @@ def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
 
 @contextlib.contextmanager
 def _clusters(group: Group, logs: Path) -> Iterator[dict[str, Cluster]]:
-    servers = max(case.servers for case in group.cases)
-    workers = max(case.workers for case in group.cases)
     with contextlib.ExitStack() as stack:
         # One way after the other: importing TensorFlow keeps the processors busy.
-        yield {way.key: start(way, servers, workers, logs, stack) for way in group.ways}
+        yield {way.key: start(way, group.layout, logs, stack) for way in group.ways}
 
 
 def _measure(

@@ -34,7 +34,11 @@ class Variables:
         made = []
         for number, variable in enumerate(self._variables):
             with self._placement.variable(number):
-                made.append(self._assign(self._handles[number], self._first(number, variable)))
+                made.append(
+                    self._assign(
+                        self._handles[number], first_value(tf, self._case, number, variable)
+                    )
+                )
                 if self._sums:
                     filled = tf.fill(variable.shape, ADAGRAD_START)
                     made.append(self._assign(self._sums[number], filled))
@@ -104,12 +108,13 @@ class Variables:
     def _assign(self, handle: Any, value: Any) -> Any:
         return self._tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
-    def _first(self, number: int, variable: Variable) -> Any:
-        """Return the first value: constant if emulated, since no layer computes with it."""
-        tf, shape = self._tf, variable.shape
-        if self._case.compute == EMULATED:
-            return tf.fill(shape, tf.constant(0.01 * (number + 1)))
-        if len(shape) == 1:
-            return tf.zeros(shape)
-        inputs = variable.elements // shape[-1]
-        return tf.random.stateless_normal(shape, seed=[number, 1], stddev=(2.0 / inputs) ** 0.5)
+
+def first_value(tf: Any, case: Case, number: int, variable: Variable) -> Any:
+    """Return the first value: constant if emulated, since no layer computes with it."""
+    shape = variable.shape
+    if case.compute == EMULATED:
+        return tf.fill(shape, tf.constant(0.01 * (number + 1)))
+    if len(shape) == 1:
+        return tf.zeros(shape)
+    inputs = variable.elements // shape[-1]
+    return (2.0 / inputs) ** 0.5 * tf.random.stateless_normal(shape, seed=[number, 1])
