@@ -22,6 +22,7 @@ from farwrite_bench.tensor.plan import (
     CHAIN_HOPS,
     CONSUMERS,
     DEFAULT_SIZES,
+    ENCODED,
     GRPC_LIMIT,
     MEMORY_PER_SIZE,
     PARALLEL_BYTES,
@@ -114,10 +115,10 @@ def run(arguments: argparse.Namespace) -> int:
     if dropped := set(arguments.sizes) - set(affordable_sizes):
         names = ", ".join(map(format_size, sorted(dropped)))
         notes.append(f"too little memory is available for {names}; left out")
-    if "grpc" in transports and max(affordable_sizes, default=0) >= GRPC_LIMIT:
+    if {*ENCODED} & {*transports} and max(affordable_sizes, default=0) >= GRPC_LIMIT:
         notes.append(
-            f"stock gRPC is left out from {format_size(GRPC_LIMIT)} on: it cannot send a message of"
-            " that size, and the step would never end"
+            f"stock gRPC and rpc-over-fabric are left out from {format_size(GRPC_LIMIT)} on:"
+            " TensorFlow's encoding cannot have that size, and a step of stock gRPC would never end"
         )
     if RAW.key in transports:
         notes.append(tuning())
@@ -138,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     minutes = math.ceil(expected_seconds(plan) / 60)
     print(f"bench: this takes about {minutes} min", file=sys.stderr)
-    with measuring(plugin=any(not TRANSPORTS[key].stock for key in transports)) as (bar, logs):
+    with measuring(transports=[TRANSPORTS[key] for key in transports]) as (bar, logs):
         rows = measure(plan, bar, logs)
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(cells(rows)))))
@@ -164,7 +165,7 @@ def affordable(
     """Leave out the sizes that need more than `available` bytes."""
 
     def needed(size: int) -> float:
-        taking_part = (key for key in transports if key != "grpc" or size < GRPC_LIMIT)
+        taking_part = (key for key in transports if key not in ENCODED or size < GRPC_LIMIT)
         return size * sum(
             MEMORY_PER_SIZE[key]
             + (TCP_MEMORY_PER_SIZE if over_tcp and not TRANSPORTS[key].stock else 0.0)
