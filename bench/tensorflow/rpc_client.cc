@@ -37,6 +37,11 @@ class TextSource final : public tf::TensorResponse::Source {
   std::unique_ptr<google::protobuf::io::ArrayInputStream> stream_;
 };
 
+void count_copies(const tf::TensorResponse& response, std::uint64_t copies) {
+  if (response.tensor().NumElements() > 0)
+    RpcCounters::add(RpcCounters::of_process().copies, copies);
+}
+
 absl::Status unavailable(const Status& reason) {
   return absl::UnavailableError("rpc-over-fabric: " + reason.message());
 }
@@ -120,15 +125,12 @@ Status RpcClient::read_reply() {
 }
 
 Status RpcClient::read_tensor(std::uint64_t bytes, Call call) {
-  RpcCounters& counters = RpcCounters::of_process();
-  RpcCounters::add(counters.bytes_received, bytes);
-  RpcCounters::add(counters.copies);
+  RpcCounters::add(RpcCounters::of_process().bytes_received, bytes);
   Result<ByteView> first = link_->peek(bytes);
   if (first.ok() && begins_without_plain_bytes(std::to_integer<unsigned char>(*first->data))) {
     auto text = std::make_shared<std::string>(static_cast<std::size_t>(bytes), '\0');
     const Status read = link_->read(text->data(), bytes);
     if (read.ok()) {
-      RpcCounters::add(counters.copies);
       parse_later(std::move(text), std::move(call));
     } else {
       finish(std::move(call), unavailable(read));
@@ -137,6 +139,7 @@ Status RpcClient::read_tensor(std::uint64_t bytes, Call call) {
   }
   ReplySource source(link_.get(), bytes);
   absl::Status parsed = call.response->ParseFrom(&source);
+  count_copies(*call.response, 1);
   const Status read = source.finish();
   finish(std::move(call), read.ok() ? std::move(parsed) : unavailable(read));
   return read;
@@ -146,6 +149,7 @@ void RpcClient::parse_later(std::shared_ptr<std::string> bytes, Call call) {
   schedule_([bytes = std::move(bytes), call = std::move(call)] {
     TextSource source(*bytes);
     const absl::Status parsed = call.response->ParseFrom(&source);
+    count_copies(*call.response, 2);
     if (call.options != nullptr) call.options->ClearCancelCallback();
     call.done(parsed);
   });

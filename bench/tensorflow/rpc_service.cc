@@ -1,5 +1,6 @@
 #include "rpc_service.h"
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -99,19 +100,20 @@ void RpcService::send_tensor(std::uint64_t id, const tf::Tensor& value, bool is_
   head.kind = RpcKind::kReply;
   head.id = id;
   head.bytes = encoded.head.size();
-  std::vector<Piece> pieces;
-  RpcCounters& counters = RpcCounters::of_process();
+  std::vector<Piece> pieces = {Piece()};
+  // Into the encoding; and, over shared memory, into the ring, which other fabrics do.
+  std::uint64_t copies = link_->channel().maps_peer_memory() ? 1 : 0;
   if (encoded.content_follows) {
-    const auto content = std::make_shared<tf::Tensor>(std::move(encoded.content));
-    head.bytes += content->tensor_data().size();
-    pieces.push_back({ByteView(content->tensor_data().data(), content->tensor_data().size()),
-                      std::move(content)});
+    const auto content = std::make_shared<const tf::Tensor>(std::move(encoded.content));
+    const std::string_view bytes = content->tensor_data();
+    head.bytes += bytes.size();
+    pieces.push_back({ByteView(bytes.data(), bytes.size()), content});
   } else {
-    RpcCounters::add(counters.copies);  // into the encoding
+    ++copies;
   }
-  pieces.insert(pieces.begin(), piece_of(head, encoded.head));
-  // Over shared memory this processor writes into the ring; over others, the fabric does.
-  if (link_->channel().maps_peer_memory()) RpcCounters::add(counters.copies);
+  pieces.front() = piece_of(head, encoded.head);
+  RpcCounters& counters = RpcCounters::of_process();
+  if (value.NumElements() > 0) RpcCounters::add(counters.copies, copies);
   RpcCounters::add(counters.bytes_sent, head.bytes);
   RpcCounters::add(counters.served);
   link_->writer().write(std::move(pieces));

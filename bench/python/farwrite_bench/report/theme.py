@@ -5,6 +5,7 @@ from __future__ import annotations
 _TRANSPORTS = {
     "grpc": ("#7a828b", "#9aa4af"),
     "farwrite": ("#0969da", "#4493f8"),
+    "rpc-over-fabric": ("#bf3989", "#db61a2"),
     "staged": ("#bc4c00", "#f0883e"),
     "local": ("#1a7f37", "#3fb950"),
     "raw": ("#8250df", "#ab7df8"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster import seat
+from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Seat, Threads
@@ -48,15 +49,16 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
             cluster = {job: [address] for job, address in addresses.items()}
             targets[key] = f"grpc://{addresses['worker']}"
             servers[key] = []
+            transport = KNOWN[key]
+            found_by = peers(transport, cluster)
             for job in jobs:
-                transport = KNOWN[key]
                 task = stack.enter_context(
                     Task(
                         f"{key} {job}",
                         "farwrite_bench.tensor.raw"
                         if key == RAW.key
                         else "farwrite_bench.cluster.server",
-                        {**transport.environment, **forced},
+                        {**transport.environment, **forced, **found_by},
                         logs / f"{key}-{job}.log",
                     )
                 )

@@ -20,6 +20,7 @@ from farwrite_bench.tensor.plan import (
     CHAIN_HOPS,
     CONSUMERS,
     DEFAULT_SIZES,
+    ENCODED,
     GRPC_LIMIT,
     MEMORY_PER_SIZE,
     PARALLEL_BYTES,
@@ -111,10 +112,10 @@ def run(arguments: argparse.Namespace) -> int:
     if dropped := set(arguments.sizes) - set(affordable_sizes):
         names = ", ".join(map(format_size, sorted(dropped)))
         record.notes.append(f"too little memory is available for {names}; left out")
-    if "grpc" in transports and max(affordable_sizes, default=0) >= GRPC_LIMIT:
+    if {*ENCODED} & {*transports} and max(affordable_sizes, default=0) >= GRPC_LIMIT:
         record.notes.append(
-            f"stock gRPC is left out from {format_size(GRPC_LIMIT)} on: it cannot send a message of"
-            " that size, and the step would never end"
+            f"stock gRPC and rpc-over-fabric are left out from {format_size(GRPC_LIMIT)} on:"
+            " TensorFlow's encoding cannot have that size, and a step of stock gRPC would never end"
         )
     if RAW.key in transports:
         record.notes.append(tuning())
@@ -151,7 +152,7 @@ def affordable(
     """Leave out the sizes that need more than `available` bytes."""
 
     def needed(size: int) -> float:
-        taking_part = (key for key in transports if key != "grpc" or size < GRPC_LIMIT)
+        taking_part = (key for key in transports if key not in ENCODED or size < GRPC_LIMIT)
         return size * sum(
             MEMORY_PER_SIZE[key]
             + (TCP_MEMORY_PER_SIZE if over_tcp and not TRANSPORTS[key].stock else 0.0)

@@ -9,6 +9,7 @@ from farwrite_bench.cluster.transport import (
     CONTROL,
     FARWRITE,
     GRPC,
+    RPC_OVER_FABRIC,
     STAGED,
     STOCK_PROTOCOL,
     Transport,
@@ -19,7 +20,7 @@ LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
 """Producer and consumer in one server: the time of the computation alone."""
 RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
 """The same bytes through one tuned socket without TensorFlow: the limit between hosts."""
-TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE, LOCAL, RAW)}
+TRANSPORTS = {each.key: each for each in (GRPC, RPC_OVER_FABRIC, STAGED, FARWRITE, LOCAL, RAW)}
 
 
 def _ours(
@@ -69,6 +70,8 @@ CONSUMERS = (SLICE, REDUCE_MAX)
 GRPC_LIMIT = 2**31
 """TensorFlow's gRPC cannot send a tensor of this many bytes. TensorFlow 2.21 reports no error: the
 step never ends, not even at its deadline."""
+ENCODED = (GRPC.key, RPC_OVER_FABRIC.key)
+"""The transports with TensorFlow's encoding, which ends at `GRPC_LIMIT`."""
 
 DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
 CHAIN_HOPS = 20
@@ -76,7 +79,14 @@ CHAIN_BYTES = 256
 PARALLEL_TENSORS = 20
 PARALLEL_BYTES = 4 * KIB
 
-MEMORY_PER_SIZE = {"grpc": 4.0, "staged": 2.5, "farwrite": 1.5, "local": 1.5, "raw": 2.0}
+MEMORY_PER_SIZE = {
+    "grpc": 4.0,
+    "rpc-over-fabric": 2.5,
+    "staged": 2.5,
+    "farwrite": 1.5,
+    "local": 1.5,
+    "raw": 2.0,
+}
 """Memory of a transport's servers, in tensors."""
 TCP_MEMORY_PER_SIZE = 1.0
 """Additional memory over tcp, where the consumer's task has its own bytes."""
@@ -92,7 +102,7 @@ class Case:
 
     def includes(self, transport: str) -> bool:
         """Whether `transport` can run this case, and its figure is useful."""
-        if transport == GRPC.key:
+        if transport in ENCODED:
             return self.size < GRPC_LIMIT
         if transport == RAW.key:
             return self.consumer == SLICE  # the consumer that does not compute with the bytes
