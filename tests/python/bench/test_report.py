@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
@@ -10,10 +11,12 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
+from bench_command import bench
 from result_files import RESULTS, facts, sizes, tensor, train, two_hosts, write_results
 from self_contained import check_page
 
 from farwrite import cli
+from farwrite_bench import command
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.files import SECTIONS, read_file, read_folder
@@ -90,6 +93,28 @@ def test_every_row_of_a_benchmark_is_in_a_table(tmp_path: Path, name: str) -> No
 def test_the_fixtures_cover_every_benchmark() -> None:
     assert [*RESULTS] == sorted(RESULTS, key=[*SECTIONS].index)
     assert RESULTS.keys() == SECTIONS.keys()
+
+
+def test_every_benchmark_has_a_section() -> None:
+    kinds = argparse.ArgumentParser().add_subparsers()
+    for benchmark in command.BENCHMARKS:
+        benchmark.add_parser(kinds)
+    assert kinds.choices.keys() <= SECTIONS.keys()
+
+
+def test_what_benchmarks_write_is_shown(tmp_path: Path) -> None:
+    for words in (("memory",), ("p2p", "--op", "write,notify", "--sizes", "8,64K")):
+        path = tmp_path / f"{words[0]}.json"
+        ran = bench(*words, "--quick", "--json", str(path))
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(path.read_text())["benchmark"] == words[0]
+    runs, left_out = read_folder(tmp_path)
+    assert left_out == []
+    assert [run.benchmark for run in runs] == ["p2p", "memory"]
+    for run in runs:
+        assert run.date == run.facts["date"]
+        for drawn in run.figures:
+            check_figure(drawn)
 
 
 def test_the_page_is_one_file_with_everything_in_order(
