@@ -11,7 +11,6 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
-from bench_command import bench
 from result_files import RESULTS, facts, sizes, tensor, train, two_hosts, write_results
 from self_contained import check_page
 
@@ -100,21 +99,6 @@ def test_every_benchmark_has_a_section() -> None:
     for benchmark in command.BENCHMARKS:
         benchmark.add_parser(kinds)
     assert kinds.choices.keys() <= SECTIONS.keys()
-
-
-def test_what_benchmarks_write_is_shown(tmp_path: Path) -> None:
-    for words in (("memory",), ("p2p", "--op", "write,notify", "--sizes", "8,64K")):
-        path = tmp_path / f"{words[0]}.json"
-        ran = bench(*words, "--quick", "--json", str(path))
-        assert ran.returncode == 0, ran.stderr
-        assert json.loads(path.read_text())["benchmark"] == words[0]
-    runs, left_out = read_folder(tmp_path)
-    assert left_out == []
-    assert [run.benchmark for run in runs] == ["p2p", "memory"]
-    for run in runs:
-        assert run.date == run.facts["date"]
-        for drawn in run.figures:
-            check_figure(drawn)
 
 
 def test_the_page_is_one_file_with_everything_in_order(
