@@ -230,6 +230,21 @@ def test_different_machines_are_pointed_out(tmp_path: Path) -> None:
     assert "different machines" in page_of(tmp_path)
 
 
+def test_short_runs_and_busy_machines_are_pointed_out(tmp_path: Path) -> None:
+    write_results(tmp_path, "tensor")
+    html = page_of(tmp_path)
+    assert "Short runs" not in html
+    assert "not idle" not in html
+    short, busy = sizes(), tensor()
+    short["settings"] = {"quick": True}
+    busy["load"] = [3.5, 2.0, 1.0]
+    (tmp_path / "sizes.json").write_text(json.dumps(short))
+    (tmp_path / "tensor.json").write_text(json.dumps(busy))
+    html = page_of(tmp_path)
+    assert "and not how fast it is: sizes.json." in html
+    assert "less certain: tensor.json (load 3.5)." in html
+
+
 def test_rows_that_gain_nothing_are_listed(tmp_path: Path) -> None:
     write_results(tmp_path)
     runs, _ = read_folder(tmp_path)
