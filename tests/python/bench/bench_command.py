@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+from farwrite_bench.report.files import read_file
+from farwrite_bench.report.parts import Facts
 
 
 def bench(*words: str, seconds: float = 110) -> subprocess.CompletedProcess[str]:
@@ -15,3 +19,10 @@ def bench(*words: str, seconds: float = 110) -> subprocess.CompletedProcess[str]
         timeout=seconds,
         check=False,
     )
+
+
+def result(path: Path, benchmark: str) -> Facts:
+    """Return what a benchmark wrote with ``--json``; ``farwrite report`` must show it."""
+    run = read_file(path)
+    assert run.benchmark == benchmark
+    return run.facts

@@ -1,12 +1,12 @@
 """Small end-to-end runs of ``farwrite bench``. No test asserts a time."""
 
-import json
 import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from bench_command import result
 
 from farwrite.errors import Error, InvalidArgument
 from farwrite_bench import pair as bench_pair
@@ -49,7 +49,7 @@ def measure(tmp_path, *arguments):
     path = tmp_path / "p2p.json"
     done = farwrite("bench", "p2p", "--quick", "--rounds", "1", "--json", str(path), *arguments)
     assert done.returncode == 0, done.stderr
-    return json.loads(path.read_text()), done.stdout
+    return result(path, "p2p"), done.stdout
 
 
 @pytest.mark.parametrize(("op", "copies"), [("write", 1), ("read", 1), ("alias", 0)])
@@ -144,7 +144,7 @@ def test_memory_bench_compares_allocation_first_use_and_copies(tmp_path):
     path = tmp_path / "memory.json"
     done = farwrite("bench", "memory", "--quick", "--json", str(path))
     assert done.returncode == 0, done.stderr
-    facts = json.loads(path.read_text())
+    facts = result(path, "memory")
     for entry in facts["allocations"] + facts["allocations_tuned_malloc"]:
         assert min(entry["farwrite_ns"], entry["malloc_ns"], entry["ratio"]) > 0
     assert facts["first_use"]["ratio"] > 0
@@ -237,7 +237,7 @@ def test_between_hosts_every_word_is_checked_and_both_sides_counters_shown(tmp_p
     words = ("--pool", "4M", "--sizes", "64K,1M", "--rounds", "2", "--transfers", "20")
     done = farwrite("bench", "p2p", "--peer", serving, *words, "--fabric", "tcp", "--json", path)
     assert done.returncode == 0, done.stderr
-    facts = json.loads(path.read_text())
+    facts = result(path, "p2p")
     assert facts["channel"]["fabric"] == "tcp"
     assert [(row["op"], row["size"]) for row in facts["rows"]] == [
         ("write", 65536),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 from farwrite_bench.tensor.ablations import affordable
 from farwrite_bench.tensor.network import NETWORK_BYTES
@@ -22,7 +21,7 @@ def test_each_way_goes_the_way_it_is_named_after(tmp_path: Path) -> None:
         seconds=200,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    facts = json.loads(figures.read_text())
+    facts = result(figures, "ablations")
     rows = {(row["consumer"], row["transport"]): row for row in facts["rows"]}
     assert {key for _, key in rows} == set(ways)
     assert {consumer for consumer, _ in rows} == {"network", "slice", "parallel", "chain"}

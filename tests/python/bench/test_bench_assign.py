@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 from farwrite.errors import FailedPrecondition, ResourceExhausted
 from farwrite_bench.assign.command import affordable
@@ -24,7 +23,7 @@ def test_three_ways_add_in_turn_and_farwrite_moves_every_vector(tmp_path: Path) 
         "assign", *("--megabytes", "1", "--rounds", "2", "--steps", "3", "--json", str(figures))
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    facts = json.loads(figures.read_text())
+    facts = result(figures, "assign")
     local, stock, ours = facts["rows"]
     assert [row["way"] for row in facts["rows"]] == ["local", "grpc", "farwrite"]
     assert [row["fabric"] for row in facts["rows"]] == ["none", "tcp", "shm"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from argparse import ArgumentTypeError
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 from self_contained import check_page
 
 from farwrite.errors import NotFound, PeerDead
@@ -62,7 +61,7 @@ def measure(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "this takes about" in done.stderr
-    facts = json.loads(figures.read_text())
+    facts = result(figures, "box")
     for row in facts["rows"]:
         assert row.keys() >= set(FIELDS)
     return facts, done.stdout

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 
 @pytest.mark.slow
@@ -17,7 +16,7 @@ def test_both_transports_reduce_in_turn(tmp_path: Path) -> None:
         *("--json", str(figures)),
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    facts = json.loads(figures.read_text())
+    facts = result(figures, "collective")
     stock, ours = facts["rows"]
     assert (stock["transport"], ours["transport"]) == ("grpc", "farwrite")
     assert stock["of_grpc"] == 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 from farwrite.errors import Internal, ResourceExhausted
 from farwrite_bench.cluster.group import Turn
@@ -26,7 +25,7 @@ def test_both_servers_give_back_what_was_fed(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "feed.json"
     ended = bench("feed", "--rounds", "2", "--sizes", "4K,1M", "--json", str(figures))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    facts = json.loads(figures.read_text())
+    facts = result(figures, "feed")
     found = [(row["size"], row["operation"], row["way"]) for row in facts["rows"]]
     assert found == [
         (size, operation, way)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 from farwrite.errors import Error, FailedPrecondition, InvalidArgument, NotFound, PeerDead
 from farwrite_bench.box import openmpi
@@ -62,7 +62,7 @@ def measure(tmp_path: Path, *arguments: str) -> tuple[list[dict[str, Any]], str]
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "this takes about" in done.stderr
-    rows: list[dict[str, Any]] = json.loads(figures.read_text())["rows"]
+    rows: list[dict[str, Any]] = result(figures, "grpc")["rows"]
     for row in rows:
         assert row.keys() >= set(FIELDS)
         if row["benchmark"] in ("connect", "qps"):

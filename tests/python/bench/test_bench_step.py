@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 from farwrite_bench.cluster.busy import busy_cores
 from farwrite_bench.cluster.group import Turn, in_turn
@@ -30,7 +29,7 @@ def test_a_kind_of_program_has_a_row_for_each_way(tmp_path: Path, kind: str) -> 
         *("step", "--quick", "--kind", kind, "--busy", "1", "--json", str(figures)), seconds=220
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    facts = json.loads(figures.read_text())
+    facts = result(figures, "step")
     assert [(row["kind"], row["way"]) for row in facts["rows"]] == [(kind, way) for way in WAYS]
     for row in facts["rows"]:
         assert min(row["step_ms"], row["mean_ms"], row["cpu_ms"], row["steps"]) > 0
@@ -54,7 +53,7 @@ def test_one_kind_and_way_can_be_measured_alone(tmp_path: Path) -> None:
         *("step", "--kind", "session", "--way", "grpc", "--rounds", "1", "--json", str(figures))
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    (row,) = json.loads(figures.read_text())["rows"]
+    (row,) = result(figures, "step")["rows"]
     assert (row["kind"], row["way"], row["of_local"], row["rounds"]) == (
         *("session", "grpc"),
         *(None, 1),

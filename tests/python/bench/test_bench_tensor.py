@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_command import bench
+from bench_command import bench, result
 
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.tensor import run as bench_run
@@ -56,7 +55,7 @@ def measure(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ElementTree.parse(drawn).getroot().tag.endswith("svg")
     assert "prefers-color-scheme: dark" in drawn.read_text()
-    return json.loads(figures.read_text()), ended.stdout
+    return result(figures, "tensor"), ended.stdout
 
 
 def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ from result_files import RESULTS, facts, sizes, tensor, train, two_hosts, write_
 from self_contained import check_page
 
 from farwrite import cli
+from farwrite_bench import command
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.files import SECTIONS, read_file, read_folder
@@ -90,6 +92,13 @@ def test_every_row_of_a_benchmark_is_in_a_table(tmp_path: Path, name: str) -> No
 def test_the_fixtures_cover_every_benchmark() -> None:
     assert [*RESULTS] == sorted(RESULTS, key=[*SECTIONS].index)
     assert RESULTS.keys() == SECTIONS.keys()
+
+
+def test_every_benchmark_has_a_section() -> None:
+    kinds = argparse.ArgumentParser().add_subparsers()
+    for benchmark in command.BENCHMARKS:
+        benchmark.add_parser(kinds)
+    assert kinds.choices.keys() <= SECTIONS.keys()
 
 
 def test_the_page_is_one_file_with_everything_in_order(
@@ -219,6 +228,21 @@ def test_different_machines_are_pointed_out(tmp_path: Path) -> None:
     other["machine"]["cpu"] = "another"
     (tmp_path / "sizes.json").write_text(json.dumps(other))
     assert "different machines" in page_of(tmp_path)
+
+
+def test_short_runs_and_busy_machines_are_pointed_out(tmp_path: Path) -> None:
+    write_results(tmp_path, "tensor")
+    html = page_of(tmp_path)
+    assert "Short runs" not in html
+    assert "not idle" not in html
+    short, busy = sizes(), tensor()
+    short["settings"] = {"quick": True}
+    busy["load"] = [3.5, 2.0, 1.0]
+    (tmp_path / "sizes.json").write_text(json.dumps(short))
+    (tmp_path / "tensor.json").write_text(json.dumps(busy))
+    html = page_of(tmp_path)
+    assert "and not how fast it is: sizes.json." in html
+    assert "less certain: tensor.json (load 3.5)." in html
 
 
 def test_rows_that_gain_nothing_are_listed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ PLOT = 190
 EDGE = 16
 """Where the text begins and where it must end, from either side."""
 TITLE_LINE, LEGEND_LINE = 20, 19
-EM = 0.56
+EM = 0.6
 EM_BOLD = 0.64
 """About how wide a letter is, as a part of the size of the font."""
 TEXT, SMALL, LARGE = 13.0, 12.0, 15.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farwrite.run import html_page as page
+from farwrite_bench.machine import BUSY_LOAD
 from farwrite_bench.report.chart import beside, standalone
 from farwrite_bench.report.files import SECTIONS, LeftOut, Run
 from farwrite_bench.report.ours import measured
@@ -46,6 +47,7 @@ def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
     yield page.paragraph(SENTENCE)
     yield from (page.paragraph(text, quiet=True) for text in _machines(runs))
     yield page.table(RUN_HEADERS, [_run_cells(run) for run in runs], long=[4])
+    yield from (page.paragraph(text) for text in _doubts(runs))
     for each in left_out:
         yield page.paragraph(f"Left out: {each.file}: {each.why}.")
     found = [card for run in runs for card in run.cards]
@@ -106,6 +108,26 @@ def _run_cells(run: Run) -> list[str]:
     settings = "; ".join(f"{name}: {_plain(value)}" for name, value in run.settings.items())
     load = ", ".join(str(each) for each in run.facts["load"])
     return [run.file, run.benchmark, run.date[:16].replace("T", " "), load, settings or "-"]
+
+
+def _doubts(runs: Sequence[Run]) -> Iterator[str]:
+    short = [run.file for run in runs if run.settings.get("quick")]
+    if short:
+        yield (
+            "Short runs, which show that a benchmark works and not how fast it is:"
+            f" {', '.join(short)}."
+        )
+    busy = [f"{run.file} (load {run.facts['load'][0]})" for run in runs if _was_busy(run)]
+    if busy:
+        yield (
+            "The machine was not idle before these runs, so they are less certain:"
+            f" {', '.join(busy)}."
+        )
+
+
+def _was_busy(run: Run) -> bool:
+    averages = run.facts["load"]
+    return bool(averages and averages[0] > BUSY_LOAD)
 
 
 def _plain(value: object) -> str:

@@ -29,10 +29,13 @@ def figures(facts: Facts) -> list[str]:
     """Draw the emulation, its gains, and the rates of the other tests."""
     rows = rows_of(facts)
     drawn = emulation_charts(rows)
-    won = [Group(_network(row), [_won(row)]) for row in _compared(rows)]
+    won: dict[str, list[Bar]] = {}
+    for row in _compared(rows):
+        won.setdefault(_network(row), []).append(_won(row))
     if won:
         title = "Exposed communication: how many times less than MPI"
-        drawn.append(bars(title, won, "Dashed: as fast as the box. Longer is better.", 1.0))
+        groups = [Group(*group) for group in won.items()]
+        drawn.append(bars(title, groups, "Dashed: as fast as the box. Longer is better.", 1.0))
     for test, what in RATES.items():
         groups = [Group(_case(row), _rates(row)) for row in rows if row["test"] == test]
         if groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from farwrite.units import format_size
+from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import (
     BANDWIDTH,
     CONNECT,
@@ -50,7 +51,7 @@ def figures(facts: Facts) -> list[str]:
 
 
 def _payload(row: Row) -> str:
-    name = format_size(row["size"]) if row["scheme"] == "plain" else row["scheme"]
+    name = format_size(row["size"]) if row["scheme"] == PLAIN else row["scheme"]
     return f"{name}, {row['mode']}"
 
 
