@@ -19,7 +19,6 @@ _TRANSPORTS = {
     "farwrite-shm": ("#0969da", "#4493f8"),
     "farwrite-tcp": ("#1b7c83", "#39c5cf"),
     "farwrite-verbs": ("#1a7f37", "#3fb950"),
-    "rpc-over-fabric": ("#8250df", "#ab7df8"),
     "limit": ("#57606a", "#b1bac4"),
     "tensors": ("#0969da", "#4493f8"),
     "bytes": ("#bc4c00", "#f0883e"),
