@@ -102,6 +102,7 @@ def _bar(group: Group, bar: Bar, y: float, scale: float, most: float) -> tuple[s
         end = max(end, high)
     return (
         f'<g class="{bar.key}"><rect class="solid" x="{EDGE}" y="{y:.0f}" width="{width:.1f}"'
-        f' height="{BAR}" rx="2">{hover(f"{group.name}, {bar.name}: {bar.text}")}</rect>{spread}</g>',
+        f' height="{BAR}" rx="2">{hover(f"{group.name}, {bar.name}: {bar.text}")}</rect>{spread}'
+        "</g>",
         f'<text class="value" x="{end + 6:.1f}" y="{y + 11.5:.1f}">{escape(bar.text)}</text>',
     )
