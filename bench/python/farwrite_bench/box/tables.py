@@ -73,6 +73,7 @@ def emulation_charts(rows: Sequence[Row]) -> list[str]:
             "ms",
             log_x=True,
             log_y=True,
+            write_x=lambda megabytes: f"{megabytes:.3g}",
             ticks_x=sorted({_megabytes(row) for row in measured}),
         )
         of_it = [row for row in measured if row["workers"] == workers]

@@ -66,13 +66,16 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
     for group in groups:
         drawn.append(f'<text x="{EDGE}" y="{y + 12:.0f}">{escape(group.name)}</text>')
         y += NAME_LINE
-        first = y
+        first, values = y, []
         for bar in group.bars:
-            drawn.append(_bar(group, bar, y, scale, most))
+            shape, value = _bar(group, bar, y, scale, most)
+            drawn.append(shape)
+            values.append(value)
             y += STEP
         if baseline is not None:
             x = EDGE + baseline * scale
             drawn.append(f'<path class="base" d="M{x:.1f} {first - 2:.0f}V{y - 2:.0f}"/>')
+        drawn += values  # over the baseline
         y += GAP
     if note:
         lines, y = footnote(note, y - 4)
@@ -84,7 +87,8 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
     return svg(label, drawn, WIDTH, y + (14 if note else 5))
 
 
-def _bar(group: Group, bar: Bar, y: float, scale: float, most: float) -> str:
+def _bar(group: Group, bar: Bar, y: float, scale: float, most: float) -> tuple[str, str]:
+    """Draw a bar, and its value."""
     width = max(bar.value * scale, 1.5)
     end = EDGE + width
     spread = ""
@@ -99,5 +103,6 @@ def _bar(group: Group, bar: Bar, y: float, scale: float, most: float) -> str:
     return (
         f'<g class="{bar.key}"><rect class="solid" x="{EDGE}" y="{y:.0f}" width="{width:.1f}"'
         f' height="{BAR}" rx="2">{hover(f"{group.name}, {bar.name}: {bar.text}")}</rect>{spread}'
-        f'<text class="value" x="{end + 6:.1f}" y="{y + 11.5:.1f}">{escape(bar.text)}</text></g>'
+        "</g>",
+        f'<text class="value" x="{end + 6:.1f}" y="{y + 11.5:.1f}">{escape(bar.text)}</text>',
     )

@@ -84,6 +84,7 @@ def distribution(look: Look, series: Sequence[Series]) -> str:
         if each.values
     ]
     drawn, top = header(look.title, _entries(series), line=False)
+    top += UNIT_LINE
     floor = top + PLOT
     across = around(shown, LEFT, WIDTH - RIGHT, zero=True)
     counts = {each.key: _counts(each.values, across) for each in series}

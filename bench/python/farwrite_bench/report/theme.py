@@ -64,7 +64,8 @@ CHART = f"""
   svg.chart .range, svg.chart .whisker {{ fill: none; stroke: var(--own); stroke-width: 2; }}
   svg.chart .whisker {{ stroke: var(--ink); stroke-width: 1; opacity: 0.7; }}
   svg.chart .base {{ fill: none; stroke: var(--ink); stroke-dasharray: 3 3; opacity: 0.75; }}
-  svg.chart .value {{ font-size: 12px; font-variant-numeric: tabular-nums; }}
+  svg.chart .value {{ font-size: 12px; font-variant-numeric: tabular-nums; paint-order: stroke;
+    stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }}
   svg.chart .faint {{ fill: none; stroke: var(--own); opacity: 0.3; }}
   svg.chart .area {{ fill: var(--own); fill-opacity: 0.28; stroke: var(--own); }}
   svg.chart .solid {{ fill: var(--own); }}
