@@ -52,7 +52,7 @@ def test_an_entry_point_may_name_an_object_of_a_module(install, greet, capsys) -
     assert cli.main(["greet", "you"]) == 3
 
 
-@pytest.mark.parametrize("name", ["bench", "demo", "report"])
+@pytest.mark.parametrize("name", ["bench", "demo", "report", "reproduce"])
 @pytest.mark.parametrize("words", [[], ["p2p", "--quick"], ["--help"], ["-x", "--", "y"]])
 def test_a_command_of_a_package_that_is_missing_says_what_to_install(
     install, capsys, name, words

@@ -18,6 +18,7 @@ from farwrite_bench.train.cluster import MALLOC
 from farwrite_bench.train.groups import expected_seconds, groups
 from farwrite_bench.train.pace import FULL, QUICK, SHORT, Pace
 from farwrite_bench.train.plan import EMULATED, FABRICS, MODES, REAL, TRANSPORTS, TrainPlan, ways
+from farwrite_bench.train.resume import remaining, repeats, rows_of
 from farwrite_bench.train.rows import Row
 from farwrite_bench.train.run import run as measure
 from farwrite_bench.train.tables import HEADERS, cells, sentences
@@ -59,7 +60,7 @@ def add_parser(kinds: Subparsers) -> None:
     )
     add_choices(parser, "--model", NETWORKS, default="the six of the paper")
     add_choices(parser, "--transport", TRANSPORTS)
-    add_choices(parser, "--fabric", FABRICS)
+    add_choices(parser, "--fabric", FABRICS, default="shm, and tcp for farwrite")
     parser.add_argument(
         "--compute",
         choices=(EMULATED, REAL),
@@ -108,12 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
     record = Record("train")
     pace = _pace(arguments)
     wanted = cases(arguments, pace)
-    chosen = ways(arguments.transport or list(TRANSPORTS), arguments.fabric or FABRICS)
+    chosen = ways(arguments.transport or list(TRANSPORTS), arguments.fabric)
     made = groups(wanted, chosen, memory_available())
     plan = TrainPlan(made, pace.rounds, pace.steps)
     if arguments.quick:
         record.notes.append("a quick run: do not quote these figures")
-    record.announce(expected_seconds(plan))
     settings = {
         "rounds": pace.rounds,
         "steps": pace.steps,
@@ -124,12 +124,14 @@ def run(arguments: argparse.Namespace) -> int:
         "full": arguments.full,
         "malloc": MALLOC,
     }
-    rows: list[Row] = []
+    rows: list[Row] = rows_of(arguments.json, settings) if arguments.full else []
+    plan = remaining(plan, rows)
 
     def keep(more: list[Row]) -> None:
-        rows.extend(more)
+        rows.extend([{**row, "repeated": repeats(row, rows)} for row in more])
         write_json(arguments.json, record.facts(NOTES, settings=settings, rows=rows))
 
+    record.announce(expected_seconds(plan))
     needed = programs([way.transport for way in chosen])
     with measuring(*dict.fromkeys([*needed, LIBRARY])) as (bar, logs):
         measure(plan, bar, keep, logs)

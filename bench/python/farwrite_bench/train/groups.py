@@ -23,14 +23,14 @@ SPARE_BYTES = 2 * 2**30
 PROCESS_BYTES = 400 * 2**20
 """Memory of a process that has loaded TensorFlow."""
 COPIES = {
-    GRPC.key: 4.0,
-    RPC_OVER_FABRIC.key: 5.0,
-    STAGED.key: 4.0,
-    FARWRITE.key: 2.5,
+    GRPC.key: 5.5,
+    RPC_OVER_FABRIC.key: 5.5,
+    STAGED.key: 6.5,
+    FARWRITE.key: 4.0,
     LOCAL.key: 1.5,
 }
 """Memory of a way, in copies of the variables for each worker, beside the variables themselves."""
-TCP_COPIES = 1.5
+TCP_COPIES = 3.5
 """The same over tcp, where every receiver has its own bytes, in addition."""
 START_SECONDS = 2.0
 """About how long a process takes to start, on two cores."""

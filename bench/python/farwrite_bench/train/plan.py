@@ -93,14 +93,20 @@ class Way:
 STOCK, ONE_PROCESS = Way(GRPC), Way(LOCAL)
 
 
-def ways(transports: Sequence[str], fabrics: Sequence[str]) -> list[Way]:
-    """Return the ways of these transports. What communication is compared with is always one."""
+def ways(transports: Sequence[str], fabrics: Sequence[str] | None = None) -> list[Way]:
+    """Return the ways of these transports. What communication is compared with is always one.
+
+    Without `fabrics` it is shm for all, and tcp for Farwrite.
+    """
     chosen = [ONE_PROCESS]
     for key, transport in TRANSPORTS.items():
-        if key == GRPC.key and key in transports:
+        if key not in transports or key == LOCAL.key:
+            continue
+        if key == GRPC.key:
             chosen.append(STOCK)
-        elif key in transports and key != LOCAL.key:
-            chosen += [Way(transport, fabric) for fabric in fabrics]
+            continue
+        default = FABRICS if key == FARWRITE.key else FABRICS[:1]
+        chosen += [Way(transport, fabric) for fabric in fabrics or default]
     return chosen
 
 

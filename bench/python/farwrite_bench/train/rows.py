@@ -36,7 +36,7 @@ def make_rows(
         {
             "model": case.model,
             "transport": way.transport.key,
-            "fabric": way.fabric or ("none" if way.is_local else "tcp"),
+            "fabric": fabric_of(way),
             "mode": case.mode,
             "compute": case.compute,
             "batch": case.batch,
@@ -50,6 +50,11 @@ def make_rows(
         }
         for way in ways
     ]
+
+
+def fabric_of(way: Way) -> str:
+    """Return the fabric of a way as rows name it."""
+    return way.fabric or ("none" if way.is_local else "tcp")
 
 
 def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> Row:

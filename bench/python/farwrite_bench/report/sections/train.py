@@ -48,7 +48,8 @@ HEADERS = (
 
 def measured(facts: Facts) -> list[Row]:
     """Return the rows with a throughput."""
-    return [row for row in rows_of(facts) if row["samples_s"] is not None]
+    rows = [row for row in rows_of(facts) if row["samples_s"] is not None]
+    return [row for row in rows if not row.get("repeated")]
 
 
 def figures(facts: Facts) -> list[str]:

@@ -1,0 +1,226 @@
+"""farwrite bench train: small runs end to end, its rows and its groups. No test asserts a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bench_command import bench, result
+
+from farwrite.errors import InvalidArgument
+from farwrite_bench.cluster.group import Turn
+from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.command import add_parser
+from farwrite_bench.train.cases import cases
+from farwrite_bench.train.groups import expected_seconds, groups
+from farwrite_bench.train.pace import FULL, SHORT
+from farwrite_bench.train.placement import split
+from farwrite_bench.train.plan import (
+    EMULATED,
+    FABRICS,
+    MIRRORED,
+    ONE_PROCESS,
+    STOCK,
+    TRANSPORTS,
+    Case,
+    TrainPlan,
+    Way,
+    ways,
+)
+from farwrite_bench.train.rows import make_rows, times_less
+from farwrite_bench.train.tables import HEADERS, cells, sentences
+
+GIB = 2**30
+ALL = ways(list(TRANSPORTS), FABRICS)
+FARWRITE_SHM = next(way for way in ALL if way.key == "farwrite shm")
+RPC_SHM = next(way for way in ALL if way.key == "rpc-over-fabric shm")
+
+
+def train(tmp_path: Path, *words: str, seconds: float = 110) -> dict[str, Any]:
+    """Run the command, and return its facts with the rows by transport."""
+    figures = tmp_path / "new" / "train.json"
+    ended = bench("train", "--quick", *words, "--json", str(figures), seconds=seconds)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return result(figures, "train")
+
+
+def test_emulated_training_needs_no_copy_and_no_request(tmp_path: Path) -> None:
+    facts = train(
+        tmp_path, "--model", "gru", "--batch", "1", "--transport", "farwrite", "--fabric", "shm"
+    )
+    local, ours = facts["rows"]
+    assert (local["transport"], ours["transport"]) == ("local", "farwrite")
+    assert (ours["fabric"], ours["compute_ms"], ours["workers"]) == ("shm", 30.44, 2)
+    assert min(local["step_ms"], ours["step_ms"]) >= 30.44
+    # Both workers read 11 variables, and send as many gradients.
+    network = 7_319_528 * 4
+    assert ours["tensor_bytes_per_step"] == pytest.approx(4 * network, rel=0.02)
+    assert ours["copies_per_step"] == ours["requests_per_step"] == 0
+    assert ours["registrations_per_step"] == 0
+    assert ours["socket_bytes_per_step"] < network / 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(380)
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--model", "gru"), {"local", "grpc", "rpc-over-fabric", "staged", "farwrite"}),
+        (("--model", "fcn5", "--mode", "model"), {"local", "grpc", "farwrite"}),
+        (("--model", "fcn5", "--mode", "mirrored"), {"local", "grpc", "farwrite"}),
+        (("--model", "fcn5", "--compute", "real", "--asynchronous"), {"local", "farwrite"}),
+        (("--model", "mnist_mlp", "--workers", "1,2"), {"local", "grpc", "farwrite"}),
+    ],
+    ids=["transports", "model-parallel", "mirrored", "real-asynchronous", "mnist"],
+)
+def test_a_kind_of_training_has_a_row_for_each_way(
+    tmp_path: Path, words: tuple[str, ...], expected: set[str]
+) -> None:
+    chosen = [word for each in sorted(expected) for word in ("--transport", each)]
+    facts = train(tmp_path, *words, *chosen, "--fabric", "shm", seconds=370)
+    assert {row["transport"] for row in facts["rows"]} == expected
+    for row in facts["rows"]:
+        assert min(row["step_ms"], row["samples_s"], row["cpu_s_per_step"]) > 0
+        assert row["fabric"] == {"local": "none", "grpc": "tcp"}.get(row["transport"], "shm")
+        if row["transport"] == "rpc-over-fabric":
+            assert row["requests_per_step"] == 44  # 11 variables and gradients of two workers
+            assert row["copies_per_step"] > 0
+        if row["transport"] == "staged":
+            assert row["copies_per_step"] > 0
+        if row["transport"] == "farwrite":
+            assert row["tensor_bytes_per_step"] > 0 or row["mode"] == MIRRORED
+
+
+def _case(**more: Any) -> Case:
+    return Case("gru", EMULATED, 8, **more)
+
+
+def _turn(seconds: float, task: str = "a", **counters: int) -> Turn:
+    def reading(values: dict[str, int]) -> Readings:
+        return Readings(task, 0, 0, 0.0, 0, 0, values, ("shm",))
+
+    before = reading(dict.fromkeys(counters, 0))
+    return Turn([seconds, seconds], [before], [reading(counters)])
+
+
+def test_communication_is_the_step_less_the_local_step_of_the_same_round() -> None:
+    # The machine slows down from round to round; the difference stays 100 ms, and stock's 400 ms.
+    turns = {
+        ONE_PROCESS.key: [_turn(each) for each in (1.0, 2.0, 3.0)],
+        STOCK.key: [_turn(each + 0.4) for each in (1.0, 2.0, 3.0)],
+        FARWRITE_SHM.key: [_turn(each + 0.1, copies=4, bytes_pushed=6) for each in (1.0, 2.0, 3.0)],
+    }
+    local, stock, ours = make_rows(_case(), [ONE_PROCESS, STOCK, FARWRITE_SHM], turns, 0.25)
+    assert (local["comm_ms"], local["of_grpc"]) == (0.0, None)
+    assert (stock["comm_ms"], stock["of_grpc"]["median"]) == (400.0, 1.0)
+    assert ours["comm_ms"] == pytest.approx(100.0)
+    assert ours["comm_ms_ci"] == pytest.approx([100.0, 100.0])
+    assert ours["of_grpc"]["median"] == pytest.approx(4.0)
+    assert ours["of_grpc"]["at_least"] is None
+    assert ours["samples_s"] == pytest.approx(16 / 2.1, rel=1e-3)
+    assert ours["speedup"] == pytest.approx(2.4 / 2.1, rel=1e-3)
+    assert (ours["copies_per_step"], ours["tensor_bytes_per_step"]) == (2.0, 3.0)
+    assert (ours["fabric"], stock["fabric"], local["fabric"]) == ("shm", "tcp", "none")
+
+
+def test_a_ratio_has_no_upper_end_where_communication_may_be_nothing() -> None:
+    theirs = np.array([90.0, 100.0, 110.0, 100.0])
+    less = times_less(theirs, np.array([-1.0, 1.0, 2.0, 0.5]))
+    assert less["high"] is None
+    # The lowest of theirs over the highest of ours.
+    assert less["at_least"] == pytest.approx(90 / 2, rel=0.1)
+    certain = times_less(theirs, np.array([10.0, 11.0, 9.0, 10.0]))
+    assert certain["at_least"] is None
+    assert certain["low"] <= certain["median"] <= certain["high"]
+
+
+def test_every_row_has_a_cell_for_each_header_and_farwrite_a_sentence() -> None:
+    order = [ONE_PROCESS, STOCK, RPC_SHM, FARWRITE_SHM]
+    turns = {way.key: [_turn(1.0 + 0.1 * n)] * 2 for n, way in enumerate(reversed(order))}
+    rows = make_rows(_case(), order, turns, 0.0)
+    for line in cells(rows):
+        assert len(line) == len(HEADERS)
+    (sentence,) = sentences(rows)
+    assert "GRU, batch 8, shm" in sentence and "rpc-over-fabric" in sentence
+
+
+def test_groups_fit_into_memory_and_each_has_its_own_stock_and_local() -> None:
+    wanted = [Case("vgg16", EMULATED, 8), _case()]
+    divided = groups(wanted, ALL, 20 * GIB)
+    for group in divided:
+        assert group.ways[:2] == (ONE_PROCESS, STOCK)
+    for case in wanted:
+        found = [way.key for group in divided if case in group.cases for way in group.ways[2:]]
+        assert sorted(found) == sorted(way.key for way in ALL if way not in (ONE_PROCESS, STOCK))
+    vgg = [group for group in divided if wanted[0] in group.cases]
+    assert len(vgg) > 1
+    assert len(groups(wanted[:1], ALL, 200 * GIB)) == 1
+    # Even a machine that is too small tries.
+    assert all(len(group.ways) == 3 for group in groups(wanted[:1], ALL, GIB))
+
+
+def test_collectives_are_not_measured_over_what_has_none() -> None:
+    (group,) = groups([_case(mode=MIRRORED)], [ONE_PROCESS, RPC_SHM, FARWRITE_SHM], 50 * GIB)
+    assert group.ways == (ONE_PROCESS, FARWRITE_SHM)
+
+
+def test_the_default_run_takes_at_most_ten_minutes() -> None:
+    arguments = _arguments()
+    made = groups(cases(arguments, SHORT), ALL, 22 * GIB)
+    assert 0 < expected_seconds(TrainPlan(made, SHORT.rounds, SHORT.steps)) <= 600
+
+
+def test_without_the_option_model_the_six_networks_are_emulated() -> None:
+    made = cases(_arguments(), SHORT)
+    models = ("alexnet", "inception_v3", "vgg16", "lstm", "gru", "fcn5")
+    assert tuple(case.model for case in made) == models
+    assert {(c.compute, c.batch, c.servers, c.workers, c.sync) for c in made} == {
+        (EMULATED, 8, 1, 2, True)
+    }
+    assert [case.batch for case in cases(_arguments("--model", "gru"), FULL)] == list(FULL.batches)
+
+
+def test_the_mnist_network_is_asynchronous_and_computes() -> None:
+    made = cases(_arguments("--model", "mnist_mlp", "--workers", "1,2,3"), SHORT)
+    assert [(c.compute, c.batch, c.sync, c.workers) for c in made] == [
+        ("real", 100, False, workers) for workers in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--model", "mnist_mlp", "--compute", "emulated"),
+        ("--mode", "model", "--workers", "3"),
+        ("--mode", "mirrored", "--workers", "1"),
+        ("--mode", "mirrored", "--asynchronous"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgument, match="bench train: "):
+        cases(_arguments(*words), SHORT)
+
+
+def test_a_model_is_split_where_half_of_its_multiplications_are_done() -> None:
+    for key in ("alexnet", "vgg16", "fcn5", "lstm"):
+        layers = Case(key, EMULATED, 1).network.layers
+        first = split(layers)
+        assert 0 < first < len(layers)
+
+
+def test_ways_always_have_what_communication_is_compared_with() -> None:
+    assert ways([], FABRICS) == [ONE_PROCESS]
+    assert [way.key for way in ways(["farwrite", "grpc"], ["tcp"])] == [
+        *("local", "grpc", "farwrite tcp")
+    ]
+    assert Way(TRANSPORTS["staged"], "shm").key == "staged shm"
+
+
+def _arguments(*words: str) -> Any:
+    import argparse
+
+    top = argparse.ArgumentParser()
+    add_parser(top.add_subparsers())
+    return top.parse_args(["bench", "train", *words])
