@@ -23,11 +23,13 @@ from cluster_examples import (
     FAKE_SRUN,
     FAKE_SSH,
     ROOT,
+    SSH_INTO_NAMESPACES,
     environment,
     importable,
 )
 
 from farwrite_bench.cluster.process import free_ports
+from namespaces import two_hosts
 from processes import group_lives
 
 with importable():
@@ -176,12 +178,41 @@ def test_the_example_trains_over_tcp_on_a_host(tmp_path: Path) -> None:
     program = (sys.executable, str(CLUSTER / "train.py"), "--steps", "60", "--units", "64")
     options = ("--port", str(first_of_three_free_ports()), "--", *program)
     command, variables = by_ssh(tmp_path, ["127.0.0.1"], *options)
+    output = trained(command, {**variables, "FARWRITE_FABRICS": "tcp"})
+    fabrics = fabrics_of(output)
+    assert {"chief:0", "ps:0", "worker:0"} == {task for task, *_ in fabrics}
+    assert {fabric for *_, fabric in fabrics} == {"tcp"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_example_trains_on_two_hosts(tmp_path: Path) -> None:
+    """Tasks of one host share memory, and tasks of two hosts use tcp."""
+    with two_hosts() as hosts:
+        addresses = [host.address for host in hosts]
+        program = (sys.executable, str(CLUSTER / "train.py"), "--steps", "60", "--units", "64")
+        command, variables = by_ssh(tmp_path, addresses, "--", *program)
+        (tmp_path / "ssh").write_text(SSH_INTO_NAMESPACES)
+        variables["SSH_NAMESPACES"] = hosts[0].namespace.rpartition("-")[0]
+        variables["no_grpc_proxy"] = ",".join(addresses)
+        fabrics = fabrics_of(trained(command, variables))
+    first, second = addresses
+    assert {(first, "tcp"), (second, "shm")} <= {
+        (peer, fabric) for task, peer, fabric in fabrics if task == "worker:1"
+    }
+
+
+def trained(command: Sequence[str], variables: Mapping[str, str]) -> str:
+    """Run a job that trains, and return its output. Its loss must fall."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "1", "CUDA_VISIBLE_DEVICES": "-1"}
-    output, errors = run(command, {**variables, **quiet, "FARWRITE_FABRICS": "tcp"}, 800)
-    found = re.search(
-        r"^chief:0: 60 steps, [\d.]+ steps/s, loss ([\d.]+) to ([\d.]+)$", output, re.M
-    )
-    assert found is not None, f"{output}\n{errors[-5000:]}"
-    assert float(found[2]) < 0.8 * float(found[1])
-    fabrics = re.findall(r"^(\w+:0): 127\.0\.0\.1:\d+ by (\S+)$", output, re.M)
-    assert ("chief:0", "tcp") in fabrics and {fabric for _, fabric in fabrics} == {"tcp"}
+    output, errors = run(command, {**variables, **quiet}, 800)
+    line = r"^chief:0: 60 steps, [\d.]+ steps/s, loss ([\d.]+) to ([\d.]+)$"
+    loss = re.search(line, output, re.M)
+    assert loss is not None, f"{output}\n{errors[-5000:]}"
+    assert float(loss[2]) < 0.8 * float(loss[1])
+    return output
+
+
+def fabrics_of(output: str) -> list[tuple[str, str, str]]:
+    """Return the task, the peer's host and the fabric of each printed link."""
+    return re.findall(r"^(\w+:\d): ([\d.]+):\d+ by (\S+)$", output, re.M)
