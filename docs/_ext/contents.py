@@ -22,6 +22,7 @@ CONTENTS = {
         "how-to/between-hosts",
         "how-to/rdma",
         "how-to/containers",
+        "how-to/cluster",
         "how-to/encryption",
         "how-to/parameter-box",
         "how-to/tensorflow",
@@ -51,6 +52,7 @@ CONTENTS = {
         "explanation/tensorflow-plugin",
         "explanation/parameter-box",
         "explanation/papers",
+        "explanation/experiments",
     ],
     "Development": [
         "development/contributing",

@@ -23,7 +23,7 @@ class Failure:
 
 
 def run(main: Callable[[Connection], None]) -> NoReturn:
-    """Run `main` with the control pipe, then exit at once, because TensorFlow's exit may hang.
+    """Run `main` as `serve` does, in a process that was started by itself.
 
     The first argument of the command line is the pipe's descriptor, the second the parent's id.
     """
@@ -31,7 +31,11 @@ def run(main: Callable[[Connection], None]) -> NoReturn:
     end_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    control = Connection(descriptor)
+    serve(main, Connection(descriptor))
+
+
+def serve(main: Callable[[Connection], None], control: Connection) -> NoReturn:
+    """Run `main` with the control pipe, then exit at once, because TensorFlow's exit may hang."""
     status = 0
     try:
         main(control)

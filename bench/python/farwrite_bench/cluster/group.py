@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster.process import Task
+from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.readings import Readings, spent
 from farwrite_bench.cluster.seat import Look
 
@@ -33,8 +33,8 @@ class Turn:
 class Group:
     """A client that answers `Take` and `Look`, and its servers."""
 
-    client: Task
-    servers: Sequence[Task] = ()
+    client: Control
+    servers: Sequence[Control] = ()
 
     def seconds(self, order: Take) -> list[float]:
         """Let the client run steps, and return the seconds of each."""

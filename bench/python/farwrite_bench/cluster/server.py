@@ -18,7 +18,8 @@ from farwrite_bench.cluster.seat import Look, Seat, config
 from farwrite_bench.cluster.transport import load_plugin
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     seat: Seat = control.recv()
     load_plugin(seat.transport)
     tf: Any = importlib.import_module("tensorflow")
@@ -41,4 +42,4 @@ def _answer(control: Connection, task: str, _server: object) -> None:
 
 
 if __name__ == "__main__":
-    child.run(_main)
+    child.run(main)

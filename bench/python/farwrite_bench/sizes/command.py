@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.units import format_size
+from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.plugin import LIBRARY, PLUGIN, measuring
 from farwrite_bench.cluster.transport import FARWRITE, require
 from farwrite_bench.figures import write_json
@@ -17,7 +18,7 @@ from farwrite_bench.options import add_choices, add_shared
 from farwrite_bench.record import Record
 from farwrite_bench.sizes.rows import Row, make_row, overall, sizes_of_step
 from farwrite_bench.table import markdown_table, text_table
-from farwrite_bench.train.cluster import start
+from farwrite_bench.train.cluster import MALLOC, start
 from farwrite_bench.train.plan import EMULATED, Case, Way
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def _measure(cases: list[Case], bar: Callable[[float, str], None], logs: Path) -
     rows = []
     with contextlib.ExitStack() as stack:
         bar(0.0, "starting processes")
+        import_tensorflow(MALLOC, logs / "import.log")
         cluster = start(Way(FARWRITE), cases[0].layout, logs, stack)
         for number, case in enumerate(cases):
             bar(number / len(cases), case.model)

@@ -11,7 +11,8 @@ from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Group, Take, Turn
 from farwrite_bench.cluster.observed import Observe, Observed
 from farwrite_bench.cluster.peers import peers
-from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.train.plan import (
     MIRRORED,
@@ -46,8 +47,8 @@ class Cluster:
     """The running processes of one way."""
 
     way: Way
-    workers: list[Task]
-    servers: list[Task]
+    workers: list[ForkedTask]
+    servers: list[ForkedTask]
 
     def open(self, case: Case) -> None:
         """Build the case's graph in the workers that take steps, and create its variables."""
@@ -99,7 +100,9 @@ class Cluster:
             return [tuple(range(case.workers))]
         return [(number,) for number in range(case.workers)]
 
-    def _ask(self, orders: Sequence[object], workers: Sequence[Task] | None = None) -> list[object]:
+    def _ask(
+        self, orders: Sequence[object], workers: Sequence[ForkedTask] | None = None
+    ) -> list[object]:
         """Give each worker its order, the first order to the first, and return the answers."""
         asked = list(zip(workers or self.workers, orders, strict=False))
         for worker, order in asked:
@@ -119,15 +122,14 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     free = iter(free_addresses(sum(jobs.values())))
     addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items() if count}
     environment = {
-        **MALLOC,
         **way.transport.environment,
         **forced,
         **peers(way.transport, addresses),
     }
 
-    def task(job: str, index: int, module: str) -> Task:
+    def task(job: str, index: int, module: str) -> ForkedTask:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
-        made = stack.enter_context(Task(f"{way.key} {job}:{index}", module, environment, log))
+        made = stack.enter_context(ForkedTask(f"{way.key} {job}:{index}", module, environment, log))
         seat = Seat(addresses, job, index, way.transport, THREADS)
         made.send(seat if job == "ps" else Join(seat, layout.mirrored))
         return made

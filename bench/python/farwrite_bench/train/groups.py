@@ -13,7 +13,6 @@ from farwrite_bench.train.plan import (
     STOCK,
     Case,
     Group,
-    Layout,
     TrainPlan,
     Way,
 )
@@ -32,8 +31,8 @@ COPIES = {
 """Memory of a way, in copies of the variables for each worker, beside the variables themselves."""
 TCP_COPIES = 3.5
 """The same over tcp, where every receiver has its own bytes, in addition."""
-START_SECONDS = 2.0
-"""About how long a process takes to start, on two cores."""
+IMPORT_SECONDS, START_SECONDS = 5.0, 0.7
+"""About how long it takes to import TensorFlow once, and to start a process behind that."""
 NS_PER_BYTE = {
     GRPC.key: 0.75,
     RPC_OVER_FABRIC.key: 0.6,
@@ -58,19 +57,16 @@ def groups(cases: Sequence[Case], ways: Sequence[Way], available: int) -> tuple[
     available : int
         Bytes of memory. A group of one way is made even if it needs more.
     """
-    made: dict[tuple[Layout, str], tuple[list[Case], tuple[Way, ...]]] = {}
-    for case in cases:
-        for together in _together(case, ways, available - SPARE_BYTES):
-            key = case.layout, ", ".join(way.key for way in together)
-            made.setdefault(key, ([], together))[0].append(case)
-    return tuple(Group(key[0], tuple(cases), ways) for key, (cases, ways) in made.items())
+    return tuple(
+        Group(case, together)
+        for case in cases
+        for together in _together(case, ways, available - SPARE_BYTES)
+    )
 
 
 def _together(case: Case, ways: Sequence[Way], available: int) -> list[tuple[Way, ...]]:
     base = [way for way in (ONE_PROCESS, STOCK) if way in ways]
     others = [way for way in ways if way not in base and _runs(case, way)]
-    # Over one fabric after the other, so that groups are alike for all cases.
-    others.sort(key=lambda way: way.fabric or "")
     found: list[list[Way]] = [[]]
     for way in others:
         if found[-1] and _bytes(case, [*base, *found[-1], way]) > available:
@@ -95,14 +91,12 @@ def _bytes_of(case: Case, way: Way) -> float:
 
 def expected_seconds(plan: TrainPlan) -> float:
     """Estimate the time of a run on two processors."""
-    total = 0.0
-    for group in plan.groups:
-        total += START_SECONDS * sum(
-            _processes(case, way) for case in group.cases[:1] for way in group.ways
-        )
-        steps = FIRST_STEPS + plan.rounds * (WARM_UP_STEPS + plan.steps)
-        total += steps * sum(_step_seconds(case, way) for case in group.cases for way in group.ways)
-    return total
+    steps = FIRST_STEPS + plan.rounds * (WARM_UP_STEPS + plan.steps)
+    return IMPORT_SECONDS + sum(
+        START_SECONDS * _processes(group.case, way) + steps * _step_seconds(group.case, way)
+        for group in plan.groups
+        for way in group.ways
+    )
 
 
 def _step_seconds(case: Case, way: Way) -> float:

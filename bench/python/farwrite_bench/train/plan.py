@@ -149,10 +149,9 @@ class Close:
 
 @dataclass(frozen=True)
 class Group:
-    """Cases and ways whose processes are alive at once. `STOCK` and `ONE_PROCESS` take part."""
+    """A case, and ways whose processes are alive at once. `STOCK` and `ONE_PROCESS` take part."""
 
-    layout: Layout
-    cases: tuple[Case, ...]
+    case: Case
     ways: tuple[Way, ...]
 
 

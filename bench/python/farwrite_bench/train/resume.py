@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from farwrite.errors import FailedPrecondition
-from farwrite_bench.train.plan import Case, Group, TrainPlan, Way
+from farwrite_bench.train.plan import Case, TrainPlan, Way
 from farwrite_bench.train.rows import Row, fabric_of
 
 CASE = ("model", "mode", "compute", "batch", "servers", "workers", "sync")
@@ -41,22 +41,19 @@ def rows_of(path: Path | None, settings: Mapping[str, Any]) -> list[Row]:
 
 
 def remaining(plan: TrainPlan, rows: Sequence[Row]) -> TrainPlan:
-    """Leave out the cases of each group that `rows` have for all of its ways."""
+    """Leave out the groups that `rows` have for all of their ways."""
     found = {_name(row) for row in rows}
     groups = [
-        replace(group, cases=tuple(case for case in group.cases if not _has(found, group, case)))
+        group
         for group in plan.groups
+        if not all(_of(group.case, way) in found for way in group.ways)
     ]
-    return replace(plan, groups=tuple(group for group in groups if group.cases))
+    return replace(plan, groups=tuple(groups))
 
 
 def repeats(row: Row, rows: Sequence[Row]) -> bool:
     """Whether `rows` have this case and way already, from an earlier group."""
     return _name(row) in {_name(each) for each in rows}
-
-
-def _has(found: set[tuple[Any, ...]], group: Group, case: Case) -> bool:
-    return all(_of(case, way) in found for way in group.ways)
 
 
 def _of(case: Case, way: Way) -> tuple[Any, ...]:

@@ -1,15 +1,16 @@
-"""Measures the cases of every group. In each round each way has one turn."""
+"""Measures every group. In each round each way has one turn."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from farwrite.errors import Internal
+from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn, in_turn
-from farwrite_bench.train.cluster import Cluster, start
+from farwrite_bench.train.cluster import MALLOC, Cluster, start
 from farwrite_bench.train.pace import FIRST_STEPS, WARM_UP_STEPS
 from farwrite_bench.train.plan import EMULATED, Case, Group, TrainPlan
 from farwrite_bench.train.rows import Row, make_rows
@@ -19,7 +20,7 @@ Done = Callable[[list[Row]], None]
 
 
 def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
-    """Measure everything in `plan`, and give the rows of each case to `done`.
+    """Measure everything in `plan`, and give the rows of each group to `done`.
 
     Raises
     ------
@@ -28,35 +29,28 @@ def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
     Internal
         If the transports end with different variables.
     """
-    total = sum(len(group.cases) for group in plan.groups)
-    before = 0
+    import_tensorflow(MALLOC, logs / "import.log")
     for number, group in enumerate(plan.groups):
-        progress(before / total, "starting processes")
-        with _clusters(group, logs / str(number)) as clusters:
-            for case in group.cases:
 
-                def report(share: float, before: int = before, case: Case = case) -> None:
-                    progress((before + share) / total, f"{case.model}, batch {case.batch}")
+        def report(share: float, number: int = number, case: Case = group.case) -> None:
+            name = f"{case.model}, batch {case.batch}"
+            progress((number + share) / len(plan.groups), name)
 
-                done(_measure(plan, group, case, clusters, report))
-                before += 1
-
-
-@contextlib.contextmanager
-def _clusters(group: Group, logs: Path) -> Iterator[dict[str, Cluster]]:
-    with contextlib.ExitStack() as stack:
-        # One way after the other: importing TensorFlow keeps the processors busy.
-        yield {way.key: start(way, group.layout, logs, stack) for way in group.ways}
+        report(0.0)
+        with contextlib.ExitStack() as stack:
+            folder = logs / str(number)
+            layout = group.case.layout
+            clusters = {way.key: start(way, layout, folder, stack) for way in group.ways}
+            done(_measure(plan, group, clusters, report))
 
 
 def _measure(
     plan: TrainPlan,
     group: Group,
-    case: Case,
     clusters: Mapping[str, Cluster],
     report: Callable[[float], None],
 ) -> list[Row]:
-    report(0.0)
+    case = group.case
     for each in clusters.values():
         each.open(case)
         each.take(case, FIRST_STEPS)

@@ -24,7 +24,8 @@ from farwrite_bench.train.mirrored import MirroredTraining, strategy
 from farwrite_bench.train.plan import Case, Check, Close, Create, Join, Open
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     join: Join = control.recv()
     seat = join.seat
     load_plugin(seat.transport)
@@ -89,4 +90,4 @@ def _server(tf: Any, seat: Seat) -> Any:
 
 
 if __name__ == "__main__":
-    child.run(_main)
+    child.run(main)
