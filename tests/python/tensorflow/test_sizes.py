@@ -63,7 +63,7 @@ def test_the_sizes_of_a_step_are_what_the_tasks_sent_in_it() -> None:
 
 
 def test_the_six_networks_have_the_papers_distribution() -> None:
-    """Figure 6: over half above 10 KB, over a fifth above 1 MB, and those have 96 % of the bytes."""
+    """Figure 6: half are over 10 KB, a fifth over 1 MB, and those have 96 % of the bytes."""
     rows = [make_row(each, 1, 1, [v.bytes for v in each.variables] * 2) for each in SIX]
     shares = overall(rows)
     assert shares["share_over_10KB"] > 0.5

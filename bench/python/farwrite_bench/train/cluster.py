@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import Internal
+from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn
 from farwrite_bench.cluster.observed import Observe, Observed
 from farwrite_bench.cluster.peers import peers
-from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.train.plan import (
