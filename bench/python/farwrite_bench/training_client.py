@@ -1,4 +1,4 @@
-"""The process that runs the steps of `training_steps`: ``-m farwrite_bench.training_client``."""
+"""The process that runs the steps of `training_steps`, as a `ForkedTask`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.transport import load_plugin
 from farwrite_bench.demo.training.digits import Digits
 from farwrite_bench.demo.training.network import Trainer, fingerprint
@@ -62,14 +61,11 @@ class _Training:
         return fingerprint(self._trainer.weights())
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     training = _Training(control.recv())
     answer: object = "ready"
     while True:
         control.send(answer)
         order = control.recv()
         answer = training.take(order.steps) if isinstance(order, Take) else training.fingerprint()
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Look, Seat, Threads
 from farwrite_bench.cluster.transport import FARWRITE, Transport
@@ -98,10 +99,10 @@ class _Cluster:
         addresses = free_addresses(len(JOBS) + 1)
         cluster = {job: [at] for job, at in zip((*JOBS, "chief"), addresses, strict=True)}
 
-        def start(job: str, module: str) -> Task:
+        def start(job: str, module: str) -> ForkedTask:
             log = logs / f"{setting.name}-{job}.log"
             return stack.enter_context(
-                Task(f"{setting.name} {job}", module, transport.environment, log)
+                ForkedTask(f"{setting.name} {job}", module, transport.environment, log)
             )
 
         def seat(job: str) -> Seat:

@@ -68,12 +68,12 @@ def test_emulated_training_needs_no_copy_and_no_request(tmp_path: Path) -> None:
     ("words", "expected"),
     [
         (("--model", "gru"), {"local", "grpc", "rpc-over-fabric", "staged", "farwrite"}),
-        (("--model", "fcn5", "--mode", "model"), {"local", "grpc", "farwrite"}),
-        (("--model", "fcn5", "--mode", "mirrored"), {"local", "grpc", "farwrite"}),
-        (("--model", "fcn5", "--compute", "real", "--asynchronous"), {"local", "farwrite"}),
-        (("--model", "mnist_mlp", "--workers", "1,2"), {"local", "grpc", "farwrite"}),
+        (("--model", "gru", "--mode", "model"), {"local", "farwrite"}),
+        (("--model", "gru", "--mode", "mirrored"), {"local", "farwrite"}),
+        (("--model", "lstm", "--compute", "real", "--batch", "1"), {"local", "farwrite"}),
+        (("--model", "mnist_mlp", "--workers", "1,2"), {"local", "farwrite"}),
     ],
-    ids=["transports", "model-parallel", "mirrored", "real-asynchronous", "mnist"],
+    ids=["transports", "model-parallel", "mirrored", "real", "mnist"],
 )
 def test_a_kind_of_training_has_a_row_for_each_way(
     tmp_path: Path, words: tuple[str, ...], expected: set[str]

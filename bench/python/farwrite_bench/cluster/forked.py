@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 
+from farwrite.errors import Internal
 from farwrite_bench.cluster import child
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import END_SECONDS, QUIET
@@ -25,17 +26,23 @@ from farwrite_bench.cluster.process import END_SECONDS, QUIET
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
+_imported: dict[str, str] | None = None
+"""What `import_tensorflow` set; None before it."""
+
+
 class ForkedTask(Control):
     """A child process that runs the function ``main`` of a module with a control pipe.
 
     It has the parameters and the use of `farwrite_bench.cluster.process.Task`. The first one starts
-    the process that they are forked from, unless `imported` did so.
+    the process that they are forked from, unless `import_tensorflow` did so.
     """
 
     def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
         self.name = name
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
+        if _imported is None:
+            import_tensorflow({}, log.parent / "tensorflow.log")
         ours, theirs = Pipe()
         super().__init__(ours, f"task {name}", log)
         with theirs:
@@ -70,7 +77,18 @@ def import_tensorflow(environment: Mapping[str, str], log: Path) -> None:
         others, which are read later.
     log : Path
         File for the output of the import.
+
+    Raises
+    ------
+    Internal
+        If that process runs with other variables.
     """
+    global _imported
+    if _imported is not None:
+        if _imported != dict(environment):
+            raise Internal("bench: TensorFlow was imported with other variables; report this")
+        return
+    _imported = dict(environment)
     log.parent.mkdir(parents=True, exist_ok=True)
     _CONTEXT.set_forkserver_preload(["tensorflow"])
     with _variables({**QUIET, **environment}), _errors_to(log):

@@ -1,4 +1,4 @@
-"""A task that only runs a server: ``python -m farwrite_bench.cluster.server``.
+"""A task that only runs a server, as a `Task` or a `ForkedTask`.
 
 Its first message is a `Seat`, and it answers with its readings when the server runs. Every later
 message is a `Look`, which it answers with readings, or an `Observe`. It ends when the parent closes

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
+from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.plugin import PLUGIN, measuring
-from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
 from farwrite_bench.collective.plan import Join, Reduce, Reduced
@@ -118,12 +119,12 @@ def _measure(
 @contextlib.contextmanager
 def _workers(
     transport: Transport, elements: int, forced: dict[str, str], logs: Path
-) -> Iterator[list[Task]]:
+) -> Iterator[list[ForkedTask]]:
     addresses = tuple(free_addresses(WORKERS))
     with contextlib.ExitStack() as stack:
         tasks = [
             stack.enter_context(
-                Task(
+                ForkedTask(
                     f"{transport.key} worker {index}",
                     "farwrite_bench.collective.worker",
                     {**transport.environment, **forced},
@@ -139,7 +140,7 @@ def _workers(
         yield tasks
 
 
-def _turn(tasks: Sequence[Task], order: Reduce) -> Turn:
+def _turn(tasks: Sequence[ForkedTask], order: Reduce) -> Turn:
     for task in tasks:
         task.send(order)
     answers = [task.receive() for task in tasks]

@@ -1,4 +1,4 @@
-"""A worker of ``bench collective``: ``python -m farwrite_bench.collective.worker``."""
+"""A worker of ``bench collective``, as a `ForkedTask`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.transport import load_plugin
 from farwrite_bench.collective.plan import Join, Reduce, Reduced
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     join: Join = control.recv()
     step = _step(join)
     task = f"worker:{join.index}"
@@ -71,7 +71,3 @@ def _step(join: Join) -> Callable[[], None]:
             raise Internal(f"bench: a reduction gave {found} instead of {expected}; report this")
 
     return step
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -1,4 +1,4 @@
-"""The client of one way: ``python -m farwrite_bench.feed.client``. It runs no server."""
+"""The client of one way, as a `ForkedTask`. It runs no server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.group import Take
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look
@@ -87,7 +86,8 @@ class Feeds:
         self._session.close()
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     begin: Begin = control.recv()
     if begin.scheme != STOCK_PROTOCOL:
         importlib.import_module("farwrite.tensorflow")
@@ -108,7 +108,3 @@ def _main(control: Connection) -> None:
             opened.close()
             opened = None
         control.send(answer)
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from farwrite.units import format_size
+from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn
-from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.feed.plan import (
     FEED,
@@ -92,12 +93,12 @@ def _groups(plan: FeedPlan, logs: Path) -> Iterator[dict[str, Group]]:
             (address,) = free_addresses(1)
             log = logs / f"{way}-server.log"
             server = stack.enter_context(
-                Task(f"{way} server", "farwrite_bench.cluster.server", environment, log)
+                ForkedTask(f"{way} server", "farwrite_bench.cluster.server", environment, log)
             )
             server.send(Seat({"worker": [address]}, "worker", 0, transport, THREADS))
             log = logs / f"{way}-client.log"
             client = stack.enter_context(
-                Task(f"{way} client", "farwrite_bench.feed.client", environment, log)
+                ForkedTask(f"{way} client", "farwrite_bench.feed.client", environment, log)
             )
             client.send(Begin(plan.scheme(way), address))
             groups[way] = Group(client, [server])

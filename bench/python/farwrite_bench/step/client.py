@@ -1,4 +1,4 @@
-"""The process that runs the steps of one way: ``python -m farwrite_bench.step.client``."""
+"""The process that runs the steps of one way, as a `ForkedTask`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.group import Take
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look
@@ -16,7 +15,8 @@ from farwrite_bench.step.programs import build
 from farwrite_bench.tensor.graph import timed
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     begin: Begin = control.recv()
     load_plugin(begin.seat.transport)
     tf: Any = importlib.import_module("tensorflow")
@@ -31,7 +31,3 @@ def _main(control: Connection) -> None:
             answer = program.count()
         elif isinstance(order, Look):
             answer = read(begin.seat.task)
-
-
-if __name__ == "__main__":
-    child.run(_main)

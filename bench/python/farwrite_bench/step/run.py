@@ -10,8 +10,9 @@ from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.busy import busy_cores
+from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn
-from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.step.plan import (
     FEWEST_ROUNDS,
@@ -112,10 +113,10 @@ def _start(plan: StepPlan, kind: Kind, way: str, logs: Path, stack: contextlib.E
     addresses = free_addresses(len(jobs)) if jobs else []
     cluster = {job: [at] for job, at in zip(jobs, addresses, strict=True)}
 
-    def start(job: str, module: str) -> Task:
+    def start(job: str, module: str) -> ForkedTask:
         log = logs / f"{way.replace(' ', '-')}-{job}.log"
         return stack.enter_context(
-            Task(f"{way} {job}", module, {**transport.environment, **forced}, log)
+            ForkedTask(f"{way} {job}", module, {**transport.environment, **forced}, log)
         )
 
     def seat(job: str) -> Seat:

@@ -1,4 +1,4 @@
-"""The client's process: ``python -m farwrite_bench.tensor.client``.
+"""The client's process, as a `ForkedTask`.
 
 It runs stock TensorFlow. It opens sessions on the consumer of each transport and runs the requested
 steps.
@@ -13,7 +13,6 @@ from typing import Any
 
 from farwrite_bench.assign.graph import AssignCase
 from farwrite_bench.assign.plan import ASSIGN
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.tensor.graph import OpenCase
 from farwrite_bench.tensor.network import NetworkCase
@@ -33,7 +32,8 @@ from farwrite_bench.tensor.raw import RawCase
 TASK = "client"
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     tf: Any = importlib.import_module("tensorflow")
     control.send(read(TASK))
     targets: dict[str, str] = {}
@@ -64,7 +64,3 @@ def _main(control: Connection) -> None:
         except tf.errors.OpError as error:
             answer = Refused(f"{type(error).__name__}: {error.message}")
         control.send(answer)
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster import seat
+from farwrite_bench.cluster.control import Control
+from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import Readings
@@ -17,14 +19,16 @@ from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Connect, Look
 
 # TensorFlow's defaults: one thread per core. TensorFlow's gRPC does not limit message sizes.
 THREADS = Threads()
+_SERVER = ForkedTask, "farwrite_bench.cluster.server"
+_RAW = Task, "farwrite_bench.tensor.raw"
 
 
 @dataclass(frozen=True)
 class Bench:
     """The client, and the servers of each transport."""
 
-    client: Task
-    servers: dict[str, list[Task]]
+    client: Control
+    servers: dict[str, list[Control]]
 
     def look(self, transport: str) -> list[Readings]:
         """Take the readings of all processes of this transport, and of the client."""
@@ -41,7 +45,7 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
     """Start all processes, and end them at the end. `fabric` is the one that Farwrite must use."""
     forced = {} if fabric is None else {"FARWRITE_FABRICS": fabric}
     with contextlib.ExitStack() as stack:
-        servers: dict[str, list[Task]] = {}
+        servers: dict[str, list[Control]] = {}
         targets = {}
         for key in transports:
             jobs = ["worker"] if key in (LOCAL.key, RAW.key) else ["ps", "worker"]
@@ -52,12 +56,11 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
             transport = KNOWN[key]
             found_by = peers(transport, cluster)
             for job in jobs:
+                kind, module = _RAW if key == RAW.key else _SERVER
                 task = stack.enter_context(
-                    Task(
+                    kind(
                         f"{key} {job}",
-                        "farwrite_bench.tensor.raw"
-                        if key == RAW.key
-                        else "farwrite_bench.cluster.server",
+                        module,
                         {**transport.environment, **forced, **found_by},
                         logs / f"{key}-{job}.log",
                     )
@@ -65,7 +68,7 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
                 task.send(Seat(cluster, job, 0, transport, THREADS))
                 servers[key].append(task)
         client = stack.enter_context(
-            Task("client", "farwrite_bench.tensor.client", {}, logs / "client.log")
+            ForkedTask("client", "farwrite_bench.tensor.client", {}, logs / "client.log")
         )
         for task in (client, *(task for tasks in servers.values() for task in tasks)):
             task.receive()

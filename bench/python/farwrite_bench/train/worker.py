@@ -1,4 +1,4 @@
-"""A worker of ``bench train``: ``python -m farwrite_bench.train.worker``.
+"""A worker of ``bench train``, as a `ForkedTask`.
 
 Its first message is a `Join`, and it answers with its readings when its server runs.
 """
@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.group import Take
 from farwrite_bench.cluster.library import load_ops
 from farwrite_bench.cluster.observed import Observe, observed
@@ -87,7 +86,3 @@ def _server(tf: Any, seat: Seat) -> Any:
         config=config(tf, seat.threads),
         start=True,
     )
-
-
-if __name__ == "__main__":
-    child.run(main)

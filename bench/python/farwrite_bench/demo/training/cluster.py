@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster.process import Task, free_addresses
+from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Look, Seat
 from farwrite_bench.cluster.transport import Transport
@@ -53,7 +54,7 @@ def train_all(
 
 
 @contextlib.contextmanager
-def _cluster(transport: Transport, logs: Path) -> Iterator[tuple[list[Task], Task]]:
+def _cluster(transport: Transport, logs: Path) -> Iterator[tuple[list[ForkedTask], ForkedTask]]:
     addresses = free_addresses(2 + WORKERS)
     cluster = {"ps": addresses[:1], "chief": addresses[1:2], "worker": addresses[2:]}
     seats = [
@@ -62,9 +63,9 @@ def _cluster(transport: Transport, logs: Path) -> Iterator[tuple[list[Task], Tas
     ]
     with contextlib.ExitStack() as stack:
 
-        def start(name: str, module: str) -> Task:
+        def start(name: str, module: str) -> ForkedTask:
             log = logs / f"{transport.key}-{name.replace(':', '')}.log"
-            return stack.enter_context(Task(name, module, transport.environment, log))
+            return stack.enter_context(ForkedTask(name, module, transport.environment, log))
 
         servers = [start(seat.task, "farwrite_bench.cluster.server") for seat in seats]
         # Started last, so that it ends first, while its servers still answer.
@@ -80,8 +81,8 @@ def _cluster(transport: Transport, logs: Path) -> Iterator[tuple[list[Task], Tas
 def _train(
     transport: Transport,
     job: Job,
-    servers: Sequence[Task],
-    coordinator: Task,
+    servers: Sequence[ForkedTask],
+    coordinator: ForkedTask,
     progress: Callable[[float], None],
 ) -> Run:
     marks: list[list[Readings]] = []
@@ -100,7 +101,7 @@ def _train(
             raise Internal(f"demo: unexpected message of the coordinator: {message!r}; report this")
 
 
-def _look(server: Task) -> Readings:
+def _look(server: ForkedTask) -> Readings:
     readings = server.ask(Look(memory=True))
     if not isinstance(readings, Readings):
         raise Internal(f"demo: unexpected answer of {server.name}: {readings!r}; report this")

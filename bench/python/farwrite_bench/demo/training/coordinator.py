@@ -1,4 +1,4 @@
-"""The coordinator's process: ``python -m farwrite_bench.demo.training.coordinator``.
+"""The coordinator's process, as a `ForkedTask`.
 
 Its first message is an `Order`, and it answers with its readings when it is ready. Every later
 message is a `Job`. During a job it sends `Progress` after each step, a `Mark` before and after the
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.transport import load_plugin
 from farwrite_bench.demo.training.digits import Digits, load
@@ -152,13 +151,10 @@ class _Record:
             self._errors.append(error)
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Answer the parent until it closes the control pipe."""
     coordinator = Coordinator(control, control.recv())
     control.send(read(TASK))
     while True:
         job: Job = control.recv()
         control.send(coordinator.train(job))
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -1,0 +1,17 @@
+"""What the tests of `ForkedTask` run in the child."""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing.connection import Connection
+
+
+def main(control: Connection) -> None:
+    """Answer with facts of this process, and fail if asked to."""
+    print("begun", flush=True)
+    while True:
+        order = control.recv()
+        if order == "fail":
+            raise ValueError("as asked")
+        control.send((os.getpid(), os.environ.get("FORKED_TEST"), "tensorflow" in sys.modules))
