@@ -107,6 +107,8 @@ def main() -> int:
             script = remote_script(arguments.command, arguments.folder, variables)
             running[task] = start(host, script, token)
         return wait(running)
+    except KeyboardInterrupt:
+        return 130
     finally:
         end(running)
 

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 class Fabrics:
-    """Prints by which fabric each peer is reached."""
+    """Prints by which fabric the tasks of each host are reached."""
 
     def __init__(self, task: str, protocol: str) -> None:
         self._task, self._protocol = task, protocol
@@ -53,7 +53,11 @@ class Fabrics:
         if self._protocol != FARWRITE:
             return ["all peers by gRPC"]
         links = importlib.import_module("farwrite.tensorflow").stats()["links"]
-        return [f"{link['peer']} by {link['fabric'] or link['transport']}" for link in links]
+        return [
+            f"{link['peer'].rpartition(':')[0]} by {link['fabric'] or link['transport']}"
+            for link in links
+            if link["transport"] != "pending"
+        ]
 
 
 def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver, fabrics: Fabrics) -> None:

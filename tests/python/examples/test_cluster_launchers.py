@@ -123,6 +123,25 @@ def test_a_task_that_fails_ends_the_job_with_its_status(tmp_path: Path) -> None:
     assert "worker:0 ended with status 3" in errors
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_the_tasks_end_when_the_launcher_ends(tmp_path: Path, end: signal.Signals) -> None:
+    program = "echo; exec sleep 300"
+    command, variables = by_ssh(tmp_path, ["10.0.0.1"], "--", "sh", "-c", program)
+    with subprocess.Popen(
+        command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for _ in range(3):  # every task runs
+                assert process.stdout.readline() == b"\n"
+            process.send_signal(end)
+            assert process.wait(60) in (130, -signal.SIGKILL)
+            _gone(process.pid)
+        finally:
+            if group_lives(process.pid):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 def test_a_remote_script_is_shell() -> None:
     variables = {"TF_CONFIG": '{"it\'s": "quoted"}'}
     script = launcher.remote_script(["python3", "a b.py"], "/a b", variables)
@@ -215,4 +234,4 @@ def trained(command: Sequence[str], variables: Mapping[str, str]) -> str:
 
 def fabrics_of(output: str) -> list[tuple[str, str, str]]:
     """Return the task, the peer's host and the fabric of each printed link."""
-    return re.findall(r"^(\w+:\d): ([\d.]+):\d+ by (\S+)$", output, re.M)
+    return re.findall(r"^(\w+:\d): ([\d.]+) by (\S+)$", output, re.M)
