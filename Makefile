@@ -77,8 +77,9 @@ docs: install $(VENV)/.docs ## Build the documentation site into out/site
 	$(call say,docs: site)
 	@tools/build_site.sh $(VENV)
 
-plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in into the user's cache
+plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, and the benchmarks' library, into the cache
 	@$(VENV)/bin/farwrite tensorflow build
+	@$(VENV)/bin/python -c 'from farwrite_bench.cluster.library import ensure_built; ensure_built()'
 
 # Headers alone; where they cannot be had, the build goes on without the verbs fabric.
 .cache/.verbs_headers: tools/fetch_debs.sh

@@ -85,7 +85,7 @@ def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
         "workers": 2,
         "sync": True,
         "step_ms": step,
-        "step_ms_spread": [step * 0.95, step * 1.05],
+        "step_ms_rounds": [step * 0.95, step, step * 1.05],
         "compute_ms": compute,
         "comm_ms": comm,
         "comm_ms_ci": [comm * 0.9, comm * 1.1],

@@ -34,7 +34,7 @@ from farwrite_bench.train.tables import HEADERS, cells, sentences
 
 GIB = 2**30
 ALL = ways(list(TRANSPORTS), FABRICS)
-FARWRITE_SHM = next(way for way in ALL if way.key == "farwrite shm")
+OURS_OVER_SHM = next(way for way in ALL if way.key == "farwrite shm")
 RPC_SHM = next(way for way in ALL if way.key == "rpc-over-fabric shm")
 
 
@@ -110,9 +110,9 @@ def test_communication_is_the_step_less_the_local_step_of_the_same_round() -> No
     turns = {
         ONE_PROCESS.key: [_turn(each) for each in (1.0, 2.0, 3.0)],
         STOCK.key: [_turn(each + 0.4) for each in (1.0, 2.0, 3.0)],
-        FARWRITE_SHM.key: [_turn(each + 0.1, copies=4, bytes_pushed=6) for each in (1.0, 2.0, 3.0)],
+        OURS_OVER_SHM.key: [_turn(each + 0.1, copies=4, bytes_pushed=6) for each in (1.0, 2.0, 3.0)],
     }
-    local, stock, ours = make_rows(_case(), [ONE_PROCESS, STOCK, FARWRITE_SHM], turns, 0.25)
+    local, stock, ours = make_rows(_case(), [ONE_PROCESS, STOCK, OURS_OVER_SHM], turns, 0.25)
     assert (local["comm_ms"], local["of_grpc"]) == (0.0, None)
     assert (stock["comm_ms"], stock["of_grpc"]["median"]) == (400.0, 1.0)
     assert ours["comm_ms"] == pytest.approx(100.0)
@@ -137,7 +137,7 @@ def test_a_ratio_has_no_upper_end_where_communication_may_be_nothing() -> None:
 
 
 def test_every_row_has_a_cell_for_each_header_and_farwrite_a_sentence() -> None:
-    order = [ONE_PROCESS, STOCK, RPC_SHM, FARWRITE_SHM]
+    order = [ONE_PROCESS, STOCK, RPC_SHM, OURS_OVER_SHM]
     turns = {way.key: [_turn(1.0 + 0.1 * n)] * 2 for n, way in enumerate(reversed(order))}
     rows = make_rows(_case(), order, turns, 0.0)
     for line in cells(rows):
@@ -162,8 +162,8 @@ def test_groups_fit_into_memory_and_each_has_its_own_stock_and_local() -> None:
 
 
 def test_collectives_are_not_measured_over_what_has_none() -> None:
-    (group,) = groups([_case(mode=MIRRORED)], [ONE_PROCESS, RPC_SHM, FARWRITE_SHM], 50 * GIB)
-    assert group.ways == (ONE_PROCESS, FARWRITE_SHM)
+    (group,) = groups([_case(mode=MIRRORED)], [ONE_PROCESS, RPC_SHM, OURS_OVER_SHM], 50 * GIB)
+    assert group.ways == (ONE_PROCESS, OURS_OVER_SHM)
 
 
 def test_the_default_run_takes_at_most_ten_minutes() -> None:

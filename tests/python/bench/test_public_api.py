@@ -14,6 +14,8 @@ PUBLIC = {
     "farwrite.box",
     "farwrite.errors",
     "farwrite.info",
+    "farwrite.plugin.build.ensure_compiled",
+    "farwrite.plugin.recipe.Library",
     "farwrite.run.html_page",
     "farwrite.sockets",
     "farwrite.tensorflow",

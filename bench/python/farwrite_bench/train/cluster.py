@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,6 @@ from farwrite_bench.train.plan import (
     Way,
 )
 
-THREADS = Threads()
-"""TensorFlow's defaults: one thread per core."""
 MALLOC = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
@@ -117,8 +116,13 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     """Start the processes of a way, which end with `stack`, and wait until they are ready."""
     forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
     jobs = {"ps": layout.servers, "worker": layout.workers}
-    if way.is_local and not layout.mirrored:
+    alone = way.is_local and not layout.mirrored
+    if alone:
         jobs = {"ps": 0, "worker": 1}
+    # TensorFlow's default is one thread per core. A process that does everything has as many as the
+    # processes that it is compared with.
+    cores = len(os.sched_getaffinity(0))
+    threads = Threads(inter_op=cores * (layout.servers + layout.workers)) if alone else Threads()
     free = iter(free_addresses(sum(jobs.values())))
     addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items() if count}
     environment = {
@@ -130,7 +134,7 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     def task(job: str, index: int, module: str) -> ForkedTask:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
         made = stack.enter_context(ForkedTask(f"{way.key} {job}:{index}", module, environment, log))
-        seat = Seat(addresses, job, index, way.transport, THREADS)
+        seat = Seat(addresses, job, index, way.transport, threads)
         made.send(seat if job == "ps" else Join(seat, layout.mirrored))
         return made
 

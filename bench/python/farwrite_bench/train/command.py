@@ -31,7 +31,8 @@ NOTES = (
     " computation and the same updates: the communication that nothing hides. Each way is compared"
     " with local in the same round; the interval is the 95 % interval of the median.",
     "less: how many times less communication than stock gRPC. After 'at least' it is the lowest of"
-    " stock's interval over the highest of this way's, because this way's interval reaches 0.",
+    " stock's interval over the highest of this way's, or over half of its width, because this"
+    " way's interval reaches 0.",
     "x: throughput over stock gRPC's in the same rounds. copies, registrations, requests: of a"
     " step, in all processes; stock TensorFlow does not count them. With several sessions, a step"
     " is the slowest worker's.",
@@ -44,7 +45,7 @@ NOTES = (
     "malloc, for every way: "
     + ", ".join(f"{name}={value}" for name, value in MALLOC.items())
     + ". gRPC: TensorFlow's defaults. Graph optimizers are off, and a process has one thread per"
-    " core.",
+    " core; the process of local has as many threads as the processes of another way together.",
 )
 
 

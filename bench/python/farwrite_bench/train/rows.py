@@ -17,6 +17,8 @@ from farwrite_bench.train.plan import ONE_PROCESS, STOCK, Case, Way
 
 RESAMPLES = 2000
 CONFIDENCE = 95
+RESOLUTION_MS = 0.1
+"""The shortest communication time that is told from none."""
 
 Row = dict[str, Any]
 Figures = npt.NDArray[np.float64]
@@ -84,22 +86,23 @@ def times_less(theirs: Figures, mine: Figures) -> dict[str, Any]:
     -------
     dict
         ``median``, and the ends ``low`` and ``high`` of the 95 % interval. If the interval of
-        `mine` reaches 0, the ratio has no upper limit: ``high`` is None, and ``at_least`` is the
-        lowest value of `theirs` over the highest of `mine`.
+        `mine` reaches 0, the ratio has no upper end: ``high`` is None, and the others are
+        ``at_least``, the lowest value of `theirs` over the highest of `mine`, or over half of that
+        interval's width, if this is more.
     """
+    least, most = _interval(mine)
+    if least <= 0:
+        bound = round(_interval(theirs)[0] / max(most, (most - least) / 2, RESOLUTION_MS), 3)
+        return {"median": bound, "low": bound, "high": None, "at_least": bound}
     draws = _draws(len(mine))
-    above = np.maximum(np.median(mine[draws], axis=1), 1e-3)
-    ratios = np.median(theirs[draws], axis=1) / above
+    ratios = np.median(theirs[draws], axis=1) / np.median(mine[draws], axis=1)
     tail = (100 - CONFIDENCE) / 2
-    low, high = (float(each) for each in np.percentile(ratios, [tail, 100 - tail]))
-    reaches_zero = _interval(mine)[0] <= 0
+    low, high = np.percentile(ratios, [tail, 100 - tail])
     return {
-        "median": round(float(np.median(theirs) / max(float(np.median(mine)), 1e-3)), 3),
-        "low": round(low, 3),
-        "high": None if reaches_zero else round(high, 3),
-        "at_least": round(_interval(theirs)[0] / max(_interval(mine)[1], 1e-3), 3)
-        if reaches_zero
-        else None,
+        "median": round(float(np.median(theirs) / np.median(mine)), 3),
+        "low": round(float(low), 3),
+        "high": round(float(high), 3),
+        "at_least": None,
     }
 
 

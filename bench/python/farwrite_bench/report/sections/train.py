@@ -206,7 +206,7 @@ def _cells(row: Row) -> list[str]:
         *(str(row[name]) for name in ("mode", "compute", "transport", "fabric", "batch")),
         *(str(row[name]) for name in ("servers", "workers")),
         figure(row["step_ms"], 4),
-        interval(row["step_ms_spread"]),
+        interval((min(row["step_ms_rounds"]), max(row["step_ms_rounds"]))),
         figure(row["compute_ms"], 4),
         figure(row["comm_ms"]),
         interval(row["comm_ms_ci"]),
