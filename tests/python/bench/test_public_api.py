@@ -14,6 +14,7 @@ PUBLIC = {
     "farwrite.box",
     "farwrite.errors",
     "farwrite.info",
+    "farwrite.plugin.library",
     "farwrite.run.html_page",
     "farwrite.sockets",
     "farwrite.tensorflow",
