@@ -110,7 +110,9 @@ def test_communication_is_the_step_less_the_local_step_of_the_same_round() -> No
     turns = {
         ONE_PROCESS.key: [_turn(each) for each in (1.0, 2.0, 3.0)],
         STOCK.key: [_turn(each + 0.4) for each in (1.0, 2.0, 3.0)],
-        OURS_OVER_SHM.key: [_turn(each + 0.1, copies=4, bytes_pushed=6) for each in (1.0, 2.0, 3.0)],
+        OURS_OVER_SHM.key: [
+            _turn(each + 0.1, copies=4, bytes_pushed=6) for each in (1.0, 2.0, 3.0)
+        ],
     }
     local, stock, ours = make_rows(_case(), [ONE_PROCESS, STOCK, OURS_OVER_SHM], turns, 0.25)
     assert (local["comm_ms"], local["of_grpc"]) == (0.0, None)

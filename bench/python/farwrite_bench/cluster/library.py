@@ -14,8 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from farwrite.plugin.build import ensure_compiled
-from farwrite.plugin.recipe import Library
+from farwrite.plugin.library import Library, ensure_compiled
 
 SOURCES = Path(__file__).parents[1] / "tensorflow_library"
 LIBRARY = Library(SOURCES, "farwrite_bench_tensorflow.so", "benchmarks' TensorFlow library", "*.h")
@@ -27,7 +26,8 @@ def ensure_built() -> Path:
     Raises
     ------
     FailedPrecondition, Unsupported
-        As `farwrite.plugin.build.ensure_built`.
+        If TensorFlow or a compiler is missing, the compiler failed, or this Farwrite does not
+        support this TensorFlow.
     """
     return ensure_compiled(LIBRARY)
 
