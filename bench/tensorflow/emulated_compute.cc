@@ -1,8 +1,8 @@
 // EmulatedCompute: an op that takes as long as a layer's computation on an accelerator would.
 //
 // It reads `read` and writes its outputs anew, as a layer does, keeps `held` as long, and is done
-// `milliseconds` after it began; if reading and writing take longer, when they are done. It waits on
-// a timer and holds no thread meanwhile.
+// `milliseconds` after it began; if reading and writing take longer, when they are done. It waits
+// on a timer and holds no thread meanwhile.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -41,7 +41,9 @@ class Timer {
   }
 
  private:
-  Timer() { std::thread([this] { serve(); }).detach(); }
+  Timer() {
+    std::thread([this] { serve(); }).detach();
+  }
 
   void serve() {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -108,15 +110,14 @@ class EmulatedCompute final : public tf::AsyncOpKernel {
     const float value = scale_ * static_cast<float>(sum / static_cast<double>(count));
     for (int number = 0; number < context->num_outputs(); ++number) {
       tf::Tensor* output = nullptr;
-      OP_REQUIRES_OK_ASYNC(
-          context, context->allocate_output(number, shapes_[number], &output), done);
+      OP_REQUIRES_OK_ASYNC(context, context->allocate_output(number, shapes_[number], &output),
+                           done);
       std::fill_n(output->flat<float>().data(), output->NumElements(), value);
     }
     if (Clock::now() >= end) return done();
     // `done` runs the executor, which begins the next operations: not on the timer's thread.
-    Timer::of_process().at(end, [runner = *context->runner(), done = std::move(done)] {
-      runner(done);
-    });
+    Timer::of_process().at(end,
+                           [runner = *context->runner(), done = std::move(done)] { runner(done); });
   }
 
  private:
