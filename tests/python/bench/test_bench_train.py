@@ -15,7 +15,7 @@ from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.command import add_parser
 from farwrite_bench.train.cases import cases
 from farwrite_bench.train.groups import expected_seconds, groups
-from farwrite_bench.train.pace import FULL, SHORT
+from farwrite_bench.train.pace import FULL, MOST, SHORT
 from farwrite_bench.train.placement import split
 from farwrite_bench.train.plan import (
     EMULATED,
@@ -170,8 +170,15 @@ def test_collectives_are_not_measured_over_what_has_none() -> None:
 
 def test_the_default_run_takes_at_most_ten_minutes() -> None:
     arguments = _arguments()
-    made = groups(cases(arguments, SHORT), ALL, 22 * GIB)
-    assert 0 < expected_seconds(TrainPlan(made, SHORT.rounds, SHORT.steps)) <= 600
+    made = groups(cases(arguments, SHORT), ways(list(TRANSPORTS)), 22 * GIB)
+    assert 0 < expected_seconds(TrainPlan(made, SHORT)) <= 600
+
+
+def test_short_steps_get_more_rounds() -> None:
+    assert SHORT.rounds_of(100.0) == SHORT.rounds
+    assert SHORT.rounds_of(1e-3) == MOST
+    assert SHORT.rounds < SHORT.rounds_of(SHORT.case_seconds / 20) < MOST
+    assert FULL.rounds_of(1e-3) == FULL.rounds
 
 
 def test_without_the_option_model_the_six_networks_are_emulated() -> None:

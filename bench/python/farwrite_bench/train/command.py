@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = cases(arguments, pace)
     chosen = ways(arguments.transport or list(TRANSPORTS), arguments.fabric)
     made = groups(wanted, chosen, memory_available())
-    plan = TrainPlan(made, pace.rounds, pace.steps)
+    plan = TrainPlan(made, pace)
     if arguments.quick:
         record.notes.append("a quick run: do not quote these figures")
     settings = {
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     needed = programs([way.transport for way in chosen])
     with measuring(*dict.fromkeys([*needed, LIBRARY])) as (bar, logs):
         measure(plan, bar, keep, logs)
-    print(f"{record.conditions()}; {pace.rounds} rounds of {pace.steps} steps\n")
+    print(f"{record.conditions()}; at least {pace.rounds} rounds of {pace.steps} steps\n")
     table = markdown_table if arguments.markdown else text_table
     print("\n".join(table(HEADERS, list(cells(rows)))))
     for line in (*sentences(rows), *NOTES):
@@ -146,4 +146,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _pace(arguments: argparse.Namespace) -> Pace:
     pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
-    return Pace(arguments.rounds or pace.rounds, arguments.steps or pace.steps, pace.batches)
+    return Pace(
+        arguments.rounds or pace.rounds,
+        arguments.steps or pace.steps,
+        pace.batches,
+        0.0 if arguments.rounds else pace.case_seconds,
+    )

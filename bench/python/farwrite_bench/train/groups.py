@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, RPC_OVER_FABRIC, STAGED
 from farwrite_bench.tensor.plan import LOCAL
-from farwrite_bench.train.pace import FIRST_STEPS, WARM_UP_STEPS
+from farwrite_bench.train.pace import FIRST_STEPS, Pace
 from farwrite_bench.train.plan import (
     MIRRORED,
     ONE_PROCESS,
@@ -31,8 +31,9 @@ COPIES = {
 """Memory of a way, in copies of the variables for each worker, beside the variables themselves."""
 TCP_COPIES = 3.5
 """The same over tcp, where every receiver has its own bytes, in addition."""
-IMPORT_SECONDS, START_SECONDS = 5.0, 0.7
-"""About how long it takes to import TensorFlow once, and to start a process behind that."""
+IMPORT_SECONDS, START_SECONDS, OPEN_SECONDS = 5.0, 0.7, 2.0
+"""About how long it takes to import TensorFlow once, to start a process behind that, and to build
+the graph of a case over one way."""
 NS_PER_BYTE = {
     GRPC.key: 0.75,
     RPC_OVER_FABRIC.key: 0.6,
@@ -91,16 +92,17 @@ def _bytes_of(case: Case, way: Way) -> float:
 
 def expected_seconds(plan: TrainPlan) -> float:
     """Estimate the time of a run on two processors."""
-    steps = FIRST_STEPS + plan.rounds * (WARM_UP_STEPS + plan.steps)
-    return IMPORT_SECONDS + sum(
-        START_SECONDS * _processes(group.case, way) + steps * _step_seconds(group.case, way)
-        for group in plan.groups
-        for way in group.ways
-    )
+    return IMPORT_SECONDS + sum(_group_seconds(plan.pace, group) for group in plan.groups)
+
+
+def _group_seconds(pace: Pace, group: Group) -> float:
+    step = sum(_step_seconds(group.case, way) for way in group.ways)
+    starting = sum(START_SECONDS * _processes(group.case, way) + OPEN_SECONDS for way in group.ways)
+    return starting + FIRST_STEPS * step + max(pace.case_seconds, pace.rounds_seconds(step))
 
 
 def _step_seconds(case: Case, way: Way) -> float:
-    slower = 2.0 if way.fabric == "tcp" else 1.0
+    slower = 3.0 if way.fabric == "tcp" else 1.0
     moving = 1e-9 * NS_PER_BYTE[way.transport.key] * case.network.bytes * case.workers * slower
     if case.compute_ms is not None:
         return max(moving, 0.6 * moving + case.compute_ms / 1e3)

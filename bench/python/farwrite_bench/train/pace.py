@@ -15,12 +15,26 @@ class Pace:
     """How long the turns are, how many, and the batches."""
 
     rounds: int
+    """The fewest rounds."""
     steps: int
     """Steps of a turn."""
     batches: tuple[int, ...]
+    case_seconds: float = 0.0
+    """About how long the rounds of a group may take; short steps get more rounds, up to `MOST`."""
+
+    def rounds_seconds(self, step: float) -> float:
+        """Return about how long the fewest rounds take, with `step` seconds of all ways."""
+        return self.rounds * (WARM_UP_STEPS + self.steps) * step
+
+    def rounds_of(self, step: float) -> int:
+        """Return how many rounds a group takes, with `step` seconds of all ways."""
+        affordable = int(self.case_seconds / ((WARM_UP_STEPS + self.steps) * max(step, 1e-6)))
+        return max(self.rounds, min(affordable, MOST))
 
 
-SHORT = Pace(6, 1, (8,))
+MOST = 14
+"""The most rounds."""
+SHORT = Pace(6, 1, (8,), case_seconds=38.0)
 QUICK = Pace(2, 1, (8,))
 FULL = Pace(5, 100, (1, 2, 4, 8, 16, 32, 64, 128))
 """The paper's method: the mean of 5 runs of 100 mini-batches."""

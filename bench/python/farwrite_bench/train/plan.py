@@ -15,6 +15,7 @@ from farwrite_bench.cluster.transport import (
 )
 from farwrite_bench.networks.network import NETWORKS, Network
 from farwrite_bench.tensor.plan import LOCAL
+from farwrite_bench.train.pace import Pace
 
 REAL, EMULATED = "real", "emulated"
 DATA, MODEL, MIRRORED = "data", "model", "mirrored"
@@ -160,7 +161,4 @@ class TrainPlan:
     """A whole run."""
 
     groups: tuple[Group, ...]
-    rounds: int
-    """Turns of each way."""
-    steps: int
-    """Steps of a turn."""
+    pace: Pace

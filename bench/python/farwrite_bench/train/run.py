@@ -51,15 +51,17 @@ def _measure(
     report: Callable[[float], None],
 ) -> list[Row]:
     case = group.case
+    step = 0.0
     for each in clusters.values():
         each.open(case)
-        each.take(case, FIRST_STEPS)
+        step += each.take(case, FIRST_STEPS).seconds[-1]
+    rounds = plan.pace.rounds_of(step)
     load = os.getloadavg()[0]
     turns: dict[str, list[Turn]] = {key: [] for key in clusters}
-    for number, key in in_turn(list(clusters), plan.rounds):
-        report((number + 0.5) / (plan.rounds + 0.5))
+    for number, key in in_turn(list(clusters), rounds):
+        report((number + 0.5) / (rounds + 0.5))
         clusters[key].take(case, WARM_UP_STEPS)
-        turns[key].append(clusters[key].take(case, plan.steps))
+        turns[key].append(clusters[key].take(case, plan.pace.steps))
     if case.sync and case.compute == EMULATED:
         _compare({key: each.first_elements() for key, each in clusters.items()}, case)
     for each in clusters.values():

@@ -41,5 +41,5 @@ def gradients_of(
     with placement.layer(worker, 0):
         # A half of a model computes its own gradients.
         beside = case.mode == MODEL
-        gradients = tf.gradients(total, values, colocate_gradients_with_ops=beside)
+        gradients = tf.compat.v1.gradients(total, values, colocate_gradients_with_ops=beside)
     return dict(zip(network.variables, gradients, strict=True))
