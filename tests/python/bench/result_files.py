@@ -54,6 +54,10 @@ def _ratio(value: float) -> dict[str, float]:
     return {"median": value, "low": value * 0.9, "high": value * 1.1}
 
 
+def _times_less(value: float | None) -> dict[str, float | None] | None:
+    return None if value is None else {**_ratio(value), "at_least": None}
+
+
 TRANSPORTS = {
     # nanoseconds of exposed communication for each byte, fabrics
     "grpc": (2.0, ("tcp",)),
@@ -74,6 +78,7 @@ def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
     comm, compute = exposed(transport, fabric), batch * sample
     step, stock = compute + comm, compute + exposed("grpc", "tcp")
     of_grpc = exposed("grpc", "tcp") / comm if comm else None
+    of_rpc = exposed("rpc-over-fabric", fabric) / comm if comm else None
     return {
         "model": model,
         "transport": transport,
@@ -90,7 +95,8 @@ def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
         "comm_ms": comm,
         "comm_ms_ci": [comm * 0.9, comm * 1.1],
         "samples_s": 2 * batch / step * 1e3,
-        "of_grpc": None if of_grpc is None else _ratio(of_grpc),
+        "of_grpc": _times_less(of_grpc),
+        "of_rpc": _times_less(None if transport in ("grpc", "local") else of_rpc),
         "speedup": stock / step,
         "copies_per_step": None if transport == "grpc" else 0.0,
         "registrations_per_step": 0.0,

@@ -121,10 +121,22 @@ def test_communication_is_the_step_less_the_local_step_of_the_same_round() -> No
     assert ours["comm_ms_ci"] == pytest.approx([100.0, 100.0])
     assert ours["of_grpc"]["median"] == pytest.approx(4.0)
     assert ours["of_grpc"]["at_least"] is None
+    assert ours["of_rpc"] is None
     assert ours["samples_s"] == pytest.approx(16 / 2.1, rel=1e-3)
     assert ours["speedup"] == pytest.approx(2.4 / 2.1, rel=1e-3)
     assert (ours["copies_per_step"], ours["tensor_bytes_per_step"]) == (2.0, 3.0)
     assert (ours["fabric"], stock["fabric"], local["fabric"]) == ("shm", "tcp", "none")
+
+
+def test_rpc_over_fabric_is_compared_with_over_the_same_fabric_alone() -> None:
+    over_tcp = next(way for way in ALL if way.key == "farwrite tcp")
+    order = [ONE_PROCESS, RPC_SHM, OURS_OVER_SHM, over_tcp]
+    turns = {
+        way.key: [_turn(1.0 + extra)] * 3
+        for way, extra in zip(order, (0, 0.6, 0.2, 0.3), strict=True)
+    }
+    rows = make_rows(_case(), order, turns, 0.0)
+    assert [row["of_rpc"] and row["of_rpc"]["median"] for row in rows] == [None, 1.0, 3.0, None]
 
 
 def test_a_ratio_has_no_upper_end_where_communication_may_be_nothing() -> None:

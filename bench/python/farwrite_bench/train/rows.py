@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite_bench.cluster.group import Turn, totals
-from farwrite_bench.train.plan import ONE_PROCESS, STOCK, Case, Way
+from farwrite_bench.cluster.transport import RPC_OVER_FABRIC
+from farwrite_bench.train.plan import FABRICS, ONE_PROCESS, STOCK, Case, Way
 
 RESAMPLES = 2000
 CONFIDENCE = 95
@@ -34,6 +35,7 @@ def make_rows(
     }
     local = steps[ONE_PROCESS.key]
     stock = steps.get(STOCK.key)
+    rpc = {fabric: steps.get(Way(RPC_OVER_FABRIC, fabric).key) for fabric in FABRICS}
     return [
         {
             "model": case.model,
@@ -46,6 +48,7 @@ def make_rows(
             "workers": case.workers,
             "sync": case.sync,
             **_times(case, steps[way.key], local, stock),
+            "of_rpc": _less(steps[way.key], local, rpc.get(way.fabric or "")),
             **_counts(turns[way.key]),
             "rounds": len(turns[way.key]),
             "load": round(load, 2),
@@ -62,21 +65,22 @@ def fabric_of(way: Way) -> str:
 def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> Row:
     step = float(np.median(mine))
     low, high = _interval(mine - local)
-    row: Row = {
+    return {
         "step_ms": round(step, 3),
         "step_ms_rounds": [round(float(each), 3) for each in mine],
         "compute_ms": case.compute_ms,
         "comm_ms": round(float(np.median(mine - local)), 3),
         "comm_ms_ci": [round(low, 3), round(high, 3)],
         "samples_s": round(1e3 * case.samples / step, 3),
-        "of_grpc": None,
-        "speedup": None,
+        "of_grpc": _less(mine, local, stock),
+        "speedup": None if stock is None else round(float(np.median(stock / mine)), 3),
     }
-    if stock is not None and mine is not local:
-        row["of_grpc"] = times_less(stock - local, mine - local)
-    if stock is not None:
-        row["speedup"] = round(float(np.median(stock / mine)), 3)
-    return row
+
+
+def _less(mine: Figures, local: Figures, theirs: Figures | None) -> dict[str, Any] | None:
+    if theirs is None or mine is local:
+        return None
+    return times_less(theirs - local, mine - local)
 
 
 def times_less(theirs: Figures, mine: Figures) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
@@ -146,7 +147,7 @@ def _speedups(suffix: str, rows: Sequence[Row]) -> list[str]:
         rivals = [row for row in chosen if row["transport"] in (GRPC, RPC)]
         for ours in (row for row in chosen if row["transport"] == FARWRITE):
             case = f"{name}, batch {ours['batch']}"
-            less = [_bar(row, exposed_ratio(ours, row)) for row in rivals]
+            less = [_less(ours, row) for row in rivals]
             more = [_bar(row, ours["samples_s"] / row["samples_s"]) for row in rivals]
             exposed.append(Group(case, [bar for bar in less if bar is not None]))
             throughput.append(Group(case, [bar for bar in more if bar is not None]))
@@ -161,18 +162,24 @@ def _speedups(suffix: str, rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def exposed_ratio(ours: Row, theirs: Row) -> float | None:
-    """Return how many times less communication Farwrite exposes; None below what is measurable."""
-    if theirs["transport"] == GRPC and ours["of_grpc"] is not None:
-        return float(ours["of_grpc"]["median"])
-    mine, other = ours["comm_ms"], theirs["comm_ms"]
-    if mine is None or other is None or mine <= 0 or other <= 0:
+def less_exposed(ours: Row, theirs: Row) -> Row | None:
+    """Return how many times less communication Farwrite exposes, with its interval."""
+    ratio: Row | None = ours["of_grpc" if theirs["transport"] == GRPC else "of_rpc"]
+    return ratio
+
+
+def _less(ours: Row, theirs: Row) -> Bar | None:
+    ratio = less_exposed(ours, theirs)
+    if ratio is None:
         return None
-    return float(other / mine)
+    bar = _bar(theirs, ratio["median"])
+    # Farwrite's communication cannot be told from none, so the ratio is the least that is certain.
+    is_bound = bar is not None and ratio["at_least"] is not None
+    return replace(bar, text=f"at least {bar.text}") if bar is not None and is_bound else bar
 
 
-def _bar(row: Row, ratio: float | None) -> Bar | None:
-    if ratio is None or ratio <= 0:
+def _bar(row: Row, ratio: float) -> Bar | None:
+    if ratio <= 0:
         return None
     return Bar(row["transport"], f"than {NAMES[row['transport']]}", ratio, times(ratio))
 
