@@ -51,3 +51,15 @@ def config(tf: Any, threads: Threads) -> Any:
     )
     options.rpc_options.num_channels_per_target = threads.channels
     return options
+
+
+def start_server(tf: Any, seat: Seat) -> Any:
+    """Start the server of a seat in this process."""
+    return tf.distribute.Server(
+        tf.train.ClusterSpec({job: list(tasks) for job, tasks in seat.cluster.items()}),
+        job_name=seat.job,
+        task_index=seat.index,
+        protocol=seat.transport.protocol,
+        config=config(tf, seat.threads),
+        start=True,
+    )

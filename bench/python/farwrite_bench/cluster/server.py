@@ -14,7 +14,7 @@ from typing import Any
 from farwrite_bench.cluster import child
 from farwrite_bench.cluster.observed import Observe, observed
 from farwrite_bench.cluster.readings import read
-from farwrite_bench.cluster.seat import Look, Seat, config
+from farwrite_bench.cluster.seat import Look, Seat, start_server
 from farwrite_bench.cluster.transport import load_plugin
 
 
@@ -23,15 +23,7 @@ def main(control: Connection) -> None:
     seat: Seat = control.recv()
     load_plugin(seat.transport)
     tf: Any = importlib.import_module("tensorflow")
-    server = tf.distribute.Server(
-        tf.train.ClusterSpec({job: list(tasks) for job, tasks in seat.cluster.items()}),
-        job_name=seat.job,
-        task_index=seat.index,
-        protocol=seat.transport.protocol,
-        config=config(tf, seat.threads),
-        start=True,
-    )
-    _answer(control, seat.task, server)
+    _answer(control, seat.task, start_server(tf, seat))
 
 
 def _answer(control: Connection, task: str, _server: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from farwrite_bench.cluster.seat import Seat, config
+from farwrite_bench.cluster.seat import Seat, start_server
 from farwrite_bench.step.plan import EAGER, FUNCTION, PARAMETER_SERVER, SESSION
 from farwrite_bench.tensor.graph import session_config
 from farwrite_bench.tensor.plan import LOCAL
@@ -34,7 +34,7 @@ def build(tf: Any, kind: str, seat: Seat) -> Program:
 
 
 def _session(tf: Any, seat: Seat) -> Program:
-    server = None if _is_local(seat) else _server(tf, seat)
+    server = None if _is_local(seat) else start_server(tf, seat)
     with tf.Graph().as_default() as graph:
         with tf.device(_device(seat, "ps")):
             handle = tf.raw_ops.VarHandleOp(dtype=tf.float64, shape=[], shared_name="total")
@@ -138,15 +138,4 @@ def _connect(tf: Any, seat: Seat) -> None:
         job_name=seat.job,
         task_index=seat.index,
         protocol=seat.transport.protocol,
-    )
-
-
-def _server(tf: Any, seat: Seat) -> Any:
-    return tf.distribute.Server(
-        _cluster(tf, seat),
-        job_name=seat.job,
-        task_index=seat.index,
-        protocol=seat.transport.protocol,
-        config=config(tf, seat.threads),
-        start=True,
     )

@@ -15,7 +15,7 @@ from farwrite_bench.cluster.group import Take
 from farwrite_bench.cluster.library import load_ops
 from farwrite_bench.cluster.observed import Observe, observed
 from farwrite_bench.cluster.readings import read
-from farwrite_bench.cluster.seat import Look, Seat, config
+from farwrite_bench.cluster.seat import Look, Seat, start_server
 from farwrite_bench.cluster.transport import load_plugin
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_bench.train.graph import Training
@@ -62,7 +62,7 @@ Build = Callable[[Case, int | None], Training | MirroredTraining]
 
 
 def _sessions(tf: Any, seat: Seat) -> Build:
-    server = _server(tf, seat)
+    server = start_server(tf, seat)
     cluster = seat.transport.key != LOCAL.key
 
     def build(case: Case, worker: int | None) -> Training:
@@ -75,14 +75,3 @@ def _mirrored(tf: Any, seat: Seat) -> Build:
     alone = seat.transport.key == LOCAL.key
     among = tf.distribute.get_strategy() if alone else strategy(tf, seat)
     return lambda case, _: MirroredTraining(tf, case, among)
-
-
-def _server(tf: Any, seat: Seat) -> Any:
-    return tf.distribute.Server(
-        tf.train.ClusterSpec({job: list(tasks) for job, tasks in seat.cluster.items()}),
-        job_name=seat.job,
-        task_index=seat.index,
-        protocol=seat.transport.protocol,
-        config=config(tf, seat.threads),
-        start=True,
-    )
