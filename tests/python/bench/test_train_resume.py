@@ -1,0 +1,92 @@
+"""A long run of farwrite bench train continues from the rows that its file has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farwrite.errors import FailedPrecondition
+from farwrite_bench.train.pace import FULL
+from farwrite_bench.train.plan import (
+    EMULATED,
+    ONE_PROCESS,
+    STOCK,
+    TRANSPORTS,
+    Case,
+    Group,
+    TrainPlan,
+    ways,
+)
+from farwrite_bench.train.resume import CASE, remaining, repeats, rows_of
+from farwrite_bench.train.rows import fabric_of
+
+OURS = ways(["farwrite"], ["shm"])[-1]
+STAGED = ways(["staged"], ["shm"])[-1]
+SETTINGS: dict[str, Any] = {"rounds": 5, "workers": [2]}
+
+
+def _rows(group: Group) -> list[dict[str, Any]]:
+    return [
+        {
+            **{key: getattr(group.case, key) for key in CASE},
+            "transport": way.transport.key,
+            "fabric": fabric_of(way),
+        }
+        for way in group.ways
+    ]
+
+
+def test_groups_whose_ways_all_have_rows_are_left_out() -> None:
+    case, larger = Case("gru", EMULATED, 1), Case("gru", EMULATED, 8)
+    plan = TrainPlan(
+        tuple(
+            Group(each, (ONE_PROCESS, STOCK, way))
+            for each in (case, larger)
+            for way in (OURS, STAGED)
+        ),
+        FULL,
+    )
+    assert remaining(plan, []).groups == plan.groups
+    done = [row for group in plan.groups[:2] for row in _rows(group)]
+    assert remaining(plan, done).groups == plan.groups[2:]
+    assert remaining(plan, _rows(plan.groups[0])).groups == plan.groups[1:]
+    # A row of another batch, or of only one way, finishes nothing.
+    assert remaining(plan, _rows(plan.groups[0])[:2]).groups == plan.groups
+
+
+def test_what_a_later_group_measures_again_is_a_repetition() -> None:
+    first, second = (
+        Group(Case("gru", EMULATED, 1), (ONE_PROCESS, STOCK, way)) for way in (OURS, STAGED)
+    )
+    known = _rows(first)
+    assert [repeats(row, known) for row in _rows(second)] == [True, True, False]
+    assert not any(repeats(row, []) for row in _rows(second))
+
+
+def test_a_file_of_the_same_settings_gives_its_rows(tmp_path: Path) -> None:
+    file = tmp_path / "train.json"
+    assert rows_of(None, SETTINGS) == rows_of(file, SETTINGS) == []
+    rows = _rows(Group(Case("gru", EMULATED, 1), (ONE_PROCESS,)))
+    file.write_text(json.dumps({"settings": SETTINGS, "rows": rows}))
+    assert rows_of(file, {**SETTINGS, "workers": (2,)}) == rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "{}", json.dumps({"settings": {"rounds": 6}, "rows": []})],
+    ids=["cut", "list", "empty", "other settings"],
+)
+def test_another_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "train.json"
+    file.write_text(text)
+    with pytest.raises(FailedPrecondition, match="name another file in --json"):
+        rows_of(file, SETTINGS)
+    assert file.read_text() == text
+
+
+def test_every_transport_has_a_fabric_in_its_rows() -> None:
+    found = {way.key: fabric_of(way) for way in ways(list(TRANSPORTS), ["shm"])}
+    assert (found["local"], found["grpc"], found["farwrite shm"]) == ("none", "tcp", "shm")
