@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -108,7 +107,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "counters": dict(counters(run)),
         "fallbacks": fallbacks(run),
         "edges": edges_of(run),
-        "sizes": [asdict(each) for each in size_classes(edges_of(run))],
+        "sizes": [each.facts() for each in size_classes(edges_of(run))],
         "processes": list(run.processes),
     }
 

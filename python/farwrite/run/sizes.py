@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from farwrite.plugin.edges import Edge
 from farwrite.units import format_size
@@ -31,6 +32,16 @@ class SizeClass:
         if self.limit is None:
             return f"{format_size(self.least)} or more"
         return f"{format_size(self.least)} to {format_size(self.limit)}"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the class for JSON."""
+        return {
+            "least": self.least,
+            "limit": self.limit,
+            "tensors": self.tensors,
+            "bytes": self.bytes,
+            "ways": dict(self.ways),
+        }
 
 
 def size_classes(edges: Iterable[Edge]) -> list[SizeClass]:

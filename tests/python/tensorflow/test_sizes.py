@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 import pytest
@@ -35,6 +36,10 @@ def test_tensors_are_counted_by_size_and_way() -> None:
     assert (large.least, large.limit) == (MIB, 10 * MIB)
     assert (large.tensors, large.bytes) == (6, 16 * MIB)
     assert large.ways == {"alias": 5, "pull": 1}
+    assert json.loads(json.dumps(large.facts())) == {
+        **{"least": MIB, "limit": 10 * MIB, "tensors": 6, "bytes": 16 * MIB},
+        "ways": {"alias": 5, "pull": 1},
+    }
     lines = list(cells(classes))
     assert lines[0][:3] == ("0 B to 1 KiB", "3", "33.3%")
     assert lines[1][-1] == "alias 5, pull 1"
