@@ -279,16 +279,24 @@ def test_networks_that_are_run_in_several_ways_have_a_chart_each(tmp_path: Path)
         assert f">VGG-16, model, real, asynchronous, over {fabric}<" in unwrapped(html)
 
 
-def test_exposed_time_below_zero_is_no_gain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bound", [9.0, None])
+def test_exposed_time_that_reaches_zero_shows_what_is_certain(
+    tmp_path: Path, bound: float | None
+) -> None:
     hidden = train(["gru"], [32])
+    at_least = {"median": bound, "low": bound, "high": None, "at_least": bound}
     for row in hidden["rows"]:
         if row["transport"] == "farwrite":
-            row.update(comm_ms=-0.5, comm_ms_ci=[-1.0, 0.2], of_grpc=None)
+            row.update(comm_ms=-0.5, comm_ms_ci=[-1.0, 0.2], of_rpc=None)
+            row.update(of_grpc=None if bound is None else at_least)
     path = tmp_path / "train.json"
     path.write_text(json.dumps(hidden))
-    for drawn in read_file(path).figures:
+    figures = list(read_file(path).figures)
+    for drawn in figures:
         check_figure(drawn)
-        assert "Exposed communication" not in drawn
+    exposed = [drawn for drawn in figures if "Exposed communication" in drawn]
+    assert bool(exposed) == (bound is not None)
+    assert all("at least 9.0x" in drawn for drawn in exposed)
 
 
 @pytest.mark.parametrize(
