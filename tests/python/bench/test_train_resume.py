@@ -20,8 +20,8 @@ from farwrite_bench.train.plan import (
     TrainPlan,
     ways,
 )
-from farwrite_bench.train.resume import CASE, remaining, repeats, rows_of
-from farwrite_bench.train.rows import fabric_of
+from farwrite_bench.train.resume import remaining, repeats, rows_of
+from farwrite_bench.train.rows import CASE, fabric_of
 
 OURS = ways(["farwrite"], ["shm"])[-1]
 STAGED = ways(["staged"], ["shm"])[-1]

@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "reproduce",
         help="run all benchmarks of the papers' experiments, and make one page of the results",
         description="Run all benchmarks in order, each alone on the machine, and make one page of"
-        " the results. An interrupted run goes on where it ended: parts that have finished are"
+        " the results. A later run continues an interrupted one: parts that have finished are"
         " kept. Needs TensorFlow.",
     )
     parser.add_argument(

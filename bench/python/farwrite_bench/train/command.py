@@ -98,7 +98,7 @@ def add_parser(kinds: Subparsers) -> None:
         "--full",
         action="store_true",
         help=f"the paper's method: {FULL.rounds} rounds of {FULL.steps} steps, batches 1 to 128;"
-        " hours. With --json, a later run goes on where an interrupted one ended",
+        " hours. With --json, a later run continues an interrupted one",
     )
     add_shared(parser, "--quick", "--json", "--markdown")
     parser.set_defaults(run=run)

@@ -10,10 +10,7 @@ from typing import Any
 
 from farwrite.errors import FailedPrecondition
 from farwrite_bench.train.plan import Case, TrainPlan, Way
-from farwrite_bench.train.rows import Row, fabric_of
-
-CASE = ("model", "mode", "compute", "batch", "servers", "workers", "sync")
-"""The keys of a row that name its case."""
+from farwrite_bench.train.rows import CASE, Row, fabric_of
 
 
 def rows_of(path: Path | None, settings: Mapping[str, Any]) -> list[Row]:

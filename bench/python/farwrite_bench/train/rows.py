@@ -18,6 +18,8 @@ from farwrite_bench.train.plan import FABRICS, ONE_PROCESS, STOCK, Case, Way
 
 RESAMPLES = 2000
 CONFIDENCE = 95
+CASE = ("model", "mode", "compute", "batch", "servers", "workers", "sync")
+"""The keys of a row that name its case."""
 RESOLUTION_MS = 0.1
 """The shortest communication time that is told from none."""
 

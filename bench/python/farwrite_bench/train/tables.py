@@ -8,7 +8,7 @@ from typing import Any
 from farwrite_bench.cluster.transport import FARWRITE, RPC_OVER_FABRIC, STAGED
 from farwrite_bench.networks.network import NETWORKS
 from farwrite_bench.train.plan import DATA
-from farwrite_bench.train.rows import Row
+from farwrite_bench.train.rows import CASE, Row
 
 HEADERS = (
     "model",
@@ -71,8 +71,9 @@ def sentences(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _is_beside(each: Row, row: Row, transport: str) -> bool:
-    same = ("model", "mode", "compute", "batch", "servers", "workers", "sync", "fabric")
-    return each["transport"] == transport and all(each[name] == row[name] for name in same)
+    return each["transport"] == transport and all(
+        each[name] == row[name] for name in (*CASE, "fabric")
+    )
 
 
 def _model(row: Row) -> str:
