@@ -27,6 +27,11 @@ HEADERS = (
 )
 
 
+def times(value: float) -> str:
+    """Format a ratio as "0.97x", "3.2x" or "61x"."""
+    return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 20 else f"{value:.0f}x"
+
+
 def cells(row: Row) -> tuple[str, ...]:
     """Format one row as the cells below `HEADERS`."""
     bytes_move = row["op"] != "notify"

@@ -95,8 +95,10 @@ def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
         "comm_ms": comm,
         "comm_ms_ci": [comm * 0.9, comm * 1.1],
         "samples_s": 2 * batch / step * 1e3,
-        "of_grpc": _times_less(of_grpc),
-        "of_rpc": _times_less(None if transport in ("grpc", "local") else of_rpc),
+        "of_grpc": _times_less(None if transport == "grpc" else of_grpc),
+        "of_rpc": _times_less(
+            None if transport in ("grpc", "rpc-over-fabric", "local") else of_rpc
+        ),
         "speedup": stock / step,
         "copies_per_step": None if transport == "grpc" else 0.0,
         "registrations_per_step": 0.0,
@@ -106,6 +108,7 @@ def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
         "cpu_s_per_step": step / 1e3,
         "rounds": 3,
         "load": 0.1,
+        "group": ["local", "grpc", "farwrite shm"],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from bench_command import bench, result
 
-from farwrite.errors import InvalidArgument
+from farwrite.errors import Internal, InvalidArgument
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.command import add_parser
@@ -29,8 +30,10 @@ from farwrite_bench.train.plan import (
     Way,
     ways,
 )
-from farwrite_bench.train.rows import make_rows, times_less
+from farwrite_bench.train.rows import RESOLUTION_MS, gain, interval, make_rows, times_less
+from farwrite_bench.train.run import compare
 from farwrite_bench.train.tables import HEADERS, cells, sentences
+from farwrite_bench.train.variables import checksum
 
 GIB = 2**30
 ALL = ways(list(TRANSPORTS), FABRICS)
@@ -116,7 +119,7 @@ def test_communication_is_the_step_less_the_local_step_of_the_same_round() -> No
     }
     local, stock, ours = make_rows(_case(), [ONE_PROCESS, STOCK, OURS_OVER_SHM], turns, 0.25)
     assert (local["comm_ms"], local["of_grpc"]) == (0.0, None)
-    assert (stock["comm_ms"], stock["of_grpc"]["median"]) == (400.0, 1.0)
+    assert (stock["comm_ms"], stock["of_grpc"]) == (400.0, None)
     assert ours["comm_ms"] == pytest.approx(100.0)
     assert ours["comm_ms_ci"] == pytest.approx([100.0, 100.0])
     assert ours["of_grpc"]["median"] == pytest.approx(4.0)
@@ -136,18 +139,68 @@ def test_rpc_over_fabric_is_compared_with_over_the_same_fabric_alone() -> None:
         for way, extra in zip(order, (0, 0.6, 0.2, 0.3), strict=True)
     }
     rows = make_rows(_case(), order, turns, 0.0)
-    assert [row["of_rpc"] and row["of_rpc"]["median"] for row in rows] == [None, 1.0, 3.0, None]
+    assert [row["of_rpc"] and row["of_rpc"]["median"] for row in rows] == [None, None, 3.0, None]
 
 
 def test_a_ratio_has_no_upper_end_where_communication_may_be_nothing() -> None:
     theirs = np.array([90.0, 100.0, 110.0, 100.0])
-    less = times_less(theirs, np.array([-1.0, 1.0, 2.0, 0.5]))
-    assert less["high"] is None
-    # The lowest of theirs over the highest of ours.
-    assert less["at_least"] == pytest.approx(90 / 2, rel=0.1)
     certain = times_less(theirs, np.array([10.0, 11.0, 9.0, 10.0]))
-    assert certain["at_least"] is None
-    assert certain["low"] <= certain["median"] <= certain["high"]
+    assert certain == {
+        "median": 10.0,
+        "low": pytest.approx(9.0),
+        "high": pytest.approx(110 / 9, abs=1e-3),
+        "at_least": None,
+    }
+    # The lowest of theirs, over the highest of ours or half of the width, whichever is more.
+    assert times_less(theirs, np.array([-1.0, 1.0, 2.0, 0.5])) == _bound(90 / 2)
+    assert times_less(theirs, np.array([-9.0, 1.0, 1.0, 0.5])) == _bound(90 / 5)
+    # What lies below 0 shows how far the floor may be off.
+    assert times_less(theirs, np.array([-45.1, -45.0, -45.0, -45.0])) == _bound(90 / 45.1)
+    assert times_less(theirs, np.array([-1e-6, 1e-6, 0.0, 0.0])) == _bound(90 / RESOLUTION_MS)
+    # Nor is there a ratio if theirs may be nothing.
+    assert times_less(theirs - 95, theirs) is None
+
+
+def _bound(value: float) -> dict[str, float | None]:
+    value = pytest.approx(value, abs=1e-3)
+    return {"median": None, "low": value, "high": None, "at_least": value}
+
+
+def test_an_interval_leaves_out_as_many_rounds_as_the_sign_test_allows() -> None:
+    ends = [interval(np.arange(float(rounds))) for rounds in (1, 2, 5, 6, 8, 9, 14, 20)]
+    assert ends == [(0, 0), (0, 1), (0, 4), (0, 5), (0, 7), (1, 7), (2, 11), (5, 14)]
+
+
+def test_ways_of_other_rounds_are_compared_by_their_gain_over_stock() -> None:
+    def of_group(*ways_and_seconds: tuple[Way, float]) -> dict[str, Any]:
+        turns = {way.key: [_turn(seconds)] * 3 for way, seconds in ways_and_seconds}
+        *_, last = make_rows(_case(), [way for way, _ in ways_and_seconds], turns, 0.0)
+        return last
+
+    # The machine was twice as slow when rpc-over-fabric was measured.
+    ours = of_group((ONE_PROCESS, 1.0), (STOCK, 4.0), (OURS_OVER_SHM, 2.0))
+    rpc = of_group((ONE_PROCESS, 2.0), (STOCK, 8.0), (RPC_SHM, 6.0))
+    assert gain(ours, rpc) == pytest.approx(1.5, rel=1e-2)
+    both = of_group((ONE_PROCESS, 1.0), (RPC_SHM, 3.0), (OURS_OVER_SHM, 2.0))
+    assert gain(both, {**both, "samples_s": both["samples_s"] / 1.5}) == pytest.approx(1.5)
+    assert gain(ours, both) is None  # stock was not beside it
+
+
+def test_transports_that_end_with_different_variables_are_an_error() -> None:
+    compare({"local": [[1, 2]], "farwrite shm": [[1, 2]]}, _case())
+    with pytest.raises(Internal, match=r"gru: .* farwrite shm and local have different variables"):
+        compare({"local": [[1, 2]], "farwrite shm": [[1, 3]]}, _case())
+
+
+def test_a_checksum_shows_every_bit_that_differs() -> None:
+    tf = importlib.import_module("tensorflow")
+    values = np.linspace(-1, 1, 1000, dtype=np.float32)
+    other = values.copy()
+    other[517] = np.nextafter(other[517], np.float32(2))
+    zero = np.zeros(4, np.float32)
+    assert int(checksum(tf, values)) == int(checksum(tf, values.copy()))
+    assert int(checksum(tf, values)) != int(checksum(tf, other))
+    assert int(checksum(tf, zero)) != int(checksum(tf, -zero))
 
 
 def test_every_row_has_a_cell_for_each_header_and_farwrite_a_sentence() -> None:
@@ -187,10 +240,16 @@ def test_the_default_run_takes_at_most_ten_minutes() -> None:
 
 
 def test_short_steps_get_more_rounds() -> None:
-    assert SHORT.rounds_of(100.0) == SHORT.rounds
-    assert SHORT.rounds_of(1e-3) == MOST
-    assert SHORT.rounds < SHORT.rounds_of(SHORT.case_seconds / 20) < MOST
-    assert FULL.rounds_of(1e-3) == FULL.rounds
+    assert SHORT.rounds_of(1, 100.0) == SHORT.rounds
+    assert SHORT.rounds_of(1, 1e-3) == MOST
+    assert SHORT.rounds < SHORT.rounds_of(1, SHORT.case_seconds / 20) < MOST
+    assert FULL.rounds_of(FULL.steps, 1e-3) == FULL.rounds
+
+
+def test_workers_that_do_not_wait_for_each_other_take_many_steps_in_a_turn() -> None:
+    assert [SHORT.steps_of(step, sync=True) for step in (1e-3, 10.0)] == [1, 1]
+    assert [SHORT.steps_of(step, sync=False) for step in (1e-3, 0.02, 10.0)] == [200, 50, 5]
+    assert FULL.steps_of(10.0, sync=False) == FULL.steps
 
 
 def test_without_the_option_model_the_six_networks_are_emulated() -> None:

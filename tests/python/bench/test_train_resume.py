@@ -20,12 +20,13 @@ from farwrite_bench.train.plan import (
     TrainPlan,
     ways,
 )
-from farwrite_bench.train.resume import remaining, repeats, rows_of
+from farwrite_bench.train.resume import Earlier, earlier, remaining, repeats
 from farwrite_bench.train.rows import CASE, fabric_of
 
 OURS = ways(["farwrite"], ["shm"])[-1]
 STAGED = ways(["staged"], ["shm"])[-1]
 SETTINGS: dict[str, Any] = {"rounds": 5, "workers": [2]}
+MACHINE = {"farwrite": "0.1.0", "cpus": 2}
 
 
 def _rows(group: Group) -> list[dict[str, Any]]:
@@ -66,24 +67,34 @@ def test_what_a_later_group_measures_again_is_a_repetition() -> None:
     assert not any(repeats(row, []) for row in _rows(second))
 
 
+def _facts(**other: Any) -> dict[str, Any]:
+    return {"settings": SETTINGS, "machine": MACHINE, "notes": ["busy"], "rows": [], **other}
+
+
 def test_a_file_of_the_same_settings_gives_its_rows(tmp_path: Path) -> None:
     file = tmp_path / "train.json"
-    assert rows_of(None, SETTINGS) == rows_of(file, SETTINGS) == []
+    assert earlier(None, SETTINGS, MACHINE) == earlier(file, SETTINGS, MACHINE) == Earlier()
     rows = _rows(Group(Case("gru", EMULATED, 1), (ONE_PROCESS,)))
-    file.write_text(json.dumps({"settings": SETTINGS, "rows": rows}))
-    assert rows_of(file, {**SETTINGS, "workers": (2,)}) == rows
+    file.write_text(json.dumps(_facts(rows=rows)))
+    assert earlier(file, {**SETTINGS, "workers": (2,)}, MACHINE) == Earlier(rows, ["busy"])
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["{", "[]", "{}", json.dumps({"settings": {"rounds": 6}, "rows": []})],
-    ids=["cut", "list", "empty", "other settings"],
+    ("text", "what"),
+    [
+        ("{", "not a whole result"),
+        ("[]", "not a whole result"),
+        ("{}", "not a whole result"),
+        (json.dumps(_facts(settings={"rounds": 6})), "another setting"),
+        (json.dumps(_facts(machine={**MACHINE, "farwrite": "0.0.9"})), "another machine or build"),
+    ],
+    ids=["cut", "list", "empty", "settings", "machine"],
 )
-def test_another_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+def test_another_file_is_refused_and_kept(tmp_path: Path, text: str, what: str) -> None:
     file = tmp_path / "train.json"
     file.write_text(text)
-    with pytest.raises(FailedPrecondition, match="name another file in --json"):
-        rows_of(file, SETTINGS)
+    with pytest.raises(FailedPrecondition, match=f"(?s){what}.*name another file in --json"):
+        earlier(file, SETTINGS, MACHINE)
     assert file.read_text() == text
 
 

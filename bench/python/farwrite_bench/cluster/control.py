@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from multiprocessing.connection import Connection
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NoReturn
 
@@ -67,6 +69,45 @@ class Control:
 
     def _fail(self, what: str) -> NoReturn:
         raise PeerDead(f"{self._name} {what}; {end_of(self._log)}")
+
+
+def receive_all(
+    asked: Sequence[Control], seconds: float, beside: Sequence[Control] = ()
+) -> list[object]:
+    """Wait for the next message of each child in `asked`, in any order.
+
+    Parameters
+    ----------
+    asked : sequence of Control
+        The children that answer.
+    seconds : float
+        How long all of them together may take.
+    beside : sequence of Control
+        Children that have nothing to say, and must not end meanwhile.
+
+    Returns
+    -------
+    list
+        The messages, in the order of `asked`.
+
+    Raises
+    ------
+    PeerDead
+        As soon as any child failed or ended, or after `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    silent = {child._connection: child for child in (*asked, *beside)}
+    messages: dict[Control, object] = {}
+    while any(child not in messages for child in asked):
+        ready = wait(list(silent), max(0.0, deadline - time.monotonic()))
+        if not ready:
+            next(child for child in asked if child not in messages)._fail(
+                f"sent nothing for {seconds:.0f} s"
+            )
+        for connection in ready:
+            child = silent.pop(connection)  # type: ignore[arg-type]
+            messages[child] = child.receive()
+    return [messages[child] for child in asked]
 
 
 def end_of(log: Path) -> str:

@@ -8,9 +8,11 @@ from functools import partial
 from farwrite.units import format_size
 from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.report.files import Run
-from farwrite_bench.report.parts import Facts, Row, figure, rows_of, times
+from farwrite_bench.report.parts import Facts, Row, figure, rows_of
 from farwrite_bench.report.sections import grpc, tensor, train
 from farwrite_bench.report.sections.networks import NAMES
+from farwrite_bench.table import times
+from farwrite_bench.train.rows import gain
 
 Measure = Callable[[Sequence[Run]], str]
 """Returns a figure with its conditions; empty if no file has it."""
@@ -82,8 +84,9 @@ def _train(model: str | None, theirs: str, runs: Sequence[Run]) -> str:
     for case, row in _trained(runs, model):
         for other in case:
             of_fabric = theirs == train.GRPC or other["fabric"] == row["fabric"]
-            if other["transport"] == theirs and of_fabric:
-                ratios.append(row["samples_s"] / other["samples_s"])
+            ratio = gain(row, other) if other["transport"] == theirs and of_fabric else None
+            if ratio is not None:
+                ratios.append(ratio)
                 rows.append(row)
     if not ratios:
         return ""

@@ -53,11 +53,6 @@ def rows_of(facts: Facts) -> list[Row]:
     return [row for row in facts["rows"] if row.get("error") is None and not row.get("skipped")]
 
 
-def times(value: float) -> str:
-    """Format a ratio as "0.97x", "3.2x" or "61x"."""
-    return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 20 else f"{value:.0f}x"
-
-
 def figure(value: float | None, digits: int = 3) -> str:
     """Format a value with some digits; a dash means that nothing measured it."""
     if value is None:

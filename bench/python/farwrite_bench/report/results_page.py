@@ -11,8 +11,9 @@ from farwrite_bench.report.files import SECTIONS, LeftOut, Run
 from farwrite_bench.report.ours import measured
 from farwrite_bench.report.page import cards, chart_page, charts, subheading
 from farwrite_bench.report.papers import PAPERS, Paper
-from farwrite_bench.report.parts import HELPS_FROM, Facts, Gain, times
+from farwrite_bench.report.parts import HELPS_FROM, Facts, Gain
 from farwrite_bench.report.sections import train
+from farwrite_bench.table import times
 
 TITLE = "Farwrite, measured"
 SENTENCE = (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from farwrite.errors import Internal
+from farwrite_bench.cluster.control import START_SECONDS, receive_all
 from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn
 from farwrite_bench.cluster.observed import Observe, Observed
@@ -38,7 +38,7 @@ MALLOC = {
 again, in huge pages. By default a tensor above 32 MiB is mapped anew in each step, and its page
 faults take longer than its computation."""
 STEP_SECONDS = 600.0
-"""How long an answer may take: the steps of a turn, of the largest network on a slow machine."""
+"""How long a step may take, and any other answer: of the largest network on a slow machine."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Cluster:
             The seconds of each step, of the session that took longest.
         """
         before = self._group().look()
-        answers = self._ask([Take(count)] * len(self._sessions(case)))
+        answers = self._ask([Take(count)] * len(self._sessions(case)), steps=count)
         taken = [seconds for answer in answers if isinstance(answer, list) for seconds in answer]
         return Turn(max(taken, key=sum), before, self._group().look())
 
@@ -74,12 +74,9 @@ class Cluster:
         answers = [task.ask(Observe()) for task in (*self.servers, *self.workers)]
         return [each for answer in answers if isinstance(answer, list) for each in answer]
 
-    def first_elements(self) -> list[float]:
-        """Return one element of each variable."""
-        (answer,) = self._ask([Check()])
-        if not isinstance(answer, list):
-            raise Internal(f"bench: unexpected answer of a worker: {answer!r}; report this")
-        return answer
+    def checksums(self, case: Case) -> list[object]:
+        """Return the sums over the bits of each variable, of every worker that has its own."""
+        return self._ask([Check()] * (case.workers if case.mode == MIRRORED else 1))
 
     def close(self, case: Case) -> None:
         """End the sessions, and free the variables."""
@@ -100,13 +97,18 @@ class Cluster:
         return [(number,) for number in range(case.workers)]
 
     def _ask(
-        self, orders: Sequence[object], workers: Sequence[ForkedTask] | None = None
+        self,
+        orders: Sequence[object],
+        workers: Sequence[ForkedTask] | None = None,
+        *,
+        steps: int = 1,
     ) -> list[object]:
         """Give each worker its order, the first order to the first, and return the answers."""
-        asked = list(zip(workers or self.workers, orders, strict=False))
-        for worker, order in asked:
+        asked = (workers or self.workers)[: len(orders)]
+        for worker, order in zip(asked, orders, strict=True):
             worker.send(order)
-        return [worker.receive(STEP_SECONDS) for worker, _ in asked]
+        beside = [each for each in (*self.servers, *self.workers) if each not in asked]
+        return receive_all(asked, steps * STEP_SECONDS, beside)
 
     def _group(self) -> Group:
         return Group(self.workers[0], [*self.servers, *self.workers[1:]])
@@ -119,10 +121,10 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     alone = way.is_local and not layout.mirrored
     if alone:
         jobs = {"ps": 0, "worker": 1}
-    # TensorFlow's default is one thread per core. A process that does everything has as many as the
-    # processes that it is compared with.
-    cores = len(os.sched_getaffinity(0))
-    threads = Threads(inter_op=cores * (layout.servers + layout.workers)) if alone else Threads()
+    # TensorFlow's default is one thread per core in each pool. A process that does everything has
+    # as many as the processes that it is compared with.
+    together = len(os.sched_getaffinity(0)) * (layout.servers + layout.workers)
+    threads = Threads(intra_op=together, inter_op=together) if alone else Threads()
     free = iter(free_addresses(sum(jobs.values())))
     addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items() if count}
     environment = {
@@ -143,6 +145,5 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     working = [
         task("worker", index, "farwrite_bench.train.worker") for index in range(jobs["worker"])
     ]
-    for each in (*serving, *working):
-        each.receive()
+    receive_all([*serving, *working], START_SECONDS)
     return Cluster(way, working, serving)

@@ -51,7 +51,7 @@ class Training:
             ]
             step = tf.group(updates)
             self._create = variables.create()
-            self._first = variables.first_elements()
+            self._checksums = variables.checksums()
             self._destroy = variables.destroy()
         self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
         # The target is an operation, so nothing is fetched.
@@ -65,9 +65,9 @@ class Training:
         """Take steps, and return the seconds of each."""
         return timed(self._step, count)
 
-    def first_elements(self) -> list[float]:
-        """Return one element of each variable."""
-        return [float(value) for value in self._session.run(self._first)]
+    def checksums(self) -> list[int]:
+        """Return the sum over the bits of each variable."""
+        return [int(value) for value in self._session.run(self._checksums)]
 
     def destroy(self) -> None:
         """Free the variables."""

@@ -98,7 +98,9 @@ def expected_seconds(plan: TrainPlan) -> float:
 def _group_seconds(pace: Pace, group: Group) -> float:
     step = sum(_step_seconds(group.case, way) for way in group.ways)
     starting = sum(START_SECONDS * _processes(group.case, way) + OPEN_SECONDS for way in group.ways)
-    return starting + FIRST_STEPS * step + max(pace.case_seconds, pace.rounds_seconds(step))
+    steps = pace.steps_of(step / len(group.ways), sync=group.case.sync)
+    rounds = pace.rounds_seconds(steps, step)
+    return starting + FIRST_STEPS * step + max(pace.case_seconds, rounds)
 
 
 def _step_seconds(case: Case, way: Way) -> float:

@@ -13,7 +13,7 @@ from farwrite_bench.tensor.graph import timed
 from farwrite_bench.train.placement import Placement
 from farwrite_bench.train.plan import Case
 from farwrite_bench.train.tower import gradients_of
-from farwrite_bench.train.variables import RATE, first_value
+from farwrite_bench.train.variables import RATE, checksum, first_value
 
 
 def strategy(tf: Any, seat: Seat) -> Any:
@@ -63,11 +63,10 @@ class MirroredTraining:
         """Take steps, and return the seconds of each."""
         return timed(self._step, count)
 
-    def first_elements(self) -> list[float]:
-        """Return one element of each variable."""
-        tf = self._tf
+    def checksums(self) -> list[int]:
+        """Return the sum over the bits of each variable."""
         values = [self._among.experimental_local_results(each)[0] for each in self._of_all()]
-        return [float(tf.reshape(value.read_value(), [-1])[0]) for value in values]
+        return [int(checksum(self._tf, value.read_value())) for value in values]
 
     def destroy(self) -> None:
         """Free the variables."""

@@ -22,18 +22,29 @@ class Pace:
     case_seconds: float = 0.0
     """About how long the rounds of a group may take; short steps get more rounds, up to `MOST`."""
 
-    def rounds_seconds(self, step: float) -> float:
-        """Return about how long the fewest rounds take, with `step` seconds of all ways."""
-        return self.rounds * (WARM_UP_STEPS + self.steps) * step
+    def steps_of(self, step: float, *, sync: bool) -> int:
+        """Return the steps of a turn, of which one takes `step` seconds.
 
-    def rounds_of(self, step: float) -> int:
-        """Return how many rounds a group takes, with `step` seconds of all ways."""
-        affordable = int(self.case_seconds / ((WARM_UP_STEPS + self.steps) * max(step, 1e-6)))
+        Workers that do not wait for each other begin a turn together, so they get long ones.
+        """
+        if sync:
+            return self.steps
+        return max(self.steps, LEAST_ALONE, min(MOST_ALONE, int(SECONDS_ALONE / max(step, 1e-6))))
+
+    def rounds_seconds(self, steps: int, step: float) -> float:
+        """Return about how long the fewest rounds take, with `step` seconds of all ways."""
+        return self.rounds * (WARM_UP_STEPS + steps) * step
+
+    def rounds_of(self, steps: int, step: float) -> int:
+        """Return how many rounds of `steps` a group takes, with `step` seconds of all ways."""
+        affordable = int(self.case_seconds / ((WARM_UP_STEPS + steps) * max(step, 1e-6)))
         return max(self.rounds, min(affordable, MOST))
 
 
 MOST = 14
 """The most rounds."""
+LEAST_ALONE, MOST_ALONE, SECONDS_ALONE = 5, 200, 1.0
+"""The steps of an asynchronous turn: as many as take a second, within limits."""
 SHORT = Pace(6, 1, (8,), case_seconds=38.0)
 QUICK = Pace(2, 1, (8,))
 FULL = Pace(5, 100, (1, 2, 4, 8, 16, 32, 64, 128))

@@ -137,7 +137,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Check:
-    """A request to a worker: answer with one element of each variable."""
+    """A request to a worker: answer with a sum over the bits of each variable."""
 
 
 @dataclass(frozen=True)

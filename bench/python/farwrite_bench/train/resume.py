@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +13,41 @@ from farwrite_bench.train.plan import Case, TrainPlan, Way
 from farwrite_bench.train.rows import CASE, Row, fabric_of
 
 
-def rows_of(path: Path | None, settings: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of an earlier run with the same settings; none without a file.
+@dataclass(frozen=True)
+class Earlier:
+    """What the file of an interrupted run has."""
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def earlier(path: Path | None, settings: Mapping[str, Any], machine: Mapping[str, Any]) -> Earlier:
+    """Read what an earlier run with the same settings on the same machine measured.
 
     Raises
     ------
     FailedPrecondition
-        If the file has other settings, or is none of this benchmark.
+        If the file is of another run, or cannot be read.
     """
     if path is None or not path.exists():
-        return []
+        return Earlier()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        known = facts["settings"], facts["rows"]
-    except (ValueError, KeyError, TypeError):
-        known = None, []
-    if known[0] != json.loads(json.dumps(settings)):
+        found = Earlier(facts["rows"], facts["notes"])
+        theirs = [facts["settings"], facts["machine"]]
+    except (ValueError, KeyError, TypeError) as error:
         raise FailedPrecondition(
-            f"bench train: {path} is not from a run with these settings, so this run cannot"
-            " continue it; name another file in --json, or delete this one"
-        )
-    rows: list[Row] = known[1]
-    return rows
+            f"bench train: {path} is not a whole result of this benchmark ({error!r}); name another"
+            " file in --json, or delete this one"
+        ) from error
+    ours = json.loads(json.dumps([settings, machine]))
+    for kind, mine, other in zip(("setting", "machine or build"), ours, theirs, strict=True):
+        if mine != other:
+            raise FailedPrecondition(
+                f"bench train: {path} is from a run with another {kind}, so this run cannot"
+                " continue it; name another file in --json, or delete this one"
+            )
+    return found
 
 
 def remaining(plan: TrainPlan, rows: Sequence[Row]) -> TrainPlan:

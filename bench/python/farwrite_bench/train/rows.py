@@ -5,6 +5,7 @@ Communication time is the step less the identical step in one process, taken in 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,9 +15,9 @@ import numpy.typing as npt
 
 from farwrite_bench.cluster.group import Turn, totals
 from farwrite_bench.cluster.transport import RPC_OVER_FABRIC
+from farwrite_bench.table import times
 from farwrite_bench.train.plan import FABRICS, ONE_PROCESS, STOCK, Case, Way
 
-RESAMPLES = 2000
 CONFIDENCE = 95
 CASE = ("model", "mode", "compute", "batch", "servers", "workers", "sync")
 """The keys of a row that name its case."""
@@ -31,8 +32,10 @@ def make_rows(
     case: Case, ways: Sequence[Way], turns: Mapping[str, Sequence[Turn]], load: float
 ) -> list[Row]:
     """Make one row for each way, from its turns, round by round."""
+    # Of workers that step by themselves, the mean says how many samples they took.
+    average = statistics.median if case.sync else statistics.fmean
     steps = {
-        key: np.array([1e3 * statistics.median(turn.seconds) for turn in of_way])
+        key: np.array([1e3 * average(turn.seconds) for turn in of_way])
         for key, of_way in turns.items()
     }
     local = steps[ONE_PROCESS.key]
@@ -54,9 +57,33 @@ def make_rows(
             **_counts(turns[way.key]),
             "rounds": len(turns[way.key]),
             "load": round(load, 2),
+            "group": [each.key for each in ways],
         }
         for way in ways
     ]
+
+
+def gain(mine: Row, theirs: Row) -> float | None:
+    """Return the throughput of one row over another's of the same case.
+
+    Rows that were measured in the same rounds are compared as they are; others by what each gains
+    over stock gRPC in its own rounds, because hours may lie between them. None if that is unknown.
+    """
+    if mine["group"] == theirs["group"]:
+        return float(mine["samples_s"] / theirs["samples_s"])
+    if mine["speedup"] is None or theirs["speedup"] is None:
+        return None
+    return float(mine["speedup"] / theirs["speedup"])
+
+
+def least(ratio: Row) -> float:
+    """Return the ratio of `times_less`, or the least that is certain."""
+    return float(ratio["median"] if ratio["at_least"] is None else ratio["at_least"])
+
+
+def ratio_text(ratio: Row) -> str:
+    """Return the same for people."""
+    return ("" if ratio["at_least"] is None else "at least ") + times(least(ratio))
 
 
 def fabric_of(way: Way) -> str:
@@ -66,7 +93,7 @@ def fabric_of(way: Way) -> str:
 
 def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> Row:
     step = float(np.median(mine))
-    low, high = _interval(mine - local)
+    low, high = interval(mine - local)
     return {
         "step_ms": round(step, 3),
         "step_ms_rounds": [round(float(each), 3) for each in mine],
@@ -80,48 +107,57 @@ def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> 
 
 
 def _less(mine: Figures, local: Figures, theirs: Figures | None) -> dict[str, Any] | None:
-    if theirs is None or mine is local:
+    if theirs is None or mine is local or mine is theirs:
         return None
     return times_less(theirs - local, mine - local)
 
 
-def times_less(theirs: Figures, mine: Figures) -> dict[str, Any]:
+def times_less(theirs: Figures, mine: Figures) -> dict[str, Any] | None:
     """Return how many times less communication time `mine` has, paired by round.
 
     Returns
     -------
-    dict
-        ``median``, and the ends ``low`` and ``high`` of the 95 % interval. If the interval of
-        `mine` reaches 0, the ratio has no upper end: ``high`` is None, and the others are
-        ``at_least``, the lowest value of `theirs` over the highest of `mine`, or over half of that
-        interval's width, if this is more.
+    dict, optional
+        ``median``, and the ends ``low`` and ``high`` of the interval of the rounds' ratios. If the
+        interval of `mine` reaches 0, the ratio has no upper end: ``median`` and ``high`` are None,
+        and ``low`` and ``at_least`` are the lower end of `theirs` over the upper end of `mine`, or
+        over half of the width of that interval, if this is more; over its distance from 0, if it
+        lies below 0, which no communication time does. None if the interval of `theirs` reaches 0.
     """
-    least, most = _interval(mine)
+    if interval(theirs)[0] <= 0:
+        return None
+    least, most = interval(mine)
     if least <= 0:
-        bound = round(_interval(theirs)[0] / max(most, (most - least) / 2, RESOLUTION_MS), 3)
-        return {"median": bound, "low": bound, "high": None, "at_least": bound}
-    draws = _draws(len(mine))
-    ratios = np.median(theirs[draws], axis=1) / np.median(mine[draws], axis=1)
-    tail = (100 - CONFIDENCE) / 2
-    low, high = np.percentile(ratios, [tail, 100 - tail])
+        doubt = -least if most < 0 else (most - least) / 2
+        bound = round(interval(theirs)[0] / max(most, doubt, RESOLUTION_MS), 3)
+        return {"median": None, "low": bound, "high": None, "at_least": bound}
+    with np.errstate(divide="ignore"):
+        low, high = interval(np.where(mine > 0, theirs / np.where(mine > 0, mine, 1.0), np.inf))
     return {
         "median": round(float(np.median(theirs) / np.median(mine)), 3),
-        "low": round(float(low), 3),
-        "high": round(float(high), 3),
+        "low": round(low, 3),
+        "high": round(high, 3),
         "at_least": None,
     }
 
 
-def _interval(values: Figures) -> tuple[float, float]:
-    """Return the 95 % interval of the median, by a bootstrap over rounds."""
-    medians = np.median(values[_draws(len(values))], axis=1)
-    tail = (100 - CONFIDENCE) / 2
-    low, high = np.percentile(medians, [tail, 100 - tail])
-    return float(low), float(high)
+def interval(values: Figures) -> tuple[float, float]:
+    """Return the interval that has the median in 95 of 100 cases, by the sign test.
+
+    With fewer than six values it is their range, which has the median less often: two values in 50
+    of 100 cases, five in 94.
+    """
+    ordered = np.sort(values)
+    left_out = 0
+    while 2 * _at_most(left_out, len(values)) <= 1 - CONFIDENCE / 100:
+        left_out += 1
+    left_out = max(0, left_out - 1)
+    return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 
-def _draws(rounds: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng(rounds).integers(rounds, size=(RESAMPLES, rounds))
+def _at_most(number: int, rounds: int) -> float:
+    """Return the probability of at most `number` heads in `rounds` throws of a coin."""
+    return sum(math.comb(rounds, heads) for heads in range(number + 1)) / 2**rounds
 
 
 def _counts(turns: Sequence[Turn]) -> Row:

@@ -55,21 +55,22 @@ def _measure(
     for each in clusters.values():
         each.open(case)
         step += each.take(case, FIRST_STEPS).seconds[-1]
-    rounds = plan.pace.rounds_of(step)
+    steps = plan.pace.steps_of(step / len(clusters), sync=case.sync)
+    rounds = plan.pace.rounds_of(steps, step)
     load = os.getloadavg()[0]
     turns: dict[str, list[Turn]] = {key: [] for key in clusters}
     for number, key in in_turn(list(clusters), rounds):
         report((number + 0.5) / (rounds + 0.5))
         clusters[key].take(case, WARM_UP_STEPS)
-        turns[key].append(clusters[key].take(case, plan.pace.steps))
+        turns[key].append(clusters[key].take(case, steps))
     if case.sync and case.compute == EMULATED:
-        _compare({key: each.first_elements() for key, each in clusters.items()}, case)
+        compare({key: each.checksums(case) for key, each in clusters.items()}, case)
     for each in clusters.values():
         each.close(case)
     return make_rows(case, group.ways, turns, load)
 
 
-def _compare(found: Mapping[str, list[float]], case: Case) -> None:
+def compare(found: Mapping[str, list[object]], case: Case) -> None:
     """Check that all transports have ended with the same variables, bit for bit."""
     first, *others = found.items()
     for key, values in others:

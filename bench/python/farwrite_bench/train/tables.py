@@ -7,8 +7,9 @@ from typing import Any
 
 from farwrite_bench.cluster.transport import FARWRITE, RPC_OVER_FABRIC, STAGED
 from farwrite_bench.networks.network import NETWORKS
+from farwrite_bench.table import times
 from farwrite_bench.train.plan import DATA
-from farwrite_bench.train.rows import CASE, Row
+from farwrite_bench.train.rows import CASE, Row, gain, ratio_text
 
 HEADERS = (
     "model",
@@ -61,12 +62,12 @@ def sentences(rows: Sequence[Row]) -> Iterator[str]:
             continue
         for other, what in ((RPC_OVER_FABRIC.key, "rpc-over-fabric"), (STAGED.key, "one copy")):
             beside = next((each for each in rows if _is_beside(each, row, other)), None)
-            if beside is not None:
-                gain = 100 * (row["samples_s"] / beside["samples_s"] - 1)
+            ratio = None if beside is None else gain(row, beside)
+            if ratio is not None:
                 name = NETWORKS[row["model"]].name
                 yield (
                     f"{name}, batch {row['batch']}, {row['fabric']}: Farwrite trains"
-                    f" {gain:+.0f} % samples/s against {what}."
+                    f" {100 * (ratio - 1):+.0f} % samples/s against {what}."
                 )
 
 
@@ -85,9 +86,9 @@ def _model(row: Row) -> str:
 def _less(of_grpc: dict[str, Any] | None) -> tuple[str, str]:
     if of_grpc is None:
         return "-", "-"
-    if of_grpc["at_least"] is not None:
-        return f"at least {of_grpc['at_least']:.1f}", "-"
-    return f"{of_grpc['median']:.2f}", f"{of_grpc['low']:.2f} to {of_grpc['high']:.2f}"
+    if of_grpc["high"] is None:
+        return ratio_text(of_grpc), "-"
+    return ratio_text(of_grpc), f"{times(of_grpc['low'])} to {times(of_grpc['high'])}"
 
 
 def _known(value: float | None) -> str:

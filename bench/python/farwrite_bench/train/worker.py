@@ -50,7 +50,7 @@ def main(control: Connection) -> None:
                 taken = [pool.submit(each.take, order.count) for each in trainings]
                 answer = [each.result() for each in taken]
         elif isinstance(order, Check):
-            answer = trainings[0].first_elements()
+            answer = trainings[0].checksums()
         elif isinstance(order, Close):
             if order.destroys:
                 trainings[0].destroy()

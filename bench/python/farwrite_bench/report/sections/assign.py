@@ -5,7 +5,8 @@ from __future__ import annotations
 from farwrite_bench.assign.command import HEADERS, cells
 from farwrite_bench.assign.plan import in_megabytes
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of
+from farwrite_bench.table import times
 
 TITLE = "A vector added to a remote variable"
 LEAD = "The step of TensorFlow's issues 4498 and 6116: assign_add to a parameter server's variable."

@@ -15,7 +15,8 @@ from farwrite_bench.box.plan import (
 from farwrite_bench.box.tables import emulation_charts
 from farwrite_bench.box.tables import tables as tables_of_tests
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of
+from farwrite_bench.table import times
 
 TITLE = "The parameter box: emulated asynchronous training, beside MPI"
 LEAD = (

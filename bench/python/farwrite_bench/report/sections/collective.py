@@ -5,7 +5,8 @@ from __future__ import annotations
 from farwrite.units import format_size
 from farwrite_bench.collective.command import HEADERS, cells
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of
+from farwrite_bench.table import times
 
 TITLE = "An all-reduce between two workers"
 LEAD = "MultiWorkerMirroredStrategy's all-reduce of one variable, by TensorFlow's ring."

@@ -9,7 +9,8 @@ from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of
+from farwrite_bench.table import times
 
 TITLE = "Feeds and fetches of a client"
 LEAD = "A client without a server feeds a NumPy array to a server, and fetches one."

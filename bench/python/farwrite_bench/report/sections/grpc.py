@@ -17,7 +17,8 @@ from farwrite_bench.grpc.tables import size_charts
 from farwrite_bench.grpc.tables import tables as tables_of_benchmarks
 from farwrite_bench.grpc.transport import TCP
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of
+from farwrite_bench.table import times
 
 TITLE = "gRPC programs: latency and throughput"
 LEAD = (

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-NAMES = {
-    "alexnet": "AlexNet",
-    "vgg16": "VGG-16",
-    "inception_v3": "Inception-v3",
-    "lstm": "LSTM",
-    "gru": "GRU",
-    "fcn5": "FCN-5",
-    "mnist_mlp": "MNIST MLP",
-}
+from farwrite_bench.networks.network import NETWORKS
+
+NAMES = {key: network.name for key, network in NETWORKS.items()}
 
 
 def name_of(model: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of
 from farwrite_bench.step.command import HEADERS, cells
+from farwrite_bench.table import times
 
 TITLE = "Small steps: what control calls cost"
 LEAD = "A step that adds 1 to a number of another task, in four kinds of programs."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from farwrite.units import format_size
 from farwrite_bench.report.axis import duration
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, rows_of, times
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, rows_of
+from farwrite_bench.table import times
 from farwrite_bench.tensor.plan import CHAIN, CONSUMERS, PARALLEL
 from farwrite_bench.tensor.tables import HEADERS, added_charts, cells
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
@@ -16,18 +15,20 @@ from farwrite_bench.report.parts import (
     Table,
     figure,
     rows_of,
-    times,
     varying,
 )
 from farwrite_bench.report.sections.networks import NAMES as NETWORKS
 from farwrite_bench.report.sections.networks import name_of
+from farwrite_bench.table import times
+from farwrite_bench.train.plan import TRANSPORTS
+from farwrite_bench.train.rows import gain, least, ratio_text
 
 TITLE = "Training: throughput by batch size, and what Farwrite gains"
 LEAD = (
     "Each line is a transport. Exposed communication is the step minus the same step in one"
     " process: the time that computation does not hide."
 )
-GRPC, RPC, STAGED, FARWRITE, LOCAL = "grpc", "rpc-over-fabric", "staged", "farwrite", "local"
+GRPC, RPC, STAGED, FARWRITE, LOCAL = TRANSPORTS
 NAMES = {
     GRPC: "stock gRPC",
     RPC: "RPC over fabric",
@@ -148,7 +149,7 @@ def _speedups(suffix: str, rows: Sequence[Row]) -> list[str]:
         for ours in (row for row in chosen if row["transport"] == FARWRITE):
             case = f"{name}, batch {ours['batch']}"
             less = [_less(ours, row) for row in rivals]
-            more = [_bar(row, ours["samples_s"] / row["samples_s"]) for row in rivals]
+            more = [_more(ours, row) for row in rivals]
             exposed.append(Group(case, [bar for bar in less if bar is not None]))
             throughput.append(Group(case, [bar for bar in more if bar is not None]))
     note = "Dashed: as fast as Farwrite. Longer is better."
@@ -170,18 +171,18 @@ def less_exposed(ours: Row, theirs: Row) -> Row | None:
 
 def _less(ours: Row, theirs: Row) -> Bar | None:
     ratio = less_exposed(ours, theirs)
-    if ratio is None:
-        return None
-    bar = _bar(theirs, ratio["median"])
-    # Farwrite's communication cannot be told from none, so the ratio is the least that is certain.
-    is_bound = bar is not None and ratio["at_least"] is not None
-    return replace(bar, text=f"at least {bar.text}") if bar is not None and is_bound else bar
+    return None if ratio is None else _bar(theirs, least(ratio), ratio_text(ratio))
 
 
-def _bar(row: Row, ratio: float) -> Bar | None:
+def _more(ours: Row, theirs: Row) -> Bar | None:
+    ratio = gain(ours, theirs)
+    return None if ratio is None else _bar(theirs, ratio, times(ratio))
+
+
+def _bar(row: Row, ratio: float, text: str) -> Bar | None:
     if ratio <= 0:
         return None
-    return Bar(row["transport"], f"than {NAMES[row['transport']]}", ratio, times(ratio))
+    return Bar(row["transport"], f"than {NAMES[row['transport']]}", ratio, text)
 
 
 def _copies(suffix: str, rows: Sequence[Row]) -> list[str]:
@@ -219,7 +220,7 @@ def _cells(row: Row) -> list[str]:
         interval(row["comm_ms_ci"]),
         figure(row["samples_s"]),
         "-" if row["speedup"] is None else f"{row['speedup']:.2f}",
-        "-" if of_grpc is None else f"{of_grpc['median']:.2f}",
+        "-" if of_grpc is None else ratio_text(of_grpc),
         figure(row["copies_per_step"]),
         figure(row["registrations_per_step"]),
         figure(row["requests_per_step"]),
@@ -241,10 +242,10 @@ def cards(facts: Facts) -> list[Card]:
         found.append((times(best["speedup"]), f"throughput of stock gRPC, {_case(best)}"))
     exposing = [row for row in ours if row["of_grpc"] is not None]
     if exposing:
-        best = max(exposing, key=lambda row: float(row["of_grpc"]["median"]))
+        best = max(exposing, key=lambda row: least(row["of_grpc"]))
         found.append(
             (
-                times(best["of_grpc"]["median"]),
+                ratio_text(best["of_grpc"]),
                 f"less exposed communication than stock gRPC, {_case(best)}",
             )
         )
