@@ -276,6 +276,7 @@ def test_the_mnist_network_is_asynchronous_and_computes() -> None:
         ("--mode", "model", "--workers", "3"),
         ("--mode", "mirrored", "--workers", "1"),
         ("--mode", "mirrored", "--asynchronous"),
+        ("--mode", "mirrored", "--transport", "rpc-over-fabric"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(words: tuple[str, ...]) -> None:

@@ -36,6 +36,13 @@ PARTS = (
     Part("sizes", ("sizes",), 45, (), 45),
     Part("train", ("train",), 600, _ONE_FABRIC, 200),
     Part(
+        "train-tcp",
+        ("train", "--fabric", "tcp"),
+        600,
+        ("--quick", "--model", "fcn5", "--transport", "rpc-over-fabric", "--transport", "farwrite"),
+        30,
+    ),
+    Part(
         "train-mnist",
         ("train", "--model", MNIST_MLP.key, "--workers", "1,2,3,4", "--fabric", "shm"),
         240,

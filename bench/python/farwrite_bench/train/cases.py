@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from farwrite.errors import InvalidArgument
+from farwrite_bench.cluster.transport import RPC_OVER_FABRIC
 from farwrite_bench.networks.network import MNIST_MLP, SIX
 from farwrite_bench.train.pace import Pace
 from farwrite_bench.train.plan import EMULATED, MIRRORED, MODEL, REAL, Case
@@ -45,15 +46,20 @@ def cases(arguments: argparse.Namespace, pace: Pace) -> list[Case]:
             for batch in arguments.batch or ((MNIST_BATCH,) if is_mnist else pace.batches)
         ]
     for case in made:
-        _check(case)
+        _check(case, arguments.transport or ())
     return made
 
 
-def _check(case: Case) -> None:
+def _check(case: Case, transports: Sequence[str]) -> None:
     if case.mode == MODEL and (case.workers != 2 or not case.sync):
         raise InvalidArgument(
             "bench train: --mode model splits a model over two workers that step together; leave"
             " --workers and --asynchronous out"
+        )
+    if case.mode == MIRRORED and RPC_OVER_FABRIC.key in transports:
+        raise InvalidArgument(
+            "bench train: rpc-over-fabric carries no collectives, so not --mode mirrored; leave"
+            " --transport rpc-over-fabric out"
         )
     if case.mode == MIRRORED and (case.workers < 2 or not case.sync):
         raise InvalidArgument(

@@ -42,7 +42,8 @@ NOTES = (
     " Variables, transfers and updates are real.",
     "rpc-over-fabric: RecvTensor by request and reply, serialized by TensorFlow's own encoding,"
     " through private registered buffers of the same fabric, and copied out again. staged: Farwrite"
-    " with one copy at the sender.",
+    " with one copy at the sender. It and farwrite carry control calls; gRPC carries those of"
+    " grpc and rpc-over-fabric.",
     "malloc, for every way: "
     + ", ".join(f"{name}={value}" for name, value in MALLOC.items())
     + ". gRPC: TensorFlow's defaults. Graph optimizers are off, and a process has one thread per"
