@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-slow test-asan test-tsan verbs-test fuzz soak nightly lint format
+.PHONY: help install plugin demo test test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
 .PHONY: bench docs clean grpc grpc-programs grpc-test
 
 PYTHON ?= python3
@@ -123,17 +123,20 @@ test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half 
 		--junit-xml=build/release/results/slow.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow.xml
 
-test-asan: install $(VENV)/.tensorflow ## Run the C++ tests, gRPC and the plug-in under ASan and UBSan
+test-asan: install ## Run the C++ tests under ASan and UBSan
 	@tools/run_cpp_tests.sh asan
-	@tools/run_grpc_sanitized.sh asan
-	@tools/run_plugin_sanitized.sh asan
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
 
-# All suites of C++, or those of TSAN_SUITES.
-test-tsan: install ## Run the C++ tests and gRPC over Farwrite under TSan
-	@tools/run_cpp_tests.sh tsan $(TSAN_SUITES)
-	@tools/run_grpc_sanitized.sh tsan
+test-tsan: install ## Run the C++ tests under TSan
+	@tools/run_cpp_tests.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
+
+test-sanitized: install $(VENV)/.tensorflow ## Run gRPC and the plug-in, in processes of their own, under the sanitizers
+	@mkdir -p build/asan/results build/tsan/results
+	@tools/run_grpc_sanitized.sh asan
+	@tools/run_plugin_sanitized.sh asan
+	@tools/run_grpc_sanitized.sh tsan
+	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml build/tsan/results/*.xml
 
 # auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, bandwidth, large, siw.
 VERBS_ACCEL ?= auto
@@ -145,7 +148,7 @@ verbs-test: install plugin ## Run what needs RDMA devices in guests that have so
 	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL) $(VERBS_LANES)
 	@$(VENV)/bin/python tools/check_skips.py build/verbs/results/*.xml
 
-test test-asan test-tsan verbs-test: .cache/.googletest | .cache/.verbs_headers
+test test-asan test-tsan test-sanitized verbs-test: .cache/.googletest | .cache/.verbs_headers
 
 # Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
 nightly: test test-slow ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak
@@ -153,7 +156,7 @@ nightly: test test-slow ## Hours: large tensors, many restarts, adversary seeds,
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
 	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
 		--gtest_brief=1 --gtest_filter='*Adversary*'
-	$(MAKE) test-tsan
+	$(MAKE) test-asan test-tsan test-sanitized
 	$(MAKE) verbs-test VERBS_LANES="bandwidth large siw"
 	$(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) soak SOAK_TRANSFERS=10000000

@@ -2,7 +2,7 @@
 # Runs the TensorFlow plug-in under the sanitizers of a preset, in real clusters; results go to
 # build/PRESET/results/plugin.xml and plugin_fuzz.xml.
 #
-#   tools/run_plugin_sanitized.sh [--build-only] asan [PYTEST ARGUMENT]...
+#   tools/run_plugin_sanitized.sh asan [PYTEST ARGUMENT]...
 #
 # The plug-in is compiled with ASan and UBSan into build/PRESET/plugin. TensorFlow, Python and the
 # installed libfarwrite.so stay as they are; the runtime of the sanitizers is preloaded into every
@@ -10,8 +10,6 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-build_only=
-[[ $1 != --build-only ]] || { build_only=yes; shift; }
 preset=$1
 shift
 say() { printf '\033[1m%s\033[0m\n' "test: $1"; }
@@ -45,7 +43,6 @@ say "build the plug-in for $preset"
 farwrite tensorflow build
 cmake --preset "$preset" --log-level=WARNING -DFARWRITE_PLUGIN_FUZZ=ON >/dev/null
 cmake --build --preset "$preset" --target farwrite_plugin_fuzz_tests -- --quiet
-[[ -z $build_only ]] || exit 0
 
 # Each process writes its findings to a file here: the test may end it before anybody reads its output.
 results=$PWD/build/$preset/results
