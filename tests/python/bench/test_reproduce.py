@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from result_files import step
@@ -27,16 +26,17 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """
     names: list[str] = []
 
-    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    def run(words: list[str], output: IO[str]) -> int:
+        del output
         file = Path(words[-1])
         names.append(file.stem)
         if (file.parent.parent / f"{file.stem}.fails").exists():
             file.write_text("{")
-            return subprocess.CompletedProcess(words, 1)
+            return 1
         file.write_text(json.dumps(step()))
-        return subprocess.CompletedProcess(words, 0)
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(reproduce, "run_to_end", run)
     return names
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from farwrite.errors import FailedPrecondition
 from farwrite_bench.options import add_choices
 from farwrite_bench.report import command as report
 from farwrite_bench.reproduce.parts import PARTS, Part, command, expected
+from farwrite_bench.reproduce.program import run_to_end
 
 if TYPE_CHECKING:
     from typing import Any
@@ -101,13 +101,10 @@ def _run(part: Part, folder: Path, *, quick: bool) -> bool:
     words = command(part, quick=quick)
     with (folder / UNFINISHED / f"{part.name}.txt").open("w") as output:
         # The progress goes to the terminal, and the table to a file.
-        ended = subprocess.run(
-            [sys.executable, "-m", "farwrite", "bench", *words, "--json", str(unfinished)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            check=False,
+        status = run_to_end(
+            [sys.executable, "-m", "farwrite", "bench", *words, "--json", str(unfinished)], output
         )
-    if ended.returncode != 0 or not unfinished.exists():
+    if status != 0 or not unfinished.exists():
         return False
     unfinished.rename(_result(folder, part))
     return True
