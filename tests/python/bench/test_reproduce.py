@@ -72,12 +72,24 @@ def test_a_part_that_fails_is_named_and_runs_again(
     (tmp_path / f"{CHOSEN[0]}.fails").touch()
     assert run(tmp_path) == 1
     assert ran == CHOSEN
-    assert f"reproduce: {CHOSEN[0]} failed and is missing" in capsys.readouterr().err
+    assert f"missing from {tmp_path}: {CHOSEN[0]}; run the same" in capsys.readouterr().err
+    assert CHOSEN[1] in (tmp_path / "report.html").read_text()
     assert not (tmp_path / f"{CHOSEN[0]}.json").exists()
     (tmp_path / f"{CHOSEN[0]}.fails").unlink()
     ran.clear()
     assert run(tmp_path) == 0
     assert ran == CHOSEN[:1]
+
+
+def test_a_run_whose_parts_all_fail_names_them_and_makes_no_page(
+    tmp_path: Path, ran: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in CHOSEN:
+        (tmp_path / f"{name}.fails").touch()
+    assert run(tmp_path) == 1
+    assert ran == CHOSEN
+    assert f"{', '.join(CHOSEN)}; run the same farwrite reproduce" in capsys.readouterr().err
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_short_and_long_runs_are_not_mixed(tmp_path: Path, ran: list[str]) -> None:
