@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 
 def write(path: Path, text: str) -> None:
-    """Write `text` to `path`; creates the folder if it does not exist."""
+    """Write `text` to `path`; creates the folder if it does not exist.
+
+    A file that exists is replaced as a whole. It keeps its text if this process is killed, or if
+    the disk is full.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        path.write_text(text, encoding="utf-8")
+        return
+    file = path.resolve()  # a link stays one
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        if file.exists():
+            shutil.copymode(file, unfinished)
+        unfinished.replace(file)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def write_json(path: Path | None, facts: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def add_parser(kinds: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the results and write the JSON file."""
-    record = Record("memory")
+    record = Record("memory", quick=arguments.quick)
     record.announce()
     plan = memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
     bar = ProgressBar()

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         return two_hosts_command.run_serve(arguments)
     if arguments.peer:
         return two_hosts_command.run_peer(arguments)
-    record = Record("p2p")
+    record = Record("p2p", quick=arguments.quick)
     fabric = arguments.fabric or "shm"
     pool = arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES)
     pools = MEMORY_PER_POOL + (RIVAL_MEMORY_PER_POOL if arguments.against else 0.0)
@@ -166,7 +166,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "wait": plan.wait,
                 "pool_bytes": plan.pool_bytes,
                 "rounds": plan.rounds,
-                "quick": plan.quick,
             },
             first_use=result.first_use,
             rows=rows,

@@ -19,10 +19,13 @@ class Record:
     ----------
     benchmark : str
         The name of the benchmark's subcommand. The JSON file has it as ``benchmark``.
+    quick : bool
+        Whether the run is a short one, of ``--quick``. The JSON file has it as ``quick``.
     """
 
-    def __init__(self, benchmark: str) -> None:
+    def __init__(self, benchmark: str, *, quick: bool) -> None:
         self.benchmark = benchmark
+        self.quick = quick
         self.date = datetime.now().astimezone().isoformat(timespec="seconds")
         self.load = load()
         self.notes: list[str] = [note for note in [busy_note(self.load)] if note]
@@ -54,6 +57,7 @@ class Record:
         """
         return {
             "benchmark": self.benchmark,
+            "quick": self.quick,
             "date": self.date,
             "machine": self.machine,
             "load": self.load,

@@ -74,7 +74,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 def run_peer(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file; return 1 if a word arrived wrong."""
-    record = Record("p2p")
+    record = Record("p2p", quick=arguments.quick)
     plan = two_hosts.HostPlan(
         ops=tuple(dict.fromkeys(op for ops in arguments.op or [two_hosts.OPS] for op in ops)),
         sizes=arguments.sizes or SIZES,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from multiprocessing.connection import Connection
 
 
 def main(control: Connection) -> None:
-    """Answer with facts of this process, and fail if asked to."""
+    """Answer with facts of this process; fail, or be busy for minutes, if asked to."""
     print("begun", flush=True)
     while True:
         order = control.recv()
         if order == "fail":
             raise ValueError("as asked")
         control.send((os.getpid(), os.environ.get("FORKED_TEST"), "tensorflow" in sys.modules))
+        if order == "be busy":
+            time.sleep(300)

@@ -31,6 +31,7 @@ def facts(benchmark: str, **measured: Any) -> Facts:
     """Return what every file holds, and `measured`."""
     return {
         "benchmark": benchmark,
+        "quick": False,
         "date": "2026-01-02T03:04:05+00:00",
         "machine": {
             "farwrite": "0.1.0",
@@ -288,7 +289,7 @@ def box() -> Facts:
             *(EMULATION, "mpi-shared"), model="vgg16", workers=8, bytes=528, skipped="no memory"
         )
     )
-    return facts("box", settings={"rounds": 3, "steps": 3, "quick": False, "mpi": None}, rows=rows)
+    return facts("box", settings={"rounds": 3, "steps": 3, "mpi": None}, rows=rows)
 
 
 def _grpc_row(benchmark: str, transport: str, ratio: float | None, **more: Any) -> Facts:
@@ -371,7 +372,7 @@ def step() -> Facts:
         for kind in ("session", "function", "parameter-server", "eager")
         for way, ratio in ways.items()
     ]
-    return facts("step", settings={"rounds": 3, "busy": 0, "quick": False}, rows=rows)
+    return facts("step", settings={"rounds": 3, "busy": 0}, rows=rows)
 
 
 def feed() -> Facts:

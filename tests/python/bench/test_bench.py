@@ -145,6 +145,7 @@ def test_memory_bench_compares_allocation_first_use_and_copies(tmp_path):
     done = farwrite("bench", "memory", "--quick", "--json", str(path))
     assert done.returncode == 0, done.stderr
     facts = result(path, "memory")
+    assert facts["quick"] is True
     for entry in facts["allocations"] + facts["allocations_tuned_malloc"]:
         assert min(entry["farwrite_ns"], entry["malloc_ns"], entry["ratio"]) > 0
     assert facts["first_use"]["ratio"] > 0

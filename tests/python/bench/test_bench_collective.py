@@ -17,6 +17,7 @@ def test_both_transports_reduce_in_turn(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = result(figures, "collective")
+    assert facts["quick"] is False
     stock, ours = facts["rows"]
     assert (stock["transport"], ours["transport"]) == ("grpc", "farwrite")
     assert stock["of_grpc"] == 1

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 FOLDER = Path(__file__).parent
 BEGIN = """
 import json, os, sys, time
@@ -35,9 +37,10 @@ def start(tmp_path: Path, *lines: str) -> subprocess.Popen[str]:
     """Start a program with these lines as its function."""
     file = tmp_path / "starter.py"
     file.write_text(BEGIN + "".join(f"    {line}\n" for line in lines) + END)
+    search = filter(None, (str(FOLDER), os.environ.get("PYTHONPATH")))
     return subprocess.Popen(
         [sys.executable, str(file), str(tmp_path / "logs")],
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(search)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -51,12 +54,22 @@ def answers(tmp_path: Path, *lines: str) -> list[Any]:
     return [json.loads(line) for line in output.splitlines()]
 
 
+def status(process: int) -> list[str]:
+    """Return the fields of /proc/PID/stat behind the name."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+def parent(process: int) -> int:
+    """Return the parent's id."""
+    return int(status(process)[1])
+
+
 def has_ended(process: int) -> bool:
-    """Wait until a process has ended; False after a minute."""
-    give_up = time.monotonic() + 60
+    """Wait until a process has ended; False after half a minute."""
+    give_up = time.monotonic() + 30
     while time.monotonic() < give_up:
         try:
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            state = status(process)[0]
         except FileNotFoundError:
             return True
         if state == "Z":
@@ -90,14 +103,19 @@ def test_tasks_have_their_own_variables_and_logs_and_share_an_import(tmp_path: P
     assert "other variables" in other
 
 
-def test_a_task_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["facts", "be busy"])
+def test_a_task_ends_when_its_starter_is_killed(tmp_path: Path, order: str) -> None:
     with start(
         tmp_path,
         "task = ForkedTask('a', 'forked_program', {}, logs / 'a')",
-        "print(task.ask('facts')[0], flush=True)",
+        f"print(task.ask({order!r})[0], flush=True)",
         "time.sleep(300)",
     ) as starter:
         assert starter.stdout is not None
         task = int(starter.stdout.readline())
+        forker = parent(task)
         starter.send_signal(signal.SIGKILL)
-        assert has_ended(task)
+        left = [process for process in (task, forker) if not has_ended(process)]
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+        assert not left

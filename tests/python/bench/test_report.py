@@ -16,6 +16,7 @@ from self_contained import check_page
 
 from farwrite import cli
 from farwrite_bench import command
+from farwrite_bench.record import Record
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.files import SECTIONS, read_file, read_folder
@@ -92,6 +93,12 @@ def test_every_row_of_a_benchmark_is_in_a_table(tmp_path: Path, name: str) -> No
 def test_the_fixtures_cover_every_benchmark() -> None:
     assert [*RESULTS] == sorted(RESULTS, key=[*SECTIONS].index)
     assert RESULTS.keys() == SECTIONS.keys()
+
+
+def test_the_fixtures_hold_what_every_benchmark_writes() -> None:
+    written = Record("sizes", quick=False).facts()
+    assert facts("sizes").keys() == written.keys()
+    assert (written["quick"], Record("sizes", quick=True).facts()["quick"]) == (False, True)
 
 
 def test_every_benchmark_has_a_section() -> None:
@@ -236,7 +243,8 @@ def test_short_runs_and_busy_machines_are_pointed_out(tmp_path: Path) -> None:
     assert "Short runs" not in html
     assert "not idle" not in html
     short, busy = sizes(), tensor()
-    short["settings"] = {"quick": True}
+    assert not short["quick"]
+    short["quick"] = True
     busy["load"] = [3.5, 2.0, 1.0]
     (tmp_path / "sizes.json").write_text(json.dumps(short))
     (tmp_path / "tensor.json").write_text(json.dumps(busy))

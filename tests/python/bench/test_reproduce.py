@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from result_files import step
@@ -27,16 +25,17 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """
     names: list[str] = []
 
-    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    def run(words: list[str], output: IO[str]) -> int:
+        del output
         file = Path(words[-1])
         names.append(file.stem)
         if (file.parent.parent / f"{file.stem}.fails").exists():
             file.write_text("{")
-            return subprocess.CompletedProcess(words, 1)
+            return 1
         file.write_text(json.dumps(step()))
-        return subprocess.CompletedProcess(words, 0)
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(reproduce, "run_to_end", run)
     return names
 
 
@@ -72,12 +71,24 @@ def test_a_part_that_fails_is_named_and_runs_again(
     (tmp_path / f"{CHOSEN[0]}.fails").touch()
     assert run(tmp_path) == 1
     assert ran == CHOSEN
-    assert f"reproduce: {CHOSEN[0]} failed and is missing" in capsys.readouterr().err
+    assert f"missing from {tmp_path}: {CHOSEN[0]}; run the same" in capsys.readouterr().err
+    assert CHOSEN[1] in (tmp_path / "report.html").read_text()
     assert not (tmp_path / f"{CHOSEN[0]}.json").exists()
     (tmp_path / f"{CHOSEN[0]}.fails").unlink()
     ran.clear()
     assert run(tmp_path) == 0
     assert ran == CHOSEN[:1]
+
+
+def test_a_run_whose_parts_all_fail_names_them_and_makes_no_page(
+    tmp_path: Path, ran: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in CHOSEN:
+        (tmp_path / f"{name}.fails").touch()
+    assert run(tmp_path) == 1
+    assert ran == CHOSEN
+    assert f"{', '.join(CHOSEN)}; run the same farwrite reproduce" in capsys.readouterr().err
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_short_and_long_runs_are_not_mixed(tmp_path: Path, ran: list[str]) -> None:
@@ -95,7 +106,9 @@ def test_short_and_long_runs_are_not_mixed(tmp_path: Path, ran: list[str]) -> No
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_the_words_of_a_part_are_a_command(part: Any, quick: bool) -> None:
     words = ["bench", *command(part, quick=quick), "--json", "x.json"]
-    assert isinstance(parser().parse_args(words), argparse.Namespace)
+    arguments = parser().parse_args(words)
+    # The sizes are counted and not timed, so they have no short run.
+    assert part.name == "sizes" or arguments.quick == quick
 
 
 def test_no_part_takes_longer_than_ten_minutes_and_a_quick_run_less_than_twenty() -> None:

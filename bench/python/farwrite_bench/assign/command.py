@@ -95,7 +95,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench assign", "tensorflow")
-    record = Record("assign")
+    record = Record("assign", quick=arguments.quick)
     wanted = arguments.megabytes or (QUICK_SIZES if arguments.quick else SIZES)
     sizes = affordable(wanted, memory_available())
     if dropped := [size for size in wanted if size not in sizes]:
@@ -129,7 +129,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "steps": plan.steps,
                 "warm_up_steps": WARM_UP_STEPS,
                 "fabric": plan.fabric,
-                "quick": arguments.quick,
             },
             rows=rows,
         ),

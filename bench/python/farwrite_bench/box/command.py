@@ -94,7 +94,7 @@ def add_parser(kinds: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the files; return 1 if an update was lost."""
-    record = Record("box")
+    record = Record("box", quick=arguments.quick)
     plan = _plan(arguments)
     openmpi, why_not = _openmpi(plan)
     record.notes += [*_notes(plan), *([why_not] if why_not else [])]
@@ -110,7 +110,6 @@ def run(arguments: argparse.Namespace) -> int:
         settings={
             "rounds": plan.rounds,
             "steps": plan.steps,
-            "quick": plan.quick,
             "mpi": openmpi.settings() if openmpi else None,
             "sockets": SOCKET_TUNING,
         },

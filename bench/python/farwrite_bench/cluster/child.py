@@ -56,6 +56,11 @@ def end_with_parent(number: signal.Signals) -> None:
     Ctrl-C reaches the whole process group; the parent ends its children.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    receive_at_parents_end(number)
+
+
+def receive_at_parents_end(number: signal.Signals) -> None:
+    """Let the kernel send this process a signal when its parent ends, also after ``exec``."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from multiprocessing import Pipe, forkserver
 from multiprocessing.connection import Connection
@@ -121,9 +122,22 @@ def _errors_to(log: Path) -> Iterator[None]:
 
 def _begin(module: str, environment: Mapping[str, str], log: str, control: Connection) -> None:
     child.end_with_parent(signal.SIGKILL)
+    threading.Thread(target=_end_with_starter, name="end with starter", daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
     os.environ.update(environment)
     child.serve(importlib.import_module(module).main, control)
+
+
+def _end_with_starter() -> None:
+    """End this process when the one that started the task ends.
+
+    The kernel's signal comes only when the process that forks ends, and that one waits for its
+    tasks.
+    """
+    starter = multiprocessing.parent_process()
+    assert starter is not None, "tasks are started by multiprocessing"
+    starter.join()
+    os._exit(1)

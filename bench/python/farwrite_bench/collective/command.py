@@ -18,7 +18,7 @@ from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
 from farwrite_bench.collective.plan import Join, Reduce, Reduced
 from farwrite_bench.figures import write_json
-from farwrite_bench.options import add_number, add_shared
+from farwrite_bench.options import add_number, add_shared, count
 from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, text_table
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 WORKERS = 2
+ROUNDS, QUICK_ROUNDS = 7, 2
 ELEMENT = 4
 TRANSPORTS = {transport.key: transport for transport in (GRPC, FARWRITE)}
 WARM_UP_STEPS = 1
@@ -65,24 +66,25 @@ def add_parser(kinds: Subparsers) -> None:
         metavar="N",
         help="size of the variable, in MiB (default: 64)",
     )
-    add_number(parser, "--rounds", 7)
+    add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS, kind=count)
     add_number(parser, "--steps", 5)
-    add_shared(parser, "--fabric", "--json")
+    add_shared(parser, "--fabric", "--quick", "--json")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench collective", "tensorflow")
-    record = Record("collective")
+    record = Record("collective", quick=arguments.quick)
     record.announce()
+    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
     elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
     with measuring(PLUGIN) as (bar, logs):
-        turns = _measure(elements, arguments, bar, logs)
+        turns = _measure(elements, rounds, arguments, bar, logs)
     rows = _rows(elements * ELEMENT, turns)
     settings = {
         "bytes": elements * ELEMENT,
-        "rounds": max(arguments.rounds, 1),
+        "rounds": rounds,
         "steps": max(arguments.steps, 1),
         "fabric": arguments.fabric,
     }
@@ -99,10 +101,10 @@ Turn = tuple[Reduced, ...]
 
 
 def _measure(
-    elements: int, arguments: argparse.Namespace, bar: ProgressBar, logs: Path
+    elements: int, rounds: int, arguments: argparse.Namespace, bar: ProgressBar, logs: Path
 ) -> dict[str, list[Turn]]:
     forced = {} if arguments.fabric is None else {"FARWRITE_FABRICS": arguments.fabric}
-    rounds, steps = max(arguments.rounds, 1), max(arguments.steps, 1)
+    steps = max(arguments.steps, 1)
     with contextlib.ExitStack() as stack:
         workers = {
             key: stack.enter_context(_workers(transport, elements, forced, logs))

@@ -95,7 +95,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench feed", "tensorflow")
-    record = Record("feed")
+    record = Record("feed", quick=arguments.quick)
     wanted = arguments.sizes or (QUICK_SIZES if arguments.quick else SIZES)
     sizes = affordable(wanted, memory_available())
     if dropped := [size for size in wanted if size not in sizes]:
@@ -131,7 +131,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "rounds": plan.rounds,
                 "target": plan.target,
                 "fabric": plan.fabric,
-                "quick": arguments.quick,
             },
             rows=rows,
         ),

@@ -67,7 +67,7 @@ def add_parser(kinds: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the files."""
-    record = Record("grpc")
+    record = Record("grpc", quick=arguments.quick)
     plan = make_plan(arguments)
     tools = find_tools(plan)
     pace = plan.pace

@@ -112,7 +112,7 @@ def _run_cells(run: Run) -> list[str]:
 
 
 def _doubts(runs: Sequence[Run]) -> Iterator[str]:
-    short = [run.file for run in runs if run.settings.get("quick")]
+    short = [run.file for run in runs if run.facts.get("quick")]
     if short:
         yield (
             "Short runs, which show that a benchmark works and not how fast it is:"

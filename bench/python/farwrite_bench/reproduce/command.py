@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from farwrite.errors import FailedPrecondition
 from farwrite_bench.options import add_choices
 from farwrite_bench.report import command as report
 from farwrite_bench.reproduce.parts import PARTS, Part, command, expected
+from farwrite_bench.reproduce.program import run_to_end
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     Returns
     -------
     int
-        1 if a part failed. The others still run, and the page says which is missing.
+        1 if a part failed. The others still run; without any result there is no page.
     """
     quick = bool(arguments.quick)
     folder = arguments.output or (QUICK_OUTPUT if quick else OUTPUT)
@@ -69,10 +69,14 @@ def run(arguments: argparse.Namespace) -> int:
     if kept:
         print(f"reproduce: {kept} of {len(chosen)} parts have finished before, in {folder}")
     failed = _run_all(waiting, folder, quick=quick)
-    report.run(argparse.Namespace(folder=folder, output=None, svg=folder / "report.svg"))
-    for part in failed:
-        words = " ".join(("farwrite bench", *command(part, quick=quick)))
-        print(f"reproduce: {part.name} failed and is missing; run {words}", file=sys.stderr)
+    if failed:
+        print(
+            f"reproduce: failed, and missing from {folder}: {', '.join(_names(failed))}; run the"
+            " same farwrite reproduce again, which keeps the parts that have finished",
+            file=sys.stderr,
+        )
+    if _has_results(folder):
+        report.run(argparse.Namespace(folder=folder, output=None, svg=folder / "report.svg"))
     return 1 if failed else 0
 
 
@@ -101,13 +105,10 @@ def _run(part: Part, folder: Path, *, quick: bool) -> bool:
     words = command(part, quick=quick)
     with (folder / UNFINISHED / f"{part.name}.txt").open("w") as output:
         # The progress goes to the terminal, and the table to a file.
-        ended = subprocess.run(
-            [sys.executable, "-m", "farwrite", "bench", *words, "--json", str(unfinished)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            check=False,
+        status = run_to_end(
+            [sys.executable, "-m", "farwrite", "bench", *words, "--json", str(unfinished)], output
         )
-    if ended.returncode != 0 or not unfinished.exists():
+    if status != 0 or not unfinished.exists():
         return False
     unfinished.rename(_result(folder, part))
     return True
@@ -122,8 +123,7 @@ def _mark(folder: Path, *, quick: bool) -> None:
         If the folder has results of the other kind.
     """
     mark = folder / KIND
-    has_results = any(_result(folder, part).exists() for part in PARTS)
-    if has_results and mark.exists() != quick:
+    if _has_results(folder) and mark.exists() != quick:
         kind, other = ("quick", "full") if quick else ("full", "quick")
         raise FailedPrecondition(
             f"reproduce: {folder} has results of a {other} run, which a {kind} run would mix with"
@@ -134,6 +134,10 @@ def _mark(folder: Path, *, quick: bool) -> None:
         mark.touch()
     else:
         mark.unlink(missing_ok=True)
+
+
+def _has_results(folder: Path) -> bool:
+    return any(_result(folder, part).exists() for part in PARTS)
 
 
 def _result(folder: Path, part: Part) -> Path:

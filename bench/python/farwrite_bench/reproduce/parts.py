@@ -21,17 +21,16 @@ class Part:
     quick_seconds: int
 
 
-_SHORT_TENSORS = ("--sizes", "4K,1M,64M", "--rounds", "3")
 _ONE_FABRIC = ("--quick", "--fabric", "shm")
 PARTS = (
     Part("memory", ("memory",), 40, ("--quick",), 10),
     Part("p2p", ("p2p",), 300, ("--quick",), 20),
-    Part("tensor", ("tensor",), 360, _SHORT_TENSORS, 90),
-    Part("tensor-tcp", ("tensor", "--fabric", "tcp"), 420, _SHORT_TENSORS, 90),
+    Part("tensor", ("tensor",), 360, ("--quick",), 90),
+    Part("tensor-tcp", ("tensor", "--fabric", "tcp"), 420, ("--quick",), 90),
     Part("step", ("step",), 200, ("--quick",), 100),
     Part("feed", ("feed",), 130, ("--quick",), 40),
     Part("ablations", ("ablations",), 240, ("--quick",), 70),
-    Part("collective", ("collective",), 40, ("--rounds", "2"), 25),
+    Part("collective", ("collective",), 40, ("--quick",), 25),
     Part("assign", ("assign",), 90, ("--quick",), 30),
     Part("sizes", ("sizes",), 45, (), 45),
     Part("train", ("train",), 600, _ONE_FABRIC, 200),

@@ -63,7 +63,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench sizes", "tensorflow")
-    record = Record("sizes")
+    record = Record("sizes", quick=False)
     models = arguments.model or [network.key for network in SIX]
     cases = [Case(model, EMULATED, BATCH, workers=WORKERS) for model in models]
     record.announce(START_SECONDS + MODEL_SECONDS * len(cases))

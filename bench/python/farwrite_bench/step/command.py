@@ -75,7 +75,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the JSON file."""
     require("farwrite bench step", "tensorflow")
-    record = Record("step")
+    record = Record("step", quick=arguments.quick)
     plan = StepPlan(
         kinds=tuple(key for key in KINDS if key in (arguments.kind or KINDS)),
         ways=tuple(key for key in WAYS if key in (arguments.way or WAYS)),
@@ -106,7 +106,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "rounds": plan.rounds,
                 "busy": plan.busy,
                 "fabric": plan.fabric,
-                "quick": arguments.quick,
             },
             rows=rows,
         ),

@@ -88,7 +88,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the JSON file; return 1 if a way failed in a case."""
     require("farwrite bench ablations", "tensorflow")
-    record = Record("ablations")
+    record = Record("ablations", quick=arguments.quick)
     ways = tuple(key for key in ABLATIONS if key in (arguments.way or ABLATIONS))
     size = affordable(memory_available(), len(ways)) // (64 if arguments.quick else 1)
     if size < NETWORK_BYTES and not arguments.quick:

@@ -11,7 +11,7 @@ from farwrite.units import format_size
 from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write, write_json
-from farwrite_bench.options import add_choices, add_number, add_shared, sizes
+from farwrite_bench.options import add_choices, add_number, add_shared, count, sizes
 from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.plan import (
@@ -25,7 +25,10 @@ from farwrite_bench.tensor.plan import (
     MEMORY_PER_SIZE,
     PARALLEL_BYTES,
     PARALLEL_TENSORS,
+    QUICK_ROUNDS,
+    QUICK_SIZES,
     RAW,
+    ROUNDS,
     SMALL_CASES,
     TCP_MEMORY_PER_SIZE,
     TRANSPORTS,
@@ -78,10 +81,9 @@ def add_parser(kinds: Subparsers) -> None:
     parser.add_argument(
         "--sizes",
         type=_sizes,
-        default=DEFAULT_SIZES,
         metavar="4K,64M,...",
         help="bytes of the tensor of slice and reduce_max; 0 leaves both out (default:"
-        " 4K,64K,1M,16M,64M,256M,1G)",
+        " 4K,64K,1M,16M,64M,256M,1G; --quick: 4K,1M,64M)",
     )
     add_choices(parser, "--transport", TRANSPORTS, default="all, but raw only with --fabric tcp")
     add_shared(parser, "--fabric")
@@ -91,25 +93,24 @@ def add_parser(kinds: Subparsers) -> None:
         action="store_true",
         help="measure the chain in addition to the consumers that --consumer names",
     )
-    add_number(parser, "--rounds", 25)
+    add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS, kind=count)
     add_number(parser, "--seconds", 10, kind=float)
-    add_shared(parser, "--json", "--svg", "--markdown")
+    add_shared(parser, "--quick", "--json", "--svg", "--markdown")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the table and write the files; return 1 if a transport failed in a case."""
     require("farwrite bench tensor", "tensorflow")
-    record = Record("tensor")
+    record = Record("tensor", quick=arguments.quick)
     chosen = arguments.transport or [
         key for key in TRANSPORTS if key != RAW.key or arguments.fabric == "tcp"
     ]
     transports = tuple(key for key in TRANSPORTS if key in chosen)
     over_tcp = arguments.fabric == "tcp"
-    affordable_sizes = affordable(
-        arguments.sizes, transports, memory_available(), over_tcp=over_tcp
-    )
-    if dropped := set(arguments.sizes) - set(affordable_sizes):
+    wanted = arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES)
+    affordable_sizes = affordable(wanted, transports, memory_available(), over_tcp=over_tcp)
+    if dropped := set(wanted) - set(affordable_sizes):
         names = ", ".join(map(format_size, sorted(dropped)))
         record.notes.append(f"too little memory is available for {names}; left out")
     if {*ENCODED} & {*transports} and max(affordable_sizes, default=0) >= GRPC_LIMIT:
@@ -129,9 +130,8 @@ def run(arguments: argparse.Namespace) -> int:
         if size and consumer in consumers
     ]
     cases += [case for consumer, case in SMALL_CASES.items() if consumer in consumers]
-    plan = TensorPlan(
-        transports, tuple(cases), max(arguments.rounds, 1), arguments.seconds, arguments.fabric
-    )
+    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
+    plan = TensorPlan(transports, tuple(cases), rounds, arguments.seconds, arguments.fabric)
     record.announce(expected_seconds(plan))
     with measuring(*programs([TRANSPORTS[key] for key in transports])) as (bar, logs):
         rows = measure(plan, bar, logs)

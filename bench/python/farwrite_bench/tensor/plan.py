@@ -74,6 +74,8 @@ ENCODED = (GRPC.key, RPC_OVER_FABRIC.key)
 """The transports with TensorFlow's encoding, which ends at `GRPC_LIMIT`."""
 
 DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
+QUICK_SIZES = (4 * KIB, MIB, 64 * MIB)
+ROUNDS, QUICK_ROUNDS = 25, 3
 CHAIN_HOPS = 20
 CHAIN_BYTES = 256
 PARALLEL_TENSORS = 20

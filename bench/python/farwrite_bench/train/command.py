@@ -111,7 +111,7 @@ def add_parser(kinds: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables and write the JSON file."""
     require("farwrite bench train", "tensorflow")
-    record = Record("train")
+    record = Record("train", quick=arguments.quick)
     pace = _pace(arguments)
     wanted = cases(arguments, pace)
     chosen = ways(arguments.transport or list(TRANSPORTS), arguments.fabric)
