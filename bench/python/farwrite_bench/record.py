@@ -11,6 +11,8 @@ from typing import Any
 
 from farwrite_bench.machine import busy_note, load, machine
 
+QUICK_NOTE = "a quick run: do not quote these figures"
+
 
 class Record:
     """The notes and the facts of one run of a benchmark. Make it before anything is measured.
@@ -28,7 +30,8 @@ class Record:
         self.quick = quick
         self.date = datetime.now().astimezone().isoformat(timespec="seconds")
         self.load = load()
-        self.notes: list[str] = [note for note in [busy_note(self.load)] if note]
+        doubts = [busy_note(self.load), QUICK_NOTE if quick else None]
+        self.notes: list[str] = [note for note in doubts if note]
 
     @cached_property
     def machine(self) -> dict[str, Any]:

@@ -100,8 +100,6 @@ def run(arguments: argparse.Namespace) -> int:
     sizes = affordable(wanted, memory_available())
     if dropped := [size for size in wanted if size not in sizes]:
         record.notes.append(f"too little memory is available for {_listed(dropped)}; left out")
-    if arguments.quick:
-        record.notes.append("a quick run: do not quote these figures")
     record.announce()
     plan = AssignPlan(
         sizes=sizes,

@@ -96,16 +96,17 @@ def receive_all(
         As soon as any child failed or ended, or after `seconds`.
     """
     deadline = time.monotonic() + seconds
-    silent = {child._connection: child for child in (*asked, *beside)}
+    silent: dict[object, Control] = {child._connection: child for child in (*asked, *beside)}
     messages: dict[Control, object] = {}
     while any(child not in messages for child in asked):
-        ready = wait(list(silent), max(0.0, deadline - time.monotonic()))
+        connections = [child._connection for child in silent.values()]
+        ready = wait(connections, max(0.0, deadline - time.monotonic()))
         if not ready:
             next(child for child in asked if child not in messages)._fail(
                 f"sent nothing for {seconds:.0f} s"
             )
         for connection in ready:
-            child = silent.pop(connection)  # type: ignore[arg-type]
+            child = silent.pop(connection)
             messages[child] = child.receive()
     return [messages[child] for child in asked]
 

@@ -101,8 +101,6 @@ def run(arguments: argparse.Namespace) -> int:
     if dropped := [size for size in wanted if size not in sizes]:
         names = ", ".join(map(format_size, dropped))
         record.notes.append(f"too little memory is available for {names}; left out")
-    if arguments.quick:
-        record.notes.append("a quick run: do not quote these figures")
     plan = FeedPlan(
         sizes=sizes,
         ways=tuple(key for key in WAYS if key in (arguments.way or WAYS)),

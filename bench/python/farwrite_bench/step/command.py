@@ -84,8 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
         busy=arguments.busy,
         fabric=arguments.fabric,
     )
-    if arguments.quick:
-        record.notes.append("a quick run: do not quote these figures")
     record.announce(expected_seconds(plan))
     with measuring(*programs([WAYS[key] for key in plan.ways])) as (bar, logs):
         rows = measure(plan, bar, logs)

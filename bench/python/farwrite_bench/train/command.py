@@ -117,8 +117,6 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = ways(arguments.transport or list(TRANSPORTS), arguments.fabric)
     made = groups(wanted, chosen, memory_available())
     plan = TrainPlan(made, pace)
-    if arguments.quick:
-        record.notes.append("a quick run: do not quote these figures")
     settings = {
         "rounds": pace.rounds,
         "steps": pace.steps,

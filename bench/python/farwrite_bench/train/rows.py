@@ -157,7 +157,7 @@ def interval(values: Figures) -> tuple[float, float]:
 
 def _at_most(number: int, rounds: int) -> float:
     """Return the probability of at most `number` heads in `rounds` throws of a coin."""
-    return sum(math.comb(rounds, heads) for heads in range(number + 1)) / 2**rounds
+    return sum(math.comb(rounds, heads) for heads in range(number + 1)) / float(2**rounds)
 
 
 def _counts(turns: Sequence[Turn]) -> Row:
