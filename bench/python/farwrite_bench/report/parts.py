@@ -58,6 +58,12 @@ def times(value: float) -> str:
     return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 20 else f"{value:.0f}x"
 
 
+def largest(gains: Sequence[Gain], what: str) -> list[Card]:
+    """Make the card of the largest gain: its factor, `what`, and its case. Without gains, none."""
+    best = max(gains, key=lambda gain: gain.times, default=None)
+    return [] if best is None else [(times(best.times), f"{what}, {best.case}")]
+
+
 def figure(value: float | None, digits: int = 3) -> str:
     """Format a value with some digits; a dash means that nothing measured it."""
     if value is None:
