@@ -77,9 +77,12 @@ docs: install $(VENV)/.docs ## Build the documentation site into out/site
 	$(call say,docs: site)
 	@tools/build_site.sh $(VENV)
 
+# The plug-in, and the library of the benchmarks.
+COMPILE_FOR_TENSORFLOW := farwrite tensorflow build \
+	&& python -c 'from farwrite_bench.cluster.library import ensure_built; ensure_built()'
+
 plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, and the benchmarks' library, into the cache
-	@$(VENV)/bin/farwrite tensorflow build
-	@$(VENV)/bin/python -c 'from farwrite_bench.cluster.library import ensure_built; ensure_built()'
+	@$(COMPILE_FOR_TENSORFLOW)
 
 # Headers alone; where they cannot be had, the build goes on without the verbs fabric.
 .cache/.verbs_headers: tools/fetch_debs.sh
@@ -180,8 +183,8 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	@python tools/check_file_sizes.py
 	$(call say,lint: mypy)
 	@tools/check_types.sh $(VENV)
-	$(call say,lint: warnings of the TensorFlow plug-in)
-	@FARWRITE_CXXFLAGS="-Wall -Wextra -Werror" farwrite tensorflow build
+	$(call say,lint: warnings of the TensorFlow plug-in and of the benchmarks' library)
+	@export FARWRITE_CXXFLAGS="-Wall -Wextra -Werror"; $(COMPILE_FOR_TENSORFLOW)
 	$(call say,lint: clang-tidy)
 	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel build/bench
 

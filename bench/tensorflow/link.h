@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "farwrite/bytes.h"
 #include "farwrite/channel.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
+#include "ring_reader.h"
 #include "ring_writer.h"
 
 namespace farwrite::bench {
@@ -17,7 +19,10 @@ namespace farwrite::bench {
 // One thread reads, and no other. Any thread writes.
 class Link {
  public:
-  // Both sides call it. Waits for the peer.
+  // What a notification can give back at once.
+  static constexpr std::uint64_t kMostRingBytes = (std::uint64_t{1} << 31) - 1;
+
+  // Both sides call it. Waits for the peer. `ring_bytes`: at least 1, at most kMostRingBytes.
   static Result<std::shared_ptr<Link>> open(Channel channel, std::uint64_t ring_bytes);
 
   Channel& channel() { return channel_; }
@@ -31,6 +36,8 @@ class Link {
   // Copies the next bytes out; waits for all of them.
   Status read(void* to, std::uint64_t bytes);
   Status skip(std::uint64_t bytes);
+  // Appends the next bytes to `to`, which grows as they arrive: `bytes` may be a lie of the peer.
+  Status append(std::string* to, std::uint64_t bytes);
 
  private:
   Link(Channel channel, MemoryRegion own, RemoteRegion peers);
@@ -38,10 +45,8 @@ class Link {
 
   Channel channel_;
   const MemoryRegion ring_;
+  RingReader reader_;
   RingWriter writer_;
-  std::uint64_t read_ = 0;       // bytes consumed so far
-  std::uint64_t available_ = 0;  // written by the peer, not consumed
-  std::uint64_t owed_ = 0;       // consumed, and the peer does not know
 };
 
 }  // namespace farwrite::bench

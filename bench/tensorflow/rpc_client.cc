@@ -1,6 +1,5 @@
 #include "rpc_client.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -16,7 +15,6 @@ namespace tf = ::tensorflow;
 
 // Of replies: some chunks under way.
 constexpr std::uint64_t kRingBytes = std::uint64_t{4} << 20;
-constexpr std::uint64_t kMostMessage = 1 << 16;
 
 std::string frame_of(const RpcHead& head) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof(head));
@@ -111,13 +109,13 @@ Status RpcClient::open(const std::function<Result<Channel>()>& connect) {
 Status RpcClient::read_reply() {
   RpcHead head;
   FARWRITE_RETURN_IF_ERROR(link_->read(&head, sizeof(head)));
+  FARWRITE_RETURN_IF_ERROR(head.check_from_server(last_id(), link_->channel().peer_name()));
   Call call;
   const bool wanted = take(head.id, &call);
   if (!wanted) return link_->skip(head.bytes);
   if (head.status == 0) return read_tensor(head.bytes, std::move(call));
-  std::string message(static_cast<std::size_t>(std::min(head.bytes, kMostMessage)), '\0');
-  Status read = link_->read(message.data(), message.size());
-  if (read.ok()) read = link_->skip(head.bytes - message.size());
+  std::string message;
+  const Status read = link_->append(&message, head.bytes);
   finish(std::move(call), read.ok()
                               ? absl::Status(static_cast<absl::StatusCode>(head.status), message)
                               : unavailable(read));
@@ -128,8 +126,8 @@ Status RpcClient::read_tensor(std::uint64_t bytes, Call call) {
   RpcCounters::add(RpcCounters::of_process().bytes_received, bytes);
   Result<ByteView> first = link_->peek(bytes);
   if (first.ok() && begins_without_plain_bytes(std::to_integer<unsigned char>(*first->data))) {
-    auto text = std::make_shared<std::string>(static_cast<std::size_t>(bytes), '\0');
-    const Status read = link_->read(text->data(), bytes);
+    auto text = std::make_shared<std::string>();
+    const Status read = link_->append(text.get(), bytes);
     if (read.ok()) {
       parse_later(std::move(text), std::move(call));
     } else {
@@ -163,6 +161,11 @@ void RpcClient::cancel(std::uint64_t id) {
   head.kind = RpcKind::kCancel;
   send(frame_of(head));
   finish(std::move(call), absl::CancelledError("rpc-over-fabric: RecvTensor was cancelled"));
+}
+
+std::uint64_t RpcClient::last_id() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_id_;
 }
 
 bool RpcClient::take(std::uint64_t id, Call* call) {

@@ -47,6 +47,7 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   void parse_later(std::shared_ptr<std::string> bytes, Call call);
   void send(std::string frame);
   void cancel(std::uint64_t id);
+  std::uint64_t last_id();
   // False if there is none, or no longer.
   bool take(std::uint64_t id, Call* call);
   void finish(Call call, absl::Status status);

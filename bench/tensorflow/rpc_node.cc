@@ -128,8 +128,9 @@ void RpcNode::accept_all(const RpcService::Find& find) {
       }
       const auto service = std::make_shared<RpcService>(find, schedule());
       const Status ended = service->run(channel);
-      VLOG(1) << "rpc-over-fabric: a link of " << channel.peer_name()
-              << " ended: " << ended.message();
+      if (ended.code() == StatusCode::kProtocolError) {
+        LOG(WARNING) << "rpc-over-fabric: " << ended.message();
+      }
     });
   }
 }

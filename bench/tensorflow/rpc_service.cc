@@ -15,8 +15,6 @@ namespace tf = ::tensorflow;
 
 // Of requests, which are short.
 constexpr std::uint64_t kRingBytes = std::uint64_t{256} << 10;
-constexpr std::uint64_t kMostRequest = std::uint64_t{1} << 20;
-constexpr std::size_t kMostMessage = 1 << 12;
 // A larger tensor is copied into the ring by a thread that nobody waits for.
 constexpr std::size_t kSentAtOnce = std::size_t{64} << 10;
 
@@ -34,30 +32,31 @@ Status RpcService::run(Channel channel) {
   link_ = *std::move(link);
   Status status;
   while (status.ok()) status = read_request();
+  (void)link_->channel().close();  // or a client whose request was refused would wait
   return status;
 }
 
 Status RpcService::read_request() {
   RpcHead head;
   FARWRITE_RETURN_IF_ERROR(link_->read(&head, sizeof(head)));
+  const std::string& peer = link_->channel().peer_name();
+  FARWRITE_RETURN_IF_ERROR(head.check_from_client(peer));
   if (head.kind == RpcKind::kCancel) {
     cancel(head.id);
     return Status();
   }
   std::string body;
-  if (head.kind == RpcKind::kRequest && head.bytes <= kMostRequest) {
-    body.resize(static_cast<std::size_t>(head.bytes));
-    FARWRITE_RETURN_IF_ERROR(link_->read(body.data(), body.size()));
-  }
+  FARWRITE_RETURN_IF_ERROR(link_->append(&body, head.bytes));
   const auto request = std::make_shared<Request>();
-  if (body.empty() || !request->message.ParseFromString(body)) {
-    return Status::error(StatusCode::kProtocolError,
-                         {"receive a request", link_->channel().peer_name()},
-                         "it is no RecvTensorRequest", "run the same release in all tasks");
-  }
-  {
+  bool taken = request->message.ParseFromString(body);
+  if (taken) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    requests_[head.id] = request;
+    taken = requests_.emplace(head.id, request).second;
+  }
+  if (!taken) {
+    return Status::error(StatusCode::kProtocolError, {"receive a request", peer},
+                         "it is no RecvTensorRequest, or has the id of another one",
+                         "run the same release in all tasks");
   }
   find_(&request->options, request->message,
         [self = shared_from_this(), request, id = head.id](const absl::Status& status,
@@ -120,12 +119,12 @@ void RpcService::send_tensor(std::uint64_t id, const tf::Tensor& value, bool is_
 }
 
 void RpcService::send_status(std::uint64_t id, const absl::Status& status) {
-  const std::string message(status.message().substr(0, kMostMessage));
+  const std::string message(status.message().substr(0, RpcHead::kMostMessageBytes));
   RpcHead head;
   head.kind = RpcKind::kReply;
   head.id = id;
   head.bytes = message.size();
-  head.status = status.raw_code();
+  head.status = static_cast<std::int32_t>(status.code());
   link_->writer().write({piece_of(head, message)});
 }
 

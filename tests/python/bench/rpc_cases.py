@@ -24,6 +24,8 @@ v1 = tf.compat.v1
 A, B = "/job:ps/task:0", "/job:worker/task:0"
 CASES: dict[str, Callable[[str], Any]] = {}
 MANY = 8
+OPEN: list[tuple[Any, Any]] = []
+"""Sessions with their fetches."""
 LARGE = 16 << 20
 """Elements of the tensor that is larger than the ring: 64 MiB."""
 
@@ -44,9 +46,8 @@ def random(count: int, dtype: Any = tf.float32) -> Any:
     return tf.random.stateless_uniform([count], [1, count], 0, 1000, dtype)
 
 
-@case
-def floats(target: str) -> Any:
-    """One tensor of each size: MANY in all."""
+def floats_of_each_size() -> Any:
+    """Make MANY tensors that cross the tasks."""
     results = []
     for count in (1, 200, 257, 300, 20_000, 70_000, 1_500_000, 3_000_000):
         with tf.device(A):
@@ -54,7 +55,30 @@ def floats(target: str) -> Any:
         with tf.device(B):
             results.append(sent * 2)
     assert len(results) == MANY
+    return results
+
+
+@case
+def floats(target: str) -> Any:
+    """One tensor of each size: MANY in all."""
     with session(target) as running:
+        return running.run(floats_of_each_size())
+
+
+@case
+def opens_a_session(target: str) -> Any:
+    """As floats, in a session that stays open."""
+    results = floats_of_each_size()
+    running = session(target)
+    OPEN.append((running, results))
+    return running.run(results)
+
+
+@case
+def goes_on(_target: str) -> Any:
+    """The same step, in the session that was left open."""
+    running, results = OPEN.pop()
+    with running:
         return running.run(results)
 
 

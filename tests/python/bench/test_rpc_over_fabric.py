@@ -22,6 +22,8 @@ from farwrite_bench.cluster.transport import FARWRITE, GRPC, RPC_OVER_FABRIC, Tr
 JOBS = ("ps", "worker")
 CASES = ("floats", "strings", "nothing", "dead", "larger_than_the_ring", "both_ways_at_once")
 MANY = 8  # tensors of the case "floats"
+USUAL_ERRORS = "(UnavailableError|AbortedError|InternalError)"  # of TensorFlow, without a peer
+NEW_SESSIONS = 5  # the first ones may still find the peer gone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,16 @@ class Pair:
 
     servers: list[Task]
     target: str
+    start: Callable[[str], Task]
+    """Starts the server of a job at its addresses."""
+
+    def restart(self, job: str) -> None:
+        """Kill the server of a job, and start it again."""
+        at = JOBS.index(job)
+        self.servers[at]._process.send_signal(signal.SIGKILL)
+        self.servers[at]._process.wait()
+        self.servers[at] = self.start(job)
+        self.servers[at].receive()
 
     def look(self) -> list[Readings]:
         answers = [server.ask(Look()) for server in self.servers]
@@ -43,15 +55,18 @@ def pair(folder: Path, transport: Transport, environment: dict[str, str]) -> Ite
     cluster = {job: [address] for job, address in addresses.items()}
     environment = {**peers(transport, cluster), **environment}
     with contextlib.ExitStack() as stack:
-        servers = []
-        for job in JOBS:
+
+        def start(job: str) -> Task:
             log = folder / f"{job}.log"
             server = Task(job, "farwrite_bench.cluster.server", environment, log)
-            servers.append(stack.enter_context(server))
+            stack.enter_context(server)
             server.send(Seat(cluster, job, 0, transport, Threads()))
+            return server
+
+        servers = [start(job) for job in JOBS]
         for server in servers:
             server.receive()
-        yield Pair(servers, f"grpc://{addresses['worker']}")
+        yield Pair(servers, f"grpc://{addresses['worker']}", start)
 
 
 Run = Callable[[str, Pair], str]
@@ -144,16 +159,19 @@ def test_a_peer_without_an_entry_ends_the_step(tmp_path: Path, run: Run) -> None
     addresses = dict(zip(JOBS, free_addresses(2 * len(JOBS))[: len(JOBS)], strict=True))
     cluster = {job: [address] for job, address in addresses.items()}
     with contextlib.ExitStack() as stack:
-        started = []
-        for job in JOBS:
+
+        def start(job: str) -> Task:
             own = peers(RPC_OVER_FABRIC, cluster)[PEERS].split(",")[JOBS.index(job)]
             log = tmp_path / f"{job}.log"
             task = Task(job, "farwrite_bench.cluster.server", {PEERS: own}, log)
-            started.append(stack.enter_context(task))
+            stack.enter_context(task)
             task.send(Seat(cluster, job, 0, RPC_OVER_FABRIC, Threads()))
+            return task
+
+        started = [start(job) for job in JOBS]
         for task in started:
             task.receive()
-        answer = run("floats", Pair(started, f"grpc://{addresses['worker']}"))
+        answer = run("floats", Pair(started, f"grpc://{addresses['worker']}", start))
     assert f"{PEERS} does not name /job:ps/replica:0/task:0" in answer
 
 
@@ -169,7 +187,28 @@ def test_a_killed_peer_ends_the_step(tmp_path: Path, client: Task, run: Run, fab
             pass
         producer._process.send_signal(signal.SIGKILL)
         answer = str(client.receive())
-    assert re.match("(UnavailableError|AbortedError|InternalError)", answer), answer
+    assert re.match(USUAL_ERRORS, answer), answer
+
+
+@pytest.mark.slow  # six starts of TensorFlow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_a_restarted_peer_takes_part_in_a_new_session(
+    tmp_path: Path, run: Run, expected: dict[str, str], fabric: str
+) -> None:
+    with pair(tmp_path, RPC_OVER_FABRIC, {"FARWRITE_FABRICS": fabric}) as started:
+        assert run("opens_a_session", started) == expected["floats"]
+        started.restart("ps")
+        answer = run("goes_on", started)
+        assert answer == expected["floats"] or re.match(USUAL_ERRORS, answer), answer
+        for _ in range(NEW_SESSIONS):
+            answer = run("floats", started)
+            if answer == expected["floats"]:
+                break
+            assert re.match(USUAL_ERRORS, answer), answer
+        assert answer == expected["floats"]
+        producer = started.look()[0]
+        assert producer.counters is not None and producer.counters["served"] >= MANY
 
 
 def _requests(server: Task) -> int:

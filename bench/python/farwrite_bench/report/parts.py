@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from farwrite_bench.table import times
+
 Facts = dict[str, Any]
 """What a benchmark's JSON file holds."""
 Row = dict[str, Any]
@@ -51,6 +53,12 @@ class Section(Protocol):
 def rows_of(facts: Facts) -> list[Row]:
     """Return the rows of a file, without those of cases that failed or were skipped."""
     return [row for row in facts["rows"] if row.get("error") is None and not row.get("skipped")]
+
+
+def largest(gains: Sequence[Gain], what: str) -> list[Card]:
+    """Make the card of the largest gain: its factor, `what`, and its case. Without gains, none."""
+    best = max(gains, key=lambda gain: gain.times, default=None)
+    return [] if best is None else [(times(best.times), f"{what}, {best.case}")]
 
 
 def figure(value: float | None, digits: int = 3) -> str:

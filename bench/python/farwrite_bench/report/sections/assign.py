@@ -5,8 +5,7 @@ from __future__ import annotations
 from farwrite_bench.assign.command import HEADERS, cells
 from farwrite_bench.assign.plan import in_megabytes
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of
-from farwrite_bench.table import times
+from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, largest, rows_of
 
 TITLE = "A vector added to a remote variable"
 LEAD = "The step of TensorFlow's issues 4498 and 6116: assign_add to a parameter server's variable."
@@ -37,8 +36,7 @@ def tables(facts: Facts) -> list[Table]:
 
 def cards(facts: Facts) -> list[Card]:
     """Choose the largest gain beside stock gRPC."""
-    best = max(gains(facts), key=lambda gain: gain.times, default=None)
-    return [] if best is None else [(times(best.times), f"rate of stock gRPC, {best.case}")]
+    return largest(gains(facts), "rate of stock gRPC")
 
 
 def gains(facts: Facts) -> list[Gain]:

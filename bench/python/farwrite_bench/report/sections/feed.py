@@ -9,8 +9,7 @@ from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of
-from farwrite_bench.table import times
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, largest, rows_of
 
 TITLE = "Feeds and fetches of a client"
 LEAD = "A client without a server feeds a NumPy array to a server, and fetches one."
@@ -59,8 +58,7 @@ def tables(facts: Facts) -> list[Table]:
 
 def cards(facts: Facts) -> list[Card]:
     """Choose the largest gain beside stock gRPC."""
-    best = max(gains(facts), key=lambda gain: gain.times, default=None)
-    return [] if best is None else [(times(best.times), f"faster than stock gRPC, {best.case}")]
+    return largest(gains(facts), "faster than stock gRPC")
 
 
 def gains(facts: Facts) -> list[Gain]:

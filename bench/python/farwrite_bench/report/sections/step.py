@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from farwrite_bench.report.bars import Bar, Group, bars
-from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, rows_of
+from farwrite_bench.report.parts import Card, Facts, Gain, Table, figure, largest, rows_of
 from farwrite_bench.step.command import HEADERS, cells
-from farwrite_bench.table import times
 
 TITLE = "Small steps: what control calls cost"
 LEAD = "A step that adds 1 to a number of another task, in four kinds of programs."
@@ -43,8 +42,7 @@ def tables(facts: Facts) -> list[Table]:
 
 def cards(facts: Facts) -> list[Card]:
     """Choose the largest gain beside stock gRPC."""
-    best = max(gains(facts), key=lambda gain: gain.times, default=None)
-    return [] if best is None else [(times(best.times), f"faster than stock gRPC, {best.case}")]
+    return largest(gains(facts), "faster than stock gRPC")
 
 
 def gains(facts: Facts) -> list[Gain]:
