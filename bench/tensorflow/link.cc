@@ -10,12 +10,14 @@ namespace {
 
 constexpr char kRing[] = "rpc ring";
 constexpr std::chrono::seconds kPatience(30);
+constexpr std::chrono::seconds kGlance(1);
 // The tag of a notification: so many bytes were written, or, with this bit, taken out.
 constexpr std::uint32_t kTaken = std::uint32_t{1} << 31;
 
 }  // namespace
 
-Result<std::shared_ptr<Link>> Link::open(Channel channel, std::uint64_t ring_bytes) {
+Result<std::shared_ptr<Link>> Link::open(Channel channel, std::uint64_t ring_bytes,
+                                         Schedule schedule) {
   Result<MemoryRegion> own = channel.allocate(ring_bytes);
   if (!own.ok()) return own.status();
   FARWRITE_RETURN_IF_ERROR(channel.publish(kRing, *own));
@@ -27,14 +29,17 @@ Result<std::shared_ptr<Link>> Link::open(Channel channel, std::uint64_t ring_byt
                          "run the same release on both sides");
   }
   // Not make_shared: the constructor is private.
-  return std::shared_ptr<Link>(new Link(std::move(channel), *std::move(own), *std::move(peers)));
+  return std::shared_ptr<Link>(
+      new Link(std::move(channel), *std::move(own), *std::move(peers), std::move(schedule)));
 }
 
-Link::Link(Channel channel, MemoryRegion own, RemoteRegion peers)
+Link::Link(Channel channel, MemoryRegion own, RemoteRegion peers, Schedule schedule)
     : channel_(channel),
+      schedule_(std::move(schedule)),
       ring_(std::move(own)),
       reader_(ByteView(ring_.data(), ring_.size()), channel_.peer_name()),
-      writer_(std::move(channel), std::move(peers)) {}
+      writer_(std::move(channel), std::move(peers),
+              [this] { schedule_([self = shared_from_this()] { self->writer_.write_rest(); }); }) {}
 
 Result<ByteView> Link::peek(std::uint64_t most) {
   while (reader_.available() == 0) FARWRITE_RETURN_IF_ERROR(take_notification());
@@ -42,7 +47,15 @@ Result<ByteView> Link::peek(std::uint64_t most) {
 }
 
 Status Link::take_notification() {
-  Result<Notification> next = channel_.wait_notification();
+  Result<Notification> next = channel_.wait_notification(kGlance);
+  while (!next.ok() && next.status().code() == StatusCode::kDeadlineExceeded) {
+    if (hurried_.load()) {
+      return Status::error(StatusCode::kDeadlineExceeded, {"receive a reply", channel_.peer_name()},
+                           "its call was cancelled, and the peer sent no more of it for a second",
+                           "continue or restart the peer");
+    }
+    next = channel_.wait_notification(kGlance);
+  }
   if (!next.ok()) return next.status();
   const std::uint32_t bytes = next->tag & ~kTaken;
   return (next->tag & kTaken) != 0 ? writer_.add_credit(bytes) : reader_.add(bytes);

@@ -3,7 +3,9 @@
 // receiver's copies out of it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,13 +19,17 @@
 namespace farwrite::bench {
 
 // One thread reads, and no other. Any thread writes.
-class Link {
+class Link : public std::enable_shared_from_this<Link> {
  public:
+  // Runs its argument on a thread that may be busy for long.
+  using Schedule = std::function<void(std::function<void()>)>;
+
   // What a notification can give back at once.
   static constexpr std::uint64_t kMostRingBytes = (std::uint64_t{1} << 31) - 1;
 
   // Both sides call it. Waits for the peer. `ring_bytes`: at least 1, at most kMostRingBytes.
-  static Result<std::shared_ptr<Link>> open(Channel channel, std::uint64_t ring_bytes);
+  static Result<std::shared_ptr<Link>> open(Channel channel, std::uint64_t ring_bytes,
+                                            Schedule schedule);
 
   Channel& channel() { return channel_; }
   RingWriter& writer() { return writer_; }
@@ -38,12 +44,16 @@ class Link {
   Status skip(std::uint64_t bytes);
   // Appends the next bytes to `to`, which grows as they arrive: `bytes` may be a lie of the peer.
   Status append(std::string* to, std::uint64_t bytes);
+  // From any thread: whether a wait for bytes of a silent peer ends the link, after a second.
+  void hurry(bool hurried) { hurried_.store(hurried); }
 
  private:
-  Link(Channel channel, MemoryRegion own, RemoteRegion peers);
+  Link(Channel channel, MemoryRegion own, RemoteRegion peers, Schedule schedule);
   Status take_notification();
 
   Channel channel_;
+  const Schedule schedule_;
+  std::atomic<bool> hurried_{false};
   const MemoryRegion ring_;
   RingReader reader_;
   RingWriter writer_;

@@ -42,6 +42,8 @@ class PieceQueue {
   Status add_credit(std::uint64_t bytes);
   // Takes the next write off the queue. False if nothing waits or the ring is full.
   bool next(RingWrite& write);
+  // Whether next() would take one.
+  bool has_next() const { return !waiting_.empty() && credit_ > 0; }
 
  private:
   const std::uint64_t ring_bytes_;

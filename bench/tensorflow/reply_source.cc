@@ -5,9 +5,7 @@
 namespace farwrite::bench {
 
 google::protobuf::io::ZeroCopyInputStream* ReplySource::contents() {
-  if (std::exchange(begun_, true)) {
-    failed_ = Status(StatusCode::kInternal, "rpc-over-fabric: a reply was to be parsed twice");
-  }
+  spent_ = std::exchange(begun_, true);
   return this;
 }
 
@@ -20,7 +18,7 @@ Status ReplySource::finish() {
 
 bool ReplySource::Next(const void** data, int* size) {
   release();
-  if (left_ == 0 || !failed_.ok()) return false;
+  if (left_ == 0 || spent_ || !failed_.ok()) return false;
   Result<ByteView> next = link_->peek(left_);
   if (!next.ok()) {
     failed_ = next.status();

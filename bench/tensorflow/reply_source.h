@@ -17,7 +17,8 @@ class ReplySource final : public tensorflow::TensorResponse::Source,
  public:
   ReplySource(Link* link, std::uint64_t bytes) : link_(link), left_(bytes) {}
 
-  // The bytes cannot be read a second time: then they seem to end.
+  // The bytes cannot be read a second time: then they seem to end, and the parser reports its
+  // error.
   google::protobuf::io::ZeroCopyInputStream* contents() override;
   // Skips what was not parsed. The error that ended the link, if it ended before the bytes did.
   Status finish();
@@ -36,6 +37,7 @@ class ReplySource final : public tensorflow::TensorResponse::Source,
   std::uint64_t given_ = 0;  // by the last Next(), not consumed
   std::int64_t count_ = 0;
   bool begun_ = false;
+  bool spent_ = false;  // contents() was called again
   Status failed_;
 };
 

@@ -5,7 +5,6 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "reply_source.h"
 #include "rpc_counters.h"
-#include "rpc_frame.h"
 #include "tensor_encoding.h"
 
 namespace farwrite::bench {
@@ -94,7 +93,7 @@ void RpcClient::run(const std::function<Result<Channel>()>& connect) {
 Status RpcClient::open(const std::function<Result<Channel>()>& connect) {
   Result<Channel> channel = connect();
   if (!channel.ok()) return channel.status();
-  Result<std::shared_ptr<Link>> link = Link::open(*std::move(channel), kRingBytes);
+  Result<std::shared_ptr<Link>> link = Link::open(*std::move(channel), kRingBytes, schedule_);
   if (!link.ok()) return link.status();
   std::vector<std::string> unsent;
   {
@@ -110,9 +109,21 @@ Status RpcClient::read_reply() {
   RpcHead head;
   FARWRITE_RETURN_IF_ERROR(link_->read(&head, sizeof(head)));
   FARWRITE_RETURN_IF_ERROR(head.check_from_server(last_id(), link_->channel().peer_name()));
+  begin_reading(head.id);
+  const Status read = read_body(head);
+  begin_reading(0);
+  return read;
+}
+
+void RpcClient::begin_reading(std::uint64_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  reading_ = id;
+  link_->hurry(false);
+}
+
+Status RpcClient::read_body(const RpcHead& head) {
   Call call;
-  const bool wanted = take(head.id, &call);
-  if (!wanted) return link_->skip(head.bytes);
+  if (!take(head.id, &call)) return link_->skip(head.bytes);
   if (head.status == 0) return read_tensor(head.bytes, std::move(call));
   std::string message;
   const Status read = link_->append(&message, head.bytes);
@@ -155,7 +166,12 @@ void RpcClient::parse_later(std::shared_ptr<std::string> bytes, Call call) {
 
 void RpcClient::cancel(std::uint64_t id) {
   Call call;
-  if (!take(id, &call)) return;  // its reply is being read
+  if (!take(id, &call)) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // It ends with its reply, or with the link where the peer stops in the middle of that.
+    if (reading_ == id) link_->hurry(true);
+    return;
+  }
   RpcHead head;
   head.id = id;
   head.kind = RpcKind::kCancel;

@@ -13,6 +13,7 @@
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
 #include "link.h"
+#include "rpc_frame.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/tensor_coding.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
@@ -22,8 +23,7 @@ namespace farwrite::bench {
 // Thread-safe. Calls made while the link is being opened wait for it.
 class RpcClient : public std::enable_shared_from_this<RpcClient> {
  public:
-  // Runs its argument on a thread that may be busy for long.
-  using Schedule = std::function<void(std::function<void()>)>;
+  using Schedule = Link::Schedule;
   using Done = std::function<void(const absl::Status&)>;
 
   explicit RpcClient(Schedule schedule) : schedule_(std::move(schedule)) {}
@@ -43,6 +43,8 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
 
   Status open(const std::function<Result<Channel>()>& connect);
   Status read_reply();
+  void begin_reading(std::uint64_t id);
+  Status read_body(const RpcHead& head);
   Status read_tensor(std::uint64_t bytes, Call call);
   void parse_later(std::shared_ptr<std::string> bytes, Call call);
   void send(std::string frame);
@@ -60,6 +62,7 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   std::map<std::uint64_t, Call> calls_;
   std::vector<std::string> unsent_;  // while there is no link
   std::uint64_t last_id_ = 0;
+  std::uint64_t reading_ = 0;  // the call whose reply is being read; 0: none
   absl::Status failed_;
 };
 

@@ -15,8 +15,6 @@ namespace tf = ::tensorflow;
 
 // Of requests, which are short.
 constexpr std::uint64_t kRingBytes = std::uint64_t{256} << 10;
-// A larger tensor is copied into the ring by a thread that nobody waits for.
-constexpr std::size_t kSentAtOnce = std::size_t{64} << 10;
 
 Piece piece_of(RpcHead head, const std::string& body) {
   auto frame = std::make_shared<std::string>(reinterpret_cast<const char*>(&head), sizeof(head));
@@ -27,7 +25,7 @@ Piece piece_of(RpcHead head, const std::string& body) {
 }  // namespace
 
 Status RpcService::run(Channel channel) {
-  Result<std::shared_ptr<Link>> link = Link::open(std::move(channel), kRingBytes);
+  Result<std::shared_ptr<Link>> link = Link::open(std::move(channel), kRingBytes, schedule_);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   Status status;
@@ -84,9 +82,10 @@ void RpcService::reply(std::uint64_t id, const absl::Status& status, const tf::T
     requests_.erase(id);
   }
   if (!status.ok()) return send_status(id, status);
-  if (tf::DataTypeCanUseMemcpy(value.dtype()) && value.TotalBytes() <= kSentAtOnce) {
+  if (tf::DataTypeCanUseMemcpy(value.dtype()) && value.TotalBytes() <= RingWriter::kBriefBytes) {
     return send_tensor(id, value, is_dead);
   }
+  // Encoded and copied into the ring by a thread that nobody waits for.
   schedule_(
       [self = shared_from_this(), id, value, is_dead] { self->send_tensor(id, value, is_dead); });
 }
@@ -115,7 +114,8 @@ void RpcService::send_tensor(std::uint64_t id, const tf::Tensor& value, bool is_
   if (value.NumElements() > 0) RpcCounters::add(counters.copies, copies);
   RpcCounters::add(counters.bytes_sent, head.bytes);
   RpcCounters::add(counters.served);
-  link_->writer().write(std::move(pieces));
+  if (head.bytes <= RingWriter::kBriefBytes) return link_->writer().write(std::move(pieces));
+  link_->writer().write_at_length(std::move(pieces));
 }
 
 void RpcService::send_status(std::uint64_t id, const absl::Status& status) {

@@ -1,8 +1,12 @@
 // A link of rpc-over-fabric ends with an error when its peer breaks the rules.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bench/tensorflow/link.h"
 #include "farwrite/device.h"
@@ -34,10 +38,19 @@ class RpcLink : public testing::Test {
     channel_ = *std::move(accepted);
     peers_ring_ = *peer_.allocate(kRingBytes);
     ASSERT_TRUE(peer_.publish("rpc ring", peers_ring_).ok());
-    Result<std::shared_ptr<Link>> link = Link::open(channel_, kRingBytes);
+    Result<std::shared_ptr<Link>> link =
+        Link::open(channel_, kRingBytes,
+                   [this](std::function<void()> work) { later_.push_back(std::move(work)); });
     ASSERT_TRUE(link.ok()) << link.status().to_string();
     link_ = *std::move(link);
     ring_ = *peer_.lookup("rpc ring");
+  }
+
+  // Room for some chunks.
+  RemoteRegion peers_large_ring() {
+    large_ = *peer_.allocate(std::uint64_t{2} << 20);
+    EXPECT_TRUE(peer_.publish("large ring", large_).ok());
+    return *channel_.lookup("large ring");
   }
 
   Device ours_ = open_device();
@@ -45,8 +58,10 @@ class RpcLink : public testing::Test {
   Channel channel_;
   Channel peer_;
   MemoryRegion peers_ring_;
+  MemoryRegion large_;
   RemoteRegion ring_;
   std::shared_ptr<Link> link_;
+  std::vector<std::function<void()>> later_;  // what the link wants done elsewhere
 };
 
 TEST_F(RpcLink, ReadsWhatAnHonestPeerWrites) {
@@ -80,6 +95,41 @@ TEST_F(RpcLink, EndsWhenThePeerLeavesInAFrame) {
   std::string came;
   EXPECT_FALSE(link_->append(&came, std::uint64_t{1} << 60).ok());
   EXPECT_EQ(came, "abc") << "memory grows with what came, not with what was announced";
+}
+
+TEST_F(RpcLink, LeavesWhatIsLongToAnotherThread) {
+  const auto text = std::make_shared<const std::string>(kRingBytes, 'a');
+  const Piece piece{ByteView(text->data(), text->size()), text};
+  link_->writer().write({piece});
+  EXPECT_TRUE(later_.empty()) << "all of it went";
+  RemoteRegion large = peers_large_ring();
+  std::vector<std::function<void()>> later;
+  RingWriter writer(channel_, large, [&] { later.emplace_back([&] { writer.write_rest(); }); });
+  writer.write(std::vector<Piece>(large.size() / kRingBytes, piece));
+  ASSERT_EQ(later.size(), 1U);
+  const auto written = [&] {
+    std::uint64_t bytes = 0;
+    while (std::optional<Notification> next = *peer_.try_notification()) bytes += next->tag;
+    return bytes;
+  };
+  const std::uint64_t first = written();
+  EXPECT_LT(first, large.size() + kRingBytes);
+  later.front()();
+  EXPECT_EQ(later.size(), 1U) << "nothing is left";
+  EXPECT_EQ(first + written(), large.size() + kRingBytes);
+}
+
+TEST_F(RpcLink, WaitsForARestUntilItIsHurried) {
+  (void)peer_.write_with_notify(ByteView("abc", 3), ring_, 0, 3);
+  std::thread hurrying([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    link_->hurry(true);
+  });
+  std::string came;
+  const Status rest = link_->append(&came, 4);
+  hurrying.join();
+  EXPECT_EQ(rest.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(rest.message(), HasSubstr("continue or restart the peer"));
 }
 
 }  // namespace
