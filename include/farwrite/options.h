@@ -90,6 +90,8 @@ struct TcpOptions {
 
 inline constexpr std::uint32_t kMaxPollers = 64;  ///< upper bound of DeviceOptions::pollers
 inline constexpr std::uint32_t kMaxLanes = 64;    ///< upper bound of DeviceOptions::lanes
+/// DeviceOptions::numa_node: prefer the node of the RDMA adapter.
+inline constexpr int kNodeOfAdapter = -2;
 /// Lower bound of each memory limit, in bytes.
 inline constexpr std::uint64_t kMinMemoryLimit = std::uint64_t{2} << 20;
 
@@ -135,8 +137,12 @@ struct DeviceOptions {
   HugePages huge_pages = HugePages::kTransparent;
   /// Fault memory in when a segment is created, not at its first use (first use costs 5-12x).
   bool prefault = true;
-  /// Bind segments to this NUMA node; -1 leaves placement to the kernel.
-  int numa_node = -1;
+  /// The NUMA node of segments. A node binds them there, and allocation fails if the kernel
+  /// refuses. -1 leaves placement to the kernel. kNodeOfAdapter prefers the node of the RDMA
+  /// adapter that the verbs fabric uses; without verbs, on a machine with one node, or if the
+  /// kernel refuses, it leaves placement to the kernel ("Towards Zero Copy Dataflows using RDMA",
+  /// section 3).
+  int numa_node = kNodeOfAdapter;
 
   /// A peer that sends nothing for this long is silent: quarantined, not dead.
   std::chrono::nanoseconds detection_time = std::chrono::seconds(5);

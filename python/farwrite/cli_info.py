@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from farwrite.info import Info, info
+from farwrite.info import Info, PciDevice, Topology, info
 from farwrite.units import format_size
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def table(facts: Info) -> Iterable[str]:
     encryption = facts["encryption"]
     usable = "yes" if encryption["usable"] else "no"
     yield f"  {'encryption':<12} {usable:<4} {encryption['reason']}"
+    yield from topology_lines(facts["topology"])
     yield ""
     yield "Copy kernels (rate of a cold copy to memory, from the start-up probe)"
     for kernel in facts["copy_kernels"]:
@@ -68,6 +69,30 @@ def table(facts: Info) -> Iterable[str]:
     )
     for name, value in rows:
         yield f"  {name:<14} {value}"
+
+
+def topology_lines(topology: Topology) -> Iterable[str]:
+    """Yield the part on PCIe: nothing where no adapter is on it, or near a GPU."""
+    adapters, gpus = topology["adapters"], topology["gpus"]
+    if not adapters or not (gpus or any(adapter["pci_address"] for adapter in adapters)):
+        return
+    yield ""
+    yield "PCIe"
+    for adapter in adapters:
+        yield f"  {adapter['name']:<17} {_place(adapter)}"
+    for gpu in gpus:
+        direct = gpu["direct_adapters"]
+        way = f"direct from {', '.join(direct)}" if direct else "through host memory"
+        yield f"  GPU {gpu['name']:<13} {_place(gpu)}; {way}"
+    if gpus:
+        yield "  Farwrite does not support GPU memory yet: these lines only describe the machine."
+
+
+def _place(device: PciDevice) -> str:
+    if device["pci_address"] is None:
+        return "not on PCIe"
+    node = device["numa_node"]
+    return f"NUMA node {'unknown' if node is None else node}, {device['host_bridge']}"
 
 
 def _limit(limit: int | None, *, size: bool) -> str:

@@ -26,6 +26,35 @@ class Fabric(TypedDict):
     """For verbs, the other usable ports, the preferred one first."""
 
 
+class PciDevice(TypedDict):
+    """An RDMA adapter, and its place on PCIe. None means unknown."""
+
+    name: str
+    """The name of an adapter, as `ibv_devices` lists it. For a GPU, its PCI address."""
+    pci_address: str | None
+    """None for software adapters (rxe, siw): they are not on PCIe."""
+    host_bridge: str | None
+    numa_node: int | None
+
+
+class Gpu(PciDevice):
+    """A GPU of NVIDIA, and its place on PCIe."""
+
+    direct_adapters: list[str]
+    """The adapters below the same host bridge, which would read and write its memory directly.
+
+    Transfers by other adapters would pass through host memory. Farwrite does not support GPU memory
+    yet.
+    """
+
+
+class Topology(TypedDict):
+    """Where the RDMA adapters and the GPUs are in this machine."""
+
+    adapters: list[PciDevice]
+    gpus: list[Gpu]
+
+
 class Encryption(TypedDict):
     """Whether this machine supports ``Device(encrypt=True)``."""
 
@@ -64,6 +93,7 @@ class Info(TypedDict):
 
     version: str
     fabrics: list[Fabric]
+    topology: Topology
     encryption: Encryption
     copy_kernels: list[CopyKernel]
     limits: Limits
@@ -85,6 +115,7 @@ def info() -> Info:
     return {
         "version": version(),
         "fabrics": fabrics(),
+        "topology": topology(),
         "encryption": encryption(),
         "copy_kernels": copy_kernels(),
         "limits": limits(),
@@ -105,6 +136,11 @@ def fabrics() -> list[Fabric]:
         if found and option.name.startswith("verbs_"):
             given[option.name] = Given(option.variable, value)
     return cast("list[Fabric]", _farwrite.fabrics(device_options(given)))
+
+
+def topology(sysfs: str = "/sys") -> Topology:
+    """Read where adapters and GPUs are from `sysfs`, the folder in which the kernel shows them."""
+    return cast("Topology", _farwrite.topology(sysfs))
 
 
 def copy_kernels() -> list[CopyKernel]:

@@ -87,9 +87,10 @@ constexpr std::array kDeviceOptions = {
     Option{"prefault", "FARWRITE_PREFAULT", kDevice, kSwitch, at<&DeviceOptions::prefault>,
            "Take pages from the kernel when memory grows. off takes them at their first use, which"
            " is far slower."},
-    Option{"numa_node", "FARWRITE_NUMA_NODE", kDevice, kCount, at<&DeviceOptions::numa_node>,
-           "Bind the memory to this NUMA node. -1, or none, leaves placement to the kernel.",
-           {-1, 1023}, "none"},
+    Option{"numa_node", "FARWRITE_NUMA_NODE", kBoth, kCount, at<&DeviceOptions::numa_node>,
+           "Bind the memory to this NUMA node. -1 leaves placement to the kernel. The default prefers"
+           " the node of the RDMA adapter that verbs uses.",
+           {-1, 1023}, "(the adapter's)"},
     Option{"detection_time", "FARWRITE_DETECTION_TIME", kDevice, kSeconds,
            at<&DeviceOptions::detection_time>,
            "A peer that sends nothing for this long is silent. Memory that it may write is"

@@ -34,7 +34,7 @@ memory::ArenaOptions ChannelState::landing_options() const {
   arena.use = memory::SegmentUse::kLanding;
   arena.huge_pages = to_memory(options.huge_pages);
   arena.prefault = options.prefault;
-  arena.numa_node = options.numa_node;
+  arena.numa = device_->placement();
   arena.quota = device_->receive_quota();
   arena.on_segment = [device = device_.get()](const std::shared_ptr<memory::Segment>&) {
     device->count_registration();

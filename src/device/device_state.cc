@@ -9,6 +9,7 @@
 #include "core/tls_library.h"
 #include "core/trace.h"
 #include "device/identity.h"
+#include "device/placement.h"
 #include "fabric/fabrics.h"
 #include "memory/copy.h"
 #include "memory/forked_readers.h"
@@ -89,6 +90,7 @@ Status DeviceState::start() {
   auto fabrics = fabric::make_fabrics(*loop_, options_);
   if (!fabrics.ok()) return fabrics.status();
   fabrics_ = *std::move(fabrics);
+  placement_ = choose_placement(options_.numa_node, fabrics_);
   FARWRITE_RETURN_IF_ERROR(make_arena());
   for (std::uint32_t i = 0; i < options_.pollers; ++i) {
     auto poller = Poller::start(options_.spin, this);
@@ -146,7 +148,7 @@ Status DeviceState::make_arena() {
   arena.use = memory::SegmentUse::kExport;
   arena.huge_pages = to_memory(options_.huge_pages);
   arena.prefault = options_.prefault;
-  arena.numa_node = options_.numa_node;
+  arena.numa = placement_;
   arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
     // Only an allocation that grows the arena needs the fabrics; close() waits for it.
     const core::Gate::Pass pass(gate_);

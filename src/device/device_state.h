@@ -79,6 +79,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const NameTable& names() const { return names_; }
   const std::shared_ptr<memory::Quota>& receive_quota() const { return receive_quota_; }
   const fabric::Capabilities& capabilities(FabricKind kind) const;
+  const memory::NumaPlacement& placement() const { return placement_; }  // of its segments
   // Lanes spread over the pollers round-robin.
   Poller& next_poller();
   // Tells channels apart in metrics.
@@ -140,6 +141,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   core::Gate gate_;  // calls that need the loop or the fabrics
   const std::shared_ptr<RegionTable> regions_ = std::make_shared<RegionTable>();
   const std::shared_ptr<memory::Quota> receive_quota_;
+  memory::NumaPlacement placement_;
   std::shared_ptr<memory::Arena> arena_;
   core::OrderedMutex<core::LockRank::kSegmentKeys, std::shared_mutex> keys_mutex_;
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;

@@ -18,6 +18,7 @@ struct Capabilities {
   bool serves_reads = false;            // the owner's process sends what is read: may_read()
   bool gpu_memory = false;
   bool may_refuse_segments = false;  // register_segment() may fail where other fabrics suffice
+  int numa_node = -1;                // where segments should lie; -1: no node is better than others
 };
 
 }  // namespace farwrite::fabric

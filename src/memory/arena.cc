@@ -172,7 +172,7 @@ Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_uni
   segment_options.use = options_.use;
   segment_options.huge_pages = options_.huge_pages;
   segment_options.prefault = options_.prefault;
-  segment_options.numa_node = options_.numa_node;
+  segment_options.numa = options_.numa;
   segment_options.name = options_.name;
   Result<std::shared_ptr<Segment>> created = Segment::create(segment_options);
   if (!created.ok()) return created.status();

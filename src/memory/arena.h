@@ -21,7 +21,7 @@ struct ArenaOptions {
   SegmentUse use = SegmentUse::kExport;
   HugePages huge_pages = HugePages::kTransparent;
   bool prefault = true;
-  int numa_node = -1;
+  NumaPlacement numa = {};
   // The option a user would raise; an error about a full arena names it.
   std::string limit_option = "limit_bytes";
   // Charged with every block's usable bytes; may be shared among arenas.

@@ -15,6 +15,7 @@ namespace {
 // Since Linux 5.14; older C libraries do not name them.
 constexpr int kMadvPopulateRead = 22;
 constexpr int kMadvPopulateWrite = 23;
+constexpr int kMpolPreferred = 1;
 constexpr int kMpolBind = 2;
 constexpr int kMostNodes = 1024;  // the kernel's own upper bound, MAX_NUMNODES
 
@@ -49,8 +50,10 @@ bool transparent_huge_pages_for_shared_memory() {
   return allowed;
 }
 
-Status bind_to_node(std::byte* base, std::uint64_t bytes, int node) {
+Status place_on_node(std::byte* base, std::uint64_t bytes, const NumaPlacement& placement) {
   const ErrorContext where{.operation = "bind memory to NUMA node"};
+  const int node = placement.node;
+  if (node == -1) return {};
   if (node < 0 || node >= kMostNodes) {
     return Status::error(StatusCode::kInvalidArgument, where,
                          "there is no node " + std::to_string(node),
@@ -59,13 +62,27 @@ Status bind_to_node(std::byte* base, std::uint64_t bytes, int node) {
   constexpr int kBits = static_cast<int>(8 * sizeof(unsigned long));
   std::array<unsigned long, kMostNodes / kBits> nodes{};
   nodes[static_cast<std::size_t>(node / kBits)] = 1UL << (node % kBits);
+  const int mode = placement.required ? kMpolBind : kMpolPreferred;
   // The kernel reads one bit less than it is told.
-  if (::syscall(SYS_mbind, base, bytes, kMpolBind, nodes.data(), kMostNodes + 1, 0) == 0) return {};
+  if (::syscall(SYS_mbind, base, bytes, mode, nodes.data(), kMostNodes + 1, 0) == 0) return {};
   const char* remedy = "use a node that `lscpu` lists, or -1 for the kernel's choice";
   if (errno == EPERM) remedy = "allow mbind(2) in the container's seccomp profile, or use -1";
   if (errno == ENOSYS) remedy = "this kernel has no NUMA support; use -1";
   return Status::system_error(StatusCode::kUnsupported, where,
                               "the kernel refuses node " + std::to_string(node), errno, remedy);
+}
+
+Status check_placement(const NumaPlacement& placement) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const memory = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return Status::system_error(StatusCode::kResourceExhausted,
+                                {.operation = "bind memory to NUMA node"}, "mmap(2) failed", errno,
+                                "free memory, or raise `ulimit -v` and vm.max_map_count");
+  }
+  Status placed = place_on_node(static_cast<std::byte*>(memory), page, placement);
+  (void)::munmap(memory, page);
+  return placed;
 }
 
 Status populate_for_writing(std::byte* base, std::uint64_t bytes) {

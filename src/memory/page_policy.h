@@ -12,8 +12,16 @@ namespace farwrite::memory {
 // once from /sys/kernel/mm/transparent_hugepage; many distributions say "never".
 bool transparent_huge_pages_for_shared_memory();
 
-// Binds the pages of a mapping to `node`, before they are touched (mbind(2), MPOL_BIND).
-Status bind_to_node(std::byte* base, std::uint64_t bytes, int node);
+// The NUMA node of a mapping's pages.
+struct NumaPlacement {
+  int node = -1;         // -1: the kernel's choice
+  bool required = true;  // false: when the node is full, other nodes back the pages
+};
+
+// Sets the node of the pages of a mapping, before they are touched (mbind(2)).
+Status place_on_node(std::byte* base, std::uint64_t bytes, const NumaPlacement& placement);
+// What place_on_node() would return for a new mapping.
+Status check_placement(const NumaPlacement& placement);
 
 // Backs every page of a writable mapping now. kResourceExhausted when the kernel has no memory for
 // it, where touching the pages would kill the process instead.

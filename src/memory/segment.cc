@@ -88,9 +88,8 @@ Status back_with_pages(const SegmentOptions& options, std::byte* base, std::uint
   if (ask_for_huge && transparent_huge_pages_for_shared_memory()) {
     (void)::madvise(base, bytes, MADV_HUGEPAGE);  // refused: 4 KiB pages serve as well
   }
-  if (options.numa_node >= 0) {
-    FARWRITE_RETURN_IF_ERROR(bind_to_node(base, bytes, options.numa_node));
-  }
+  const Status placed = place_on_node(base, bytes, options.numa);
+  if (options.numa.required) FARWRITE_RETURN_IF_ERROR(placed);
   if (options.prefault) FARWRITE_RETURN_IF_ERROR(populate_for_writing(base, bytes));
   return {};
 }

@@ -12,6 +12,7 @@
 #include "memory/address_range.h"
 #include "memory/inherited_mapping.h"
 #include "memory/mapped_segment.h"
+#include "memory/page_policy.h"
 
 namespace farwrite::memory {
 
@@ -32,9 +33,9 @@ struct SegmentOptions {
   std::uint64_t bytes = 0;  // > 0; rounded up to the page size (2 MiB with explicit huge pages)
   SegmentUse use = SegmentUse::kExport;
   HugePages huge_pages = HugePages::kTransparent;
-  bool prefault = true;           // back every page now: a first touch is up to 12x slower
-  int numa_node = -1;             // bind to this node; -1: the kernel's choice
-  std::string name = "farwrite";  // shown in /proc/<pid>/maps and in errors
+  bool prefault = true;  // back every page now: a first touch is up to 12x slower
+  NumaPlacement numa = {};
+  std::string name = "farwrite";                    // shown in /proc/<pid>/maps and in errors
   std::shared_ptr<AddressRange::Slice> place = {};  // map here (it is large enough), or anywhere
 };
 

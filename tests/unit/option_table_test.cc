@@ -130,15 +130,18 @@ TEST(OptionTable, TheEnvironmentSetsTheOptionsOfItsPlace) {
   const Variable unset("FARWRITE_ENCRYPT", "");
   const Variable lanes("FARWRITE_LANES", "4");
   const Variable token("FARWRITE_TOKEN", "secret");
+  const Variable node("FARWRITE_NUMA_NODE", "-1");
   DeviceOptions plugin;
   ASSERT_TRUE(read_environment(kInPlugin, plugin).ok());
   EXPECT_EQ(plugin.send_limit, std::uint64_t{64} << 20);
   EXPECT_EQ(plugin.verbs.receive_credits, 32U);
   EXPECT_FALSE(plugin.encrypt);
+  EXPECT_EQ(plugin.numa_node, -1);
   EXPECT_EQ(plugin.lanes, 1U) << "the plug-in has its own number of lanes";
   DeviceOptions grpc;
   ASSERT_TRUE(read_environment(kInGrpc, grpc).ok());
   EXPECT_EQ(grpc.send_limit, DeviceOptions().send_limit);
+  EXPECT_EQ(grpc.numa_node, kNodeOfAdapter);
   EXPECT_EQ(grpc.token.secret(), "secret");
 }
 

@@ -209,11 +209,20 @@ TEST(Segment, NeverFallsBackFromExplicitHugePagesUnlessAskedTo) {
 TEST(Segment, ExplainsARefusedNumaNode) {
   SegmentOptions options;
   options.bytes = kBytes;
-  options.numa_node = 1000;
+  options.numa.node = 1000;
   const Result<std::shared_ptr<Segment>> segment = Segment::create(options);
   ASSERT_FALSE(segment.ok());
   EXPECT_NE(segment.status().message().find("NUMA"), std::string::npos);
   EXPECT_NE(segment.status().message().find("1000"), std::string::npos);
+}
+
+TEST(Segment, DoesWithoutAPreferredNumaNodeThatIsRefused) {
+  SegmentOptions options;
+  options.bytes = kBytes;
+  options.numa = {.node = 1000, .required = false};
+  EXPECT_FALSE(check_placement(options.numa).ok());
+  const Result<std::shared_ptr<Segment>> segment = Segment::create(options);
+  EXPECT_TRUE(segment.ok()) << segment.status().message();
 }
 
 TEST(Segment, OfZeroBytesIsRefused) {

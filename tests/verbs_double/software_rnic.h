@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/verbs/verbs_library.h"
@@ -32,6 +33,9 @@ class SoftwareRnic final : public fabric::verbs::VerbsLibrary {
 
   static std::shared_ptr<Network> make_network() { return std::make_shared<Network>(); }
   const std::shared_ptr<Network>& network() const { return adapter_.network; }
+
+  // The machine that the devices are in: a folder like /sys. Before a device uses the double.
+  void set_sysfs(std::string folder) { sysfs_ = std::move(folder); }
 
   // Faults.
 
@@ -84,6 +88,7 @@ class SoftwareRnic final : public fabric::verbs::VerbsLibrary {
 
   // VerbsLibrary.
 
+  std::string sysfs() const override { return sysfs_; }
   ibv_context** get_devices(int* count) override;
   void free_devices(ibv_context** devices) override;
   const char* device_name(ibv_context* context) override;
@@ -142,6 +147,7 @@ class SoftwareRnic final : public fabric::verbs::VerbsLibrary {
   // Null, with errno set, if the test wants this call to fail.
   bool refuses(Call call);
 
+  std::string sysfs_;  // empty: nothing is known about the machine
   Adapter adapter_;
   ConnectionManager connections_;
 };

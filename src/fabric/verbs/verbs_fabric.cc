@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "fabric/topology.h"
 #include "fabric/verbs/lane_greeting.h"
 
 namespace farwrite::fabric::verbs {
@@ -98,6 +99,8 @@ VerbsFabric::VerbsFabric(core::EventLoop& loop, std::shared_ptr<Adapter> adapter
   capabilities_.has_immediate = adapter_->has_immediate();
   capabilities_.has_atomics = adapter_->address().limits.atomic_cap != IBV_ATOMIC_NONE;
   capabilities_.may_refuse_segments = true;  // an adapter registers so much and no more
+  capabilities_.numa_node =
+      Topology(adapter_->library().sysfs()).node_near(adapter_->address().device);
   capabilities_.whole_message_order = adapter_->data_in_order();
   // Bytes land without our CPU, but notifications, credits and revocations want a look now and
   // then, so pollers serve the lanes.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "farwrite/status.h"
@@ -100,6 +101,9 @@ class VerbsLibrary {
   virtual int reject(rdma_cm_id* id) = 0;
   virtual int disconnect(rdma_cm_id* id) = 0;
   virtual int set_option(rdma_cm_id* id, int level, int name, void* value, std::size_t bytes) = 0;
+
+  // The folder in which the kernel describes this machine's devices.
+  virtual std::string sysfs() const { return "/sys"; }
 };
 
 }  // namespace farwrite::fabric::verbs
