@@ -1,8 +1,10 @@
-# The lane that measures for long: rounds of Farwrite and of perftest in turn.
+# The lane that measures for long, by rounds in turn: Farwrite and perftest, and what it costs to register
+# memory.
 # shellcheck shell=bash
 source tests/softroce/steps.sh
 
 export BANDWIDTH_ROUNDS=9
 both bandwidth 1200 beside_perftest
+both registration 300 registration_share verbs
 
 end_lane

@@ -18,6 +18,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import farwrite as fw
+from farwrite_bench.two_hosts import Counters
 
 PORT = 7473
 VICTIM_PORT = 7474
@@ -41,6 +43,7 @@ SIZES = (
 # One behind the other, hence at addresses of every kind.
 PLACES = [(sum(SIZES[:number]), size) for number, size in enumerate(SIZES)]
 POOL_BYTES = sum(SIZES)
+UNCOPIED = (1 << 16, 1 << 20, 1 << 21)  # sizes of writes and reads whose counters are compared
 BACKLOG = 600
 VICTIM_BYTES = 1 << 16
 REPORT = 0xFFFFFFFF  # the tag that asks a victim what it has got
@@ -91,6 +94,7 @@ class Server:
     """Does over the channel `data` what is told over the channel `control`."""
 
     def __init__(self, device: fw.Device, control: fw.Channel, data: fw.Channel) -> None:
+        self.device = device
         self.control = control
         self.data = data
         self.inbox = data.publish("inbox", data.allocate(POOL_BYTES))
@@ -112,6 +116,10 @@ class Server:
     def do_inbox(self) -> list[int]:
         """Give the checksum of each place."""
         return [checksum(self.inbox.array[start : start + size]) for start, size in PLACES]
+
+    def do_count(self) -> Json:
+        """Give the counters that transfers must not move."""
+        return asdict(Counters.of(self.device, self.data))
 
     def do_clear(self) -> None:
         """Forget what was written."""
@@ -195,6 +203,10 @@ class Asker:
         self.control.send(json.dumps({"do": do, **words}).encode()).wait(WAIT)
         return json.loads(self.control.wait_notification(WAIT).message)
 
+    def count(self) -> list[Json]:
+        """Return the counters of both sides that transfers must not move."""
+        return [asdict(Counters.of(self.device, self.data)), self.tell("count")]
+
 
 class Lines:
     """What a lane's notifications should add up to at the server."""
@@ -247,6 +259,22 @@ def check_reads_of_every_size_fill_their_destination(asker: Asker) -> None:
         for read in reads:
             read.wait(WAIT)
         np.testing.assert_array_equal(place, wanted)
+
+
+def check_allocated_memory_is_neither_copied_nor_registered_again(asker: Asker) -> None:
+    """By a write or a read over verbs, on either side; other fabrics copy."""
+    memory = asker.device.allocate(max(UNCOPIED)).array
+
+    def move() -> None:
+        for size in UNCOPIED:
+            asker.data.write(memory[:size], asker.inbox).wait(WAIT)
+            asker.data.read(asker.source, memory[:size]).wait(WAIT)
+
+    move()  # iWARP registers a segment again for the first read into it
+    before = asker.count()
+    move()
+    after = asker.count()
+    assert asker.data.peer.fabric != "verbs" or after == before, (before, after)
 
 
 def check_notifications_of_all_kinds_keep_their_lanes_order(asker: Asker) -> None:

@@ -11,8 +11,6 @@ else
 fi
 both exchange 180 exchange verbs
 both contract 240 between_hosts verbs
-# ib_write_bw and ib_read_bw are run by this one, in turn with Farwrite.
-both bandwidth 300 beside_perftest
 # Where the host has gRPC and built the component; verbs_test.py wrote it there, or a skipped test.
 if [[ -e build/verbs/grpc_payloads ]]; then both grpc 180 grpc_calls; fi
 
