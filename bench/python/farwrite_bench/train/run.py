@@ -11,7 +11,7 @@ from farwrite.errors import Internal
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.train.cluster import MALLOC, Cluster, start
-from farwrite_bench.train.pace import FIRST_STEPS, WARM_UP_STEPS
+from farwrite_bench.train.pace import FIRST_STEPS
 from farwrite_bench.train.plan import EMULATED, Case, Group, TrainPlan
 from farwrite_bench.train.rows import Row, make_rows
 
@@ -61,7 +61,6 @@ def _measure(
     turns: dict[str, list[Turn]] = {key: [] for key in clusters}
     for number, key in in_turn(list(clusters), rounds):
         report((number + 0.5) / (rounds + 0.5))
-        clusters[key].take(case, WARM_UP_STEPS)
         turns[key].append(clusters[key].take(case, steps))
     if case.sync and case.compute == EMULATED:
         compare({key: each.checksums(case) for key, each in clusters.items()}, case)
