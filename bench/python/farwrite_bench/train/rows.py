@@ -118,7 +118,7 @@ def times_less(theirs: Figures, mine: Figures) -> dict[str, Any] | None:
     Returns
     -------
     dict, optional
-        ``median``, and the ends ``low`` and ``high`` of the interval of the rounds' ratios. If the
+        ``median`` of the rounds' ratios, and the ends ``low`` and ``high`` of its interval. If the
         interval of `mine` reaches 0, the ratio has no upper end: ``median`` and ``high`` are None,
         and ``low`` and ``at_least`` are the lower end of `theirs` over the upper end of `mine`, or
         over half of the width of that interval, if this is more; over its distance from 0, if it
@@ -131,10 +131,10 @@ def times_less(theirs: Figures, mine: Figures) -> dict[str, Any] | None:
         doubt = -least if most < 0 else (most - least) / 2
         bound = round(interval(theirs)[0] / max(most, doubt, RESOLUTION_MS), 3)
         return {"median": None, "low": bound, "high": None, "at_least": bound}
-    with np.errstate(divide="ignore"):
-        low, high = interval(np.where(mine > 0, theirs / np.where(mine > 0, mine, 1.0), np.inf))
+    ratios = np.where(mine > 0, theirs / np.where(mine > 0, mine, 1.0), np.inf)
+    low, high = interval(ratios)
     return {
-        "median": round(float(np.median(theirs) / np.median(mine)), 3),
+        "median": round(float(np.median(ratios)), 3),
         "low": round(low, 3),
         "high": round(high, 3),
         "at_least": None,
