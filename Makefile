@@ -139,7 +139,7 @@ test-sanitized: install $(VENV)/.tensorflow ## Run gRPC and the plug-in, in proc
 	@tools/run_grpc_sanitized.sh asan
 	@tools/run_plugin_sanitized.sh asan
 	@tools/run_grpc_sanitized.sh tsan
-	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml build/tsan/results/*.xml
+	@$(VENV)/bin/python tools/check_skips.py $$(find build/asan/results build/tsan/results -name '*.xml')
 
 # auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, bandwidth, large, siw.
 VERBS_ACCEL ?= auto

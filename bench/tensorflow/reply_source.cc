@@ -11,9 +11,7 @@ google::protobuf::io::ZeroCopyInputStream* ReplySource::contents() {
 
 Status ReplySource::finish() {
   release();
-  const Status skipped = link_->skip(left_);
-  left_ = 0;
-  return skipped.ok() ? failed_ : skipped;
+  return failed_.ok() ? link_->skip(left_) : failed_;
 }
 
 bool ReplySource::Next(const void** data, int* size) {

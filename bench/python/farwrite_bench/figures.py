@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
 from typing import Any
+
+NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
+"""Errors of a folder that takes no new file, and of a file that is a mount of its own."""
 
 
 def write(path: Path, text: str) -> None:
     """Write `text` to `path`; creates the folder if it does not exist.
 
     A file that exists is replaced as a whole. It keeps its text if this process is killed, or if
-    the disk is full.
+    the disk is full. Only where its folder or a mount does not allow that is it written in place.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():  # such as /dev/stdout
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         path.write_text(text, encoding="utf-8")
         return
     file = path.resolve()  # a link stays one
@@ -25,9 +29,11 @@ def write(path: Path, text: str) -> None:
         if file.exists():
             shutil.copymode(file, unfinished)
         unfinished.replace(file)
-    except BaseException:
+    except BaseException as error:
         unfinished.unlink(missing_ok=True)
-        raise
+        if not isinstance(error, OSError) or error.errno not in NOT_REPLACEABLE:
+            raise
+        file.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path | None, facts: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -50,6 +51,20 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_file_that_is_a_mount_is_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
+
+    file = tmp_path / "figures.json"
+    write(file, "one")
+    monkeypatch.setattr(Path, "replace", refuse)
+    write(file, "two")
+    assert file.read_text() == "two"
+    assert [*tmp_path.iterdir()] == [file]
 
 
 def test_a_file_keeps_its_text_when_the_disk_is_full(tmp_path: Path) -> None:

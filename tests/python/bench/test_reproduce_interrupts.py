@@ -18,9 +18,12 @@ import os, sys, time
 from pathlib import Path
 
 interrupts = Path(sys.argv[1])
-print(os.getpid(), flush=True)
+begun = False
 while True:
     try:
+        if not begun:
+            begun = True
+            print(os.getpid(), flush=True)
         time.sleep(300)
     except KeyboardInterrupt:
         interrupts.write_text(f"{len(interrupts.read_text()) + 1}")

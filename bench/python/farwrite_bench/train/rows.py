@@ -70,7 +70,8 @@ def gain(mine: Row, theirs: Row) -> float | None:
     over stock gRPC in its own rounds, because hours may lie between them. None if that is unknown.
     """
     if mine["group"] == theirs["group"]:
-        return float(mine["samples_s"] / theirs["samples_s"])
+        pairs = zip(mine["step_ms_rounds"], theirs["step_ms_rounds"], strict=True)
+        return statistics.median(other / own for own, other in pairs)
     if mine["speedup"] is None or theirs["speedup"] is None:
         return None
     return float(mine["speedup"] / theirs["speedup"])

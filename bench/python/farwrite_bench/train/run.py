@@ -12,7 +12,7 @@ from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.train.cluster import MALLOC, Cluster, start
 from farwrite_bench.train.pace import FIRST_STEPS
-from farwrite_bench.train.plan import EMULATED, Case, Group, TrainPlan
+from farwrite_bench.train.plan import EMULATED, MIRRORED, ONE_PROCESS, Case, Group, TrainPlan
 from farwrite_bench.train.rows import Row, make_rows
 
 Progress = Callable[[float, str], None]
@@ -63,7 +63,11 @@ def _measure(
         report((number + 0.5) / (rounds + 0.5))
         turns[key].append(clusters[key].take(case, steps))
     if case.sync and case.compute == EMULATED:
-        compare({key: each.checksums(case) for key, each in clusters.items()}, case)
+        found = {key: each.checksums(case) for key, each in clusters.items()}
+        if case.mode == MIRRORED and case.workers > 2:
+            # The mean of two equal gradients is exact, and that of more is rounded; local has one.
+            found.pop(ONE_PROCESS.key)
+        compare(found, case)
     for each in clusters.values():
         each.close(case)
     return make_rows(case, group.ways, turns, load)
