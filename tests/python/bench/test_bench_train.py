@@ -243,7 +243,7 @@ def test_the_default_run_takes_at_most_ten_minutes() -> None:
 def test_short_steps_get_more_rounds() -> None:
     assert SHORT.rounds_of(1, 100.0) == SHORT.rounds
     assert SHORT.rounds_of(1, 1e-3) == MOST
-    assert SHORT.rounds < SHORT.rounds_of(1, SHORT.case_seconds / 20) < MOST
+    assert SHORT.rounds < SHORT.rounds_of(1, SHORT.case_seconds / 14) < MOST
     assert FULL.rounds_of(FULL.steps, 1e-3) == FULL.rounds
 
 
