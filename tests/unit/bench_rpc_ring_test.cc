@@ -22,7 +22,7 @@ Piece piece_of(const std::string& text) {
   return {ByteView(owner->data(), owner->size()), owner};
 }
 
-class Ring : public testing::Test {
+class RpcRing : public testing::Test {
  protected:
   // As the fabric would: into the ring, and then the notification.
   void carry_all() {
@@ -50,7 +50,7 @@ class Ring : public testing::Test {
   PieceQueue queue_{kBytes, "worker"};
 };
 
-TEST_F(Ring, CarriesMoreThanItHoldsInOrder) {
+TEST_F(RpcRing, CarriesMoreThanItHoldsInOrder) {
   std::string sent;
   for (int number = 0; number < 40; ++number) {
     const std::string text(static_cast<std::size_t>(number), static_cast<char>('a' + number % 26));
@@ -67,7 +67,7 @@ TEST_F(Ring, CarriesMoreThanItHoldsInOrder) {
   EXPECT_EQ(came, sent);
 }
 
-TEST_F(Ring, WritesNoMoreThanThereIsRoomFor) {
+TEST_F(RpcRing, WritesNoMoreThanThereIsRoomFor) {
   queue_.add(piece_of(std::string(kBytes + 1, 'a')));
   carry_all();
   EXPECT_EQ(reader_.available(), kBytes);
@@ -75,7 +75,7 @@ TEST_F(Ring, WritesNoMoreThanThereIsRoomFor) {
   EXPECT_FALSE(queue_.next(write)) << "until the reader gives room back";
 }
 
-TEST_F(Ring, RefusesBytesThatItHasNoRoomFor) {
+TEST_F(RpcRing, RefusesBytesThatItHasNoRoomFor) {
   ASSERT_TRUE(reader_.add(kBytes - 1).ok());
   const Status refused = reader_.add(2);
   EXPECT_EQ(refused.code(), StatusCode::kProtocolError);
@@ -85,7 +85,7 @@ TEST_F(Ring, RefusesBytesThatItHasNoRoomFor) {
   EXPECT_EQ(reader_.peek(1000).size, kBytes - 1);
 }
 
-TEST_F(Ring, RefusesCreditForBytesThatWereNotInIt) {
+TEST_F(RpcRing, RefusesCreditForBytesThatWereNotInIt) {
   EXPECT_EQ(queue_.add_credit(1).code(), StatusCode::kProtocolError);
   queue_.add(piece_of("abc"));
   carry_all();
@@ -95,7 +95,7 @@ TEST_F(Ring, RefusesCreditForBytesThatWereNotInIt) {
   EXPECT_TRUE(queue_.add_credit(3).ok());
 }
 
-TEST_F(Ring, GivesRoomBackInParts) {
+TEST_F(RpcRing, GivesRoomBackInParts) {
   queue_.add(piece_of(std::string(20, 'a')));
   carry_all();
   EXPECT_EQ(reader_.consume(7), 0U);
@@ -103,7 +103,7 @@ TEST_F(Ring, GivesRoomBackInParts) {
   EXPECT_EQ(reader_.consume(12), 12U);
 }
 
-TEST_F(Ring, ShowsNothingWhereThereIsNothing) { EXPECT_EQ(reader_.peek(1).size, 0U); }
+TEST_F(RpcRing, ShowsNothingWhereThereIsNothing) { EXPECT_EQ(reader_.peek(1).size, 0U); }
 
 }  // namespace
 }  // namespace farwrite::bench
