@@ -71,7 +71,7 @@ def gain(mine: Row, theirs: Row) -> float | None:
     """
     if mine["group"] == theirs["group"]:
         pairs = zip(mine["step_ms_rounds"], theirs["step_ms_rounds"], strict=True)
-        return statistics.median(other / own for own, other in pairs)
+        return float(statistics.median(other / own for own, other in pairs))
     if mine["speedup"] is None or theirs["speedup"] is None:
         return None
     return float(mine["speedup"] / theirs["speedup"])
