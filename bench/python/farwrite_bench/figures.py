@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
-"""Errors of a folder that takes no new file, and of a file that is a mount of its own."""
+"""The error numbers for a folder without write permission, and for a file that is a mount point."""
 
 
 def write(path: Path, text: str) -> None:

@@ -83,7 +83,7 @@ def least(ratio: Row) -> float:
 
 
 def ratio_text(ratio: Row) -> str:
-    """Return the same for people."""
+    """Return the ratio of `times_less` as text, with "at least" before a bound."""
     return ("" if ratio["at_least"] is None else "at least ") + times(least(ratio))
 
 
@@ -150,9 +150,8 @@ def interval(values: Figures) -> tuple[float, float]:
     """
     ordered = np.sort(values)
     left_out = 0
-    while 2 * _at_most(left_out, len(values)) <= 1 - CONFIDENCE / 100:
+    while 2 * _at_most(left_out + 1, len(values)) <= 1 - CONFIDENCE / 100:
         left_out += 1
-    left_out = max(0, left_out - 1)
     return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 

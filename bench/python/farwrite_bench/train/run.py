@@ -74,7 +74,7 @@ def _measure(
 
 
 def compare(found: Mapping[str, list[object]], case: Case) -> None:
-    """Check that all transports have ended with the same variables, bit for bit."""
+    """Check that the variables of all transports have the same checksums at the end."""
     first, *others = found.items()
     for key, values in others:
         if values != first[1]:
