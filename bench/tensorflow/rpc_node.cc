@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace farwrite::bench {
@@ -83,8 +82,7 @@ RpcNode::RpcNode(std::string task, PeerTable peers, Device device)
     : task_(std::move(task)),
       peers_(std::move(peers)),
       device_(std::move(device)),
-      pool_(tf::Env::Default(), tf::ThreadOptions(), "rpc_over_fabric", kThreads,
-            /*low_latency_hint=*/false) {}
+      pool_(kThreads) {}
 
 std::set<RpcNode*> RpcNode::all() {
   const std::lock_guard<std::mutex> lock(nodes_mutex());
@@ -97,7 +95,7 @@ std::set<std::string> RpcNode::fabrics() {
 }
 
 RpcClient::Schedule RpcNode::schedule() {
-  return [this](std::function<void()> work) { pool_.Schedule(std::move(work)); };
+  return [this](std::function<void()> work) { pool_.schedule(std::move(work)); };
 }
 
 void RpcNode::start_thread(std::function<void()> body) {
@@ -140,7 +138,7 @@ void RpcNode::receive(const std::string& task, tf::CallOptions* options,
                       RpcClient::Done done) {
   Result<std::shared_ptr<RpcClient>> found = client(task);
   if (found.ok()) return (*found)->receive(options, request, response, std::move(done));
-  pool_.Schedule([done = std::move(done), status = refused(found.status())] { done(status); });
+  pool_.schedule([done = std::move(done), status = refused(found.status())] { done(status); });
 }
 
 Result<std::shared_ptr<RpcClient>> RpcNode::client(const std::string& task) {

@@ -14,8 +14,8 @@
 #include "farwrite/device.h"
 #include "peer_table.h"
 #include "rpc_client.h"
+#include "rpc_pool.h"
 #include "rpc_service.h"
-#include "tensorflow/core/platform/threadpool.h"
 
 namespace farwrite::bench {
 
@@ -53,7 +53,7 @@ class RpcNode {
   const std::string task_;
   const PeerTable peers_;
   Device device_;
-  tensorflow::thread::ThreadPool pool_;
+  RpcPool pool_;
   std::atomic<bool> closed_{false};
 
   std::mutex mutex_;

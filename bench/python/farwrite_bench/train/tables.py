@@ -65,8 +65,9 @@ def sentences(rows: Sequence[Row]) -> Iterator[str]:
             ratio = None if beside is None else gain(row, beside)
             if ratio is not None:
                 name = NETWORKS[row["model"]].name
+                tasks = f"{row['servers']}+{row['workers']}"
                 yield (
-                    f"{name}, batch {row['batch']}, {row['fabric']}: Farwrite trains"
+                    f"{name}, {tasks}, batch {row['batch']}, {row['fabric']}: Farwrite trains"
                     f" {100 * (ratio - 1):+.0f} % samples/s against {what}."
                 )
 
