@@ -58,11 +58,12 @@ PARTS = (
     Part(
         "train-batches",
         (
-            *("train", "--batch", "1,8,32,128", "--rounds", "3"),
+            *("train", "--model", "alexnet", "--model", "vgg16", "--model", "fcn5"),
+            *("--batch", "1,8,32,128", "--rounds", "3"),
             *("--transport", "grpc", "--transport", "farwrite", "--fabric", "shm"),
         ),
-        840,
-        ("--quick", "--batch", "1,32", "--model", "fcn5", "--model", "lstm"),
+        480,
+        ("--quick", "--batch", "1,32"),
         80,
     ),
     Part("box", ("box",), 540, ("--quick",), 30),
