@@ -64,7 +64,7 @@ PARTS = (
         ),
         480,
         ("--quick", "--batch", "1,32"),
-        80,
+        120,
     ),
     Part("box", ("box",), 540, ("--quick",), 30),
     Part("grpc", ("grpc",), 520, ("--quick",), 120),
