@@ -211,7 +211,7 @@ def test_every_row_has_a_cell_for_each_header_and_farwrite_a_sentence() -> None:
     for line in cells(rows):
         assert len(line) == len(HEADERS)
     (sentence,) = sentences(rows)
-    assert "GRU, batch 8, shm" in sentence and "rpc-over-fabric" in sentence
+    assert "GRU, 1+2, batch 8, shm" in sentence and "rpc-over-fabric" in sentence
 
 
 def test_groups_fit_into_memory_and_each_has_its_own_stock_and_local() -> None:
