@@ -22,6 +22,7 @@ from types import TracebackType
 from farwrite.errors import Internal
 from farwrite_bench.cluster import child
 from farwrite_bench.cluster.control import Control
+from farwrite_bench.cluster.namespace import enter
 from farwrite_bench.cluster.process import END_SECONDS, QUIET
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -35,10 +36,19 @@ class ForkedTask(Control):
     """A child process that runs the function ``main`` of a module with a control pipe.
 
     It has the parameters and the use of `farwrite_bench.cluster.process.Task`. The first one starts
-    the process that they are forked from, unless `import_tensorflow` did so.
+    the process that they are forked from, unless `import_tensorflow` did so. With `namespace` it
+    runs in the network namespace of this path.
     """
 
-    def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        namespace: str | None = None,
+    ) -> None:
         self.name = name
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
@@ -48,7 +58,9 @@ class ForkedTask(Control):
         super().__init__(ours, f"task {name}", log)
         with theirs:
             self._process = _CONTEXT.Process(
-                target=_begin, args=(module, dict(environment), str(log), theirs), daemon=True
+                target=_begin,
+                args=(module, dict(environment), str(log), theirs, namespace),
+                daemon=True,
             )
             self._process.start()
 
@@ -120,8 +132,16 @@ def _errors_to(log: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _begin(module: str, environment: Mapping[str, str], log: str, control: Connection) -> None:
+def _begin(
+    module: str,
+    environment: Mapping[str, str],
+    log: str,
+    control: Connection,
+    namespace: str | None,
+) -> None:
     child.end_with_parent(signal.SIGKILL)
+    if namespace is not None:
+        enter(namespace)  # before there is another thread, which would stay outside
     threading.Thread(target=_end_with_starter, name="end with starter", daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):

@@ -27,6 +27,8 @@ class Turn:
     seconds: list[float]
     before: list[Readings]
     after: list[Readings]
+    busy_seconds: float = 0.0
+    """Seconds of processors that the whole machine worked meanwhile; 0 where nobody looked."""
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite_bench.cluster.control import START_SECONDS, receive_all
 from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn
+from farwrite_bench.cluster.machines import Machine, on_loopback
 from farwrite_bench.cluster.observed import Observe, Observed
 from farwrite_bench.cluster.peers import peers
-from farwrite_bench.cluster.process import free_addresses
+from farwrite_bench.cluster.process import free_ports
+from farwrite_bench.cluster.processors import busy_seconds
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.train.plan import (
     MIRRORED,
@@ -65,9 +67,11 @@ class Cluster:
             The seconds of each step, of the session that took longest.
         """
         before = self._group().look()
+        busy = busy_seconds()
         answers = self._ask([Take(count)] * len(self._sessions(case)), steps=count)
         taken = [seconds for answer in answers if isinstance(answer, list) for seconds in answer]
-        return Turn(max(taken, key=sum), before, self._group().look())
+        busy = busy_seconds() - busy
+        return Turn(max(taken, key=sum), before, self._group().look(), busy)
 
     def observed(self) -> list[Observed]:
         """Return the tensors that all tasks sent so far."""
@@ -114,8 +118,17 @@ class Cluster:
         return Group(self.workers[0], [*self.servers, *self.workers[1:]])
 
 
-def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> Cluster:
-    """Start the processes of a way, which end with `stack`, and wait until they are ready."""
+def start(
+    way: Way,
+    layout: Layout,
+    logs: Path,
+    stack: contextlib.ExitStack,
+    machines: Mapping[str, Sequence[Machine]] | None = None,
+) -> Cluster:
+    """Start the processes of a way, which end with `stack`, and wait until they are ready.
+
+    `machines` are those of each job's tasks, "ps" and "worker"; without it all are this one.
+    """
     forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
     jobs = {"ps": layout.servers, "worker": layout.workers}
     alone = way.is_local and not layout.mirrored
@@ -125,8 +138,8 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     # as many as the processes that it is compared with.
     together = len(os.sched_getaffinity(0)) * (layout.servers + layout.workers)
     threads = Threads(intra_op=together, inter_op=together) if alone else Threads()
-    free = iter(free_addresses(sum(jobs.values())))
-    addresses = {job: [next(free) for _ in range(count)] for job, count in jobs.items() if count}
+    where = machines or {job: on_loopback(count) for job, count in jobs.items()}
+    addresses = _addresses(jobs, where)
     environment = {
         **way.transport.environment,
         **forced,
@@ -135,7 +148,15 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
 
     def task(job: str, index: int, module: str) -> ForkedTask:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
-        made = stack.enter_context(ForkedTask(f"{way.key} {job}:{index}", module, environment, log))
+        made = stack.enter_context(
+            ForkedTask(
+                f"{way.key} {job}:{index}",
+                module,
+                environment,
+                log,
+                namespace=where[job][index].namespace,
+            )
+        )
         seat = Seat(addresses, job, index, way.transport, threads)
         made.send(seat if job == "ps" else Join(seat, layout.mirrored))
         return made
@@ -147,3 +168,16 @@ def start(way: Way, layout: Layout, logs: Path, stack: contextlib.ExitStack) -> 
     ]
     receive_all([*serving, *working], START_SECONDS)
     return Cluster(way, working, serving)
+
+
+def _addresses(
+    jobs: Mapping[str, int], machines: Mapping[str, Sequence[Machine]]
+) -> dict[str, list[str]]:
+    """Return where the tasks of each job listen, of those jobs that have any."""
+    # A port that is free here is free in the network namespace of a machine as well.
+    free = iter(free_ports(sum(jobs.values())))
+    return {
+        job: [f"{machines[job][index].address}:{next(free)}" for index in range(count)]
+        for job, count in jobs.items()
+        if count
+    }
