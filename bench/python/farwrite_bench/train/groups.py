@@ -82,10 +82,11 @@ def _runs(case: Case, way: Way) -> bool:
 
 
 def _bytes(case: Case, ways: Sequence[Way]) -> float:
-    return sum(_bytes_of(case, way) for way in ways)
+    return sum(memory_of(case, way) for way in ways)
 
 
-def _bytes_of(case: Case, way: Way) -> float:
+def memory_of(case: Case, way: Way) -> float:
+    """Estimate the bytes of memory that the processes of a way take."""
     copies = COPIES[way.transport.key] + (TCP_COPIES if way.fabric == "tcp" else 0.0)
     return PROCESS_BYTES * _processes(case, way) + case.network.bytes * (1 + copies * case.workers)
 

@@ -14,6 +14,7 @@ from farwrite_bench.cluster.transport import (
     Transport,
 )
 from farwrite_bench.networks.network import NETWORKS, Network
+from farwrite_bench.networks.probes import PROBES
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_bench.train.pace import Pace
 
@@ -53,7 +54,7 @@ class Case:
     @property
     def network(self) -> Network:
         """The network."""
-        return NETWORKS[self.model]
+        return NETWORKS.get(self.model) or PROBES[self.model]
 
     @property
     def layout(self) -> Layout:

@@ -11,8 +11,8 @@ from farwrite.errors import Internal
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.train.cluster import MALLOC, Cluster, start
-from farwrite_bench.train.pace import FIRST_STEPS
-from farwrite_bench.train.plan import EMULATED, MIRRORED, ONE_PROCESS, Case, Group, TrainPlan
+from farwrite_bench.train.pace import FIRST_STEPS, Pace
+from farwrite_bench.train.plan import EMULATED, MIRRORED, ONE_PROCESS, Case, TrainPlan
 from farwrite_bench.train.rows import Row, make_rows
 
 Progress = Callable[[float, str], None]
@@ -41,22 +41,36 @@ def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
             folder = logs / str(number)
             layout = group.case.layout
             clusters = {way.key: start(way, layout, folder, stack) for way in group.ways}
-            done(_measure(plan, group, clusters, report))
+            turns, load = measure(group.case, clusters, plan.pace, report)
+            done(make_rows(group.case, group.ways, turns, load))
 
 
-def _measure(
-    plan: TrainPlan,
-    group: Group,
+def measure(
+    case: Case,
     clusters: Mapping[str, Cluster],
+    pace: Pace,
     report: Callable[[float], None],
-) -> list[Row]:
-    case = group.case
+) -> tuple[dict[str, list[Turn]], float]:
+    """Let running clusters take turns, from the creation of a case's variables to their end.
+
+    Returns
+    -------
+    tuple
+        The turns of each cluster, round by round, and the load of the machine before them.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    Internal
+        If the clusters end with different variables.
+    """
     step = 0.0
     for each in clusters.values():
         each.open(case)
         step += each.take(case, FIRST_STEPS).seconds[-1]
-    steps = plan.pace.steps_of(step / len(clusters), sync=case.sync)
-    rounds = plan.pace.rounds_of(steps, step)
+    steps = pace.steps_of(step / len(clusters), sync=case.sync)
+    rounds = pace.rounds_of(steps, step)
     load = os.getloadavg()[0]
     turns: dict[str, list[Turn]] = {key: [] for key in clusters}
     for number, key in in_turn(list(clusters), rounds):
@@ -66,11 +80,11 @@ def _measure(
         found = {key: each.checksums(case) for key, each in clusters.items()}
         if case.mode == MIRRORED and case.workers > 2:
             # The mean of two equal gradients is exact, and that of more is rounded; local has one.
-            found.pop(ONE_PROCESS.key)
+            found.pop(ONE_PROCESS.key, None)
         compare(found, case)
     for each in clusters.values():
         each.close(case)
-    return make_rows(case, group.ways, turns, load)
+    return turns, load
 
 
 def compare(found: Mapping[str, list[object]], case: Case) -> None:
