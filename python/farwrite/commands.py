@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 GROUP = "farwrite.commands"
-PACKAGES = dict.fromkeys(("bench", "demo", "report", "reproduce"), "farwrite-bench")
+PACKAGES = dict.fromkeys(("bench", "demo", "plan", "report", "reproduce"), "farwrite-bench")
 """Commands that are part of Farwrite and come in another package."""
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from farwrite.errors import NotFound
+from farwrite_bench.cache import cache_folder
 
 SOURCES = Path(__file__).parent / "program"
 HINT = "pip install 'libucx-cu12>=1.22,<2', or farwrite-bench[ucx]; it needs no GPU"
@@ -57,7 +58,7 @@ def build(library: Path) -> Path:
     for source in sorted(SOURCES.iterdir()):
         key.update(source.read_bytes())
     key.update((library / "lib/libucp.so").read_bytes())
-    folder = _cache() / "ucx_p2p"
+    folder = cache_folder() / "ucx_p2p"
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / key.hexdigest()[:16]
     with (folder / ".lock").open("w") as lock:
@@ -85,9 +86,3 @@ def _compile(command: list[str]) -> None:
     if done.returncode != 0:
         tail = "".join(f"\n    {line[:300]}" for line in done.stderr.splitlines()[-12:])
         raise NotFound(f"bench p2p: the UCX program could not be compiled; its errors:{tail}")
-
-
-def _cache() -> Path:
-    named = os.environ.get("FARWRITE_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(base) / "farwrite"
