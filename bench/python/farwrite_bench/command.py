@@ -11,6 +11,7 @@ from farwrite_bench.box import command as box
 from farwrite_bench.collective import command as collective
 from farwrite_bench.feed import command as feed
 from farwrite_bench.grpc import command as grpc
+from farwrite_bench.scaling import command as scaling
 from farwrite_bench.sizes import command as sizes
 from farwrite_bench.step import command as step
 from farwrite_bench.tensor import ablations
@@ -33,6 +34,7 @@ BENCHMARKS = (
     collective,
     assign,
     train,
+    scaling,
     sizes,
     box,
     grpc,

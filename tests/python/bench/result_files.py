@@ -10,10 +10,21 @@ from typing import Any
 from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.plan import BANDWIDTH, EMULATION, LATENCY, PUBLISH
 from farwrite_bench.box.rows import row as box_row
+from farwrite_bench.capacity.costs import Costs, TransportCosts
+from farwrite_bench.capacity.job import Site
+from farwrite_bench.capacity.plan import Question, answers, of_network
+from farwrite_bench.cluster.group import Turn
+from farwrite_bench.cluster.link import Link
 from farwrite_bench.grpc.rows import FIELDS
+from farwrite_bench.scaling.plan import Point, ways
+from farwrite_bench.scaling.rows import Turns
+from farwrite_bench.scaling.rows import make_rows as scaling_rows
 from farwrite_bench.tensor.plan import ABLATIONS
 
 KIB, MIB = 2**10, 2**20
+_CHEAP = TransportCosts(1e-9, 1e9, 1e-5, 1e-5, 1e-3, 1e-3)
+COSTS = Costs(2, 1e-10, {"grpc": _CHEAP, "farwrite tcp": _CHEAP})
+"""A calibration."""
 Facts = dict[str, Any]
 MODELS = {
     # bytes of the variables, milliseconds of computation for each sample
@@ -440,10 +451,31 @@ def ablations() -> Facts:
     )
 
 
+def scaling() -> Facts:
+    """Return a result of bench scaling, by its own rows."""
+    rows = []
+    for count in (1, 2, 4):
+        point = Point("vgg16", 32, count, Link(10e9))
+        seconds = {"grpc": 1.0 + 0.8 * count, "farwrite tcp": 1.0 + 0.5 * count}
+        of_way = {key: [Turn([step], [], [], 0.6 * step)] * 2 for key, step in seconds.items()}
+        alone = Turns({"local": [Turn([1.0], [], [], 0.5)]}, together=False, load=0.1)
+        found = Turns(of_way, together=True, load=0.1)
+        rows += scaling_rows(point, ways(["grpc", "farwrite"]), found, alone, COSTS, shaped=True)
+    return facts("scaling", settings={"rounds": 2, "costs": COSTS.facts()}, rows=rows)
+
+
+def plan() -> Facts:
+    """Return a result of farwrite plan, by its own predictions."""
+    site = Site(Link(10e9), 2, accelerated=True)
+    question = Question(of_network("lstm", 32, None), (1, 8, 64), None, site, ("grpc",), True, 1.0)
+    return facts("plan", settings={"costs": COSTS.facts()}, rows=answers(question, COSTS))
+
+
 RESULTS: dict[str, Callable[[], Facts]] = {
     each.__name__: each
     for each in (
-        *(train, tensor, p2p, box, grpc, step, feed, collective, ablations, assign, sizes, memory),
+        *(train, scaling, tensor, p2p, box, grpc, step, feed, collective, ablations, assign),
+        *(sizes, memory, plan),
     )
 }
 

@@ -20,6 +20,8 @@ from farwrite_bench.report.sections import (
     grpc,
     memory,
     p2p,
+    plan,
+    scaling,
     sizes,
     step,
     tensor,
@@ -28,6 +30,7 @@ from farwrite_bench.report.sections import (
 
 SECTIONS: Mapping[str, Section] = {
     "train": train,
+    "scaling": scaling,
     "tensor": tensor,
     "p2p": p2p,
     "box": box,
@@ -39,6 +42,7 @@ SECTIONS: Mapping[str, Section] = {
     "assign": assign,
     "sizes": sizes,
     "memory": memory,
+    "plan": plan,
 }
 """The benchmarks in the order of the page. The key is the subcommand of ``farwrite bench``."""
 

@@ -106,7 +106,7 @@ def _run(part: Part, folder: Path, *, quick: bool) -> bool:
     with (folder / UNFINISHED / f"{part.name}.txt").open("w") as output:
         # The progress goes to the terminal, and the table to a file.
         status = run_to_end(
-            [sys.executable, "-m", "farwrite", "bench", *words, "--json", str(unfinished)], output
+            [sys.executable, "-m", "farwrite", *words, "--json", str(unfinished)], output
         )
     if status != 0 or not unfinished.exists():
         return False

@@ -4,70 +4,68 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from farwrite_bench.networks.network import MNIST_MLP, VGG16
-
 
 @dataclass(frozen=True)
 class Part:
     """One benchmark. Its results are in ``NAME.json``."""
 
     name: str
-    words: tuple[str, ...]
-    """The words after ``farwrite bench``."""
+    words: str
+    """The words after ``farwrite``."""
     seconds: int
     """About how long it takes on two processors."""
-    quick: tuple[str, ...]
+    quick: str
     """The words that a quick run adds."""
     quick_seconds: int
 
 
-_ONE_FABRIC = ("--quick", "--fabric", "shm")
+_QUICK = "--quick"
 PARTS = (
-    Part("memory", ("memory",), 40, ("--quick",), 5),
-    Part("p2p", ("p2p",), 300, ("--quick",), 10),
-    Part("tensor", ("tensor",), 360, ("--quick",), 50),
-    Part("tensor-tcp", ("tensor", "--fabric", "tcp"), 420, ("--quick",), 50),
-    Part("step", ("step",), 200, ("--quick",), 35),
-    Part("feed", ("feed",), 130, ("--quick",), 20),
-    Part("ablations", ("ablations",), 240, ("--quick",), 40),
-    Part("collective", ("collective",), 40, ("--quick",), 25),
-    Part("assign", ("assign",), 90, ("--quick",), 20),
-    Part("sizes", ("sizes",), 30, (), 30),
-    Part("train", ("train",), 600, _ONE_FABRIC, 220),
+    Part("memory", "bench memory", 40, _QUICK, 5),
+    Part("p2p", "bench p2p", 300, _QUICK, 10),
+    Part("tensor", "bench tensor", 360, _QUICK, 50),
+    Part("tensor-tcp", "bench tensor --fabric tcp", 420, _QUICK, 50),
+    Part("step", "bench step", 200, _QUICK, 35),
+    Part("feed", "bench feed", 130, _QUICK, 20),
+    Part("ablations", "bench ablations", 240, _QUICK, 40),
+    Part("collective", "bench collective", 40, _QUICK, 25),
+    Part("assign", "bench assign", 90, _QUICK, 20),
+    Part("sizes", "bench sizes", 30, "", 30),
+    Part("train", "bench train", 600, "--quick --fabric shm", 220),
     Part(
         "train-tcp",
-        ("train", "--fabric", "tcp"),
+        "bench train --fabric tcp",
         600,
-        ("--quick", "--model", "fcn5", "--transport", "rpc-over-fabric", "--transport", "farwrite"),
+        "--quick --model fcn5 --transport rpc-over-fabric --transport farwrite",
         45,
     ),
     Part(
         "train-mnist",
-        ("train", "--model", MNIST_MLP.key, "--workers", "1,2,3,4", "--fabric", "shm"),
+        "bench train --model mnist_mlp --workers 1,2,3,4 --fabric shm",
         240,
-        ("--quick", "--workers", "1,2"),
+        "--quick --workers 1,2",
         50,
     ),
     Part(
         "train-mirrored",
-        ("train", "--model", VGG16.key, "--mode", "mirrored", "--fabric", "shm"),
+        "bench train --model vgg16 --mode mirrored --fabric shm",
         150,
-        ("--quick",),
+        _QUICK,
         100,
     ),
     Part(
         "train-batches",
-        (
-            *("train", "--model", "alexnet", "--model", "vgg16", "--model", "fcn5"),
-            *("--batch", "1,8,32,128", "--rounds", "3"),
-            *("--transport", "grpc", "--transport", "farwrite", "--fabric", "shm"),
-        ),
+        "bench train --model alexnet --model vgg16 --model fcn5 --batch 1,8,32,128 --rounds 3"
+        " --transport grpc --transport farwrite --fabric shm",
         480,
-        ("--quick", "--batch", "1,32"),
+        "--quick --batch 1,32",
         120,
     ),
-    Part("box", ("box",), 540, ("--quick",), 30),
-    Part("grpc", ("grpc",), 520, ("--quick",), 120),
+    Part("scaling", "bench scaling", 480, _QUICK, 60),
+    Part("plan", "plan --calibrate", 60, _QUICK, 30),
+    Part("plan-published", "plan --published", 5, "", 5),
+    Part("box", "bench box", 540, _QUICK, 30),
+    Part("grpc", "bench grpc", 520, _QUICK, 120),
 )
 
 
@@ -76,6 +74,6 @@ def expected(part: Part, *, quick: bool) -> int:
     return part.quick_seconds if quick else part.seconds
 
 
-def command(part: Part, *, quick: bool) -> tuple[str, ...]:
-    """Return the words after ``farwrite bench``."""
-    return (*part.words, *part.quick) if quick else part.words
+def command(part: Part, *, quick: bool) -> list[str]:
+    """Return the words after ``farwrite``."""
+    return f"{part.words} {part.quick if quick else ''}".split()

@@ -1,0 +1,1 @@
+"""The benchmark of more machines: workers and servers in network namespaces, with shaped links."""
