@@ -16,6 +16,7 @@ from farwrite_bench.capacity.predict import Prediction, predict
 from farwrite_bench.capacity.published import RDMA, transport
 from farwrite_bench.networks.network import NETWORKS
 
+TRANSPORTS = ("grpc", "farwrite tcp", "farwrite shm", RDMA)
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 Row = dict[str, Any]
@@ -160,6 +161,3 @@ def _row(question: Question, workers: int, key: str, found: Prediction) -> Row:
         "bottleneck": found.bottleneck,
         "share": round(found.shares[found.bottleneck], 4),
     }
-
-
-TRANSPORTS = ("grpc", "farwrite tcp", "farwrite shm", RDMA)

@@ -76,14 +76,12 @@ class Builder:
 
     def _worker(self, worker: Worker, begin: Work, pushed: list[list[Work]]) -> None:
         pulls = [self._move(number, worker, pull=True).after(begin) for number in self._servers]
-        forward: list[Work] = []
         previous = begin
         number = 0
         for stage in self._job.stages:
             arrived = pulls[number : number + len(stage.variables)]
             number += len(stage.variables)
             previous = self._layer(worker, stage, True, [previous, *arrived])
-            forward.append(previous)
         for stage in reversed(self._job.stages):
             previous = self._layer(worker, stage, False, [previous])
             number -= len(stage.variables)
