@@ -78,7 +78,7 @@ void see_body(const ControlMessage& message, View lent, PeerProcess& peer, const
   arrival.kind = PushKind::kSerializedLent;
   arrival.lent = std::move(lent);
   arrival.tensor_bytes = message.body_bytes;
-  arrival.read_lane = peer.read_lane();
+  arrival.read_lane = peer.lane_of(message.body_bytes);
   const bool fetches = must_fetch(arrival);
   const bool waits = !fetches && !ready(arrival);
   const auto held = std::make_shared<Arrival>(std::move(arrival));

@@ -1,5 +1,6 @@
 #include "peers/peer_process.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLater(500);
 constexpr std::uint64_t kCloseTimeout = 1'000'000'000;  // ns
+// From these sizes on, tensors have lanes of their own.
+constexpr std::uint64_t kMediumBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLargeBytes = std::uint64_t{16} << 20;
 
 // Owns what is written into a slot until the last byte has left.
 void landed(void* context, const char* error) {
@@ -227,12 +231,17 @@ absl::Status PeerProcess::land(std::string_view edge, const std::string& descrip
   auto held = std::make_unique<tensorflow::Tensor>(tensor);
   int written = 0;
   const FwStatus status(fw_channel_push(channel.get(), edge.data(), edge.size(), description.data(),
-                                        description.size(), data, bytes, read_lane(), &landed,
+                                        description.size(), data, bytes, lane_of(bytes), &landed,
                                         held.get(), &written));
   if (status != nullptr) return absl::UnavailableError(message_of(status));
   *pushed = written != 0;
   if (*pushed) (void)held.release();  // landed() has it
   return absl::OkStatus();
+}
+
+std::uint32_t PeerProcess::lane_of(std::uint64_t bytes) const {
+  const std::uint32_t wanted = bytes < kMediumBytes ? 1 : bytes < kLargeBytes ? 2 : 3;
+  return std::min(wanted, lanes_ - 1);
 }
 
 bool PeerProcess::has_slot(std::string_view edge, std::uint64_t bytes) const {

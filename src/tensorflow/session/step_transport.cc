@@ -117,7 +117,7 @@ ArrivedStep::ArrivedStep(const StepMessage& message, View lent, PeerProcess& pee
     : message_(message),
       inside_(message.inside),
       lent_(std::move(lent)),
-      read_lane_(peer.read_lane()) {}
+      read_lane_(peer.lane_of(message.lent_bytes())) {}
 
 absl::Status ArrivedStep::see(Deadline deadline) {
   const std::uint64_t bytes = message().lent_bytes();

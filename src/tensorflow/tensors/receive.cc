@@ -146,7 +146,7 @@ absl::Status receive(const fw_notification& notification, const std::shared_ptr<
   arrival.start = message.start;
   arrival.peer = peer.get();
   arrival.backlog = peer->backlog();
-  arrival.read_lane = peer->read_lane();
+  arrival.read_lane = peer->lane_of(message.tensor_bytes);
   arrival.dtype = message.dtype;
   arrival.shape = message.shape;
   arrival.tensor_bytes = message.tensor_bytes;
