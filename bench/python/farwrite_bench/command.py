@@ -9,6 +9,7 @@ from farwrite_bench import memory_command, p2p_command
 from farwrite_bench.assign import command as assign
 from farwrite_bench.box import command as box
 from farwrite_bench.collective import command as collective
+from farwrite_bench.convergence import command as convergence
 from farwrite_bench.feed import command as feed
 from farwrite_bench.grpc import command as grpc
 from farwrite_bench.sizes import command as sizes
@@ -33,6 +34,7 @@ BENCHMARKS = (
     collective,
     assign,
     train,
+    convergence,
     sizes,
     box,
     grpc,

@@ -93,8 +93,8 @@ def _train(plan: ConvergencePlan, job: Job, results: Results, report: Progress, 
     task = TASKS[job.task]
     report(0.0, "starting processes")
     with contextlib.ExitStack() as stack:
-        clusters = {way: start(way, job.layout, logs, stack, WORKER) for way in plan.ways}
-        runners = {way.key: Runner(each, job) for way, each in clusters.items()}
+        clusters = [start(way, job.layout, logs, stack, WORKER) for way in plan.ways]
+        runners = {each.way.key: Runner(each, job) for each in clusters}
         warm_up(runners)
         for place, number in enumerate(missing):
 

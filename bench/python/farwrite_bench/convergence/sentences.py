@@ -76,8 +76,7 @@ class Sentences:
 def _numbers(tf: Any, table: Any, *sides: Any) -> Batch:
     made: list[Any] = []
     for side in sides:
-        words = lines.numbers(tf, table, side, LONGEST)
-        made += [words.to_tensor(), tf.cast(words.row_lengths(), tf.int32)]
+        made += lines.padded(tf, lines.numbers(tf, table, side, LONGEST), side)
     return tuple(made)
 
 

@@ -82,21 +82,16 @@ class Seq2Seq:
 
 
 def _numbers(tf: Any, source: Any, target: Any, first: Any, second: Any) -> Batch:
-    sentence = lines.numbers(tf, source, first, LONGEST)
-    lengths = tf.cast(sentence.row_lengths(), tf.int32)
+    sentence, lengths = lines.padded(tf, lines.numbers(tf, source, first, LONGEST), first)
     # The first words are read last, so that they are near to the first ones that are written.
-    backwards = tf.reverse_sequence(sentence.to_tensor(), lengths, seq_axis=1)
+    backwards = tf.reverse_sequence(sentence, lengths, seq_axis=1)
     translation = lines.numbers(tf, target, second, LONGEST)
-    ends = tf.ones([tf.shape(second)[0], 1], tf.int32)
-    given = tf.concat([lines.START * ends, translation], axis=1)
-    wanted = tf.concat([translation, lines.END * ends], axis=1)
-    return (
-        backwards,
-        lengths,
-        given.to_tensor(),
-        wanted.to_tensor(),
-        tf.cast(given.row_lengths(), tf.int32),
+    once = tf.ones([tf.shape(second)[0], 1], tf.int32)
+    given, given_lengths = lines.padded(
+        tf, tf.concat([lines.START * once, translation], axis=1), second
     )
+    wanted, _ = lines.padded(tf, tf.concat([translation, lines.END * once], axis=1), second)
+    return backwards, lengths, given, wanted, given_lengths
 
 
 def _add_to(

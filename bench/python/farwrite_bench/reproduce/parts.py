@@ -65,6 +65,7 @@ PARTS = (
         ("--quick", "--batch", "1,32", "--model", "fcn5", "--model", "lstm"),
         60,
     ),
+    Part("convergence", ("convergence",), 540, ("--quick",), 90),
     Part("box", ("box",), 540, ("--quick",), 60),
     Part("grpc", ("grpc",), 520, ("--quick",), 60),
 )

@@ -117,3 +117,14 @@ def numbers(tf: Any, words: Any, lines: Any, longest: int) -> Any:
     """Return the numbers of the words of a batch of lines, ragged, at most `longest` of a line."""
     found = tf.strings.split(lines)[:, :longest]
     return tf.ragged.map_flat_values(lambda flat: tf.cast(words.lookup(flat), tf.int32), found)
+
+
+def padded(tf: Any, ragged: Any, lines: Any) -> tuple[Any, Any]:
+    """Return the numbers of a batch of `lines` as a matrix, and the length of each line.
+
+    The matrix is as wide as the longest line; behind the others it has `PAD`.
+    """
+    matrix, lengths = ragged.to_tensor(PAD), tf.cast(ragged.row_lengths(), tf.int32)
+    matrix.set_shape([lines.shape[0], None])
+    lengths.set_shape(lines.shape[:1])
+    return matrix, lengths
