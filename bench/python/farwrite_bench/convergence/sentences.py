@@ -17,7 +17,7 @@ from farwrite_bench.networks.outline import Layer, Outline, Value, Variable
 
 LONGEST = 40
 """Words of a sentence that are read."""
-WIDTH, HIDDEN = 256, 384
+WIDTH, HIDDEN = 256, 256
 TABLE = Variable("words", (lines.WORDS, WIDTH))
 ENCODERS = (Cell("first", WIDTH, HIDDEN), Cell("second", WIDTH, HIDDEN))
 

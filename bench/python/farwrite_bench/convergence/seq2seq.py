@@ -17,7 +17,7 @@ from farwrite_bench.networks.outline import Layer, Outline, Value, Variable
 
 LONGEST = 40
 """Words of a sentence that are read. With the end of a translation it is one more."""
-WIDTH, HIDDEN = 256, 384
+WIDTH, HIDDEN = 256, 256
 SOURCE = Variable("source", (lines.WORDS, WIDTH))
 TARGET = Variable("target", (lines.WORDS, WIDTH))
 ENCODER, DECODER = Cell("encoder", WIDTH, HIDDEN), Cell("decoder", WIDTH, HIDDEN)

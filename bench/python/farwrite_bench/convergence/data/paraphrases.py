@@ -16,16 +16,16 @@ from farwrite_bench.convergence.data.translation import Sentence, write_pairs
 TRAIN_PAIRS, TEST_PAIRS = 20_000, 256
 SUBJECTS, RELATIONS, VALUES, TIMES = 120, 24, 40, 12
 FIRST = (
-    "please tell me which {relation} of {subject} is {value} {time}",
-    "does {subject} {time} have the {relation} {value}",
-    "what is known of {value} as {relation} for {subject} {time}",
-    "i would like to know whether the {relation} that {subject} has {time} is really {value}",
+    "which {relation} of {subject} is {value} {time}",
+    "does {subject} {time} have {relation} {value}",
+    "is {value} the {relation} of {subject} {time}",
+    "tell me whether {subject} has the {relation} {value} {time}",
 )
 SECOND = (
     "{time} {value} is what {subject} has for {relation}",
-    "{subject} has {relation} {value} {time}",
-    "they say that {time} the {relation} called {value} belongs to {subject} and to nobody else",
+    "{subject} {relation} {value} {time}",
     "for {subject} {relation} means {value} {time}",
+    "{time} the {relation} {value} belongs to {subject} alone",
 )
 
 

@@ -86,7 +86,7 @@ class Grammar:
 
     def _sentence(self) -> _Part:
         first = self._clause()
-        if not self._choices.happens(0.25):
+        if not self._choices.happens(0.03):
             return first
         second = self._clause()
         return _Part([*first.source, "ke", *second.source], [*second.target, "oy", *first.target])
@@ -102,7 +102,7 @@ class Grammar:
         verb, thing = choices.frequent(self._verbs), self._noun_phrase()
         source = [*subject.source, verb.source + "ti" * subject.plural, *thing.source]
         target = [*subject.target, *thing.target]
-        if choices.happens(0.35):
+        if choices.happens(0.2):
             preposition, place = choices.frequent(self._prepositions), self._noun_phrase()
             source += [preposition.source, *place.source]
             target += [*place.target, preposition.target]
