@@ -9,6 +9,7 @@ from farwrite_bench import memory_command, p2p_command
 from farwrite_bench.assign import command as assign
 from farwrite_bench.box import command as box
 from farwrite_bench.collective import command as collective
+from farwrite_bench.convergence import command as convergence
 from farwrite_bench.feed import command as feed
 from farwrite_bench.grpc import command as grpc
 from farwrite_bench.scaling import command as scaling
@@ -35,6 +36,7 @@ BENCHMARKS = (
     assign,
     train,
     scaling,
+    convergence,
     sizes,
     box,
     grpc,

@@ -140,6 +140,41 @@ def train(models: Iterable[str] = MODELS, batches: Iterable[int] = (1, 8, 32, 64
     )
 
 
+def convergence() -> Facts:
+    """Return a result of ``bench convergence``. One task has not reached its quality."""
+    rows = []
+    for task, measure, target in (
+        ("images", "accuracy", 0.95),
+        ("seq2seq", "perplexity", 20.0),
+        ("sentences", "loss", 1.0),
+    ):
+        for compute in ("real", "emulated"):
+            for transport, fabric, ratio in (("grpc", "tcp", 1.0), ("farwrite", "shm", 0.5)):
+                reached = task != "sentences"
+                seconds = {"mean": 8 * ratio, "low": 7 * ratio, "high": 9 * ratio, "runs": []}
+                curve = [
+                    {"step": n, "loss": 3 / n, "quality": 30 / n, "seconds": n * ratio / 10}
+                    for n in range(10, 90, 10)
+                ]
+                rows.append(
+                    {
+                        **{"task": task, "transport": transport, "fabric": fabric},
+                        **{"compute": compute, "batch": 16, "servers": 1, "workers": 2},
+                        "data": {"name": "made", "synthetic": task != "images"},
+                        **{"measure": measure, "target": target, "runs": [1, 2], "seeds": [1, 2]},
+                        **{"reached": 2 if reached else 1, "quality": [0.9, 0.95]},
+                        "steps_to_quality": {**seconds, "mean": 80} if reached else None,
+                        "seconds_to_quality": seconds if reached else None,
+                        "of_grpc": None if transport == "grpc" else _ratio(ratio),
+                        **{"step_ms": 100 * ratio, "curve": curve, "curves": [curve, curve]},
+                        **{"copies_per_step": None, "requests_per_step": 0.0, "load": 0.1},
+                        **{"registrations_per_step": 0.0, "tensor_bytes_per_step": 1e7},
+                        **{"socket_bytes_per_step": 1e3, "cpu_s_per_step": 0.1, "longest": [9, 9]},
+                    }
+                )
+    return facts("convergence", settings={"runs": 2, "tasks": ["images"]}, rows=rows)
+
+
 def sizes() -> Facts:
     """Return a result of ``bench sizes``."""
     rows = []
@@ -474,8 +509,8 @@ def plan() -> Facts:
 RESULTS: dict[str, Callable[[], Facts]] = {
     each.__name__: each
     for each in (
-        *(train, scaling, tensor, p2p, box, grpc, step, feed, collective, ablations, assign),
-        *(sizes, memory, plan),
+        *(train, scaling, convergence, tensor, p2p, box, grpc, step, feed, collective),
+        *(ablations, assign, sizes, memory, plan),
     )
 }
 

@@ -22,7 +22,7 @@ from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.files import SECTIONS, read_file, read_folder
 from farwrite_bench.report.frame import WIDTH, Look, size_of
 from farwrite_bench.report.ours import MEASURES, measured
-from farwrite_bench.report.papers import NEEDS_CLUSTER, NEEDS_DATA, NEEDS_GPUS, PAPERS
+from farwrite_bench.report.papers import NEEDS_CLUSTER, NEEDS_GPUS, PAPERS
 from farwrite_bench.report.parts import HELPS_FROM
 from farwrite_bench.report.results_page import picture, results_page
 
@@ -343,7 +343,7 @@ def test_the_papers_figures_are_complete(tmp_path: Path, paper: int, figures: st
 
 def test_a_papers_figure_has_its_measure_or_the_reason_for_none() -> None:
     named = {each.ours for paper in PAPERS for each in paper.results}
-    assert named - MEASURES.keys() == {NEEDS_CLUSTER, NEEDS_DATA, NEEDS_GPUS}
+    assert named - MEASURES.keys() == {NEEDS_CLUSTER, NEEDS_GPUS}
 
 
 def test_every_measure_is_found_in_the_results_and_none_without_them(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def calibrate(
     everything = [ONE_PROCESS, *(way for way in ways if way != ONE_PROCESS)]
     steps: dict[str, dict[str, Timed]] = {}
     for number, network in enumerate(PROBES.values()):
-        case = Case(network.key, EMULATED, 1, servers=1, workers=1)
+        case = Case(network.key, EMULATED, 1, servers=1, workers=1, other=network)
 
         def share(done: float, number: int = number, network: Network = network) -> None:
             report((number + done) / len(PROBES), f"calibration: {network.name}")

@@ -29,6 +29,8 @@ class Network:
     """Milliseconds of the computation of one sample, on the paper's accelerator."""
     add_to: Callable[[Outline, Value, int], list[Value]]
     """Adds the layers; returns the classifiers' outputs."""
+    batch_ms: float = 0.0
+    """Milliseconds of the computation of a step that do not depend on the batch."""
 
     def outline(self) -> Outline:
         """Return the layers without TensorFlow."""

@@ -16,6 +16,7 @@ from farwrite_bench.report.sections import (
     assign,
     box,
     collective,
+    convergence,
     feed,
     grpc,
     memory,
@@ -31,6 +32,7 @@ from farwrite_bench.report.sections import (
 SECTIONS: Mapping[str, Section] = {
     "train": train,
     "scaling": scaling,
+    "convergence": convergence,
     "tensor": tensor,
     "p2p": p2p,
     "box": box,

@@ -7,6 +7,8 @@ from functools import partial
 
 from farwrite.units import format_size
 from farwrite_bench.box.networks import NETWORKS
+from farwrite_bench.convergence.tables import goal
+from farwrite_bench.convergence.tasks import TASKS
 from farwrite_bench.report.files import Run
 from farwrite_bench.report.parts import Facts, Row, figure, rows_of
 from farwrite_bench.report.sections import grpc, tensor, train
@@ -107,6 +109,24 @@ def _step_by_batch(model: str, runs: Sequence[Run]) -> str:
     )
 
 
+def _convergence(task: str, runs: Sequence[Run]) -> str:
+    """Return the time to the quality beside stock's, of each computation."""
+    parts = []
+    for facts in _facts(runs, "convergence"):
+        for row in rows_of(facts):
+            seconds = row["seconds_to_quality"]
+            if row["task"] == task and row["transport"] == train.FARWRITE and row["of_grpc"]:
+                took = (
+                    "the quality was not reached" if seconds is None else f"{seconds['mean']:.3g} s"
+                )
+                parts.append(
+                    f"{row['compute']} computation: {times(1 / row['of_grpc']['median'])} ({took},"
+                    f" {goal(row)}, {row['workers']} workers, {row['fabric']};"
+                    f" {row['data']['name']})"
+                )
+    return "; ".join(parts)
+
+
 def _grpc(benchmark: str, scheme: str | None, runs: Sequence[Run]) -> str:
     parts = []
     for facts in _facts(runs, "grpc"):
@@ -196,6 +216,7 @@ MEASURES: dict[str, Measure] = {
     },
     "train beside staged": partial(_train, None, train.STAGED),
     **{f"train {model} step by batch": partial(_step_by_batch, model) for model in NAMES},
+    **{f"convergence {task}": partial(_convergence, task) for task in TASKS},
     "grpc latency": partial(_grpc, "latency", None),
     "grpc skew latency": partial(_grpc, "latency", "skew"),
     "grpc ps-throughput": partial(_grpc, "ps-throughput", "uniform"),

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 NEEDS_GPUS = "not measured: needs GPUs"
 NEEDS_CLUSTER = "not measured: needs GPUs and a cluster"
-NEEDS_DATA = "not measured: needs the data and hours of training"
 
 
 @dataclass(frozen=True)
@@ -115,16 +114,19 @@ RPC_HARMFUL = Paper(
             "Seq2Seq to a perplexity of 20, beside gRPC over TCP",
             "220 min to 66 min",
             "8 workers, WMT'10 French-English, 20 GB of text",
-            NEEDS_DATA,
+            "convergence seq2seq",
         ),
         Result(
-            "CIFAR-10 to convergence, beside gRPC over TCP", "2.6 times", "8 workers", NEEDS_DATA
+            "CIFAR-10 to convergence, beside gRPC over TCP",
+            "2.6 times",
+            "8 workers",
+            "convergence images",
         ),
         Result(
             "sentence embedding to a loss of 4.5, beside gRPC over TCP",
             "185 min to 100 min",
             "8 workers, 3.7 GB of private text",
-            NEEDS_DATA,
+            "convergence sentences",
         ),
     ),
 )

@@ -61,6 +61,7 @@ PARTS = (
         "--quick --batch 1,32",
         120,
     ),
+    Part("convergence", "bench convergence", 540, _QUICK, 90),
     Part("scaling", "bench scaling", 480, _QUICK, 60),
     Part("plan", "plan --calibrate", 60, _QUICK, 30),
     Part("plan-published", "plan --published", 5, "", 5),

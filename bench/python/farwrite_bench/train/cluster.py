@@ -66,12 +66,12 @@ class Cluster:
         Turn
             The seconds of each step, of the session that took longest.
         """
-        before = self._group().look()
+        before = self.group.look()
         busy = busy_seconds()
         answers = self._ask([Take(count)] * len(self._sessions(case)), steps=count)
         taken = [seconds for answer in answers if isinstance(answer, list) for seconds in answer]
         busy = busy_seconds() - busy
-        return Turn(max(taken, key=sum), before, self._group().look(), busy)
+        return Turn(max(taken, key=sum), before, self.group.look(), busy)
 
     def observed(self) -> list[Observed]:
         """Return the tensors that all tasks sent so far."""
@@ -100,6 +100,11 @@ class Cluster:
             return [tuple(range(case.workers))]
         return [(number,) for number in range(case.workers)]
 
+    def ask(self, order: object, steps: int = 1) -> object:
+        """Give the first worker an order that takes `steps` steps, and return its answer."""
+        (answer,) = self._ask([order], steps=steps)
+        return answer
+
     def _ask(
         self,
         orders: Sequence[object],
@@ -114,7 +119,9 @@ class Cluster:
         beside = [each for each in (*self.servers, *self.workers) if each not in asked]
         return receive_all(asked, steps * STEP_SECONDS, beside)
 
-    def _group(self) -> Group:
+    @property
+    def group(self) -> Group:
+        """The first worker as the client, and all other tasks."""
         return Group(self.workers[0], [*self.servers, *self.workers[1:]])
 
 
@@ -124,10 +131,16 @@ def start(
     logs: Path,
     stack: contextlib.ExitStack,
     machines: Mapping[str, Sequence[Machine]] | None = None,
+    module: str = "farwrite_bench.train.worker",
 ) -> Cluster:
     """Start the processes of a way, which end with `stack`, and wait until they are ready.
 
-    `machines` are those of each job's tasks, "ps" and "worker"; without it all are this one.
+    Parameters
+    ----------
+    machines : mapping, optional
+        Those of each job's tasks, "ps" and "worker"; without it all are this one.
+    module : str
+        What a worker runs.
     """
     forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
     jobs = {"ps": layout.servers, "worker": layout.workers}
@@ -163,9 +176,7 @@ def start(
 
     # The workers end first, while their servers still answer.
     serving = [task("ps", index, "farwrite_bench.cluster.server") for index in range(jobs["ps"])]
-    working = [
-        task("worker", index, "farwrite_bench.train.worker") for index in range(jobs["worker"])
-    ]
+    working = [task("worker", index, module) for index in range(jobs["worker"])]
     receive_all([*serving, *working], START_SECONDS)
     return Cluster(way, working, serving)
 

@@ -10,10 +10,11 @@ from typing import Any
 from farwrite_bench.cluster.seat import Seat
 from farwrite_bench.networks.outline import Variable
 from farwrite_bench.tensor.graph import timed
+from farwrite_bench.train.optimizers import RATE
 from farwrite_bench.train.placement import Placement
 from farwrite_bench.train.plan import Case
 from farwrite_bench.train.tower import gradients_of
-from farwrite_bench.train.variables import RATE, checksum, first_value
+from farwrite_bench.train.variables import checksum, first_value
 
 
 def strategy(tf: Any, seat: Seat) -> Any:

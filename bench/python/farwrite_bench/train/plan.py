@@ -14,8 +14,8 @@ from farwrite_bench.cluster.transport import (
     Transport,
 )
 from farwrite_bench.networks.network import NETWORKS, Network
-from farwrite_bench.networks.probes import PROBES
 from farwrite_bench.tensor.plan import LOCAL
+from farwrite_bench.train.optimizers import Optimizer
 from farwrite_bench.train.pace import Pace
 
 REAL, EMULATED = "real", "emulated"
@@ -50,11 +50,15 @@ class Case:
     workers: int = 2
     sync: bool = True
     mode: str = DATA
+    other: Network | None = None
+    """The network, where `model` is none of the papers'."""
+    optimizer: Optimizer | None = None
+    """None: Adagrad for the MNIST network, gradient descent for the others."""
 
     @property
     def network(self) -> Network:
         """The network."""
-        return NETWORKS.get(self.model) or PROBES[self.model]
+        return NETWORKS[self.model] if self.other is None else self.other
 
     @property
     def layout(self) -> Layout:
@@ -65,7 +69,9 @@ class Case:
     @property
     def compute_ms(self) -> float | None:
         """The emulated computation of a step in one worker; None for a real one."""
-        return self.batch * self.network.compute_ms if self.compute == EMULATED else None
+        if self.compute != EMULATED:
+            return None
+        return self.network.batch_ms + self.batch * self.network.compute_ms
 
     @property
     def samples(self) -> int:

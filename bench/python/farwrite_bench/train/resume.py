@@ -29,25 +29,42 @@ def earlier(path: Path | None, settings: Mapping[str, Any], machine: Mapping[str
     FailedPrecondition
         If the file is of another run, or cannot be read.
     """
+    facts = earlier_facts("train", path, settings, machine, ("rows", "notes"))
+    return Earlier() if facts is None else Earlier(facts["rows"], facts["notes"])
+
+
+def earlier_facts(
+    benchmark: str,
+    path: Path | None,
+    settings: Mapping[str, Any],
+    machine: Mapping[str, Any],
+    keys: Sequence[str],
+) -> dict[str, Any] | None:
+    """Read the file of an earlier run of a benchmark; None if there is no file.
+
+    Raises
+    ------
+    FailedPrecondition
+        If the file has not all `keys`, or is from a run with other settings or on another machine.
+    """
     if path is None or not path.exists():
-        return Earlier()
+        return None
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        found = Earlier(facts["rows"], facts["notes"])
-        theirs = [facts["settings"], facts["machine"]]
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        theirs = [facts[key] for key in ("settings", "machine", *keys)][:2]
     except (ValueError, KeyError, TypeError) as error:
         raise FailedPrecondition(
-            f"bench train: {path} is not a whole result of this benchmark ({error!r}); name another"
-            " file in --json, or delete this one"
+            f"bench {benchmark}: {path} is not a whole result of this benchmark ({error!r}); name"
+            " another file in --json, or delete this one"
         ) from error
     ours = json.loads(json.dumps([settings, machine]))
     for kind, mine, other in zip(("setting", "machine or build"), ours, theirs, strict=True):
         if mine != other:
             raise FailedPrecondition(
-                f"bench train: {path} is from a run with another {kind}, so this run cannot"
+                f"bench {benchmark}: {path} is from a run with another {kind}, so this run cannot"
                 " continue it; name another file in --json, or delete this one"
             )
-    return found
+    return facts
 
 
 def remaining(plan: TrainPlan, rows: Sequence[Row]) -> TrainPlan:

@@ -54,7 +54,7 @@ def make_rows(
             "sync": case.sync,
             **_times(case, steps[way.key], local, stock),
             "of_rpc": _less(steps[way.key], local, rpc.get(way.fabric or "")),
-            **_counts(turns[way.key]),
+            **counts(turns[way.key]),
             "rounds": len(turns[way.key]),
             "load": round(load, 2),
             "group": [each.key for each in ways],
@@ -160,7 +160,8 @@ def _at_most(number: int, rounds: int) -> float:
     return sum(math.comb(rounds, heads) for heads in range(number + 1)) / float(2**rounds)
 
 
-def _counts(turns: Sequence[Turn]) -> Row:
+def counts(turns: Sequence[Turn]) -> Row:
+    """Return what a step of these turns cost, in all processes."""
     total = totals(turns)
     steps = sum(len(turn.seconds) for turn in turns)
     counted = any(readings.counters is not None for readings in turns[-1].after)

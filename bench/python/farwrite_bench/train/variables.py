@@ -7,13 +7,9 @@ from typing import Any
 
 from farwrite_bench.networks.network import MNIST_MLP
 from farwrite_bench.networks.outline import Variable
+from farwrite_bench.train.optimizers import Adagrad, Descent, Optimizer
 from farwrite_bench.train.placement import Placement
 from farwrite_bench.train.plan import EMULATED, Case
-
-RATE = 1e-3
-"""The learning rate of gradient descent."""
-ADAGRAD_RATE, ADAGRAD_START = 0.01, 0.1
-"""Adagrad's learning rate and first accumulator, for the MNIST network."""
 
 
 class Variables:
@@ -24,8 +20,11 @@ class Variables:
         self._variables = case.network.variables
         self._numbers = {each: number for number, each in enumerate(self._variables)}
         self._handles = [self._handle(each, "") for each in self._variables]
-        adagrad = case.model == MNIST_MLP.key
-        self._sums = [self._handle(each, "/sum") for each in self._variables] if adagrad else []
+        self._optimizer = optimizer_of(case)
+        self._slots = {
+            suffix: [self._handle(each, suffix) for each in self._variables]
+            for suffix, _ in self._optimizer.slots
+        }
         self._values = {each: self._read(number) for each, number in self._numbers.items()}
 
     def create(self) -> Any:
@@ -39,9 +38,9 @@ class Variables:
                         self._handles[number], first_value(tf, self._case, number, variable)
                     )
                 )
-                if self._sums:
-                    filled = tf.fill(variable.shape, ADAGRAD_START)
-                    made.append(self._assign(self._sums[number], filled))
+                for suffix, value in self._optimizer.slots:
+                    filled = tf.fill(variable.shape, value)
+                    made.append(self._assign(self._slots[suffix][number], filled))
         return tf.group(made)
 
     def value(self, variable: Variable) -> Any:
@@ -53,19 +52,8 @@ class Variables:
         tf, number = self._tf, self._numbers[variable]
         with self._placement.variable(number):
             total = gradients[0] if len(gradients) == 1 else tf.add_n(gradients)
-            if not self._sums:
-                return tf.raw_ops.ResourceApplyGradientDescent(
-                    var=self._handles[number],
-                    alpha=tf.constant(RATE / len(gradients)),
-                    delta=total,
-                )
-            return tf.raw_ops.ResourceApplyAdagradV2(
-                var=self._handles[number],
-                accum=self._sums[number],
-                lr=tf.constant(ADAGRAD_RATE),
-                epsilon=tf.constant(0.0),
-                grad=total / float(len(gradients)),
-            )
+            slots = [handles[number] for handles in self._slots.values()]
+            return self._optimizer.apply(tf, self._handles[number], slots, total, len(gradients))
 
     def checksums(self) -> list[Any]:
         """Return the `checksum` of each variable, computed where it is."""
@@ -78,7 +66,7 @@ class Variables:
     def destroy(self) -> Any:
         """Return the operation that frees all variables."""
         freed = []
-        for handles in filter(None, (self._handles, self._sums)):
+        for handles in (self._handles, *self._slots.values()):
             for number, handle in enumerate(handles):
                 with self._placement.variable(number):
                     freed.append(
@@ -104,6 +92,13 @@ class Variables:
 
     def _assign(self, handle: Any, value: Any) -> Any:
         return self._tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
+def optimizer_of(case: Case) -> Optimizer:
+    """Return how a case's gradients change its variables."""
+    if case.optimizer is not None:
+        return case.optimizer
+    return Adagrad() if case.model == MNIST_MLP.key else Descent()
 
 
 def checksum(tf: Any, value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""``farwrite bench convergence``: three tasks, each trained to a stated quality."""

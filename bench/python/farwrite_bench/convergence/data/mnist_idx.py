@@ -1,0 +1,114 @@
+"""MNIST's format IDX: a file of images and a file of labels.
+
+A file begins with big-endian numbers of four bytes: 0x803 for images or 0x801 for labels, the
+count, and for images the height and the width. One byte for each value follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite.errors import InvalidArgument, NotFound
+
+SIDE, CLASSES = 28, 10
+IMAGES, LABELS = 0x803, 0x801
+IMAGES_HEAD, LABELS_HEAD = 16, 8
+TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FOLDER = "mnist"
+_AGAIN = "fetch it again and unpack it with gunzip"
+
+
+def check(images: Path, labels: Path) -> int:
+    """Check a pair of files, and return how many images they have.
+
+    Raises
+    ------
+    NotFound
+        If a file does not exist.
+    InvalidArgument
+        If a file is not of this format, or the files do not belong together.
+    """
+    count, *sides = _head(images, IMAGES, IMAGES_HEAD)
+    if sides != [SIDE, SIDE]:
+        raise InvalidArgument(
+            f"bench convergence: {images} has images of {sides[0]} x {sides[1]} pixels, and MNIST"
+            f" has {SIDE} x {SIDE}; {_AGAIN}"
+        )
+    _check_size(images, IMAGES_HEAD + count * SIDE * SIDE, f"{count:,} images")
+    (labelled,) = _head(labels, LABELS, LABELS_HEAD)
+    _check_size(labels, LABELS_HEAD + labelled, f"{labelled:,} labels")
+    if count != labelled or count == 0:
+        raise InvalidArgument(
+            f"bench convergence: {images} has {count:,} images and {labels} has {labelled:,}"
+            " labels; use files of the same set"
+        )
+    values = np.memmap(labels, np.uint8, "r", offset=LABELS_HEAD)
+    wrong = np.flatnonzero(values >= CLASSES)
+    if len(wrong):
+        raise InvalidArgument(
+            f"bench convergence: {labels}: label {wrong[0]} is {values[wrong[0]]}, and MNIST has"
+            f" labels below {CLASSES}; {_AGAIN}"
+        )
+    return count
+
+
+def _head(path: Path, magic: int, size: int) -> list[int]:
+    """Return the numbers behind the first one of a file's head."""
+    if not path.is_file():
+        packed = path.with_name(f"{path.name}.gz")
+        what = f"run gunzip {packed}" if packed.is_file() else "fetch it, or correct --data"
+        raise NotFound(f"bench convergence: {path} does not exist; {what}")
+    with path.open("rb") as file:
+        head = np.frombuffer(file.read(size), ">u4") if path.stat().st_size >= size else None
+    if head is None or head[0] != magic:
+        what = "images" if magic == IMAGES else "labels"
+        found = "is too short" if head is None else f"begins with {head[0]:#x}"
+        raise InvalidArgument(
+            f"bench convergence: {path} {found}, and an IDX file of {what} begins with {magic:#x}"
+            f" and has at least {size} bytes; {_AGAIN}"
+        )
+    return [int(value) for value in head[1:]]
+
+
+def _check_size(path: Path, expected: int, what: str) -> None:
+    size = path.stat().st_size
+    if size != expected:
+        raise InvalidArgument(
+            f"bench convergence: {path} has {size:,} bytes, and {what} need {expected:,}; {_AGAIN}"
+        )
+
+
+def write(
+    images_file: Path,
+    labels_file: Path,
+    images: npt.NDArray[np.uint8],
+    labels: npt.NDArray[np.uint8],
+) -> None:
+    """Write a pair of files, from arrays of shape (count, 28, 28) and (count,)."""
+    head = np.array([IMAGES, *images.shape], ">u4").tobytes()
+    images_file.write_bytes(head + np.ascontiguousarray(images).tobytes())
+    labels_file.write_bytes(np.array([LABELS, len(labels)], ">u4").tobytes() + labels.tobytes())
+
+
+def records(tf: Any, files: Sequence[str]) -> Any:
+    """Return the dataset of the pairs of an image and its label, each a string."""
+    images, labels = files
+    return tf.data.Dataset.zip(
+        (
+            tf.data.FixedLengthRecordDataset(images, SIDE * SIDE, header_bytes=IMAGES_HEAD),
+            tf.data.FixedLengthRecordDataset(labels, 1, header_bytes=LABELS_HEAD),
+        )
+    )
+
+
+def decode(tf: Any, images: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the images of a batch, (batch, 28, 28, 3) from 0 to 255, and the labels."""
+    values = tf.reshape(tf.io.decode_raw(images, tf.uint8), [-1, SIDE, SIDE, 1])
+    numbers = tf.reshape(tf.io.decode_raw(labels, tf.uint8), [-1])
+    return tf.repeat(values, 3, axis=-1), tf.cast(numbers, tf.int32)
