@@ -25,6 +25,7 @@ _ONE_FABRIC = ("--quick", "--fabric", "shm")
 PARTS = (
     Part("memory", ("memory",), 40, ("--quick",), 10),
     Part("p2p", ("p2p",), 300, ("--quick",), 20),
+    Part("peers", ("peers",), 420, ("--quick",), 60),
     Part("tensor", ("tensor",), 360, ("--quick",), 90),
     Part("tensor-tcp", ("tensor", "--fabric", "tcp"), 420, ("--quick",), 90),
     Part("step", ("step",), 200, ("--quick",), 100),
