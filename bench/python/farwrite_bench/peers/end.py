@@ -27,6 +27,15 @@ class Setup:
     """An empty folder for sockets and files, which both sides share."""
 
 
+@dataclass(frozen=True)
+class Start:
+    """The first order to a side."""
+
+    adapter: str
+    """A module with a function ``open_end(setup)``."""
+    setup: Setup
+
+
 class Taker(Protocol):
     """The receiver's check of what arrives."""
 

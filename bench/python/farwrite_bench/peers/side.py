@@ -5,23 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import traceback
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.child import Failure, run
-from farwrite_bench.peers.end import End, Setup
+from farwrite_bench.peers.end import End, Start
 from farwrite_bench.peers.loop import Connect, Loop, Opened, Ready
 from farwrite_bench.peers.loops import Checker, run_receiver, run_sender
-
-
-@dataclass(frozen=True)
-class Start:
-    """The first order."""
-
-    adapter: str
-    """A module with a function ``open_end(setup)``."""
-    setup: Setup
 
 
 def follow(control: Connection) -> None:

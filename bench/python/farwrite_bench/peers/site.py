@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from farwrite_bench import pair
 from farwrite_bench.cluster.control import START_SECONDS, Control, receive_all
 from farwrite_bench.cluster.process import Task
-from farwrite_bench.pair import Pair, Setup
-from farwrite_bench.peers import end, side
+from farwrite_bench.peers.end import Setup, Start
 from farwrite_bench.peers.loop import Opened
 from farwrite_bench.peers.pool import Pools
 from farwrite_bench.peers.sides import TwoSides, expect
 from farwrite_bench.train.cluster import MALLOC
+
+SIDE = "farwrite_bench.peers.side"
 
 
 @dataclass
@@ -35,9 +37,10 @@ class Ground:
         return self.stack.enter_context(Pools(self.pool_bytes))
 
     @cached_property
-    def pair(self) -> Pair:
+    def pair(self) -> pair.Pair:
         """The processes of Farwrite's C++ loops, which also run the raw loop."""
-        return self.stack.enter_context(Pair(Setup("write", "shm", 1, self.pool_bytes, "poll")))
+        setup = pair.Setup("write", "shm", 1, self.pool_bytes, "poll")
+        return self.stack.enter_context(pair.Pair(setup))
 
 
 @dataclass
@@ -61,7 +64,7 @@ class Site:
     def task(self, name: str, environment: Mapping[str, str] | None = None) -> Task:
         """Start a side as a process, with malloc's best settings."""
         variables = {**MALLOC, **(environment or {})}
-        task = Task(f"{self.key}, {name}", side.__name__, variables, self.log(name))
+        task = Task(f"{self.key}, {name}", SIDE, variables, self.log(name))
         return self.stack.enter_context(task)
 
     def two_sides(
@@ -91,7 +94,7 @@ class Site:
         ground = self.ground
         return TwoSides.connect(receiver, sender, opened, ground.pool_bytes, ground.window)
 
-    def beginning(self, adapter: str, *, receives: bool) -> side.Start:
+    def beginning(self, adapter: str, *, receives: bool) -> Start:
         """Return the first order to a side."""
         out, into = self.ground.pools.areas(receives=receives)
-        return side.Start(adapter, end.Setup(receives, out, into, str(self.folder)))
+        return Start(adapter, Setup(receives, out, into, str(self.folder)))

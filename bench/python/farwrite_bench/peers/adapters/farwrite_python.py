@@ -9,7 +9,6 @@ from farwrite_bench.peers.peer import FARWRITE, PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer, Bytes
 from farwrite_bench.peers.sides import TwoSides
 from farwrite_bench.peers.site import Site
-from farwrite_bench.plan import MIB
 
 CONNECT_SECONDS = 30.0
 INBOX = "inbox"
@@ -25,7 +24,6 @@ class FarwriteEnd(End):
         self._device = Device(
             fabrics=["shm"],
             spin=POLLING_SPIN_SECONDS,
-            receive_limit=setup.into.bytes + 64 * MIB,
         )
         self._channel: Channel | None = None
 
