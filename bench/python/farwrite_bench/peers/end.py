@@ -39,8 +39,8 @@ class Start:
 class Taker(Protocol):
     """The receiver's check of what arrives."""
 
-    def prepare(self) -> None:
-        """Write the next echo, outside of its time."""
+    def prepare(self) -> int:
+        """Write the next echo, outside of its time; return its offset in `out`."""
 
     def take(self, payload: Buffer) -> None:
         """Read every byte of a payload, and check it."""
@@ -138,11 +138,11 @@ class End:
         assert taker is not None
         echoes = self.loop.kind == ECHO
         for _ in range(self.loop.transfers):
-            taker.prepare()
+            echo = taker.prepare()
             taker.take(self.receive())
             self.release()
             if echoes:
-                self.send(0)
+                self.send(echo)
             else:
                 self.acknowledge()
 

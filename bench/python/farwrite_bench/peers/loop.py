@@ -13,6 +13,7 @@ ONE_WAY = "one-way"
 STREAM = "stream"
 """Several under way, until the receiver has read and acknowledged the last one."""
 
+ECHO_PLACES = 2
 MAX_PLACES = 2**18
 """The most places of one pool, as in ``bench p2p``."""
 
@@ -36,8 +37,11 @@ class Loop:
 
     @property
     def places(self) -> int:
-        """How many places the transfers use. An echo stays in one, which is warm."""
-        return 1 if self.kind == ECHO else places(self.size, self.pool_bytes)
+        """How many places the transfers use. Echoes stay in two, which are warm.
+
+        An echo may be under way while the next one is written, so one place is not enough.
+        """
+        return ECHO_PLACES if self.kind == ECHO else places(self.size, self.pool_bytes)
 
 
 def stride(size: int) -> int:

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite_bench._native import ONE_WAY_BYTES, RAMP_START, RAMP_STEP, fill_ramp
-from farwrite_bench.peers.loop import Loop
+from farwrite_bench.peers.loop import ECHO_PLACES, Loop
 
 Bytes = npt.NDArray[np.uint8]
 Buffer = bytes | memoryview | Bytes
-ECHO_BYTES = ONE_WAY_BYTES
+ECHO_BYTES = ECHO_PLACES * ONE_WAY_BYTES
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ class Payloads:
 
     def rewrite(self, transfer: int) -> int:
         """Write the whole payload anew, as a program does; return the offset of its place."""
-        fill_ramp(self._source[: self._loop.size], 0)
+        offset = transfer % self._loop.places * self._loop.stride
+        payload = self._source[offset : offset + self._loop.size]
+        fill_ramp(payload, offset // 8)
         return self.number(transfer)
 
     def stream(self) -> Iterator[int]:

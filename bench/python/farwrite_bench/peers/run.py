@@ -128,6 +128,8 @@ def run(plan: Plan, progress: Progress, logs: Path) -> Result:
                 with alive.watching(key, size):
                     counts[key] = _warm_up(plan, alive.running[key], key, size)
                     turns[key] = Turns(variant=alive.running[key].variant)
+            if not counts:
+                break  # every peer has failed, or none is installed
             for number, key in in_turn(list(counts), plan.rounds):
                 step(f"{format_size(size)}: {key}, round {number + 1}")
                 if key in alive.running:

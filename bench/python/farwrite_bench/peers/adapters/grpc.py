@@ -61,9 +61,11 @@ class GrpcEnd(End):
         """Handle a call, in a thread of the server."""
         taker = self.taker
         assert taker is not None
-        taker.prepare()  # inside its time: nobody calls this side between two calls
+        echo = taker.prepare()  # inside its time: nobody calls this side between two calls
         taker.take(payload)
-        answer = bytes(self._source[: self.loop.size]) if self.loop.kind == ECHO else b""
+        answer = (
+            bytes(self._source[echo : echo + self.loop.size]) if self.loop.kind == ECHO else b""
+        )
         self._left -= 1
         if self._left == 0:
             self._done.set()

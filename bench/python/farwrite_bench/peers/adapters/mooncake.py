@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import os
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from farwrite.errors import NotFound
 from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer
@@ -17,6 +19,8 @@ from farwrite_bench.peers.site import Site
 
 HOST = "127.0.0.1"
 DISTRIBUTION = "mooncake-transfer-engine-non-cuda"
+VERBS = "libibverbs.so.1"
+"""Mooncake's module is linked to it, and needs no adapter."""
 COUNTERS_BYTES = 4096
 WRITTEN, READ, LOCAL = 0, 16, 32
 """Counters, as places of 64-bit words: of payloads written here, of those that the other side has
@@ -112,6 +116,10 @@ def open_end(setup: Setup) -> End:
 
 
 def _start(site: Site) -> TwoSides:
+    try:
+        ctypes.CDLL(VERBS)
+    except OSError:
+        raise NotFound(f"Mooncake needs {VERBS}, which this system lacks") from None
     return site.two_sides(__name__)
 
 
@@ -121,6 +129,7 @@ PEER = Peer(
     PYTHON,
     _start,
     module="mooncake",
-    install=f"pip install '{DISTRIBUTION}>=0.3.13,<0.4', or farwrite-bench[mooncake]",
+    install=f"pip install '{DISTRIBUTION}>=0.3.13,<0.4', or farwrite-bench[mooncake]; and install"
+    " the system's package libibverbs1",
     copies=lambda _: 2,
 )

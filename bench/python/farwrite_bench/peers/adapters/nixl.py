@@ -49,7 +49,6 @@ class NixlEnd(End):
         metadata, self._remote_into = other
         name = self._agent.add_remote_agent(metadata)
         self._other = name.decode() if isinstance(name, bytes) else name
-        self._agent.make_connection(self._other)
 
     def begin(self) -> None:
         """Prepare a request for each place."""

@@ -72,12 +72,12 @@ class ReceiverEnd(End):
     def take(self, payload: Bytes) -> Bytes | None:
         """Handle a call, in the actor's main thread."""
         assert self.taker is not None
-        self.taker.prepare()  # inside its time: nobody calls this side between two calls
+        echo = self.taker.prepare()  # inside its time: nobody calls this side between two calls
         self.taker.take(payload)
         self._left -= 1
         if self._left == 0:
             self._done.set()
-        return self.out[: self.loop.size] if self.loop.kind == ECHO else None
+        return self.out[echo : echo + self.loop.size] if self.loop.kind == ECHO else None
 
     def serve(self) -> None:
         """Wait until the actor has taken all payloads."""
