@@ -141,12 +141,17 @@ def run(plan: Plan, progress: Progress, logs: Path) -> Result:
 def _warm_up(plan: Plan, running: Running, key: str, size: int) -> Counts:
     running.prepare(size)
     first = plan.first_counts(size)
-    start = time.monotonic()
-    _check(key, running.latency(size, first.latency))
-    middle = time.monotonic()
-    _check(key, running.stream(size, first.stream))
-    end = time.monotonic()
-    return plan.counts(size, (middle - start) / first.latency, (end - middle) / first.stream)
+    latencies, transfers = [], []
+    for _ in range(2):  # the first one also takes memory for the first time
+        start = time.monotonic()
+        _check(key, running.latency(size, first.latency))
+        middle = time.monotonic()
+        _check(key, running.stream(size, first.stream))
+        latencies.append((middle - start) / first.latency)
+        transfers.append((time.monotonic() - middle) / first.stream)
+        if transfers[0] * first.stream > plan.turn_seconds:
+            break
+    return plan.counts(size, min(latencies), min(transfers))
 
 
 def _turn(running: Running, key: str, size: int, counts: Counts) -> tuple[Latency, Stream]:

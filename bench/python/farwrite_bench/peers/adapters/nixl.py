@@ -102,6 +102,12 @@ class NixlEnd(End):
             self._progress()
         self._acknowledgements -= 1
 
+    def serve(self) -> None:
+        """Serve, and then see the last echo off."""
+        super().serve()
+        while self._under_way:
+            self._progress()
+
     def _progress(self) -> None:
         if self._under_way:  # a write's notification leaves when its end is seen here
             self._under_way = [each for each in self._under_way if not self._ended(each)]
