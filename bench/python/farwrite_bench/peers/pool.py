@@ -100,7 +100,7 @@ class Payloads:
 
     def __init__(self, source: Bytes, loop: Loop) -> None:
         self._source = source
-        self._words = memoryview(source).cast("Q")  # the quickest way to write one word
+        self._words = source.data.cast("Q")  # the quickest way to write one word
         self._loop = loop
         self._first = loop.seed << 32
 

@@ -73,7 +73,7 @@ class GrpcEnd(End):
 
     def connect(self, other: object) -> None:
         """Open the client's channel."""
-        self._source = memoryview(self.out)
+        self._source = self.out.data
         if not self.setup.receives:
             self._channel = self._grpc.insecure_channel(str(other), options=OPTIONS)
             self._grpc.channel_ready_future(self._channel).result(30)

@@ -38,7 +38,7 @@ class MooncakeEnd(End):
         self._memory = np.zeros(2 * COUNTERS_BYTES, np.uint8)
         skip = -self._memory.ctypes.data % COUNTERS_BYTES
         counters = self._memory[skip : skip + COUNTERS_BYTES]
-        self._counters = memoryview(counters).cast("Q")
+        self._counters = counters.data.cast("Q")
         self._counters_at = counters.ctypes.data
         for memory in (self.out, self.into, counters):
             self._require(

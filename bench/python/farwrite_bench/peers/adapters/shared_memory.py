@@ -63,7 +63,7 @@ class SharedEnd(End):
         self._mine, self._theirs = (
             (TO_SENDER, TO_RECEIVER) if self.setup.receives else (TO_RECEIVER, TO_SENDER)
         )
-        self._source = memoryview(self.out)
+        self._source = self.out.data
         self._sent_ever = self._taken_ever = self._read_ever = 0
 
     def begin(self) -> None:

@@ -47,7 +47,7 @@ class ZmqEnd(End):
     def begin(self) -> None:
         """Choose whether messages are copied."""
         self._copy = self.loop.size < ZERO_COPY_BYTES
-        self._source = memoryview(self.out)
+        self._source = self.out.data
 
     def send(self, offset: int) -> None:
         """Send a message. ZeroMQ's thread may read its payload later."""
