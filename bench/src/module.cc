@@ -28,6 +28,37 @@ namespace {
 
 using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// The bytes of any Python object that has some, such as bytes or a read-only memoryview.
+class Payload {
+ public:
+  explicit Payload(const nb::handle& object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~Payload() { PyBuffer_Release(&view_); }
+  Payload(const Payload&) = delete;
+  Payload& operator=(const Payload&) = delete;
+
+  const std::byte* data() const { return static_cast<const std::byte*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+std::int64_t transfer_of(const nb::handle& object, std::uint32_t seed, std::uint64_t places,
+                         std::uint64_t stride) {
+  const Payload payload(object);
+  if (payload.size() == 0 || payload.size() % 8 != 0 || places == 0) {
+    throw nb::value_error("a payload is a multiple of 8 bytes, and has a place");
+  }
+  const auto find = [&] {
+    return numbered_transfer(payload.data(), payload.size(), seed, places, stride);
+  };
+  // Threads of a library may go on meanwhile. The switch costs more than a small sum.
+  constexpr std::size_t kWorthASwitch = std::size_t{1} << 16;
+  return payload.size() < kWorthASwitch ? find() : without_gil(find);
+}
+
 std::unique_ptr<Peer> open_peer(Role role, Op op, const std::string& fabric, std::uint32_t lanes,
                                 std::uint64_t pool_bytes, double spin_seconds, int stage_fd) {
   const FabricKind kind = value_or_raise(parse_fabric(fabric));
@@ -164,6 +195,10 @@ void bind_stamps(nb::module_& m) {
                ramp_sum(first_word, payload.size() / 8);
       },
       "payload"_a, "first_word"_a, "Whether the sum of a uint8 array is the sum of the ramp.");
+  m.def("transfer_of", &transfer_of, "payload"_a, "seed"_a, "places"_a, "stride"_a,
+        "Which transfer a buffer holds, or -1 if any byte of it is wrong (stamps.h).");
+  m.attr("RAMP_START") = kRampStart;
+  m.attr("RAMP_STEP") = kRampStep;
 }
 
 void bind_memory(nb::module_& m) {

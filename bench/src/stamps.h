@@ -80,6 +80,19 @@ inline std::uint64_t get_word(const std::byte* at) {
   return word;
 }
 
+// Which transfer `data` holds (`bytes` a multiple of 8, and not 0), or -1 if any byte is wrong.
+// Transfer i has the number seed << 32 | i in its first word, and is otherwise a copy of the ramp's
+// place i % places, which begins `stride` bytes behind the place before.
+inline std::int64_t numbered_transfer(const std::byte* data, std::size_t bytes, std::uint32_t seed,
+                                      std::uint64_t places, std::uint64_t stride) {
+  const std::uint64_t number = get_word(data);
+  const std::uint64_t transfer = number & 0xffffffff;
+  if (number >> 32 != seed) return -1;
+  const std::uint64_t first_word = transfer % places * stride / 8;
+  if (sum_words(data, bytes) != numbered_sum(first_word, bytes / 8, number)) return -1;
+  return static_cast<std::int64_t>(transfer);
+}
+
 // The word stamped at byte `place` of transfer `transfer` (splitmix64's mixer).
 inline std::uint64_t stamp_word(std::uint64_t transfer, std::uint64_t place) {
   std::uint64_t x = transfer * 0xff51afd7ed558ccd + place + 1;

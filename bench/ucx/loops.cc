@@ -1,5 +1,7 @@
 #include "loops.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <deque>
 #include <vector>
@@ -13,6 +15,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+
+// User and system time of all threads of this process.
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 constexpr std::uint64_t kDataTag = std::uint64_t{1} << 40, kAnswerTag = std::uint64_t{2} << 40;
 
@@ -75,7 +87,6 @@ class Loop {
         flags_put_(peer.shared().flags_put[peer.receives() ? 0 : 1]) {}
 
   void receive() {
-    if (order_.way == Way::kPut) return;
     if (echoes()) return answer_echoes();
     std::vector<std::int64_t> ended(order_.latency ? order_.transfers : 0);
     for (std::uint64_t i = 0; i < order_.window && i < order_.transfers; ++i) expect(i);
@@ -95,9 +106,7 @@ class Loop {
 
   void send() {
     const Clock::time_point start = Clock::now();
-    if (order_.way == Way::kPut) {
-      put_alone();
-    } else if (echoes()) {
+    if (echoes()) {
       send_echoes();
     } else {
       stream();
@@ -122,10 +131,7 @@ class Loop {
     }
   }
   void check(const std::byte* data, std::uint64_t i) {
-    const bool right = order_.read || order_.latency
-                           ? sum_words(data, order_.size) == places_.sum(i)
-                           : get_word(data) == places_.number(i);
-    if (!right) ++figures_.bad;
+    if (sum_words(data, order_.size) != places_.sum(i)) ++figures_.bad;
   }
   void raise() { peer_.put_flag(++flags_put_); }
 
@@ -223,20 +229,6 @@ class Loop {
     return numbered_sum(0, places_.words, places_.number(i));
   }
 
-  // Each put is timed with the flush that ends it; the receiver learns of none.
-  void put_alone() {
-    for (std::uint64_t i = 0; i < order_.transfers; ++i) {
-      const std::byte* const data = order_.latency ? peer_.data() : prepare(i);
-      const std::int64_t start = order_.latency ? now_ns() : 0;
-      peer_.wait(peer_.put(data, order_.size, order_.latency ? 0 : places_.target(i)), "put");
-      if (!order_.latency) continue;
-      peer_.flush();
-      figures_.samples_us[i] = static_cast<double>(now_ns() - start) / 1e3;
-    }
-    peer_.flush();
-    if (order_.latency) figures_.samples = static_cast<std::uint32_t>(order_.transfers);
-  }
-
   Peer& peer_;
   const Order& order_;
   Figures& figures_;
@@ -257,11 +249,13 @@ void run(Peer& peer, Figures& figures) {
   figures.samples = 0;
   Loop loop(peer, figures, pool_bytes);
   shared.meet([&] { peer.progress(); });
+  const double before = cpu_seconds();
   if (peer.receives()) {
     loop.receive();
   } else {
     loop.send();
   }
+  figures.cpu_seconds = cpu_seconds() - before;
   // A large message may need both sides until its end.
   shared.meet([&] { peer.progress(); });
 }

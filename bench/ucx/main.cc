@@ -5,7 +5,7 @@
 // The process receives; it forks the one that sends. Each line of standard input is an order, with
 // one line of JSON as its answer, and the first line says which UCX this is:
 //
-//   tag|putflag|put latency|bandwidth SIZE TRANSFERS WINDOW READ SEED
+//   tag|putflag latency|bandwidth SIZE TRANSFERS WINDOW SEED
 //
 // At the end of its input it ends. What fails is a sentence on stderr and status 1.
 #include <dlfcn.h>
@@ -36,12 +36,12 @@ bool read_order(Order& order) {
   std::string line, way, kind;
   if (!std::getline(std::cin, line)) return false;
   std::istringstream words(line);
-  words >> way >> kind >> order.size >> order.transfers >> order.window >> order.read >> order.seed;
-  const bool known = way == "tag" || way == "putflag" || way == "put";
+  words >> way >> kind >> order.size >> order.transfers >> order.window >> order.seed;
+  const bool known = way == "tag" || way == "putflag";
   if (words.fail() || !known || (kind != "latency" && kind != "bandwidth")) {
     throw std::runtime_error("no order: " + line);
   }
-  order.way = way == "tag" ? Way::kTag : way == "put" ? Way::kPut : Way::kPutFlag;
+  order.way = way == "tag" ? Way::kTag : Way::kPutFlag;
   order.latency = kind == "latency";
   if (order.size < 8 || order.size % 8 != 0 || (order.latency && order.transfers > kMaxSamples)) {
     throw std::runtime_error("an order that cannot be measured: " + line);
@@ -55,7 +55,8 @@ void answer(const Shared& shared) {
   const Figures& timed = receiver.samples > 0 ? receiver : sender;
   std::ostringstream text;
   text.precision(12);
-  text << R"({"seconds": )" << sender.seconds << R"(, "bad": )" << receiver.bad + sender.bad
+  text << R"({"seconds": )" << sender.seconds << R"(, "cpu_seconds": )"
+       << receiver.cpu_seconds + sender.cpu_seconds << R"(, "bad": )" << receiver.bad + sender.bad
        << R"(, "samples_us": [)";
   for (std::uint32_t i = 0; i < timed.samples; ++i) {
     text << (i == 0 ? "" : ", ") << timed.samples_us[i];

@@ -19,13 +19,12 @@ namespace farwrite::bench::ucx {
 
 inline constexpr std::size_t kMaxSamples = 4096;
 
-enum class Way : std::uint32_t { kTag, kPutFlag, kPut };
+enum class Way : std::uint32_t { kTag, kPutFlag };
 
 // One loop that both processes run.
 struct Order {
   Way way = Way::kTag;
   bool latency = false;  // one transfer at a time, else `window` under way
-  bool read = true;      // the receiver reads every byte
   std::uint64_t size = 8;
   std::uint64_t transfers = 1;
   std::uint32_t window = 1;
@@ -35,6 +34,7 @@ struct Order {
 // What one process measured.
 struct Figures {
   double seconds = 0;
+  double cpu_seconds = 0;
   std::uint64_t bad = 0;
   std::uint32_t samples = 0;
   std::array<double, kMaxSamples> samples_us;

@@ -12,6 +12,7 @@ from farwrite_bench.collective import command as collective
 from farwrite_bench.convergence import command as convergence
 from farwrite_bench.feed import command as feed
 from farwrite_bench.grpc import command as grpc
+from farwrite_bench.peers import command as peers
 from farwrite_bench.scaling import command as scaling
 from farwrite_bench.sizes import command as sizes
 from farwrite_bench.step import command as step
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Each adds one subcommand with add_parser(subparsers), like the entry points of farwrite.commands.
 BENCHMARKS = (
     p2p_command,
+    peers,
     memory_command,
     tensor,
     step,

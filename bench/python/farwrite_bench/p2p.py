@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
 from collections.abc import Callable, Iterator
@@ -15,10 +14,6 @@ from farwrite.units import format_size
 from farwrite_bench import _native
 from farwrite_bench.pair import Pair, Phase, Setup
 from farwrite_bench.plan import MIB, Case, Plan, cases
-from farwrite_bench.ucx.build import build, find_library
-from farwrite_bench.ucx.program import UcxProgram, settings
-from farwrite_bench.ucx.rows import Rival
-from farwrite_bench.ucx.rows import row as ucx_row
 
 Row = dict[str, Any]
 Progress = Callable[[float, str], None]
@@ -44,10 +39,9 @@ class Side:
 class Measurement:
     """One case in one pair of processes."""
 
-    def __init__(self, pair: Pair, case: Case, rival: Rival | None = None) -> None:
+    def __init__(self, pair: Pair, case: Case) -> None:
         self.pair = pair
         self.case = case
-        self.rival = rival
         self.ours = Side()
         self.limit = Side()
         self.kernel = ""
@@ -111,10 +105,8 @@ class Measurement:
         self.limit = Side(bad=self.limit.bad)
 
     def round(self, number: int) -> None:
-        """Measure Farwrite, the limit and a rival once each; odd rounds start with the latter."""
+        """Measure Farwrite and the limit once each; odd rounds start with the latter."""
         case = self.case
-        if self.rival is not None and number % 2 == 1:
-            self.rival.round()
         order = (False, True) if number % 2 == 0 else (True, False)
         for limit in order:
             self._latency(self.limit if limit else self.ours, limit=limit)
@@ -130,15 +122,11 @@ class Measurement:
                     side.cpu_s_per_gb.append(cpu)
                 else:
                     side.gb_s.append(rate)
-        if self.rival is not None and number % 2 == 0:
-            self.rival.round()
 
     def forget(self) -> None:
         """Drop the figures of the warm-up, but keep the count of wrong transfers."""
         self.ours = Side(bad=self.ours.bad, transfers=self.ours.transfers)
         self.limit = Side(bad=self.limit.bad)
-        if self.rival is not None:
-            self.rival.forget()
 
     def _latency(self, side: Side, *, limit: bool) -> None:
         transfers = self.case.latency_transfers()
@@ -174,10 +162,6 @@ class Result:
     """One per operation and size."""
     first_use: list[dict[str, Any]] = field(default_factory=list)
     """One per operation: the costs of starting, in seconds."""
-    against: list[Row] = field(default_factory=list)
-    """One per size of a write, if a rival took part."""
-    rival: dict[str, Any] = field(default_factory=dict)
-    """Which library the rival is."""
 
 
 def run(plan: Plan, progress: Progress) -> Result:
@@ -186,35 +170,23 @@ def run(plan: Plan, progress: Progress) -> Result:
     Raises
     ------
     farwrite.Error
-        If either process fails, or if the raw loop or the rival moved wrong bytes.
+        If either process fails, or if the raw loop moved wrong bytes.
     """
     result = Result()
     steps = _Steps(plan, progress)
     for op in plan.ops:
         steps.next(f"{op}: start both processes")
-        with contextlib.ExitStack() as stack:
-            setup = Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)
-            pair = stack.enter_context(Pair(setup))
+        setup = Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)
+        with Pair(setup) as pair:
             result.first_use.append({"op": op, **_first_use(pair, plan)})
-            program = None
-            if plan.against is not None and op == "write":
-                library = find_library()
-                command = (build(library), plan.pool_bytes)
-                program = stack.enter_context(UcxProgram(command, library))
-                result.rival = {**program.identity, "settings": settings()}
             for case in cases(plan, op):
-                rival = Rival(program, case) if program is not None else None
-                measurement = _measure(pair, case, plan, steps, rival)
-                result.rows.append(_row(measurement, plan))
-                if rival is not None:
-                    ours = measurement.ours
-                    result.against.append(ucx_row(case, ours.p50_us, ours.gb_s_read, rival))
+                result.rows.append(_row(_measure(pair, case, plan, steps), plan))
     return result
 
 
-def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps, rival: Rival | None) -> Measurement:
+def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Measurement:
     label = f"{case.op} {format_size(case.size)}" if case.size else case.op
-    measurement = Measurement(pair, case, rival)
+    measurement = Measurement(pair, case)
     steps.next(f"{label}: verify")
     measurement.first_transfer()
     measurement.verify()

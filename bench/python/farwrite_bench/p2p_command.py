@@ -21,16 +21,12 @@ from farwrite_bench.plan import (
     QUICK_POOL_BYTES,
     QUICK_ROUNDS,
     QUICK_SIZES,
-    RIVAL_MEMORY_PER_POOL,
-    RIVALS,
     ROUNDS,
     Plan,
     expected_seconds,
 )
 from farwrite_bench.record import Record
 from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
-from farwrite_bench.ucx import rows as ucx
-from farwrite_bench.ucx.build import build, find_library
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
@@ -91,12 +87,6 @@ def add_parser(kinds: Subparsers) -> None:
         help="memory that the transfers use in rotation (default: 1G; --quick: 64M; between hosts:"
         " 256M and 16M)",
     )
-    parser.add_argument(
-        "--against",
-        choices=RIVALS,
-        help="let UCX's own library take part in the rounds of the writes; needs the PyPI package"
-        " libucx-cu12 and a C++ compiler",
-    )
     add_shared(parser, "--quick", "--json", "--markdown")
     trace.add_option(parser)
     two_hosts_command.add_options(parser)
@@ -114,10 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     record = Record("p2p", quick=arguments.quick)
     fabric = arguments.fabric or "shm"
     pool = arguments.pool or (QUICK_POOL_BYTES if arguments.quick else POOL_BYTES)
-    pools = MEMORY_PER_POOL + (RIVAL_MEMORY_PER_POOL if arguments.against else 0.0)
-    affordable = affordable_pool(pool, memory_available(), pools)
-    if arguments.against:
-        build(find_library())  # before the measurement, and its error at once
+    affordable = affordable_pool(pool, memory_available())
     default_sizes = QUICK_SIZES if arguments.quick else DEFAULT_SIZES
     plan = Plan(
         fabric=fabric,
@@ -131,7 +118,6 @@ def run(arguments: argparse.Namespace) -> int:
         pool_bytes=affordable,
         rounds=arguments.rounds,
         quick=arguments.quick,
-        against=arguments.against,
     )
     record.notes += _notes(plan, pool)
     record.announce(expected_seconds(plan))
@@ -151,10 +137,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     rows = result.rows
     print("\n".join(table(HEADERS, [cells(row) for row in rows])))
-    if result.against:
-        chosen = ", ".join(f"{name}={value}" for name, value in result.rival["settings"].items())
-        print(f"\nUCX {result.rival['version']}, {result.rival['library']}; {chosen}\n")
-        print("\n".join(table(ucx.HEADERS, [ucx.cells(row) for row in result.against])))
     for sentence in p2p.alias_sentence(rows):
         print(f"\n{sentence}")
     write_json(
@@ -169,8 +151,6 @@ def run(arguments: argparse.Namespace) -> int:
             },
             first_use=result.first_use,
             rows=rows,
-            rival=result.rival,
-            against=result.against,
         ),
     )
     return 0 if all(row["verified"] for row in rows) else 1

@@ -28,11 +28,6 @@ POLLED_TARGETS = {4 * KIB: 1.3, 64 * KIB: 1.15, 128 * KIB: 1.15, 256 * KIB: 1.15
 STREAMING_BYTES = 256 * KIB
 """From this size on the limit uses the best copy kernel; below, every kernel is memcpy."""
 
-RIVALS = ("ucx",)
-RIVAL_WAYS = ("tag", "putflag", "put")
-"""The libraries that take part in the rounds on request, and their ways to move bytes: tagged
-messages; a put and then the put of a flag; a put alone, which notifies nobody."""
-
 MEMORY_RATE = 3e9
 """Bytes per second of one pass, for the expected time alone."""
 START_SECONDS = 6.0
@@ -40,8 +35,6 @@ START_SECONDS = 6.0
 
 MEMORY_PER_POOL = 2.5
 """Memory of a run, in pools: Farwrite's, the raw loop's, and half a pool that both share."""
-RIVAL_MEMORY_PER_POOL = 1.5
-"""What a rival library takes in addition."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +51,6 @@ class Plan:
     pool_bytes: int
     rounds: int
     quick: bool
-    against: str | None = None
-    """A library of `RIVALS` that takes part in the rounds of the writes."""
 
     def __post_init__(self) -> None:
         if self.fabric not in FABRIC_OPS:
@@ -73,13 +64,6 @@ class Plan:
                     f"bench p2p: no operation '{op}' over {self.fabric};"
                     f" use {', '.join(FABRIC_OPS[self.fabric])}"
                 )
-        if self.against is not None and (
-            (self.fabric, self.wait, self.lanes) != ("shm", "poll", 1) or "write" not in self.ops
-        ):
-            raise InvalidArgument(
-                f"bench p2p: --against {self.against} compares writes over shm in one lane that"
-                " polls; leave --fabric, --wait and --lanes out, and let --op have write"
-            )
         if self.wait not in ("poll", "block"):
             raise InvalidArgument(f"bench p2p: --wait {self.wait}; use poll or block")
         if not 1 <= self.lanes <= MAX_LANES:
@@ -197,11 +181,9 @@ def expected_seconds(plan: Plan) -> float:
     total = 0.0
     for op in plan.ops:
         total += START_SECONDS * (plan.pool_bytes / POOL_BYTES) + 1.0
-        rival = len(RIVAL_WAYS) if plan.against is not None and op == "write" else 0
         for case in cases(plan, op):
             # Two latency loops, and four passes of the bandwidth, of which two are read.
             moved = case.latency_transfers() * 2 + case.bandwidth_transfers() * 6
-            moved += rival * (case.latency_transfers() + case.bandwidth_transfers() * 2)
             total += (plan.rounds + 1) * (moved * case.size / MEMORY_RATE + 0.1)
             total += case.verify_transfers() * case.size / MEMORY_RATE
             if case.best_kernel_limit:

@@ -262,7 +262,42 @@ def p2p() -> Facts:
                     **{"registrations": 0, "verified": True, "wrong_transfers": 0},
                 }
             )
-    return facts("p2p", plan={"fabric": "shm", "wait": "poll", "rounds": 5}, rows=rows, against=[])
+    return facts("p2p", plan={"fabric": "shm", "wait": "poll", "rounds": 5}, rows=rows)
+
+
+def _peers_row(peer: str, name: str, language: str, size: int | None, slower: float) -> Facts:
+    time, rate = (0.2 + (size or 0) / 8e3) * slower, 12.0 / slower
+    compared = peer != "limit" and not peer.startswith("farwrite")
+    known = size is not None
+    return {
+        **{"peer": peer, "name": name, "language": language, "size": size, "variant": None},
+        **{"p50_us": time if known else None, "p99_us": 2 * time, "gb_s": rate},
+        **{"cpu_s_per_gb": 0.3, "copies": None if compared else 1.0},
+        "ratio_of": "gb_s" if known and size >= MIB else "p50_us",
+        "ratio_to_limit": None if peer == "limit" else _ratio(1 / slower),
+        "of_farwrite": _ratio(slower / 1.1) if compared and known else None,
+        "why": "it has no checks" if slower < 1.1 and compared else None,
+        **{"target": 1.0, "target_met": slower >= 1.1, "rounds": 3, "settings": "the best"},
+        **{"error": None, "missing": None if known else "no module x", "install": "pip install x"},
+    }
+
+
+def peers() -> Facts:
+    """Return a result of ``bench peers``, with a peer that is missing."""
+    found = [
+        _peers_row(*peer, size, slower)
+        for size in (8, 64 * KIB, MIB, 64 * MIB)
+        for *peer, slower in (
+            ("limit", "raw loop (limit)", "C++", 1.0),
+            ("farwrite", "Farwrite", "C++", 1.1),
+            ("ucx", "UCX", "C++", 1.05),
+            ("farwrite-python", "Farwrite", "Python", 1.1),
+            ("shared-memory", "multiprocessing.shared_memory", "Python", 2.0),
+            ("ray", "Ray's object store", "Python", 50.0),
+        )
+    ]
+    found.append(_peers_row("zmq", "pyzmq", "Python", None, 1.0))
+    return facts("peers", plan={"rounds": 3, "window": 4}, rows=found)
 
 
 def two_hosts() -> Facts:
@@ -509,7 +544,7 @@ def plan() -> Facts:
 RESULTS: dict[str, Callable[[], Facts]] = {
     each.__name__: each
     for each in (
-        *(train, scaling, convergence, tensor, p2p, box, grpc, step, feed, collective),
+        *(train, scaling, convergence, tensor, p2p, peers, box, grpc, step, feed, collective),
         *(ablations, assign, sizes, memory, plan),
     )
 }

@@ -1,4 +1,4 @@
-"""``bench p2p --against ucx`` without UCX: its rows, its errors and its program's protocol."""
+"""UCX in ``bench peers``, without UCX: its ways, its errors and its program's protocol."""
 
 import importlib.util
 import json
@@ -6,31 +6,20 @@ import sys
 
 import pytest
 
-from farwrite.errors import Internal, InvalidArgument, NotFound, PeerDead
-from farwrite_bench.plan import (
-    DEFAULT_SIZES,
-    KIB,
-    MIB,
-    OPS,
-    POOL_BYTES,
-    ROUNDS,
-    Plan,
-    cases,
-    expected_seconds,
-)
-from farwrite_bench.ucx import build, rows
+from farwrite.errors import NotFound, PeerDead
+from farwrite_bench.peers.adapters.ucx import UcxLoops
+from farwrite_bench.plan import MIB
+from farwrite_bench.ucx import build
 from farwrite_bench.ucx.program import Figures, UcxProgram, settings
-
-GOOD = Plan("shm", ("write",), (8, 64 * KIB, MIB), "poll", 1, 4, 64 * MIB, 2, False, "ucx")
 
 ANSWERS = """
 import json, os, sys
 print(json.dumps({"version": "1.2.3", "library": os.environ["LD_LIBRARY_PATH"]}), flush=True)
 for line in sys.stdin:
-    if "put " in line:
+    if "putflag " in line:
         sys.exit(3)
-    answer = {"seconds": 0.5, "bad": 0, "samples_us": [float(line.split()[2])]}
-    print(json.dumps(answer), flush=True)
+    answer = {"seconds": 0.5, "cpu_seconds": 0.75, "bad": 0}
+    print(json.dumps({**answer, "samples_us": [float(line.split()[2])]}), flush=True)
 """
 
 
@@ -38,46 +27,39 @@ class Faked:
     """A program that takes these times, by way, and reads at these rates."""
 
     def __init__(self, p50_us, gb_s, bad=0):
+        self.identity = {"version": "1", "library": "lib"}
         self.p50_us, self.gb_s, self.bad = p50_us, gb_s, bad
+        self.seeds = []
 
-    def run(self, way, kind, size, transfers, **_):
+    def run(self, way, kind, size, transfers, *, seed, window=1):
+        self.seeds.append(seed)
         if kind == "latency":
-            return Figures(1.0, self.bad, [self.p50_us[way]] * transfers)
-        return Figures(size * transfers / 1e9 / self.gb_s[way], self.bad, [])
+            return Figures(1.0, 1.0, self.bad, [self.p50_us[way]] * transfers)
+        assert window == 4
+        return Figures(size * transfers / 1e9 / self.gb_s[way], 1.0, self.bad, [])
 
 
-def measured(case, program, p50_us, gb_s_read):
-    rival = rows.Rival(program, case)
-    rival.round()
-    rival.forget()
-    for _ in p50_us:
-        rival.round()
-    return rows.row(case, p50_us, gb_s_read, rival)
+def test_each_loop_takes_the_better_way():
+    program = Faked({"tag": 0.2, "putflag": 0.1}, {"tag": 4.0, "putflag": 2.0})
+    ucx = UcxLoops(program, window=4)
+    ucx.prepare(MIB)
+    assert ucx.variant == "put+flag; streams tag"
+    assert ucx.latency(MIB, 3).samples_us == [0.1] * 3
+    stream = ucx.stream(MIB, 10)
+    assert stream.seconds == pytest.approx(10 * MIB / 4e9)
+    assert (stream.transfers, stream.cpu_seconds) == (10, 1.0)
+    assert len(set(program.seeds)) == len(program.seeds), "no two loops have the same payloads"
 
 
-def faked(bad=0):
-    p50_us = {"tag": 0.2, "putflag": 0.1, "put": 0.01}
-    return Faked(p50_us, {"tag": 2.0, "putflag": 4.0, "put": 9.0}, bad)
+def test_a_way_that_is_better_in_both_loops_is_named_once():
+    ucx = UcxLoops(Faked({"tag": 0.2, "putflag": 0.1}, {"tag": 1.0, "putflag": 2.0}), window=4)
+    ucx.prepare(8)
+    assert ucx.variant == "put+flag"
 
 
-def test_farwrite_is_compared_with_the_better_way_that_notifies():
-    small, middle, large = cases(GOOD, "write")
-    row = measured(small, faked(), [0.12, 0.13], [1.0, 1.0])
-    assert (row["better"], row["ratio_of"], row["target"]) == ("put_flag", "p50_us", "<=1.3")
-    assert row["ratio"] == pytest.approx(1.25)
-    assert row["target_met"] is True
-    assert (row["tag_p50_us"], row["put_p50_us"], row["put_gb_s"]) == (0.2, 0.01, 9.0)
-    assert measured(middle, faked(), [0.12], [1.0])["target_met"] is False, "not ahead"
-    row = measured(large, faked(), [0.12], [5.0])
-    assert (row["better"], row["ratio"], row["ratio_of"]) == ("put_flag", 1.25, "gb_s_read")
-    assert row["target_met"] is True
-    assert "1.25 of GB/s read" in rows.cells(row)
-    assert len(rows.cells(row)) == len(rows.HEADERS)
-
-
-def test_a_wrong_payload_of_ucx_is_an_error():
-    with pytest.raises(Internal, match="wrong payloads"):
-        measured(cases(GOOD, "write")[0], faked(bad=1), [0.1], [1.0])
+def test_wrong_payloads_are_counted():
+    ucx = UcxLoops(Faked({"tag": 1.0, "putflag": 1.0}, {"tag": 1.0, "putflag": 1.0}, 2), window=4)
+    assert (ucx.latency(8, 1).bad, ucx.stream(8, 1).bad) == (2, 2)
 
 
 def test_without_ucx_the_error_says_how_to_get_it(monkeypatch):
@@ -108,33 +90,10 @@ def test_the_program_runs_with_the_library_that_was_found(monkeypatch, tmp_path)
     assert settings()["UCX_TLS"] == "posix", "the environment has the last word"
     with UcxProgram([sys.executable, "-c", ANSWERS], tmp_path) as program:
         assert program.identity["library"] == f"{tmp_path / 'lib'}:/elsewhere"
-        assert program.run("tag", "latency", 8, 100) == Figures(0.5, 0, [8.0])
+        assert program.run("tag", "latency", 8, 100) == Figures(0.5, 0.75, 0, [8.0])
         with pytest.raises(PeerDead, match="exit status 3"):
-            program.run("put", "latency", 8, 100)
+            program.run("putflag", "latency", 8, 100)
 
 
 def test_settings_are_printable():
     assert json.loads(json.dumps(settings()))["UCX_TLS"]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"fabric": "tcp"}, {"wait": "block"}, {"lanes": 2}, {"ops": ("read",)}]
-)
-def test_ucx_is_compared_with_polled_writes_over_shm_alone(changes):
-    plain = {"fabric": "shm", "wait": "poll", "lanes": 1, "ops": ("write",), **changes}
-    with pytest.raises(InvalidArgument, match="--against ucx compares writes over shm"):
-        Plan(
-            **plain,
-            sizes=(8,),
-            window=4,
-            pool_bytes=64 * MIB,
-            rounds=2,
-            quick=False,
-            against="ucx",
-        )
-
-
-@pytest.mark.parametrize("against", [None, "ucx"])
-def test_a_default_run_is_expected_to_end_within_ten_minutes(against):
-    plan = Plan("shm", OPS, DEFAULT_SIZES, "poll", 1, 4, POOL_BYTES, ROUNDS, False, against)
-    assert 60 < expected_seconds(plan) < 600

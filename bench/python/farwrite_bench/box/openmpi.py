@@ -28,11 +28,14 @@ OPTIONS = (
     *("--mca", "pml", "ob1"),
     *("--mca", "btl", "vader,self"),
     *("--mca", "btl_vader_single_copy_mechanism", "cma"),
-    *("--mca", "mpi_yield_when_idle", "1"),
     *("--mca", "plm", "isolated"),
 )
-"""ob1 over shared memory, with the kernel's copy from process to process (CMA). A rank that waits
-inside MPI yields its processor to the ranks that compute. `isolated` starts no ssh."""
+"""ob1 over shared memory, with the kernel's copy from process to process (CMA). `isolated` starts
+no ssh."""
+YIELDING = (*OPTIONS, "--mca", "mpi_yield_when_idle", "1")
+"""A rank that waits inside MPI yields its processor to the ranks that compute."""
+POLLING = (*OPTIONS, "--mca", "mpi_yield_when_idle", "0")
+"""A rank that waits keeps its processor: for two ranks on two processors."""
 FETCH_SECONDS = 300
 HINT = (
     "run `tools/fetch_debs.sh --into $PWD/.cache/openmpi openmpi-bin:usr/bin/orterun` in a checkout"
@@ -47,10 +50,11 @@ class OpenMpi:
     launcher: Path
     environment: dict[str, str] = field(default_factory=dict)
     """Variables of the launcher and of everything it starts."""
+    options: tuple[str, ...] = YIELDING
 
     def command(self, ranks: int, *program: str) -> list[str]:
         """Return the command line that starts `program` in `ranks` processes."""
-        return [str(self.launcher), *OPTIONS, "-n", str(ranks), *program]
+        return [str(self.launcher), *self.options, "-n", str(ranks), *program]
 
     def settings(self) -> str:
         """Describe version and options in one line."""
@@ -61,7 +65,7 @@ class OpenMpi:
             text=True,
             check=False,
         ).stdout.splitlines()
-        return f"{shown[0] if shown else 'OpenMPI'}: {' '.join(OPTIONS)}"
+        return f"{shown[0] if shown else 'OpenMPI'}: {' '.join(self.options)}"
 
 
 def find(fetch: bool = True) -> OpenMpi:

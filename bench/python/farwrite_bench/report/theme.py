@@ -20,6 +20,15 @@ _TRANSPORTS = {
     "farwrite-tcp": ("#1b7c83", "#39c5cf"),
     "farwrite-verbs": ("#1a7f37", "#3fb950"),
     "limit": ("#57606a", "#b1bac4"),
+    "farwrite-python": ("#1b7c83", "#39c5cf"),
+    "ucx": ("#8250df", "#ab7df8"),
+    "openmpi": ("#bc4c00", "#f0883e"),
+    "nixl": ("#1a7f37", "#3fb950"),
+    "mooncake": ("#9a6700", "#d29922"),
+    "shared-memory": ("#bf3989", "#db61a2"),
+    "zmq": ("#cf222e", "#ff7b72"),
+    "gloo": ("#953800", "#ffa657"),
+    "ray": ("#0a3069", "#a5d6ff"),
     "tensors": ("#0969da", "#4493f8"),
     "bytes": ("#bc4c00", "#f0883e"),
 }
@@ -32,6 +41,12 @@ _DASHES = {
     "farwrite-tcp": "7 4",
     "box-tcp": "7 4",
     "mpi": "7 4",
+    "farwrite-python": "7 4",
+    "ucx": "12 3",
+    "nixl": "12 3",
+    "mooncake": "3 3",
+    "gloo": "7 4",
+    "ray": "12 3 2 3",
 }
 """Lines that are dashed, so that no reader needs to tell two colours apart."""
 

@@ -23,6 +23,7 @@ _QUICK = "--quick"
 PARTS = (
     Part("memory", "bench memory", 40, _QUICK, 5),
     Part("p2p", "bench p2p", 300, _QUICK, 10),
+    Part("peers", "bench peers", 420, _QUICK, 60),
     Part("tensor", "bench tensor", 360, _QUICK, 50),
     Part("tensor-tcp", "bench tensor --fabric tcp", 420, _QUICK, 50),
     Part("step", "bench step", 200, _QUICK, 35),

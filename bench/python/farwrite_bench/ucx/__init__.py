@@ -1,1 +1,1 @@
-"""UCX's own library in the rounds of ``bench p2p --against ucx``."""
+"""The program that moves bytes by UCX's own library, for ``bench peers``."""

@@ -29,10 +29,10 @@ def find_library() -> Path:
     """
     found = importlib.util.find_spec("libucx")
     if found is None or found.origin is None:
-        raise NotFound(f"bench p2p: UCX is not installed in this Python environment; {HINT}")
+        raise NotFound(f"bench peers: UCX is not installed in this Python environment; {HINT}")
     folder = Path(found.origin).parent
     if not (folder / "include/ucp/api/ucp.h").exists() or not (folder / "lib/libucp.so").exists():
-        raise NotFound(f"bench p2p: {folder} has no headers or no libucp.so; {HINT}")
+        raise NotFound(f"bench peers: {folder} has no headers or no libucp.so; {HINT}")
     return folder
 
 
@@ -46,7 +46,7 @@ def build(library: Path) -> Path:
     """
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     if compiler is None:
-        raise NotFound("bench p2p: --against ucx needs a C++20 compiler; install g++, or set CXX")
+        raise NotFound("bench peers: UCX needs a C++20 compiler; install g++, or set CXX")
     sources = sorted(SOURCES.glob("*.cc"))
     lib = library / "lib"
     command = [
@@ -82,7 +82,7 @@ def _compile(command: list[str]) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotFound(f"bench p2p: the UCX program could not be compiled: {error}") from None
+        raise NotFound(f"bench peers: the UCX program could not be compiled: {error}") from None
     if done.returncode != 0:
         tail = "".join(f"\n    {line[:300]}" for line in done.stderr.splitlines()[-12:])
-        raise NotFound(f"bench p2p: the UCX program could not be compiled; its errors:{tail}")
+        raise NotFound(f"bench peers: the UCX program could not be compiled; its errors:{tail}")

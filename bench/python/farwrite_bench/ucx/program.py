@@ -26,6 +26,8 @@ class Figures:
     """What one loop gave. `samples_us` is empty unless transfers went one at a time."""
 
     seconds: float
+    cpu_seconds: float
+    """User and system time of both processes."""
     bad: int
     samples_us: list[float]
 
@@ -37,7 +39,7 @@ class UcxProgram(Program):
         # Without it, a libucp of the system takes the place of the one that was found.
         paths = [str(library / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         super().__init__(
-            "bench p2p",
+            "bench peers",
             "the UCX program",
             [str(word) for word in command],
             {**settings(), "LD_LIBRARY_PATH": ":".join(paths)},
@@ -60,9 +62,9 @@ class UcxProgram(Program):
         transfers: int,
         *,
         window: int = 1,
-        read: bool = True,
         seed: int = 0,
     ) -> Figures:
-        """Run one loop; `kind` is "latency" or "bandwidth"."""
-        answer = self.ask(way, kind, size, transfers, window, int(read), seed)
-        return Figures(float(answer["seconds"]), int(answer["bad"]), answer["samples_us"])
+        """Run one loop; `way` is "tag" or "putflag", `kind` is "latency" or "bandwidth"."""
+        answer = self.ask(way, kind, size, transfers, window, seed)
+        seconds, cpu_seconds = float(answer["seconds"]), float(answer["cpu_seconds"])
+        return Figures(seconds, cpu_seconds, int(answer["bad"]), answer["samples_us"])

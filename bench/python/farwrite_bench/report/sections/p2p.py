@@ -9,7 +9,6 @@ from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure
-from farwrite_bench.ucx import rows as ucx
 
 TITLE = "Bytes between two processes"
 LEAD = (
@@ -112,16 +111,12 @@ def _latency(op: str, key: str, rows: list[Row]) -> str:
 
 
 def tables(facts: Facts) -> list[Table]:
-    """Show all rows, and those beside another library."""
+    """Show all rows."""
     rows = facts["rows"]
     if "channel" in facts:
         cells = [two_hosts_command.cells(row) for row in rows]
         return [("Two hosts", two_hosts_command.HEADERS, cells)]
-    found: list[Table] = [("Two processes", table.HEADERS, [table.cells(row) for row in rows])]
-    if facts.get("against"):
-        against = [ucx.cells(row) for row in facts["against"]]
-        found.append(("Beside UCX", ucx.HEADERS, against))
-    return found
+    return [("Two processes", table.HEADERS, [table.cells(row) for row in rows])]
 
 
 def cards(facts: Facts) -> list[Card]:
@@ -139,12 +134,5 @@ def cards(facts: Facts) -> list[Card]:
 
 
 def gains(facts: Facts) -> list[Gain]:
-    """Compare with UCX, if it took part. Nothing can be better than the limit."""
-    return [
-        Gain(
-            f"write of {format_size(row['size'])}",
-            row["ratio"] if row["ratio_of"] == "gb_s_read" else 1 / row["ratio"],
-            "the better way of UCX",
-        )
-        for row in facts.get("against") or ()
-    ]
+    """Compare with nothing: nothing can be better than the limit."""
+    return []

@@ -1,0 +1,1 @@
+"""``farwrite bench peers``: point to point on one host, beside other libraries."""

@@ -1,0 +1,129 @@
+"""``multiprocessing.shared_memory``: a ring of payloads that both processes map."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+
+from farwrite_bench.peers.end import End, Setup
+from farwrite_bench.peers.peer import PYTHON, Peer
+from farwrite_bench.peers.pool import ECHO_BYTES, Buffer
+from farwrite_bench.peers.sides import TwoSides
+from farwrite_bench.peers.site import Site
+
+COUNTERS_BYTES = 4096
+LINE_WORDS = 32
+"""Counters lie 256 bytes apart, so that no processor fetches two of them together."""
+TO_RECEIVER, TO_SENDER, READ = 0, LINE_WORDS, 2 * LINE_WORDS
+"""The counters of payloads that were copied in, by direction, and of those that were read."""
+
+
+class SharedEnd(End):
+    """One side of a segment: counters, the place of echoes, and the places of payloads.
+
+    A side copies a payload into the segment, and then raises a counter that the other side polls.
+    Nothing in Python orders the two stores: this needs a processor that does, such as x86.
+    """
+
+    settings = (
+        f"Python {platform.python_version()}: memoryview slices copy into one segment; a counter in"
+        " it is polled"
+    )
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._memory: SharedMemory | None = None
+        if setup.receives:
+            size = COUNTERS_BYTES + ECHO_BYTES + setup.into.bytes
+            self._memory = SharedMemory(create=True, size=size)
+
+    @property
+    def address(self) -> object:
+        """The name of the segment."""
+        return None if self._memory is None else self._memory.name
+
+    def connect(self, other: object) -> None:
+        """Map the segment."""
+        if self._memory is None:
+            self._memory = SharedMemory(str(other))
+            # Python 3.12 and older think that this process has to remove the segment.
+            resource_tracker.unregister(f"/{other}", "shared_memory")
+        buffer = self._memory.buf
+        assert buffer is not None
+        self._counters = buffer[:COUNTERS_BYTES].cast("Q")
+        echoes = buffer[COUNTERS_BYTES : COUNTERS_BYTES + ECHO_BYTES]
+        payloads = buffer[COUNTERS_BYTES + ECHO_BYTES :]
+        if self.setup.receives:
+            np.frombuffer(payloads, np.uint8).fill(0)  # all pages exist, as in the other pools
+        self._there, self._here = (echoes, payloads) if self.setup.receives else (payloads, echoes)
+        self._mine, self._theirs = (
+            (TO_SENDER, TO_RECEIVER) if self.setup.receives else (TO_RECEIVER, TO_SENDER)
+        )
+        self._source = self.out.data
+        self._sent_ever = self._taken_ever = self._read_ever = 0
+
+    def begin(self) -> None:
+        """Begin at the first place."""
+        self._sent = self._taken = 0
+
+    def send(self, offset: int) -> None:
+        """Copy into the next place, and raise the counter."""
+        at, size = self.place(self._sent), self.loop.size
+        self._sent += 1
+        self._there[at : at + size] = self._source[offset : offset + size]
+        self._sent_ever += 1
+        self._counters[self._mine] = self._sent_ever
+
+    def receive(self) -> Buffer:
+        """Poll the counter of the other side."""
+        self._taken_ever += 1
+        self._poll(self._theirs, self._taken_ever)
+        at = self.place(self._taken)
+        self._taken += 1
+        return self._here[at : at + self.loop.size]
+
+    def acknowledge(self) -> None:
+        """Raise the counter of what was read."""
+        self._read_ever += 1
+        self._counters[READ] = self._read_ever
+
+    def await_acknowledgement(self) -> None:
+        """Poll that counter."""
+        self._read_ever += 1
+        self._poll(READ, self._read_ever)
+
+    def _poll(self, counter: int, wanted: int) -> None:
+        counters = self._counters
+        while counters[counter] < wanted:
+            pass
+
+    def close(self) -> None:
+        """Remove the segment; its mapping goes with the process."""
+        if self.setup.receives and self._memory is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._memory.unlink()
+
+
+def open_end(setup: Setup) -> End:
+    """Open an end."""
+    return SharedEnd(setup)
+
+
+def _start(site: Site) -> TwoSides:
+    return site.two_sides(__name__)
+
+
+PEER = Peer(
+    "shared-memory",
+    "multiprocessing.shared_memory",
+    PYTHON,
+    _start,
+    copies=lambda _: 1,
+    ahead="a hand-made ring for two processes that trust each other: no check of bounds, no peer"
+    " that may die, no thread",
+    memory=1.0,
+)

@@ -1,0 +1,19 @@
+"""One side under MPI: ``python -m farwrite_bench.peers.mpi_rank SOCKET``."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.connection import Connection
+
+from farwrite_bench.box.rank import run_rank
+from farwrite_bench.peers.loop import Ready
+from farwrite_bench.peers.side import follow
+
+
+def _follow(control: Connection) -> None:
+    control.send(Ready())  # as every rank of MPI does when it has started
+    follow(control)
+
+
+if __name__ == "__main__":
+    sys.exit(run_rank(_follow))
