@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farwrite import __version__
+from farwrite.info import version
 from farwrite_bench._native import slots
 from farwrite_bench.p2p import Measurement
 from farwrite_bench.pair import Pair, Phase
@@ -24,7 +24,7 @@ class CppLoops:
             "a memcpy into shared memory and a polled counter; the copy kernel that is best at the"
             " size, in either loop"
             if limit
-            else f"Farwrite {__version__}, writes with a notification over shm; the receiver polls"
+            else f"Farwrite {version()}, writes with a notification over shm; the receiver polls"
         )
 
     def prepare(self, size: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from farwrite import Channel, Device, __version__
+from farwrite import Channel, Device
+from farwrite.info import version
 from farwrite_bench.pair import POLLING_SPIN_SECONDS
 from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.peer import FARWRITE, PYTHON, Peer
@@ -17,7 +18,7 @@ INBOX = "inbox"
 class FarwriteEnd(End):
     """A device, and a channel to the other one."""
 
-    settings = f"Farwrite {__version__}, Channel.write(notify=...) over shm; the receiver polls"
+    settings = f"Farwrite {version()}, Channel.write(notify=...) over shm; the receiver polls"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
