@@ -3,195 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from result_facts import KIB, MIB, Facts, facts, ratio_of
+from training_results import convergence, plan, scaling, sizes, train
 
 from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.plan import BANDWIDTH, EMULATION, LATENCY, PUBLISH
 from farwrite_bench.box.rows import row as box_row
-from farwrite_bench.capacity.costs import Costs, TransportCosts
-from farwrite_bench.capacity.job import Site
-from farwrite_bench.capacity.plan import Question, answers, of_network
-from farwrite_bench.cluster.group import Turn
-from farwrite_bench.cluster.link import Link
 from farwrite_bench.grpc.rows import FIELDS
-from farwrite_bench.scaling.plan import Point, ways
-from farwrite_bench.scaling.rows import Turns
-from farwrite_bench.scaling.rows import make_rows as scaling_rows
 from farwrite_bench.tensor.plan import ABLATIONS
-
-KIB, MIB = 2**10, 2**20
-_CHEAP = TransportCosts(1e-9, 1e9, 1e-5, 1e-5, 1e-3, 1e-3)
-COSTS = Costs(2, 1e-10, {"grpc": _CHEAP, "farwrite tcp": _CHEAP})
-"""A calibration."""
-Facts = dict[str, Any]
-MODELS = {
-    # bytes of the variables, milliseconds of computation for each sample
-    "alexnet": (185e6, 7.6),
-    "vgg16": (537e6, 30.9),
-    "inception_v3": (97e6, 68.3),
-    "lstm": (38e6, 33.3),
-    "gru": (29e6, 30.4),
-    "fcn5": (214e6, 4.9),
-    "mnist_mlp": (0.32e6, 0.1),
-}
-
-
-def facts(benchmark: str, **measured: Any) -> Facts:
-    """Return what every file holds, and `measured`."""
-    return {
-        "benchmark": benchmark,
-        "quick": False,
-        "date": "2026-01-02T03:04:05+00:00",
-        "machine": {
-            "farwrite": "0.1.0",
-            "cpu": "A <processor> & more",
-            "cpus": 2,
-            "arch": "x86_64",
-            "memory_bytes": 16 << 30,
-            "kernel": "6.1.0",
-            "python": "3.11.2",
-            "shm_huge_pages": "advise",
-            "copy_kernel": "avx2",
-            "governor": "unknown",
-        },
-        "load": [0.12, 0.3, 0.4],
-        "notes": ["a note with <angles>"],
-        **measured,
-    }
-
-
-def _ratio(value: float) -> dict[str, float]:
-    return {"median": value, "low": value * 0.9, "high": value * 1.1}
-
-
-def _times_less(value: float | None) -> dict[str, float | None] | None:
-    return None if value is None else {**_ratio(value), "at_least": None}
-
-
-TRANSPORTS = {
-    # nanoseconds of exposed communication for each byte, fabrics
-    "grpc": (2.0, ("tcp",)),
-    "rpc-over-fabric": (0.9, ("shm", "tcp")),
-    "staged": (0.3, ("shm", "tcp")),
-    "farwrite": (0.1, ("shm", "tcp")),
-    "local": (0.0, ("none",)),
-}
-
-
-def _train_row(model: str, batch: int, transport: str, fabric: str) -> Facts:
-    size, sample = MODELS[model]
-
-    def exposed(key: str, over: str) -> float:
-        cost = TRANSPORTS[key][0] * (1.5 if over == "tcp" and key != "grpc" else 1)
-        return cost * size / 1e6
-
-    comm, compute = exposed(transport, fabric), batch * sample
-    step, stock = compute + comm, compute + exposed("grpc", "tcp")
-    of_grpc = exposed("grpc", "tcp") / comm if comm else None
-    of_rpc = exposed("rpc-over-fabric", fabric) / comm if comm else None
-    return {
-        "model": model,
-        "transport": transport,
-        "fabric": fabric,
-        "mode": "data",
-        "compute": "emulated",
-        "batch": batch,
-        "servers": 1,
-        "workers": 2,
-        "sync": True,
-        "step_ms": step,
-        "step_ms_rounds": [step * 0.95, step, step * 1.05],
-        "compute_ms": compute,
-        "comm_ms": comm,
-        "comm_ms_ci": [comm * 0.9, comm * 1.1],
-        "samples_s": 2 * batch / step * 1e3,
-        "of_grpc": _times_less(None if transport == "grpc" else of_grpc),
-        "of_rpc": _times_less(
-            None if transport in ("grpc", "rpc-over-fabric", "local") else of_rpc
-        ),
-        "speedup": stock / step,
-        "copies_per_step": None if transport == "grpc" else 0.0,
-        "registrations_per_step": 0.0,
-        "requests_per_step": 0.0,
-        "socket_bytes_per_step": 1234.0,
-        "tensor_bytes_per_step": 2 * size,
-        "cpu_s_per_step": step / 1e3,
-        "rounds": 3,
-        "load": 0.1,
-        "group": ["local", "grpc", "farwrite shm"],
-    }
-
-
-def train(models: Iterable[str] = MODELS, batches: Iterable[int] = (1, 8, 32, 64)) -> Facts:
-    """Return a result of ``bench train``."""
-    batches = [*batches]
-    return facts(
-        "train",
-        settings={"compute": "emulated", "rounds": 3, "batches": batches, "sync": True},
-        rows=[
-            _train_row(model, batch, transport, fabric)
-            for model in models
-            for batch in batches
-            for transport, (_, fabrics) in TRANSPORTS.items()
-            for fabric in fabrics
-        ],
-    )
-
-
-def convergence() -> Facts:
-    """Return a result of ``bench convergence``. One task has not reached its quality."""
-    rows = []
-    for task, measure, target in (
-        ("images", "accuracy", 0.95),
-        ("seq2seq", "perplexity", 20.0),
-        ("sentences", "loss", 1.0),
-    ):
-        for compute in ("real", "emulated"):
-            for transport, fabric, ratio in (("grpc", "tcp", 1.0), ("farwrite", "shm", 0.5)):
-                reached = task != "sentences"
-                seconds = {"mean": 8 * ratio, "low": 7 * ratio, "high": 9 * ratio, "runs": []}
-                curve = [
-                    {"step": n, "loss": 3 / n, "quality": 30 / n, "seconds": n * ratio / 10}
-                    for n in range(10, 90, 10)
-                ]
-                rows.append(
-                    {
-                        **{"task": task, "transport": transport, "fabric": fabric},
-                        **{"compute": compute, "batch": 16, "servers": 1, "workers": 2},
-                        "data": {"name": "made", "synthetic": task != "images"},
-                        **{"measure": measure, "target": target, "runs": [1, 2], "seeds": [1, 2]},
-                        **{"reached": 2 if reached else 1, "quality": [0.9, 0.95]},
-                        "steps_to_quality": {**seconds, "mean": 80} if reached else None,
-                        "seconds_to_quality": seconds if reached else None,
-                        "of_grpc": None if transport == "grpc" else _ratio(ratio),
-                        **{"step_ms": 100 * ratio, "curve": curve, "curves": [curve, curve]},
-                        **{"copies_per_step": None, "requests_per_step": 0.0, "load": 0.1},
-                        **{"registrations_per_step": 0.0, "tensor_bytes_per_step": 1e7},
-                        **{"socket_bytes_per_step": 1e3, "cpu_s_per_step": 0.1, "longest": [9, 9]},
-                    }
-                )
-    return facts("convergence", settings={"runs": 2, "tasks": ["images"]}, rows=rows)
-
-
-def sizes() -> Facts:
-    """Return a result of ``bench sizes``."""
-    rows = []
-    for model, (total, _) in MODELS.items():
-        found = [int(total * 0.9 / 2), int(total * 0.9 / 2), *[4096 * n for n in range(1, 11)], 40]
-        rows.append(
-            {
-                "model": model,
-                "variables": len(found),
-                "bytes": sum(found),
-                "sizes": found,
-                "share_over_10KB": 0.7,
-                "share_over_1MB": 0.25,
-                "bytes_share_over_1MB": 0.97,
-            }
-        )
-    return facts("sizes", rows=rows)
 
 
 def _tensor_row(transport: str, consumer: str, size: int, added: float) -> Facts:
@@ -274,8 +97,8 @@ def _peers_row(peer: str, name: str, language: str, size: int | None, slower: fl
         **{"p50_us": time if known else None, "p99_us": 2 * time, "gb_s": rate},
         **{"cpu_s_per_gb": 0.3, "copies": None if compared else 1.0},
         "ratio_of": "gb_s" if known and size >= MIB else "p50_us",
-        "ratio_to_limit": None if peer == "limit" else _ratio(1 / slower),
-        "of_farwrite": _ratio(slower / 1.1) if compared and known else None,
+        "ratio_to_limit": None if peer == "limit" else ratio_of(1 / slower),
+        "of_farwrite": ratio_of(slower / 1.1) if compared and known else None,
         "why": "it has no checks" if slower < 1.1 and compared else None,
         **{"target": 1.0, "target_met": slower >= 1.1, "rounds": 3, "settings": "the best"},
         **{"error": None, "missing": None if known else "no module x", "install": "pip install x"},
@@ -447,7 +270,7 @@ def step() -> Facts:
         {
             **{"kind": kind, "way": way, "busy": 0, "fabric": "shm", "step_ms": 1.2 * ratio},
             **{"mean_ms": 1.3 * ratio, "step_ms_rounds": [1.1 * ratio, 1.2 * ratio, 1.4 * ratio]},
-            **{"of_grpc": _ratio(ratio), "of_local": _ratio(10 * ratio), "cpu_ms": 1.0},
+            **{"of_grpc": ratio_of(ratio), "of_local": ratio_of(10 * ratio), "cpu_ms": 1.0},
             **{"control": None, "socket_bytes": 100.0, "steps": 300, "rounds": 3, "load": 0.1},
         }
         for kind in ("session", "function", "parameter-server", "eager")
@@ -467,7 +290,7 @@ def feed() -> Facts:
                     {
                         **{"operation": operation, "size": size, "way": way, "target": "grpc"},
                         **{"ms": took, "ms_rounds": [took, took * 1.1], "gb_s": size / took / 1e6},
-                        **{"of_grpc": _ratio(ratio), "cpu_ms": 1.0, "by_grpc": None},
+                        **{"of_grpc": ratio_of(ratio), "cpu_ms": 1.0, "by_grpc": None},
                         **{"socket_bytes": 10.0, "steps": 20, "rounds": 2, "load": 0.1},
                     }
                 )
@@ -493,7 +316,7 @@ def assign() -> Facts:
     rows = [
         {
             **{"way": way, "fabric": "shm", "size": size, "gb_s": rate, "gb_s_rounds": [rate] * 3},
-            **{"times_grpc": _ratio(rate / 0.4), "of_local": _ratio(rate / 5), "step_ms": 20.0},
+            **{"times_grpc": ratio_of(rate / 0.4), "of_local": ratio_of(rate / 5), "step_ms": 20.0},
             **{"empty_step_ms": 0.4, "cpu_ms": 30.0, "tensors": None, "grpc_tensor_calls": None},
             **{"copies": None, "socket_bytes": 100.0, "steps": 90, "rounds": 9, "load": 0.1},
         }
@@ -519,26 +342,6 @@ def ablations() -> Facts:
         **{"network_bytes": 185 * 10**6, "rows": rows, "registrations": registrations},
         copies=copies(),
     )
-
-
-def scaling() -> Facts:
-    """Return a result of bench scaling, by its own rows."""
-    rows = []
-    for count in (1, 2, 4):
-        point = Point("vgg16", 32, count, Link(10e9))
-        seconds = {"grpc": 1.0 + 0.8 * count, "farwrite tcp": 1.0 + 0.5 * count}
-        of_way = {key: [Turn([step], [], [], 0.6 * step)] * 2 for key, step in seconds.items()}
-        alone = Turns({"local": [Turn([1.0], [], [], 0.5)]}, together=False, load=0.1)
-        found = Turns(of_way, together=True, load=0.1)
-        rows += scaling_rows(point, ways(["grpc", "farwrite"]), found, alone, COSTS, shaped=True)
-    return facts("scaling", settings={"rounds": 2, "costs": COSTS.facts()}, rows=rows)
-
-
-def plan() -> Facts:
-    """Return a result of farwrite plan, by its own predictions."""
-    site = Site(Link(10e9), 2, accelerated=True)
-    question = Question(of_network("lstm", 32, None), (1, 8, 64), None, site, ("grpc",), True, 1.0)
-    return facts("plan", settings={"costs": COSTS.facts()}, rows=answers(question, COSTS))
 
 
 RESULTS: dict[str, Callable[[], Facts]] = {

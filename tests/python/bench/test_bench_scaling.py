@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bench_command import bench, result
-from result_files import COSTS
+from training_results import COSTS
 
 from farwrite_bench.capacity.costs import write_costs
 from farwrite_bench.cluster.group import Turn

@@ -11,8 +11,10 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
-from result_files import RESULTS, facts, sizes, tensor, train, two_hosts, write_results
+from result_facts import facts
+from result_files import RESULTS, tensor, two_hosts, write_results
 from self_contained import check_page
+from training_results import sizes, train
 
 from farwrite import cli
 from farwrite_bench import command

@@ -32,7 +32,13 @@ PARTS = (
     Part("collective", "bench collective", 40, _QUICK, 25),
     Part("assign", "bench assign", 90, _QUICK, 20),
     Part("sizes", "bench sizes", 30, "", 30),
-    Part("train", "bench train", 600, "--quick --fabric shm", 220),
+    Part(
+        "train",
+        "bench train",
+        600,
+        "--quick --fabric shm --model vgg16 --model inception_v3 --model lstm",
+        130,
+    ),
     Part(
         "train-tcp",
         "bench train --fabric tcp",
