@@ -65,8 +65,9 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const std::string& fabric_reason() const { return fabric_reason_; }
   // Whether what this process lends is looked at without a copy. If not, tensors land in slots.
   bool maps() const { return maps_; }
-  // The lane for the bytes of a tensor, by their number. Messages go on the first lane. A lane keeps
-  // its order, and lanes share the network, so that no tensor waits for one of many times its size.
+  // The lane for the bytes of a tensor, by their number. Messages go on the first lane. A lane
+  // keeps its order, and lanes share the network, so that no tensor waits for one of many times its
+  // size.
   std::uint32_t lane_of(std::uint64_t bytes) const;
   bool ended() const { return ended_.load(); }
   // The error of whoever waits for it once it has ended.
