@@ -28,8 +28,8 @@ from farwrite_bench.train.plan import STOCK, ways
 
 OURS = ways(["farwrite"], ["shm"])[-1]
 BOTH = (STOCK, OURS)
-TEXT = Data("made up", True, LINES, ("a", "b"), ("c", "d"), ("e", "f"))
-PIXELS = Data("made up", False, CIFAR10, ("a",), ("b",))
+TEXT = Data("made up", True, LINES, ("a", "b"), ("c", "d"), 100, ("e", "f"))
+PIXELS = Data("made up", False, CIFAR10, ("a",), ("b",), 100)
 
 
 def converge(tmp_path: Path, *words: str, seconds: float = 110) -> dict[str, Any]:
@@ -271,10 +271,20 @@ def test_the_file_of_another_interrupted_run_is_kept(
     assert file.read_text() == content
 
 
-def test_a_target_needs_one_task(tmp_path: Path) -> None:
+def test_a_target_needs_one_task() -> None:
     arguments = parser().parse_args(["bench", "convergence", "--target", "2"])
     with pytest.raises(InvalidArgument, match="--target is the quality of one task; add --task"):
         command(arguments)
+
+
+def test_every_worker_needs_a_record(tmp_path: Path) -> None:
+    folder = tmp_path / "translation"
+    folder.mkdir()
+    for name in ("train.source", "train.target", "test.source", "test.target"):
+        (folder / name).write_text("one sentence\n")
+    words = ["bench", "convergence", "--task", "seq2seq", "--data", str(tmp_path)]
+    with pytest.raises(InvalidArgument, match=r"fewer records than .* \(1 and 2\); give more data"):
+        command(parser().parse_args(words))
 
 
 def test_a_folder_without_data_ends_the_command_before_it_trains(tmp_path: Path) -> None:

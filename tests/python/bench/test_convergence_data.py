@@ -59,7 +59,7 @@ def test_a_folder_with_cifar_10_is_read_as_it_is_unpacked(tmp_path: Path) -> Non
     data = choose(IMAGES, tmp_path, tmp_path / "made")
     assert (data.name, data.format, data.synthetic) == ("CIFAR-10", CIFAR10, False)
     assert data.train == tuple(str(made / f"data_batch_{n}.bin") for n in range(1, 6))
-    assert data.test == (str(made / "test_batch.bin"),)
+    assert (data.test, data.records) == ((str(made / "test_batch.bin"),), 15)
     assert (made / "test_batch.bin").stat().st_size == 3 * 3073
 
 
@@ -173,8 +173,9 @@ def test_both_sentences_of_a_paraphrase_share_a_vocabulary(tmp_path: Path) -> No
     [
         ("a\nb\n", "x\n", r"source has 2 lines and .*target has 1; line n of both must belong"),
         ("", "x\n", r"source has no line; put one sentence on each line"),
+        ("\n \n", "x\ny\n", r"source has no word; put one sentence on each line"),
     ],
-    ids=["counts", "empty"],
+    ids=["counts", "empty", "blank"],
 )
 def test_text_that_is_not_aligned_is_named(
     tmp_path: Path, first: str, second: str, what: str

@@ -155,6 +155,11 @@ def _pace(arguments: argparse.Namespace) -> Pace:
 
 def _job(task: str, arguments: argparse.Namespace, made: Path) -> Job:
     data = choose(task, arguments.data, made)
+    if data.records < arguments.workers:
+        raise InvalidArgument(
+            f"bench convergence: {data.train[0]} has fewer records than there are workers"
+            f" ({data.records} and {arguments.workers}); give more data, or fewer --workers"
+        )
     target = TASKS[task].target_of(data, named=arguments.data is not None)
     if arguments.target is not None:
         target = arguments.target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from farwrite.errors import NotFound
+from farwrite.errors import InvalidArgument, NotFound
 from farwrite_bench.convergence.data import (
     cifar10,
     digits,
@@ -59,25 +59,30 @@ def choose(task: str, folder: Path | None, made: Path) -> Data:
 def _digits(made: Path) -> Data:
     train, test = made / "train.bin", made / "test.bin"
     digits.write(train, test)
-    return Data(digits.NAME, False, CIFAR10, (str(train),), (str(test),))
+    return Data(digits.NAME, False, CIFAR10, (str(train),), (str(test),), cifar10.check(train))
 
 
 def _images(folder: Path) -> Data:
     cifar, mnist = folder / cifar10.FOLDER, folder / mnist_idx.FOLDER
     if cifar.is_dir():
         train, test = ([cifar / name for name in names] for names in (cifar10.TRAIN, cifar10.TEST))
-        for path in (*train, *test):
-            cifar10.check(path)
-        return Data("CIFAR-10", False, CIFAR10, tuple(map(str, train)), tuple(map(str, test)))
+        cifar10.check(*test)
+        records = sum(map(cifar10.check, train))
+        return Data(
+            *("CIFAR-10", False, CIFAR10, tuple(map(str, train)), tuple(map(str, test)), records)
+        )
     if mnist.is_dir():
-        for images, labels in (mnist_idx.TRAIN, mnist_idx.TEST):
+        counts = [
             mnist_idx.check(mnist / images, mnist / labels)
+            for images, labels in (mnist_idx.TRAIN, mnist_idx.TEST)
+        ]
         return Data(
             "MNIST",
             False,
             MNIST_IDX,
             tuple(str(mnist / name) for name in mnist_idx.TRAIN),
             tuple(str(mnist / name) for name in mnist_idx.TEST),
+            counts[0],
         )
     raise NotFound(
         f"bench convergence: {folder} has neither the folder {cifar10.FOLDER} nor"
@@ -104,14 +109,18 @@ def _text(
     train, test = (_pair(place, kind, name) for kind in ("train", "test"))
     if folder is None:
         writer(train, test)
-    for first, second in (train, test):
-        lines.check(first, second)
+    records, _ = (lines.check(*files) for files in (train, test))
     # Both sentences of a paraphrase are of one language.
     sources = [train] if shared else [(train[0],), (train[1],)]
     words = []
     for number, files in enumerate(sources):
         file = made / f"words{number}"
-        file.write_bytes(b"".join(word + b"\n" for word in lines.vocabulary(files)))
+        found = lines.vocabulary(files)
+        if len(found) == len(lines.RESERVED):
+            raise InvalidArgument(
+                f"bench convergence: {files[0]} has no word; put one sentence on each line"
+            )
+        file.write_bytes(b"".join(word + b"\n" for word in found))
         words.append(str(file))
     return Data(
         str(place) if folder is not None else SYNTHETIC,
@@ -119,6 +128,7 @@ def _text(
         LINES,
         (str(train[0]), str(train[1])),
         (str(test[0]), str(test[1])),
+        records,
         tuple(words),
     )
 

@@ -21,5 +21,7 @@ class Data:
     """Paths: files one behind the other, or two files whose records or lines belong together."""
     test: tuple[str, ...]
     """The same, of samples that no worker trains with."""
+    records: int
+    """Of the training, before pairs with an empty line are left out."""
     words: tuple[str, ...] = ()
     """For lines: the files of the vocabularies, one word a line."""
