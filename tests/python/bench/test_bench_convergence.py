@@ -40,8 +40,9 @@ def converge(tmp_path: Path, *words: str, seconds: float = 110) -> dict[str, Any
     return result(figures, "convergence")
 
 
+@pytest.mark.timeout(250)  # half a minute alone on two processors
 def test_a_task_takes_the_same_steps_over_grpc_and_farwrite(tmp_path: Path) -> None:
-    facts = converge(tmp_path, "--task", "seq2seq")
+    facts = converge(tmp_path, "--task", "sentences", seconds=240)
     assert facts["finished"]
     assert [(row["compute"], row["transport"], row["fabric"]) for row in facts["rows"]] == [
         *(("real", "grpc", "tcp"), ("real", "farwrite", "shm")),
@@ -289,5 +290,5 @@ def test_every_worker_needs_a_record(tmp_path: Path) -> None:
 
 def test_a_folder_without_data_ends_the_command_before_it_trains(tmp_path: Path) -> None:
     ended = bench("convergence", "--data", str(tmp_path))
-    assert ended.returncode == 2, ended.stderr
+    assert ended.returncode == 1, ended.stderr
     assert "has neither the folder cifar-10-batches-bin nor mnist" in ended.stderr
