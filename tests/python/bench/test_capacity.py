@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from farwrite.cli import parser
 from farwrite.errors import InvalidArgument
+from farwrite_bench.capacity import command
 from farwrite_bench.capacity.calibrate import Timed, costs_of
 from farwrite_bench.capacity.costs import Costs, TransportCosts, read_costs, write_costs
 from farwrite_bench.capacity.flow import Flow, Work
@@ -286,6 +289,24 @@ def test_the_command_predicts_from_a_calibration(tmp_path: Path) -> None:
     assert [row["workers"] for row in rows] == [1, 1000]
     assert rows[1]["step_ms"] > 100 * rows[0]["step_ms"]
     assert "grpc: limited by computation with 1, by link" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"), [((), True), (("--quick",), False), (("--quick", "--calibration"), True)]
+)
+def test_a_quick_calibration_is_kept_only_where_the_user_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], kept: bool
+) -> None:
+    file = tmp_path / "calibration.json"
+    costs = Costs(2, 1e-10, {"grpc": FREE, "farwrite tcp": FREE})
+    monkeypatch.setenv("FARWRITE_CACHE", str(tmp_path))
+    monkeypatch.setattr(command, "require", lambda *_: None)
+    monkeypatch.setattr(command, "measuring", lambda *_: nullcontext((None, tmp_path)))
+    monkeypatch.setattr(command, "calibrate", lambda *_: costs)
+    named = (str(file),) if "--calibration" in words else ()
+    arguments = parser().parse_args(["plan", "--calibrate", "--published", *words, *named])
+    assert command.run(arguments) == 0
+    assert file.exists() == kept
 
 
 @pytest.mark.parametrize(

@@ -213,10 +213,8 @@ def test_a_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
 
 def test_the_grammar_translates_with_another_order_and_agreement() -> None:
     made = translation.Grammar(seed=1).pairs()
-    pairs = [next(made) for _ in range(3000)]
-    lengths = {len(source) for source, _ in pairs}
-    assert min(lengths) == 4
-    assert 15 < max(lengths) <= 20
+    pairs = [next(made) for _ in range(20_000)]
+    assert {len(source) for source, _ in pairs} == set(range(4, 21))
     words = [{word for pair in pairs for word in pair[side]} for side in (0, 1)]
     assert all(100 < len(each) < 500 for each in words)
     assert not words[0] & words[1]

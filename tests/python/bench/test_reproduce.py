@@ -107,8 +107,8 @@ def test_short_and_long_runs_are_not_mixed(tmp_path: Path, ran: list[str]) -> No
 def test_the_words_of_a_part_are_a_command(part: Any, quick: bool) -> None:
     words = [*command(part, quick=quick), "--json", "x.json"]
     arguments = parser().parse_args(words)
-    # What is counted or computed, and not timed, has no short run.
-    assert part.name in ("sizes", "plan-published") or arguments.quick == quick
+    # The sizes are counted and not timed, so they have no short run.
+    assert part.name == "sizes" or arguments.quick == quick
 
 
 def test_no_part_takes_longer_than_ten_minutes_and_a_quick_run_less_than_twenty() -> None:

@@ -187,7 +187,7 @@ def _question(arguments: argparse.Namespace, workload: Workload, costs: Costs) -
 
 
 def _costs(arguments: argparse.Namespace, record: Record) -> Costs:
-    """Read the costs of this machine, or measure them and keep them."""
+    """Read the costs of this machine, or measure them. A quick run keeps them only in FILE."""
     path: Path = arguments.calibration or cache_folder() / "calibration.json"
     if path.exists() and not arguments.calibrate:
         return read_costs(path)
@@ -196,8 +196,10 @@ def _costs(arguments: argparse.Namespace, record: Record) -> Costs:
     rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
     with measuring(PLUGIN, LIBRARY) as (bar, logs):
         costs = calibrate(WAYS, rounds, None, logs, bar)
-    write_costs(path, costs)
-    print(f"plan: the costs of this machine are in {path}\n")
+    # A short calibration would pass for a good one in every later prediction.
+    if not arguments.quick or arguments.calibration is not None:
+        write_costs(path, costs)
+        print(f"plan: the costs of this machine are in {path}\n")
     return costs
 
 

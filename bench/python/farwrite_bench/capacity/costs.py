@@ -42,7 +42,7 @@ class Costs:
     transports: Mapping[str, TransportCosts]
     """By the transport and its fabric, such as "grpc" or "farwrite tcp"."""
     measured: Mapping[str, Any] = field(default_factory=dict)
-    """What they were computed from: machine, date, load and the steps that were timed."""
+    """What they were computed from: the steps of each probe over each way that were timed."""
 
     def facts(self) -> dict[str, Any]:
         """Return what a file of this calibration holds."""
@@ -88,10 +88,11 @@ def read_costs(path: Path) -> Costs:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgument(
             f"farwrite plan: {path} is no calibration ({error}); make one with"
-            " `farwrite plan --calibrate FILE`"
+            f" `farwrite plan --calibrate --calibration {path}`"
         ) from error
     if version != VERSION:
         raise InvalidArgument(
-            f"farwrite plan: {path} has version {version}, not {VERSION}; calibrate again"
+            f"farwrite plan: {path} has version {version}, not {VERSION}; calibrate again,"
+            f" with `farwrite plan --calibrate --calibration {path}`"
         )
     return costs

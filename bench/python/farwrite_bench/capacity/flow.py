@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 _NOTHING = 1e-12
-"""Less than this share of a capacity is none, and so is what flows in less than this of a second:
-what rounding leaves."""
+"""What rounding leaves and nobody should wait for: less than this share of a capacity or of an
+amount, and what flows in less than this part of a second."""
 
 
 @dataclass(eq=False)

@@ -71,7 +71,7 @@ PARTS = (
     Part("convergence", "bench convergence", 540, _QUICK, 90),
     Part("scaling", "bench scaling", 480, _QUICK, 60),
     Part("plan", "plan --calibrate", 60, _QUICK, 30),
-    Part("plan-published", "plan --published", 5, "", 5),
+    Part("plan-published", "plan --published", 5, _QUICK, 30),
     Part("box", "bench box", 540, _QUICK, 30),
     Part("grpc", "bench grpc", 520, _QUICK, 120),
 )

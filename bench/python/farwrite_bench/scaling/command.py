@@ -93,7 +93,8 @@ def add_parser(kinds: Subparsers) -> None:
         "--calibration",
         type=Path,
         metavar="FILE",
-        help="predict from this file of farwrite plan --calibrate (default: calibrate first)",
+        help="predict from the costs in this file, as farwrite plan keeps them (default: measure"
+        " them first)",
     )
     add_number(parser, "--rounds", SHORT.rounds, quick=QUICK.rounds, kind=count)
     add_shared(parser, "--quick", "--json", "--markdown")
