@@ -73,5 +73,7 @@ PEER = Peer(
     module="libucx",
     install=HINT,
     copies=lambda size: 1 if size >= ZERO_COPY_BYTES else None,
+    ahead="its put is a store of the bytes and a flag that is polled; Farwrite checks the region's"
+    " grant and puts a record into the lane's ring",
     memory=1.5,
 )
