@@ -129,8 +129,9 @@ class FARWRITE_API Channel {
   // --- One-sided transfers (paper section 3.1).
 
   /// Writes `source` into the peer's region, `offset` bytes from its start (paper section 3.1).
-  /// Local memory may be any memory of this process. It must stay valid until the Completion is
-  /// settled. On shm the calling thread makes the only copy before the call returns.
+  /// Local memory may be any memory of this process; of a GPU's, see use_cuda(). It must stay valid
+  /// until the Completion is settled. On shm the calling thread makes the only copy before the call
+  /// returns; if either side lies on a GPU, the GPU makes it, and the thread waits for its event.
   Completion write(ByteView source, const RemoteRegion& target, std::uint64_t offset = 0,
                    std::uint32_t lane = 0);
   /// Reads from the peer's region, `offset` bytes from its start, into `destination`. The rules for
@@ -223,8 +224,13 @@ class FARWRITE_API Channel {
 
   // --- Memory and names.
 
-  /// Allocates memory that only this peer may write: 64-byte aligned, contents undefined.
-  Result<MemoryRegion> allocate(std::uint64_t bytes);
+  /// Allocates memory that only this peer may write: 64-byte aligned, contents undefined. On a GPU
+  /// it takes multiples of 2 MiB and time, so allocate once and reuse it.
+  ///
+  /// Errors: kResourceExhausted over the limits, or when the GPU is full; kUnsupported where the
+  /// fabric does not write into the memory of a GPU; kUnavailable without a CUDA driver;
+  /// kInvalidArgument for a GPU that does not exist.
+  Result<MemoryRegion> allocate(std::uint64_t bytes, MemoryKind kind = {});
   /// Publishes `region` to this peer under `name`. It replaces an earlier region of that name.
   /// A published region stays alive without a handle until the channel closes.
   /// @param description at most kMaxDescriptionBytes, for example element type and shape; the peer

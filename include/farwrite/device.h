@@ -47,12 +47,25 @@ struct AdapterStats {
   std::uint64_t transfers_registered = 0;  ///< of those, transfers that registered it first
 };
 
+/// What this process has done with GPUs, all devices together.
+struct GpuStats {
+  std::uint64_t mappings = 0;      ///< times that GPU memory was mapped, its own or a peer's
+  std::uint64_t mapped_bytes = 0;  ///< GPU memory that is mapped now
+  std::uint64_t copies = 0;        ///< copies that a GPU made
+  std::uint64_t copied_bytes = 0;  ///< bytes of these copies
+  /// Of these, bytes on their way through host memory, because a fabric does not reach GPUs.
+  std::uint64_t staged_bytes = 0;
+  std::uint64_t pins = 0;          ///< times that host memory was registered with the CUDA driver
+  std::uint64_t pinned_bytes = 0;  ///< host memory that is registered now
+};
+
 /// Counts of a device and its channels.
 struct DeviceStats {
   MemoryStats send;                        ///< memory that peers may read
   MemoryStats receive;                     ///< memory that peers may write
   std::uint64_t registrations = 0;         ///< segments that were registered with a fabric
   AdapterStats adapters;                   ///< memory that RDMA adapters have registered
+  GpuStats gpu;                            ///< of the process, as its CUDA driver is
   std::uint64_t channels_opened = 0;       ///< by either side, since the device was opened
   std::uint64_t channels_open = 0;         ///< now
   std::uint64_t handshakes_refused = 0;    ///< incoming connections that became no channel
@@ -97,8 +110,9 @@ class FARWRITE_API Device {
   Result<Channel> accept(std::chrono::nanoseconds timeout = kForever);
 
   /// Allocates memory that peers may read or alias and only this process may write: 64-byte
-  /// aligned, contents undefined.
-  Result<MemoryRegion> allocate(std::uint64_t bytes);
+  /// aligned, contents undefined. On a GPU as for Channel::allocate(); peers reach it over the
+  /// fabrics that reach GPUs.
+  Result<MemoryRegion> allocate(std::uint64_t bytes, MemoryKind kind = {});
   /// Allocates the same memory without a region, for allocators. Only Channel::lend() exposes it to
   /// a peer. nullptr when the limit is reached, when the device is closed, or in a forked child.
   std::byte* allocate_raw(std::uint64_t bytes);

@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "farwrite/bytes.h"
 #include "farwrite/completion.h"
 #include "farwrite/export.h"
+#include "farwrite/memory_kind.h"
 #include "farwrite/options.h"
 #include "farwrite/status.h"
 
@@ -55,7 +57,8 @@ struct FabricKey {
 ///      40 u64 offset         48 u64 length          56  tail: records {u16 type, u16 length,
 ///      bytes}
 ///
-/// Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}. Unknown types are skipped.
+/// Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}. Record type 2 is the UUID of
+/// the GPU that has the memory {u8[16]}. Unknown types are skipped.
 struct FARWRITE_API RegionDescriptor {
   static constexpr std::uint16_t kVersion = 1;     ///< version of the wire format
   static constexpr std::size_t kPrefixBytes = 56;  ///< length of the part before the tail
@@ -68,6 +71,8 @@ struct FARWRITE_API RegionDescriptor {
   std::uint64_t length = 0;       ///< bytes
   Access access = Access::kRead;  ///< how the peer may use the region
   std::vector<FabricKey> keys;    ///< one for each fabric that reaches the region
+  /// The GPU that has the memory, by the UUID that the CUDA driver gives it; none: host memory.
+  std::optional<std::array<std::uint8_t, 16>> gpu;
 
   /// The wire format, at most kMaxBytes long.
   std::vector<std::byte> to_bytes() const;
@@ -87,8 +92,10 @@ class FARWRITE_API MemoryRegion {
 
   /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
-  std::byte* data() const;   ///< the first byte, 64-byte aligned; owned by the region
+  /// The first byte, 64-byte aligned; owned by the region. On a GPU: its device pointer.
+  std::byte* data() const;
   std::size_t size() const;  ///< bytes
+  MemoryKind kind() const;   ///< where the memory lies
   Access access() const;     ///< how peers may use the region
   /// What a peer passes to Channel::open(). Valid for this epoch of the device.
   RegionDescriptor descriptor() const;
@@ -120,8 +127,10 @@ class FARWRITE_API RemoteRegion {
 
   /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
-  std::size_t size() const;                    ///< bytes
-  Access access() const;                       ///< how this side may use the region
+  std::size_t size() const;  ///< bytes
+  Access access() const;     ///< how this side may use the region
+  /// Where the memory lies, as this process numbers its GPUs. Host memory until it is reached().
+  MemoryKind kind() const;
   const RegionDescriptor& descriptor() const;  ///< valid as long as this handle
   /// The description that the owner published; empty if the region was opened by descriptor.
   const std::string& description() const;
@@ -142,8 +151,10 @@ class FARWRITE_API Alias {
   Alias(std::shared_ptr<device::RemoteRegionState> state, ByteView bytes)
       : state_(std::move(state)), bytes_(bytes) {}
 
-  const std::byte* data() const { return bytes_.data; }  ///< valid as long as a copy of this Alias
-  std::size_t size() const { return bytes_.size; }       ///< bytes
+  /// Valid as long as a copy of this Alias. For memory on a GPU: a device pointer.
+  const std::byte* data() const { return bytes_.data; }
+  std::size_t size() const { return bytes_.size; }  ///< bytes
+  MemoryKind kind() const;                          ///< where the bytes lie
 
  private:
   std::shared_ptr<device::RemoteRegionState> state_;

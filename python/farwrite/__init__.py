@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
 from farwrite.completion import Completion
+from farwrite.cuda import CudaArray
 from farwrite.device import Device
 from farwrite.errors import (
     AlreadyExists,
@@ -48,6 +49,7 @@ from farwrite.stats import (
     AdapterStats,
     ChannelStats,
     DeviceStats,
+    GpuStats,
     MemoryStats,
     Peer,
     PeerState,
@@ -68,12 +70,14 @@ __all__ = [
     "Channel",
     "ChannelStats",
     "Completion",
+    "CudaArray",
     "DeadlineExceeded",
     "Device",
     "DeviceStats",
     "Error",
     "FailedPrecondition",
     "Forked",
+    "GpuStats",
     "Internal",
     "InvalidArgument",
     "MemoryRegistration",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, text
+from farwrite.cuda import CudaArray
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, describe
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted
 
@@ -35,22 +36,26 @@ class RegisteredArray:
         self, region: _farwrite.MemoryRegion, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self._region = region
-        self._array: npt.NDArray[Any] = np.ndarray(shape, dtype, buffer=region.view())
+        self._array: npt.NDArray[Any] | CudaArray = (
+            CudaArray(region.view_cuda(), shape, dtype)
+            if region.on_gpu()
+            else np.ndarray(shape, dtype, buffer=region.view())
+        )
 
     @classmethod
     def allocate(
         cls, allocate: Callable[[int], _farwrite.MemoryRegion], shape: Shape, dtype: npt.DTypeLike
     ) -> RegisteredArray:
         """Create an array in memory from `allocate`, which takes a number of bytes."""
-        lengths, kind = checked_shape(shape), checked_dtype(dtype)
-        needed = max(count_bytes(lengths, kind), 1)
+        lengths, element = checked_shape(shape), checked_dtype(dtype)
+        needed = max(count_bytes(lengths, element), 1)
         if needed > MOST_BYTES:
             raise ResourceExhausted(
-                f"allocate: shape {lengths} of {kind} needs {needed} bytes, more than any machine"
+                f"allocate: shape {lengths} of {element} needs {needed} bytes, more than any machine"
                 " has; allocate less"
             )
         try:
-            return cls(allocate(needed), lengths, kind)
+            return cls(allocate(needed), lengths, element)
         except ValueError as error:
             if isinstance(error, Error):
                 raise
@@ -59,8 +64,11 @@ class RegisteredArray:
             ) from None
 
     @property
-    def array(self) -> npt.NDArray[Any]:
-        """The NumPy view of the registered memory: writable, C order, 64-byte aligned, no copy."""
+    def array(self) -> Any:
+        """The view of the registered memory: writable, C order, 64-byte aligned, no copy.
+
+        A `numpy.ndarray`, or a `CudaArray` for memory on a GPU.
+        """
         return self._array
 
     @property
@@ -115,6 +123,8 @@ class RegisteredArray:
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
+        if isinstance(self._array, CudaArray):
+            return cast("npt.NDArray[Any]", self._array.__array__())
         if copy:
             return np.array(self._array, dtype=dtype, copy=True)
         if dtype is not None and np.dtype(dtype) != self.dtype:
@@ -241,7 +251,7 @@ class RemoteArray:
         self._channel.read(self, destination, offset=offset).wait(limit)
         return destination
 
-    def alias(self) -> npt.NDArray[Any]:
+    def alias(self) -> Any:
         """Return a read-only view of the peer's memory, without a copy.
 
         The view shows later writes of the peer; synchronize with notifications. The view may
@@ -250,7 +260,7 @@ class RemoteArray:
 
         Returns
         -------
-        numpy.ndarray
+        numpy.ndarray, or CudaArray for an array on a GPU
             Of this shape and dtype, not writable.
 
         Raises
@@ -260,6 +270,9 @@ class RemoteArray:
         Unsupported
             If the channel's fabric cannot map the peer's memory.
         """
+        if self._region.on_gpu():
+            memory = self._channel.native.alias_cuda(self._region, 0, self.nbytes)
+            return CudaArray(memory, self._shape, self._dtype)
         data = self._channel.native.alias(self._region, 0, self.nbytes)
         return np.ndarray(self._shape, self._dtype, buffer=cast("Any", data))
 

@@ -23,7 +23,14 @@ from farwrite.errors import (
     Unavailable,
 )
 from farwrite.notification import Notification, Notifications
-from farwrite.payload import SupportsDLPack, as_array, as_buffer, as_destination, byte_offset
+from farwrite.payload import (
+    SupportsDLPack,
+    as_array,
+    as_buffer,
+    as_destination,
+    as_payload,
+    byte_offset,
+)
 from farwrite.stats import ChannelStats, Peer, PeerState
 
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
@@ -59,7 +66,9 @@ class Channel(Closing):
 
     # --- Memory and names.
 
-    def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
+    def allocate(
+        self, shape: Shape, dtype: npt.DTypeLike = "uint8", *, kind: str = "host"
+    ) -> RegisteredArray:
         """Allocate an array that this peer may write, and no other peer.
 
         Parameters
@@ -68,6 +77,10 @@ class Channel(Closing):
             Lengths of the dimensions.
         dtype : dtype
             Element type; no Python objects.
+        kind : str
+            Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for this
+            process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`. Allocate
+            once and reuse it.
 
         Returns
         -------
@@ -77,9 +90,18 @@ class Channel(Closing):
         Raises
         ------
         ResourceExhausted
-            If the device's `receive_limit` is reached.
+            If the device's `receive_limit` is reached, or the GPU is full.
+        Unsupported
+            If the fabric of the channel does not reach GPUs.
+        Unavailable
+            If the CUDA driver cannot be opened.
+        InvalidArgument
+            If there is no such GPU.
         """
-        return RegisteredArray.allocate(self._native.allocate, shape, dtype)
+        place = text("allocate", "kind", kind)
+        return RegisteredArray.allocate(
+            lambda needed: self._native.allocate(needed, place), shape, dtype
+        )
 
     def publish(self, name: str, array: RegisteredArray) -> RegisteredArray:
         """Publish `array` to this peer under `name`, with its shape and dtype.
@@ -197,8 +219,9 @@ class Channel(Closing):
         Parameters
         ----------
         source : array, buffer or DLPack exporter
-            On the CPU, C-contiguous, with the target's dtype. The shape has one dimension, or is
-            the target's shape, or that of whole rows of the target. Farwrite does not copy the
+            C-contiguous, with the target's dtype; on the CPU, or on a GPU: then the work that its
+            library has queued for it is waited for, and the GPU copies. The shape has one dimension,
+            or is the target's shape, or that of whole rows of the target. Farwrite does not copy the
             source first: do not change it before the `Completion` succeeds.
         target : RemoteArray
             An array that the peer made with `Channel.allocate`, so that this process may write it.
@@ -222,7 +245,7 @@ class Channel(Closing):
             If the elements exceed the bounds of the target.
         """
         _checked("write", target)
-        array = as_array("write", source)
+        array = as_payload("write", source)
         start = byte_offset("write", array, target, offset)
         tag = None if notify is None else word("write", "notify", notify)
         native = self._native.write(
@@ -245,7 +268,8 @@ class Channel(Closing):
         source : RemoteArray
             An array that the peer made with `Device.allocate`, so that this process may read it.
         out : array, buffer or DLPack exporter
-            Writable, on the CPU, C-contiguous, with the source's dtype. The shape is as in `write`.
+            Writable, C-contiguous, with the source's dtype, on the CPU or on a GPU. The shape is as
+            in `write`.
         offset : int
             Index of the first element to read, in C order.
         lane : int

@@ -26,7 +26,7 @@ from farwrite.options import (
 )
 from farwrite.payload import as_array, as_buffer
 from farwrite.registration import MemoryRegistration
-from farwrite.stats import AdapterStats, DeviceStats, MemoryStats
+from farwrite.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 
 
 @add_parameters
@@ -178,7 +178,9 @@ class Device(Closing):
         """
         return Channel(self._native.accept(seconds("accept", timeout)), self._native)
 
-    def allocate(self, shape: Shape, dtype: npt.DTypeLike = "uint8") -> RegisteredArray:
+    def allocate(
+        self, shape: Shape, dtype: npt.DTypeLike = "uint8", *, kind: str = "host"
+    ) -> RegisteredArray:
         """Allocate an array that peers may read or alias, and that only this process may write.
 
         Parameters
@@ -187,6 +189,10 @@ class Device(Closing):
             Lengths of the dimensions.
         dtype : dtype
             Element type; no Python objects.
+        kind : str
+            Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for this
+            process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`. Allocate
+            once and reuse it.
 
         Returns
         -------
@@ -196,9 +202,18 @@ class Device(Closing):
         Raises
         ------
         ResourceExhausted
-            If the device's `send_limit` is reached.
+            If the device's `send_limit` is reached, or the GPU is full.
+        Unsupported
+            If no fabric of the device reaches GPUs.
+        Unavailable
+            If the CUDA driver cannot be opened.
+        InvalidArgument
+            If there is no such GPU.
         """
-        return RegisteredArray.allocate(self._native.allocate, shape, dtype)
+        place = text("allocate", "kind", kind)
+        return RegisteredArray.allocate(
+            lambda needed: self._native.allocate(needed, place), shape, dtype
+        )
 
     def contains(self, array: npt.NDArray[Any]) -> bool:
         """Whether `array` starts in memory from `allocate`, which peers can alias."""
@@ -263,6 +278,7 @@ class Device(Closing):
         counts["send"] = MemoryStats(**counts["send"])
         counts["receive"] = MemoryStats(**counts["receive"])
         counts["adapters"] = AdapterStats(**counts["adapters"])
+        counts["gpu"] = GpuStats(**counts["gpu"])
         counts["choices"] = tuple(counts["choices"])
         return DeviceStats(**counts)
 

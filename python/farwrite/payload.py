@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkabl
 import numpy as np
 import numpy.typing as npt
 
+from farwrite.cuda import CudaArray, view_on_gpu
 from farwrite.errors import InvalidArgument, OutOfRange
 
 if TYPE_CHECKING:
+    from farwrite import _farwrite
     from farwrite.array import RemoteArray
 
 CPU = 1  # kDLCPU
@@ -56,15 +58,38 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
     return array
 
 
-def as_destination(operation: str, payload: object) -> npt.NDArray[Any]:
-    """View `payload` as `as_array` does, and check that the array is writable.
+def as_payload(operation: str, payload: object) -> npt.NDArray[Any] | CudaArray:
+    """View `payload` as `as_array` does, or as an array on a GPU.
 
     Raises
     ------
     InvalidArgument
-        As `as_array`, or if the array is read-only.
+        As `as_array`; an array on a GPU must be C-contiguous, too.
+    Unavailable
+        If the array is on a GPU, and the CUDA driver cannot be opened.
     """
-    array = as_array(operation, payload)
+    registered = getattr(payload, "array", None)
+    if isinstance(registered, CudaArray) and hasattr(payload, "descriptor"):
+        return registered
+    on_gpu = view_on_gpu(operation, payload)
+    return as_array(operation, payload) if on_gpu is None else on_gpu
+
+
+def as_destination(operation: str, payload: object) -> npt.NDArray[Any] | CudaArray:
+    """View `payload` as `as_payload` does, and check that the array is writable.
+
+    Raises
+    ------
+    InvalidArgument
+        As `as_payload`, or if the array is read-only.
+    """
+    array = as_payload(operation, payload)
+    if isinstance(array, CudaArray):
+        if array.writable:
+            return array
+        raise InvalidArgument(
+            f"{operation}: the destination on the GPU is read-only; give a writable array"
+        )
     if not array.flags.writeable:
         raise InvalidArgument(
             f"{operation}: the destination is read-only; give a writable array, for example"
@@ -73,15 +98,18 @@ def as_destination(operation: str, payload: object) -> npt.NDArray[Any]:
     return array
 
 
-def as_buffer(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """View `array` as an array with the buffer protocol, which dates and foreign types lack."""
+def as_buffer(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any] | _farwrite.CudaBytes:
+    """View `array` as what the core takes: memory of a GPU, or an array with the buffer protocol,
+    which dates and foreign types lack."""
+    if isinstance(array, CudaArray):
+        return array.native
     if array.dtype.kind in "mM" or array.dtype.isbuiltin == 2:
         return array.reshape(-1).view(np.uint8)
     return array
 
 
 def byte_offset(
-    operation: str, array: npt.NDArray[Any], remote: RemoteArray, offset: SupportsIndex
+    operation: str, array: npt.NDArray[Any] | CudaArray, remote: RemoteArray, offset: SupportsIndex
 ) -> int:
     """Check that `array` fits into `remote` at element `offset`, and return the offset in bytes.
 

@@ -38,18 +38,33 @@ class AdapterStats:
 
 @counters
 @dataclass(frozen=True)
+class GpuStats:
+    """What this process has done with GPUs, all devices together; all 0 without GPU memory."""
+
+    mappings: int
+    mapped_bytes: int
+    copies: int
+    copied_bytes: int
+    staged_bytes: int
+    pins: int
+    pinned_bytes: int
+
+
+@counters
+@dataclass(frozen=True)
 class DeviceStats:
     """Counts of a device since it was opened.
 
-    `send` is memory that peers may read or alias, `receive` memory that peers may write, and
-    `adapters` memory that RDMA adapters have registered. `choices` has one sentence for each peer:
-    which fabric was chosen, and why.
+    `send` is memory that peers may read or alias, `receive` memory that peers may write,
+    `adapters` memory that RDMA adapters have registered, and `gpu` what the process has done with
+    GPUs. `choices` has one sentence for each peer: which fabric was chosen, and why.
     """
 
     send: MemoryStats
     receive: MemoryStats
     registrations: int
     adapters: AdapterStats
+    gpu: GpuStats
     channels_opened: int
     channels_open: int
     handshakes_refused: int

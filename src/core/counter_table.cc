@@ -44,6 +44,21 @@ constexpr Counter<AdapterStats> kAdapter[] = {
      "Of these, transfers whose memory had to be registered first.", "transfers_registered_total"},
 };
 
+constexpr Counter<GpuStats> kGpu[] = {
+    {"mappings", &GpuStats::mappings, "Times that GPU memory was mapped, own or a peer's.",
+     "mappings_total"},
+    {"mapped_bytes", &GpuStats::mapped_bytes, "GPU memory that is mapped.", "mapped_bytes"},
+    {"copies", &GpuStats::copies, "Copies that a GPU made.", "copies_total"},
+    {"copied_bytes", &GpuStats::copied_bytes, "Bytes of these copies.", "copied_bytes_total"},
+    {"staged_bytes", &GpuStats::staged_bytes,
+     "Of these, bytes on their way through host memory, because a fabric does not reach GPUs.",
+     "staged_bytes_total"},
+    {"pins", &GpuStats::pins, "Times that host memory was registered with the CUDA driver.",
+     "pins_total"},
+    {"pinned_bytes", &GpuStats::pinned_bytes,
+     "Host memory that is registered with the CUDA driver.", "pinned_bytes"},
+};
+
 constexpr Counter<DeviceStats> kDevice[] = {
     {"registrations", &DeviceStats::registrations, "Segments handed to a fabric.",
      "registrations_total"},
@@ -184,7 +199,8 @@ constexpr bool complete(const Counter<Stats> (&table)[rows], std::size_t others 
 }
 static_assert(complete(kMemory));
 static_assert(complete(kAdapter));
-static_assert(complete(kDevice, 2 * sizeof(MemoryStats) + sizeof(AdapterStats) +
+static_assert(complete(kGpu));
+static_assert(complete(kDevice, 2 * sizeof(MemoryStats) + sizeof(AdapterStats) + sizeof(GpuStats) +
                                     sizeof(std::vector<std::string>)));
 static_assert(complete(kChannel));
 static_assert(complete(kTensor));
@@ -202,6 +218,7 @@ static_assert(complete(kStream));
   }
 FARWRITE_COUNTERS(MemoryStats, "MemoryStats", "farwrite_memory_", kMemory)
 FARWRITE_COUNTERS(AdapterStats, "AdapterStats", "farwrite_adapter_", kAdapter)
+FARWRITE_COUNTERS(GpuStats, "GpuStats", "farwrite_gpu_", kGpu)
 FARWRITE_COUNTERS(DeviceStats, "DeviceStats", "farwrite_", kDevice)
 FARWRITE_COUNTERS(ChannelStats, "ChannelStats", "farwrite_channel_", kChannel)
 FARWRITE_COUNTERS(TensorStats, "TensorStats", "", kTensor)

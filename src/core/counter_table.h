@@ -11,6 +11,7 @@
 namespace farwrite {
 struct MemoryStats;
 struct AdapterStats;
+struct GpuStats;
 struct DeviceStats;
 struct ChannelStats;
 struct TensorStats;
@@ -53,6 +54,8 @@ template <>
 FARWRITE_API const CounterTable<MemoryStats>& counters();
 template <>
 FARWRITE_API const CounterTable<AdapterStats>& counters();
+template <>
+FARWRITE_API const CounterTable<GpuStats>& counters();
 template <>
 FARWRITE_API const CounterTable<DeviceStats>& counters();
 template <>

@@ -72,6 +72,11 @@ enum class LockRank : std::uint8_t {
   kArenaMap,
   kArenaCache,
   kAddressRange,
+
+  // GPUs.
+  kGpus,
+  kGpuStreams,
+  kGpuCopies,
 };
 
 }  // namespace farwrite::core

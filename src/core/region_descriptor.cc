@@ -8,13 +8,16 @@ namespace {
 
 constexpr std::uint16_t kFabricKeyRecord = 1;
 constexpr std::size_t kFabricKeyBytes = 16;
+constexpr std::uint16_t kGpuRecord = 2;
+constexpr std::size_t kGpuBytes = 16;
 
 }  // namespace
 
 std::vector<std::byte> RegionDescriptor::to_bytes() const {
   core::WireWriter writer;
   writer.u16(kVersion);
-  writer.u16(static_cast<std::uint16_t>(keys.size() * (4 + kFabricKeyBytes)));
+  writer.u16(static_cast<std::uint16_t>(keys.size() * (4 + kFabricKeyBytes) +
+                                        (gpu.has_value() ? 4 + kGpuBytes : 0)));
   writer.u8(static_cast<std::uint8_t>(access));
   for (int i = 0; i < 3; ++i) writer.u8(0);
   writer.bytes({device_uuid.data(), device_uuid.size()});
@@ -28,6 +31,11 @@ std::vector<std::byte> RegionDescriptor::to_bytes() const {
     writer.u8(static_cast<std::uint8_t>(key.fabric));
     for (int i = 0; i < 7; ++i) writer.u8(0);
     writer.u64(key.key);
+  }
+  if (gpu.has_value()) {
+    writer.u16(kGpuRecord);
+    writer.u16(kGpuBytes);
+    writer.bytes({gpu->data(), gpu->size()});
   }
   return writer.take();
 }
@@ -76,6 +84,13 @@ Result<RegionDescriptor> RegionDescriptor::from_bytes(ByteView bytes) {
     const std::uint16_t type = records.u16();
     const std::uint16_t length = records.u16();
     core::WireReader body(records.bytes(length));
+    if (type == kGpuRecord) {
+      const ByteView gpu = body.bytes(kGpuBytes);
+      FARWRITE_RETURN_IF_ERROR(body.finish(kOperation));
+      std::copy_n(reinterpret_cast<const std::uint8_t*>(gpu.data), gpu.size,
+                  descriptor.gpu.emplace().begin());
+      continue;
+    }
     if (type != kFabricKeyRecord) continue;
     FabricKey key;
     key.fabric = static_cast<FabricKind>(body.u8());

@@ -43,13 +43,20 @@ memory::ArenaOptions ChannelState::landing_options() const {
   return arena;
 }
 
-Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes) {
+Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes, MemoryKind kind) {
   constexpr std::string_view kOperation = "allocate landing memory";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
-  return landing_.allocate(landing_options(), device_->new_descriptor(Access::kWrite, 0, bytes),
-                           peer_.fabric, device_->regions(), {shared_from_this(), &landing_});
+  if (kind.on_gpu() && !capabilities_.gpu_memory) {
+    return Status::error(StatusCode::kUnsupported,
+                         {kOperation, peer_name_, to_string(peer_.fabric)},
+                         "this fabric does not write into the memory of a GPU",
+                         "allocate host memory, and copy from it to the GPU");
+  }
+  return landing_.allocate(landing_options(), kind,
+                           device_->new_descriptor(Access::kWrite, 0, bytes), peer_.fabric,
+                           device_->regions(), {shared_from_this(), &landing_});
 }
 
 Status ChannelState::publish(std::string_view name, PublishedRegion published) {
@@ -125,6 +132,13 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessag
                                                                core::Deadline deadline) {
   if (!reply.status.ok()) {
     return Status(reply.status.code(), peer_name_ + " answers: " + reply.status.message());
+  }
+  if (reply.descriptor.gpu.has_value() && find_key(reply.descriptor, peer_.fabric) == 0) {
+    if (reply.lease != 0) release_remote(reply.lease);
+    return Status::error(StatusCode::kUnsupported,
+                         {"open a region", peer_name_, to_string(peer_.fabric)},
+                         "the region lies on a GPU of the peer, which this fabric does not reach",
+                         "let the peer publish host memory, and copy to it from the GPU");
   }
   auto window = import(reply.descriptor, deadline);
   if (!window.ok()) {

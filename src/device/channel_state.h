@@ -94,7 +94,7 @@ class ChannelState final : public fabric::LinkObserver,
   void refuse_message(const Status& reason);
 
   // Memory and names (channel_memory.cc).
-  Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
+  Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes, MemoryKind kind);
   Status publish(std::string_view name, PublishedRegion published);
   Result<std::shared_ptr<RemoteRegionState>> lookup(std::string_view name,
                                                     std::chrono::nanoseconds timeout);
@@ -146,6 +146,10 @@ class ChannelState final : public fabric::LinkObserver,
   Status check(const RemoteRegionState* remote, std::uint32_t lane,
                const fabric::Operation& operation) const;
   // A peer that closed in good order keeps what we hold leases on, and lets us read it.
+  // Fills in Operation::gpu; the window is there already.
+  Status find_gpu(fabric::Operation& operation) const;
+  // Through send memory.
+  Completion post_staged(std::uint32_t lane, fabric::Operation operation);
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   Status reach(RemoteRegionState& remote, std::string_view operation);
 

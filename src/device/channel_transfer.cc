@@ -7,6 +7,7 @@
 #include "device/channel_state.h"
 #include "device/device_state.h"
 #include "device/operation_trace.h"
+#include "gpu/cuda_driver.h"
 
 namespace farwrite::device {
 namespace {
@@ -44,9 +45,13 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
     operation.window = capabilities_.ends_in_post ? std::shared_ptr<fabric::RemoteWindow>(
                                                         std::shared_ptr<void>(), window.get())
                                                   : window;
+    if (gpu::CudaDriver::opened() != nullptr) [[unlikely]] {
+      if (Status bad = find_gpu(operation); !bad.ok()) return Completion(std::move(bad));
+    }
   }
   const core::Inside inside(this);
-  Completion completion = operations_.post(lane, operation);
+  const bool staged = operation.gpu != nullptr && !capabilities_.maps_peer_memory;
+  Completion completion = staged ? post_staged(lane, operation) : operations_.post(lane, operation);
   if (completion.done() && !completion.wait().ok()) [[unlikely]]
     return completion;
   operations_.counts().count(operation);

@@ -11,6 +11,7 @@
 #include "device/identity.h"
 #include "device/placement.h"
 #include "fabric/fabrics.h"
+#include "gpu/gpu_counters.h"
 #include "memory/copy.h"
 #include "memory/forked_readers.h"
 
@@ -217,19 +218,49 @@ RegionDescriptor DeviceState::new_descriptor(Access access, std::uint64_t offset
   return descriptor;
 }
 
-Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes) {
+Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes, MemoryKind kind) {
   FARWRITE_RETURN_IF_ERROR(usable("allocate"));
-  auto block = arena_->allocate(bytes);
-  if (!block.ok()) return block.status();
-  RegionDescriptor descriptor = new_descriptor(Access::kRead, block->offset, bytes);
-  {
+  auto memory = kind.on_gpu() ? RegionMemory::on_gpu(kind, bytes, memory::SegmentUse::kExport)
+                              : RegionMemory::in(arena_, bytes);
+  if (!memory.ok()) return memory.status();
+  RegionDescriptor descriptor = new_descriptor(Access::kRead, memory->offset(), bytes);
+  const std::shared_ptr<memory::Segment> segment = memory->segment();
+  if (segment->gpu() != nullptr) {
+    auto keys = register_on_gpu(segment);
+    if (!keys.ok()) return keys.status();
+    descriptor.keys = *std::move(keys);
+    descriptor.gpu = segment->gpu()->uuid();
+  } else {
     const std::shared_lock lock(keys_mutex_);
-    descriptor.keys = segment_keys_.at(block->segment->id());
+    descriptor.keys = segment_keys_.at(segment->id());
   }
   auto region =
-      std::make_shared<RegionState>(regions_, arena_, *block, std::move(descriptor), nullptr);
+      std::make_shared<RegionState>(regions_, *std::move(memory), std::move(descriptor), nullptr);
   regions_->add(region);
   return region;
+}
+
+Result<std::vector<FabricKey>> DeviceState::register_on_gpu(
+    const std::shared_ptr<memory::Segment>& segment) {
+  const core::Gate::Pass pass(gate_);
+  FARWRITE_RETURN_IF_ERROR(usable("allocate"));
+  std::vector<FabricKey> keys;
+  for (const auto& fabric : fabrics_) {
+    // A peer that needs another fabric hears that it does not reach the GPU.
+    if (!fabric->capabilities().gpu_memory) continue;
+    auto key = fabric->register_segment(segment);
+    if (!key.ok()) return key.status();
+    keys.push_back({fabric->kind(), *key});
+    registrations_.add();
+  }
+  if (!keys.empty()) return keys;
+  return Status::error(StatusCode::kUnsupported, {"allocate GPU memory"},
+                       "none of this device's fabrics reaches the memory of a GPU",
+                       "add shm to its fabrics, or allocate host memory");
+}
+
+void DeviceState::pin(const gpu::Gpu& gpu, const void* local) {
+  if (const auto place = arena_->locate(local); place.has_value()) place->segment->pin(gpu);
 }
 
 std::byte* DeviceState::allocate_raw(std::uint64_t bytes) {
@@ -360,6 +391,7 @@ DeviceStats DeviceState::stats() const {
   const std::lock_guard lock(mutex_);
   stats.channels_open = channels_.size();
   stats.adapters = closed_adapters_;
+  stats.gpu = gpu::counters().stats();
   for (const auto& fabric : fabrics_) {
     add_counters(stats.adapters, fabric->registration_counters());
   }

@@ -49,7 +49,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<std::shared_ptr<ChannelState>> connect(const Endpoint& peer,
                                                 std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<ChannelState>> accept(std::chrono::nanoseconds timeout);
-  Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes);
+  Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes, MemoryKind kind);
   std::byte* allocate_raw(std::uint64_t bytes);
   void free_raw(std::byte* memory) {
     // A forked child has a view of the memory, and not the allocator's locks.
@@ -84,6 +84,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Poller& next_poller();
   // Tells channels apart in metrics.
   std::uint64_t next_channel_number() { return next_channel_.fetch_add(1); }
+  // Lets `gpu` copy at full speed if `local` is send memory.
+  void pin(const gpu::Gpu& gpu, const void* local);
   // Where `memory` lies for a peer on `fabric`: the key of its one segment, and the offset in it.
   Status find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                        std::uint64_t& offset);
@@ -112,6 +114,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status start();
   Status check_secrets() const;
   Status make_arena();
+  // Lets the peers of every fabric that reaches it read `segment`.
+  Result<std::vector<FabricKey>> register_on_gpu(const std::shared_ptr<memory::Segment>& segment);
   // What this device is over a connection to an address of the loopback, or to another one.
   // kUnauthenticated if it must not be reached, or reach others, that way.
   Result<LocalIdentity> identity_at(bool loopback, const std::string& operation) const;

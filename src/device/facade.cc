@@ -10,11 +10,14 @@ namespace farwrite {
 
 std::byte* MemoryRegion::data() const { return state_->data(); }
 std::size_t MemoryRegion::size() const { return state_->bytes(); }
+MemoryKind MemoryRegion::kind() const { return state_->kind(); }
 Access MemoryRegion::access() const { return state_->descriptor().access; }
 RegionDescriptor MemoryRegion::descriptor() const { return state_->descriptor(); }
 Status MemoryRegion::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
 
 std::size_t RemoteRegion::size() const { return state_->descriptor().length; }
+MemoryKind RemoteRegion::kind() const { return state_->kind(); }
+MemoryKind Alias::kind() const { return state_->kind(); }
 Access RemoteRegion::access() const { return state_->descriptor().access; }
 const RegionDescriptor& RemoteRegion::descriptor() const { return state_->descriptor(); }
 const std::string& RemoteRegion::description() const { return state_->description(); }
@@ -136,8 +139,8 @@ Status Channel::on_end(std::function<void(bool good_order, const Status& reason)
   return state_->on_end(std::move(handler));
 }
 
-Result<MemoryRegion> Channel::allocate(std::uint64_t bytes) {
-  return wrap<MemoryRegion>(state_->allocate(bytes));
+Result<MemoryRegion> Channel::allocate(std::uint64_t bytes, MemoryKind kind) {
+  return wrap<MemoryRegion>(state_->allocate(bytes, kind));
 }
 
 Status Channel::publish(std::string_view name, const MemoryRegion& region,
@@ -182,8 +185,8 @@ Result<Channel> Device::accept(std::chrono::nanoseconds timeout) {
   return Channel((*channel)->user_handle());
 }
 
-Result<MemoryRegion> Device::allocate(std::uint64_t bytes) {
-  return wrap<MemoryRegion>(state_->allocate(bytes));
+Result<MemoryRegion> Device::allocate(std::uint64_t bytes, MemoryKind kind) {
+  return wrap<MemoryRegion>(state_->allocate(bytes, kind));
 }
 
 std::byte* Device::allocate_raw(std::uint64_t bytes) { return state_->allocate_raw(bytes); }

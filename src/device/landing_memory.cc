@@ -27,23 +27,32 @@ std::shared_ptr<memory::Arena> LandingMemory::arena() const {
   return arena_;
 }
 
-Result<std::shared_ptr<RegionState>> LandingMemory::allocate(
-    const memory::ArenaOptions& options, RegionDescriptor descriptor, FabricKind fabric,
-    const std::shared_ptr<RegionTable>& table, std::shared_ptr<LandingMemory> self) {
+Result<RegionMemory> LandingMemory::take(const memory::ArenaOptions& options, MemoryKind kind,
+                                         std::uint64_t bytes) {
+  if (kind.on_gpu()) return RegionMemory::on_gpu(kind, bytes, options.use);
   auto arena = make_arena(options);
   if (!arena.ok()) return arena.status();
-  auto block = (*arena)->allocate(descriptor.length);
-  if (!block.ok()) return block.status();
-  descriptor.offset = block->offset;
-  auto key = link_.get()->grant(block->segment->shared_from_this(), descriptor.offset,
-                                descriptor.length, descriptor.region_id);
+  return RegionMemory::in(*std::move(arena), bytes);
+}
+
+Result<std::shared_ptr<RegionState>> LandingMemory::allocate(
+    const memory::ArenaOptions& options, MemoryKind kind, RegionDescriptor descriptor,
+    FabricKind fabric, const std::shared_ptr<RegionTable>& table,
+    std::shared_ptr<LandingMemory> self) {
+  auto memory = take(options, kind, descriptor.length);
+  if (!memory.ok()) return memory.status();
+  descriptor.offset = memory->offset();
+  const std::shared_ptr<memory::Segment> segment = memory->segment();
+  if (segment->gpu() != nullptr) descriptor.gpu = segment->gpu()->uuid();
+  auto key =
+      link_.get()->grant(segment, descriptor.offset, descriptor.length, descriptor.region_id);
   if (!key.ok()) {
-    (*arena)->free(block->data);
+    memory->free();
     return key.status();
   }
   descriptor.keys.push_back({fabric, *key});
-  auto region = std::make_shared<RegionState>(table, *std::move(arena), *block,
-                                              std::move(descriptor), std::move(self));
+  auto region = std::make_shared<RegionState>(table, *std::move(memory), std::move(descriptor),
+                                              std::move(self));
   table->add(region);
   const std::lock_guard lock(mutex_);
   std::erase_if(regions_, [](const auto& entry) { return entry.second.expired(); });
@@ -65,10 +74,9 @@ Status LandingMemory::revoke(std::uint64_t key, std::uint64_t region_id,
   }
 }
 
-void LandingMemory::quarantine(std::uint64_t key, std::uint64_t region_id,
-                               const memory::Block& block) {
+void LandingMemory::quarantine(std::uint64_t key, std::uint64_t region_id, RegionMemory memory) {
   const std::lock_guard lock(mutex_);
-  quarantined_.push_back({key, region_id, block});
+  quarantined_.push_back({key, region_id, std::move(memory)});
 }
 
 void LandingMemory::settle() {
@@ -79,7 +87,6 @@ void LandingMemory::settle() {
   const ChannelLink::Use link(link_);
   if (!link) return;
   std::vector<Quarantined> settled;
-  std::shared_ptr<memory::Arena> arena;
   {
     // Held during the question, so that nothing in quarantine is ever missing from the count.
     const std::lock_guard lock(mutex_);
@@ -88,9 +95,8 @@ void LandingMemory::settle() {
       settled.push_back(entry);
       return true;
     });
-    arena = arena_;
   }
-  for (const Quarantined& entry : settled) arena->free(entry.block.data);
+  for (Quarantined& entry : settled) entry.memory.free();
 }
 
 Status LandingMemory::revoke_all(core::Deadline deadline) {
@@ -121,10 +127,9 @@ void LandingMemory::release() {
     quarantined.swap(quarantined_);
     arena = arena_;
   }
-  if (arena == nullptr) return;
   // Nothing is allocated from a finished channel's arena again, so nothing is reused.
-  for (const Quarantined& entry : quarantined) arena->free(entry.block.data);
-  arena->trim();
+  for (Quarantined& entry : quarantined) entry.memory.free();
+  if (arena != nullptr) arena->trim();
 }
 
 void LandingMemory::reclaim() {
@@ -140,7 +145,7 @@ std::uint64_t LandingMemory::quarantined_bytes() const {
   std::uint64_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const Quarantined& entry : quarantined_) bytes += entry.block.bytes;
+    for (const Quarantined& entry : quarantined_) bytes += entry.memory.bytes();
   }
   for (const auto& region : regions()) {
     if (region->quarantined()) bytes += region->bytes();

@@ -11,6 +11,7 @@
 #include "core/deadline.h"
 #include "core/ordered_mutex.h"
 #include "device/channel_link.h"
+#include "device/region_memory.h"
 #include "device/region_state.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
@@ -28,17 +29,18 @@ class LandingMemory {
       : link_(link), peer_name_(peer_name) {}
 
   // A region of descriptor.length bytes that the peer may write; offset and key of the descriptor
-  // are filled in. `self` keeps the channel, and is kept by the region. The arena is made by the
-  // first call, with `options`. Inside the channel's gate.
+  // are filled in. `self` keeps the channel, and is kept by the region. The host's memory comes
+  // from an arena, made with `options` by the first call that needs it. Inside the channel's gate.
   Result<std::shared_ptr<RegionState>> allocate(const memory::ArenaOptions& options,
-                                                RegionDescriptor descriptor, FabricKind fabric,
+                                                MemoryKind kind, RegionDescriptor descriptor,
+                                                FabricKind fabric,
                                                 const std::shared_ptr<RegionTable>& table,
                                                 std::shared_ptr<LandingMemory> self);
 
   // For RegionState. Ok: no later byte lands there. kPeerSilent: the peer is in the middle of a
   // write, and the memory must not be used again.
   Status revoke(std::uint64_t key, std::uint64_t region_id, std::chrono::nanoseconds timeout);
-  void quarantine(std::uint64_t key, std::uint64_t region_id, const memory::Block& block);
+  void quarantine(std::uint64_t key, std::uint64_t region_id, RegionMemory memory);
 
   // Asks the link again about every closed region whose peer was writing.
   void settle();
@@ -58,9 +60,11 @@ class LandingMemory {
   struct Quarantined {
     std::uint64_t key = 0;
     std::uint64_t region_id = 0;
-    memory::Block block;
+    RegionMemory memory;
   };
 
+  Result<RegionMemory> take(const memory::ArenaOptions& options, MemoryKind kind,
+                            std::uint64_t bytes);
   Result<std::shared_ptr<memory::Arena>> make_arena(const memory::ArenaOptions& options);
   // Null before the first region.
   std::shared_ptr<memory::Arena> arena() const;

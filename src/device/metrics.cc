@@ -30,6 +30,9 @@ void write_device(Exposition& out, const DeviceStats& stats) {
   const auto& adapters = counters<AdapterStats>();
   out.families(adapters.prefix, adapters.rows,
                [&](const auto& row) { out.sample({}, stats.adapters.*row.field); });
+  const auto& gpu = counters<GpuStats>();
+  out.families(gpu.prefix, gpu.rows,
+               [&](const auto& row) { out.sample({}, stats.gpu.*row.field); });
 }
 
 void write_channels(Exposition& out, const std::vector<ChannelMetrics>& channels) {

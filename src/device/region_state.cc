@@ -28,12 +28,10 @@ std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
   return found == shard.regions.end() ? nullptr : found->second.lock();
 }
 
-RegionState::RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,
-                         memory::Block block, RegionDescriptor descriptor,
-                         std::shared_ptr<LandingMemory> landing)
+RegionState::RegionState(std::shared_ptr<RegionTable> table, RegionMemory memory,
+                         RegionDescriptor descriptor, std::shared_ptr<LandingMemory> landing)
     : table_(std::move(table)),
-      arena_(std::move(arena)),
-      block_(block),
+      memory_(std::move(memory)),
       descriptor_(std::move(descriptor)),
       landing_(std::move(landing)) {}
 
@@ -41,9 +39,9 @@ RegionState::~RegionState() {
   if (fork_guard_.in_forked_child()) return;
   table_->remove(descriptor_.region_id);
   if (landing_ == nullptr || close(std::chrono::nanoseconds(0)).ok()) {
-    arena_->free(block_.data);
+    memory_.free();
   } else {
-    landing_->quarantine(landing_key(), descriptor_.region_id, block_);
+    landing_->quarantine(landing_key(), descriptor_.region_id, std::move(memory_));
   }
 }
 

@@ -10,9 +10,9 @@
 
 #include "core/fork_guard.h"
 #include "core/ordered_mutex.h"
+#include "device/region_memory.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
-#include "memory/arena.h"
 
 namespace farwrite::device {
 
@@ -46,15 +46,15 @@ class RegionState {
  public:
   // `landing`: of the channel whose peer may write the region, which it keeps; null for a region
   // that peers read.
-  RegionState(std::shared_ptr<RegionTable> table, std::shared_ptr<memory::Arena> arena,
-              memory::Block block, RegionDescriptor descriptor,
+  RegionState(std::shared_ptr<RegionTable> table, RegionMemory memory, RegionDescriptor descriptor,
               std::shared_ptr<LandingMemory> landing);
   // Gives the memory back, or into quarantine.
   ~RegionState();
   RegionState(const RegionState&) = delete;
   RegionState& operator=(const RegionState&) = delete;
 
-  std::byte* data() const { return block_.data; }
+  std::byte* data() const { return memory_.data(); }
+  MemoryKind kind() const { return memory_.kind(); }
   std::uint64_t bytes() const { return descriptor_.length; }
   const RegionDescriptor& descriptor() const { return descriptor_; }
   const LandingMemory* landing() const { return landing_.get(); }
@@ -69,8 +69,7 @@ class RegionState {
   std::uint64_t landing_key() const { return descriptor_.keys.front().key; }
 
   const std::shared_ptr<RegionTable> table_;
-  const std::shared_ptr<memory::Arena> arena_;
-  const memory::Block block_;
+  RegionMemory memory_;
   const RegionDescriptor descriptor_;
   const std::shared_ptr<LandingMemory> landing_;
   const core::ForkGuard fork_guard_;

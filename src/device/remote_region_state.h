@@ -42,6 +42,11 @@ class RemoteRegionState {
   // caller holds the channel's gate.
   Status reach(core::Deadline deadline);
   bool reached() const { return reached_.load(std::memory_order_acquire); }
+  // The host's until it is reached.
+  MemoryKind kind() const {
+    return reached() && window_->gpu != nullptr ? MemoryKind::cuda(window_->gpu->ordinal())
+                                                : MemoryKind();
+  }
   // Only once it is reached.
   const std::shared_ptr<fabric::RemoteWindow>& window() const { return window_; }
 

@@ -9,6 +9,7 @@
 
 #include "farwrite/bytes.h"
 #include "farwrite/channel.h"
+#include "gpu/gpu.h"
 
 namespace farwrite::fabric {
 
@@ -22,6 +23,7 @@ class RemoteWindow {
 
   std::uint64_t length = 0;           // of the region, in bytes
   const std::byte* mapped = nullptr;  // its first byte, read-only; null where nothing is mapped
+  const gpu::Gpu* gpu = nullptr;      // the GPU that has the memory; null: a host's memory
 };
 
 enum class OperationKind : std::uint8_t {
@@ -47,6 +49,9 @@ struct Operation {
   ByteView source;
   MutableByteView destination;
   std::shared_ptr<RemoteWindow> window;
+  // The GPU that has the window or the local memory, or one of them: the CPU must not touch it.
+  // Only for fabrics with Capabilities::gpu_memory.
+  const gpu::Gpu* gpu = nullptr;
 
   // What it moves, without a tag.
   std::uint64_t bytes() const {

@@ -84,9 +84,21 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
   return segment;
 }
 
+std::shared_ptr<MappedSegment> MappedSegment::on_gpu(std::shared_ptr<gpu::GpuMemory> memory,
+                                                     bool writable) {
+  std::shared_ptr<MappedSegment> segment(new MappedSegment());
+  segment->base_ = memory->base();
+  segment->bytes_ = memory->bytes();
+  segment->writable_ = writable;
+  segment->gpu_memory_ = std::move(memory);
+  return segment;
+}
+
 MappedSegment::~MappedSegment() {
+  pin_.reset();
   inherited_.reset();
-  if (base_ != nullptr && !guard_.in_forked_child()) ::munmap(base_, bytes_);
+  if (base_ == nullptr || gpu_memory_ != nullptr || guard_.in_forked_child()) return;
+  ::munmap(base_, bytes_);
 }
 
 std::byte* MappedSegment::mutable_base() const {

@@ -1,4 +1,4 @@
-// MappedSegment: a peer's memfd, mapped into this process.
+// MappedSegment: a peer's segment, mapped into this process.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,8 @@
 #include "core/fork_guard.h"
 #include "core/unique_fd.h"
 #include "farwrite/status.h"
+#include "gpu/gpu_memory.h"
+#include "gpu/host_pin.h"
 #include "memory/inherited_mapping.h"
 
 namespace farwrite::memory {
@@ -25,6 +27,9 @@ class MappedSegment {
   // on its behalf.
   static Result<std::shared_ptr<MappedSegment>> map(core::UniqueFd fd, std::uint64_t expected_bytes,
                                                     bool writable);
+  // All of `memory`, imported from a peer. The CPU must not touch it.
+  static std::shared_ptr<MappedSegment> on_gpu(std::shared_ptr<gpu::GpuMemory> memory,
+                                               bool writable);
   ~MappedSegment();
   MappedSegment(const MappedSegment&) = delete;
   MappedSegment& operator=(const MappedSegment&) = delete;
@@ -33,6 +38,10 @@ class MappedSegment {
   std::byte* mutable_base() const;  // aborts unless writable()
   std::uint64_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
+  // The GPU that has the memory; null: the host's memory.
+  const gpu::Gpu* gpu() const { return gpu_memory_ == nullptr ? nullptr : &gpu_memory_->gpu(); }
+  // Lets `gpu` copy from and to host memory at full speed.
+  void pin(const gpu::Gpu& gpu) { pin_->pin(gpu, base_, bytes_, writable_); }
 
  private:
   MappedSegment() = default;
@@ -42,7 +51,9 @@ class MappedSegment {
   bool writable_ = false;
   core::ForkGuard guard_;
   core::UniqueFd fd_;
-  std::optional<InheritedMapping> inherited_;  // goes before the memory and its descriptor
+  std::optional<InheritedMapping> inherited_;       // goes before the memory and its descriptor
+  std::optional<gpu::HostPin> pin_{std::in_place};  // likewise
+  std::shared_ptr<gpu::GpuMemory> gpu_memory_;
 };
 
 }  // namespace farwrite::memory

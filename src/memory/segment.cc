@@ -150,4 +150,14 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
   return segment;
 }
 
+std::shared_ptr<Segment> Segment::on_gpu(std::shared_ptr<gpu::GpuMemory> memory, SegmentUse use) {
+  std::shared_ptr<Segment> segment(new Segment());
+  segment->id_ = next_id();
+  segment->base_ = memory->base();
+  segment->bytes_ = memory->bytes();
+  segment->use_ = use;
+  segment->gpu_memory_ = std::move(memory);
+  return segment;
+}
+
 }  // namespace farwrite::memory

@@ -1,4 +1,5 @@
-// Segment: a sealed memfd that this process owns; what fabrics register and peers map.
+// Segment: memory that this process owns, and that fabrics register and peers map: a sealed memfd,
+// or memory of a GPU.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,10 @@
 #include <string>
 
 #include "core/unique_fd.h"
+#include "farwrite/memory_kind.h"
 #include "farwrite/status.h"
+#include "gpu/gpu_memory.h"
+#include "gpu/host_pin.h"
 #include "memory/address_range.h"
 #include "memory/inherited_mapping.h"
 #include "memory/mapped_segment.h"
@@ -44,6 +48,8 @@ struct SegmentOptions {
 class Segment : public std::enable_shared_from_this<Segment> {
  public:
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
+  // All of `memory`. The CPU must not touch it.
+  static std::shared_ptr<Segment> on_gpu(std::shared_ptr<gpu::GpuMemory> memory, SegmentUse use);
   ~Segment() = default;
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -51,9 +57,14 @@ class Segment : public std::enable_shared_from_this<Segment> {
   std::uint32_t id() const { return id_; }   // unique in this process, never 0, never reused
   std::byte* base() const { return base_; }  // aligned to 2 MiB
   std::uint64_t bytes() const { return bytes_; }
-  int fd() const { return fd_.get(); }  // stays owned by the segment; SCM_RIGHTS duplicates it
+  // Stays owned by the segment; SCM_RIGHTS duplicates it.
+  int fd() const { return gpu_memory_ == nullptr ? fd_.get() : gpu_memory_->fd(); }
   SegmentUse use() const { return use_; }
   bool explicit_huge_pages() const { return explicit_huge_pages_; }
+  // The GPU that has the memory; null: the host's memory.
+  const gpu::Gpu* gpu() const { return gpu_memory_ == nullptr ? nullptr : &gpu_memory_->gpu(); }
+  // Lets `gpu` copy from and to host memory at full speed.
+  void pin(const gpu::Gpu& gpu) { pin_.pin(gpu, base_, bytes_, /*writable=*/true); }
 
  private:
   Segment() = default;
@@ -66,6 +77,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   bool explicit_huge_pages_ = false;
   std::shared_ptr<AddressRange::Slice> place_;  // unmaps when the last owner goes
   std::optional<InheritedMapping> inherited_;   // goes before the memory and its descriptor
+  gpu::HostPin pin_;
+  std::shared_ptr<gpu::GpuMemory> gpu_memory_;
 };
 
 }  // namespace farwrite::memory

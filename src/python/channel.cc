@@ -11,6 +11,7 @@
 
 #include "python/callback.h"
 #include "python/counters.h"
+#include "python/cuda_bytes.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -65,6 +66,20 @@ ReadOnlyBytesArray alias(Link& channel, const Remote& source, std::uint64_t offs
   return view_bytes<ReadOnlyBytesArray>(data, size, std::move(alias));
 }
 
+CudaBytes alias_cuda(Link& channel, const Remote& source, std::uint64_t offset,
+                     std::uint64_t length) {
+  Alias alias =
+      value_or_raise(without_gil([&] { return channel->alias(*source, offset, length); }));
+  CudaBytes bytes{const_cast<std::byte*>(alias.data()),
+                  alias.size(),
+                  alias.kind().ordinal(),
+                  /*writable=*/false,
+                  {}};
+  bytes.owner = nb::capsule(new Held<Alias>(std::move(alias)),
+                            [](void* held) noexcept { delete static_cast<Held<Alias>*>(held); });
+  return bytes;
+}
+
 NotificationTuple to_tuple(const Notification& notification) {
   return nb::make_tuple(notification.tag, notification.lane,
                         nb::bytes(notification.message.data(), notification.message.size()));
@@ -109,8 +124,9 @@ Remote* open(Link& channel, nb::bytes descriptor, std::optional<double> timeout)
       [channel = *channel, parsed, limit]() mutable { return channel.open(parsed, limit); })));
 }
 
-Local* allocate(Link& channel, std::uint64_t bytes) {
-  return new Local(value_or_raise(without_gil([&] { return channel->allocate(bytes); })));
+Local* allocate(Link& channel, std::uint64_t bytes, const std::string& kind) {
+  const MemoryKind place = value_or_raise(MemoryKind::parse(kind));
+  return new Local(value_or_raise(without_gil([&] { return channel->allocate(bytes, place); })));
 }
 
 void publish(Link& channel, const std::string& name, const Local& region,
@@ -142,6 +158,7 @@ void bind_channel(nb::module_& module) {
            nb::arg("lane"))
       .def("flush", [](Link& channel) { return channel->flush(); })
       .def("alias", &alias, nb::arg("source"), nb::arg("offset"), nb::arg("length"))
+      .def("alias_cuda", &alias_cuda, nb::arg("source"), nb::arg("offset"), nb::arg("length"))
       .def(
           "notify",
           [](Link& channel, std::uint32_t tag, std::uint32_t lane) {
@@ -156,7 +173,7 @@ void bind_channel(nb::module_& module) {
            nb::sig("def on_notification(self, function: collections.abc.Callable[[int, int, "
                    "bytes], object] | None) "
                    "-> None"))
-      .def("allocate", &allocate, nb::arg("bytes"))
+      .def("allocate", &allocate, nb::arg("bytes"), nb::arg("kind"))
       .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())
       .def("open", &open, nb::arg("descriptor"), nb::arg("timeout").none())

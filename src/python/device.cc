@@ -40,8 +40,9 @@ Held<Channel>* accept(Owner& device, std::optional<double> timeout) {
       })));
 }
 
-Local* allocate(Owner& device, std::uint64_t bytes) {
-  return new Local(value_or_raise(without_gil([&] { return device->allocate(bytes); })));
+Local* allocate(Owner& device, std::uint64_t bytes, const std::string& kind) {
+  const MemoryKind place = value_or_raise(MemoryKind::parse(kind));
+  return new Local(value_or_raise(without_gil([&] { return device->allocate(bytes, place); })));
 }
 
 void publish(Owner& device, const std::string& name, const Local& region,
@@ -61,6 +62,7 @@ nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
   stats["send"] = counts_of(counts.send);
   stats["receive"] = counts_of(counts.receive);
   stats["adapters"] = counts_of(counts.adapters);
+  stats["gpu"] = counts_of(counts.gpu);
   stats["choices"] = choices;
   return nb::typed<nb::dict, nb::str, nb::object>(std::move(stats));
 }
@@ -84,7 +86,7 @@ void bind_device(nb::module_& module) {
       .def("epoch", [](const Owner& device) { return device->epoch(); })
       .def("connect", &connect, nb::arg("peer"), nb::arg("timeout").none())
       .def("accept", &accept, nb::arg("timeout").none())
-      .def("allocate", &allocate, nb::arg("bytes"))
+      .def("allocate", &allocate, nb::arg("bytes"), nb::arg("kind"))
       .def(
           "contains",
           [](const Owner& device, nb::handle array) {

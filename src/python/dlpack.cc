@@ -3,10 +3,10 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "python/dlpack_type.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -17,41 +17,6 @@ namespace {
 namespace nb = nanobind;
 // The bytes, the element type as farwrite.description writes it, and the shape.
 using DlpackTuple = nb::typed<nb::tuple, nb::object, std::string, nb::tuple>;
-
-// Empty for a type that has no such text.
-std::string text_of(nb::dlpack::dtype type) {
-  if (type.lanes != 1 || type.bits % 8 != 0) return {};
-  const std::string size = std::to_string(type.bits / 8);
-  const std::string order = type.bits == 8 ? "|" : "<";
-  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
-    case nb::dlpack::dtype_code::Int:
-      return order + "i" + size;
-    case nb::dlpack::dtype_code::UInt:
-      return order + "u" + size;
-    case nb::dlpack::dtype_code::Float:
-      return order + "f" + size;
-    case nb::dlpack::dtype_code::Complex:
-      return order + "c" + size;
-    case nb::dlpack::dtype_code::Bool:
-      return type.bits == 8 ? "|b1" : "";
-    case nb::dlpack::dtype_code::Bfloat:
-      return type.bits == 16 ? "bfloat16" : "";
-    default:
-      return {};
-  }
-}
-
-template <typename Array>
-bool is_contiguous(const Array& array) {
-  std::int64_t step = 1;
-  for (std::size_t i = array.ndim(); i-- > 0;) {
-    const auto length = static_cast<std::int64_t>(array.shape(i));
-    if (length == 0) return true;
-    if (length != 1 && array.stride(i) != step) return false;
-    step *= length;
-  }
-  return true;
-}
 
 [[noreturn]] void refuse(const std::string& operation, const std::string& cause) {
   raise(Status(StatusCode::kInvalidArgument, operation + ": " + cause));

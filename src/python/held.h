@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "farwrite/bytes.h"
+#include "python/cuda_bytes.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
@@ -47,13 +48,14 @@ Array view_bytes(Byte* data, std::size_t size, Handle handle) {
   return Array(data, {size}, owner);
 }
 
-// A contiguous Python buffer, held for the length of a call. Needs the GIL at both ends.
+// A contiguous Python buffer, or memory of a GPU (CudaBytes), held for the length of a call. Needs
+// the GIL at both ends.
 class Buffer {
  public:
   static Buffer readable(nanobind::handle object) { return Buffer(object, PyBUF_SIMPLE); }
   static Buffer writable(nanobind::handle object) { return Buffer(object, PyBUF_WRITABLE); }
   ~Buffer() {
-    outlive_python([&] { PyBuffer_Release(&view_); });
+    if (view_.obj != nullptr) outlive_python([&] { PyBuffer_Release(&view_); });
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -64,6 +66,12 @@ class Buffer {
 
  private:
   Buffer(nanobind::handle object, int flags) {
+    const CudaBytes* cuda = nullptr;
+    if (nanobind::try_cast(object, cuda)) {
+      view_.buf = cuda->data;
+      view_.len = static_cast<Py_ssize_t>(cuda->size);
+      return;
+    }
     if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nanobind::python_error();
   }
 

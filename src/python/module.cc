@@ -23,6 +23,7 @@ NB_MODULE(_farwrite, module) {
   bind_info(module);
   bind_observability(module);
   bind_dlpack(module);
+  bind_cuda(module);
   bind_box_segment(module);
   bind_box_client(module);
   bind_box_server(module);

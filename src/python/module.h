@@ -16,6 +16,7 @@ void bind_tensor(nanobind::module_& module);
 void bind_info(nanobind::module_& module);
 void bind_observability(nanobind::module_& module);
 void bind_dlpack(nanobind::module_& module);
+void bind_cuda(nanobind::module_& module);
 void bind_box_segment(nanobind::module_& module);
 void bind_box_client(nanobind::module_& module);
 void bind_box_server(nanobind::module_& module);

@@ -50,6 +50,7 @@ nb::dict counter_tables() {
   nb::dict tables;
   add_table<MemoryStats>(tables);
   add_table<AdapterStats>(tables);
+  add_table<GpuStats>(tables);
   add_table<DeviceStats>(tables);
   add_table<ChannelStats>(tables);
   add_table<TensorStats>(tables);

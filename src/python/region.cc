@@ -6,8 +6,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "python/cuda_bytes.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -30,6 +32,14 @@ BytesArray view(Held<MemoryRegion>& region) {
                                 *region);
 }
 
+// Keeps the region alive.
+CudaBytes view_cuda(Held<MemoryRegion>& region) {
+  nb::capsule owner(new Held<MemoryRegion>(*region),
+                    [](void* held) noexcept { delete static_cast<Held<MemoryRegion>*>(held); });
+  return {region->data(), region->size(), region->kind().ordinal(), /*writable=*/true,
+          std::move(owner)};
+}
+
 void close(Held<MemoryRegion>& region, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return region->close(limit); }));
@@ -41,6 +51,8 @@ void bind_region(nb::module_& module) {
   using Local = Held<MemoryRegion>;
   nb::class_<Local>(module, "MemoryRegion")
       .def("view", &view, "The region's bytes as a writable array; keeps the region alive.")
+      .def("view_cuda", &view_cuda, "The same for a region on a GPU.")
+      .def("on_gpu", [](const Local& region) { return region->kind().on_gpu(); })
       .def("size", [](const Local& region) { return region->size(); })
       .def("access", [](const Local& region) { return access_name(region->access()); })
       .def("descriptor", [](const Local& region) { return descriptor_bytes(region->descriptor()); })
@@ -48,6 +60,7 @@ void bind_region(nb::module_& module) {
 
   using Remote = Held<RemoteRegion>;
   nb::class_<Remote>(module, "RemoteRegion")
+      .def("on_gpu", [](const Remote& region) { return region->kind().on_gpu(); })
       .def("size", [](const Remote& region) { return region->size(); })
       .def("access", [](const Remote& region) { return access_name(region->access()); })
       .def("description",

@@ -7,7 +7,7 @@
 
 #include "core/completion_state.h"
 #include "device/name_table.h"
-#include "farwrite/copy.h"
+#include "farwrite/memory_kind.h"
 #include "transfer/offer.h"
 #include "transfer/received.h"
 #include "transfer/slot_head.h"
@@ -170,7 +170,9 @@ Completion SenderState::write_with_tail_flag(const CreditTable::Taken& taken,
   const std::uint64_t flag_at = tail_flag_offset(bytes.size);
   const auto whole = std::make_shared<std::vector<std::byte>>(flag_at + kTailFlagBytes);
   std::memcpy(whole->data(), head.data(), head.size());
-  copy_bytes(whole->data() + head.size(), bytes.data, bytes.size);
+  if (Status bad = copy_memory(whole->data() + head.size(), bytes.data, bytes.size); !bad.ok()) {
+    return Completion(std::move(bad));
+  }
   const std::uint64_t flag = tail_flag_value(taken.credit.generation);
   std::memcpy(whole->data() + flag_at, &flag, sizeof(flag));
   staged_.add();
@@ -220,7 +222,10 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
             " bytes",
         "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
   }
-  copy_bytes(staged, bytes.data, bytes.size);
+  if (Status bad = copy_memory(staged, bytes.data, bytes.size); !bad.ok()) {
+    device.free_raw(staged);
+    return Completion(std::move(bad));
+  }
   Completion lent = engine.lend(
       message, {staged, bytes.size}, [device, staged]() mutable { device.free_raw(staged); }, tag,
       lane);

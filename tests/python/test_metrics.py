@@ -127,9 +127,9 @@ MEMORY_METRICS = {
 
 
 def test_every_counter_of_the_core_is_a_documented_attribute() -> None:
-    parts = {"send", "receive", "adapters", "choices"}
-    classes = [fw.MemoryStats, fw.AdapterStats, fw.DeviceStats, fw.ChannelStats, fw.TensorStats,
-               fw.box.ClientStats, fw.box.ServerStats]  # fmt: skip
+    parts = {"send", "receive", "adapters", "gpu", "choices"}
+    classes = [fw.MemoryStats, fw.AdapterStats, fw.GpuStats, fw.DeviceStats, fw.ChannelStats,
+               fw.TensorStats, fw.box.ClientStats, fw.box.ServerStats]  # fmt: skip
     assert {stats.__name__ for stats in classes} == set(COUNTERS)
     for stats in classes:
         counters = COUNTERS[stats.__name__]

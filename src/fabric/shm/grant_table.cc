@@ -1,6 +1,5 @@
 #include "fabric/shm/grant_table.h"
 
-#include <algorithm>
 #include <string>
 
 #include "core/poll_until.h"
@@ -31,9 +30,9 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
   }
   const std::uint64_t key = GrantKey{segment->id(), row}.pack();
   live_.emplace(key, region_id);
-  if (std::find(segments_.begin(), segments_.end(), segment) == segments_.end()) {
-    segments_.push_back(segment);
-  }
+  Granted& granted = segments_[segment->id()];
+  granted.segment = segment;
+  ++granted.regions;
   places_[row].base.store(region.data, std::memory_order_relaxed);
   places_[row].bytes.store(region.size, std::memory_order_relaxed);
   mailbox_.row(row).open_region.store(region_id);
@@ -76,16 +75,18 @@ Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Dead
   if (is_live_locked(key, region_id)) {
     live_.erase(key);
     free_rows_.push_back(GrantKey::unpack(key).row);
+    const auto granted = segments_.find(GrantKey::unpack(key).segment_id);
+    // Memory of the host stays with the channel; a GPU's is free once its one region has gone.
+    const bool last = --granted->second.regions == 0;
+    if (last && granted->second.segment->gpu() != nullptr) segments_.erase(granted);
   }
   return Status();
 }
 
 std::shared_ptr<memory::Segment> GrantTable::find_segment(std::uint32_t segment_id) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& segment : segments_) {
-    if (segment->id() == segment_id) return segment;
-  }
-  return nullptr;
+  const auto found = segments_.find(segment_id);
+  return found == segments_.end() ? nullptr : found->second.segment;
 }
 
 }  // namespace farwrite::fabric::shm

@@ -68,7 +68,11 @@ class GrantTable {
   std::uint32_t next_unused_row_ = 0;
   std::vector<std::uint32_t> free_rows_;
   std::unordered_map<std::uint64_t, std::uint64_t> live_;  // region ids by packed key
-  std::vector<std::shared_ptr<memory::Segment>> segments_;
+  struct Granted {
+    std::shared_ptr<memory::Segment> segment;
+    std::uint64_t regions = 0;
+  };
+  std::unordered_map<std::uint32_t, Granted> segments_;  // by id
 };
 
 // The peer's side: announces one write for as long as it lives.

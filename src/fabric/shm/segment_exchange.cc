@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -39,11 +40,16 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
                                                                        core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
+    std::erase_if(imports_, [](const auto& entry) {
+      return !entry.second.requested && entry.second.get() == nullptr;
+    });
+  }
+  if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
     return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
                          "the peer has named too many segments", "restart the peer");
   }
   Import& import = imports_[segment_id];
-  if (import.mapped != nullptr) return import.mapped;
+  if (auto mapped = import.get(); mapped != nullptr) return mapped;
   if (!import.requested) {
     import.requested = true;
     import.failure = Status();
@@ -60,7 +66,23 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
       return sent;
     }
   }
-  while (import.mapped == nullptr && import.failure.ok() && ended_.ok()) {
+  std::shared_ptr<memory::MappedSegment> mapped;
+  while ((mapped = import.get()) == nullptr && import.failure.ok() && ended_.ok()) {
+    if (import.unmapped.has_value()) {
+      Answer answer = *std::exchange(import.unmapped, std::nullopt);
+      lock.unlock();
+      auto made = map_on_gpu(std::move(answer));
+      lock.lock();
+      import.requested = false;
+      if (made.ok()) {
+        mapped = *std::move(made);
+        import.on_gpu = mapped;
+      } else {
+        import.failure = made.status();
+      }
+      changed_.notify_all();
+      break;
+    }
     if (deadline.expired()) {
       return Status::error(StatusCode::kDeadlineExceeded, {kOperation, peer_, "shm"},
                            "the peer did not hand over its memory in time",
@@ -72,8 +94,16 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
       changed_.wait_for(lock, deadline.remaining());
     }
   }
-  if (import.mapped != nullptr) return import.mapped;
+  if (mapped != nullptr) return mapped;
   return import.failure.ok() ? ended_ : import.failure;
+}
+
+Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map_on_gpu(Answer answer) {
+  auto gpu = gpu::Gpu::with_uuid(*answer.gpu);
+  if (!gpu.ok()) return gpu.status();
+  auto memory = gpu::GpuMemory::import(**gpu, std::move(answer.fd), answer.bytes, answer.writable);
+  if (!memory.ok()) return memory.status();
+  return memory::MappedSegment::on_gpu(*std::move(memory), answer.writable);
 }
 
 void SegmentExchange::fail(const Status& reason) {
@@ -96,13 +126,20 @@ void SegmentExchange::on_readable() {
     answer(segment_id);
     return;
   }
-  const bool found = reader.u8() != 0;
-  const bool writable = reader.u8() != 0;
-  const std::uint64_t bytes = reader.u64();
+  Answer answer;
+  answer.found = reader.u8() != 0;
+  answer.writable = reader.u8() != 0;
+  const bool on_gpu = reader.u8() != 0;
+  answer.bytes = reader.u64();
+  const ByteView uuid = reader.bytes(gpu::GpuUuid().size());
   Status finished = reader.finish(kOperation);
-  if (finished.ok() && type == PacketType::kAnswer && (!found || packet->fds.size() == 1)) {
-    take_answer(segment_id, found, bytes, writable,
-                found ? std::move(packet->fds.front()) : core::UniqueFd());
+  if (finished.ok() && type == PacketType::kAnswer && (!answer.found || packet->fds.size() == 1)) {
+    if (on_gpu) {
+      std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size,
+                  answer.gpu.emplace().begin());
+    }
+    if (answer.found) answer.fd = std::move(packet->fds.front());
+    take_answer(segment_id, std::move(answer));
     return;
   }
   if (finished.ok()) {
@@ -127,7 +164,11 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   writer.u8(segment != nullptr ? 1 : 0);
   const bool writable = segment != nullptr && segment->use() == memory::SegmentUse::kLanding;
   writer.u8(writable ? 1 : 0);
+  const gpu::Gpu* const gpu = segment != nullptr ? segment->gpu() : nullptr;
+  writer.u8(gpu != nullptr ? 1 : 0);
   writer.u64(segment != nullptr ? segment->bytes() : 0);
+  const gpu::GpuUuid uuid = gpu != nullptr ? gpu->uuid() : gpu::GpuUuid();
+  writer.bytes({uuid.data(), uuid.size()});
   std::vector<int> fds;
   if (segment != nullptr) fds.push_back(segment->fd());
   // A peer that does not read its answers must not hold the loop up.
@@ -142,15 +183,23 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   }
 }
 
-void SegmentExchange::take_answer(std::uint32_t segment_id, bool found, std::uint64_t bytes,
-                                  bool writable, core::UniqueFd fd) {
+void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
+  if (answer.found && answer.gpu.has_value()) {
+    // Mapping may start the driver, which takes longer than a peer's silence may last.
+    const std::lock_guard lock(mutex_);
+    const auto import = imports_.find(segment_id);
+    if (import == imports_.end() || !import->second.requested) return;  // nobody asked
+    import->second.unmapped = std::move(answer);
+    changed_.notify_all();
+    return;
+  }
   Result<std::shared_ptr<memory::MappedSegment>> mapped =
-      found ? memory::MappedSegment::map(std::move(fd), bytes, writable)
-            : Result<std::shared_ptr<memory::MappedSegment>>(
-                  Status::error(StatusCode::kNotFound, {kOperation, peer_, "shm"},
-                                "the peer has no such memory for this process, or no longer",
-                                "ask for a fresh descriptor; only the peer that landing memory was "
-                                "allocated for can open it"));
+      answer.found ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable)
+                   : Result<std::shared_ptr<memory::MappedSegment>>(Status::error(
+                         StatusCode::kNotFound, {kOperation, peer_, "shm"},
+                         "the peer has no such memory for this process, or no longer",
+                         "ask for a fresh descriptor; only the peer that landing memory was "
+                         "allocated for can open it"));
   const std::lock_guard lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nobody asked

@@ -1,6 +1,7 @@
 // SegmentExchange: how two attached processes hand each other segments.
 //
-// A segment's descriptor is asked for when the first region inside it is opened, and mapped once.
+// A segment's descriptor is asked for when the first region inside it is opened, and mapped once; a
+// GPU's, while nobody has it mapped.
 // Requests and answers are packets on the link's unix socket, served by the device's event loop.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/deadline.h"
@@ -17,6 +19,7 @@
 #include "core/unique_fd.h"
 #include "fabric/shm/packet_socket.h"
 #include "farwrite/status.h"
+#include "gpu/gpu.h"
 #include "memory/segment.h"
 
 namespace farwrite::fabric::shm {
@@ -48,14 +51,31 @@ class SegmentExchange {
   // No more of this peer: it left, or broke the protocol. On the loop's thread.
   void end(const Status& reason);
   void answer(std::uint32_t segment_id);
-  void take_answer(std::uint32_t segment_id, bool found, std::uint64_t bytes, bool writable,
-                   core::UniqueFd fd);
+  // What the peer says of a segment that it hands over.
+  struct Answer {
+    bool found = false;
+    bool writable = false;
+    std::uint64_t bytes = 0;
+    std::optional<gpu::GpuUuid> gpu;
+    core::UniqueFd fd;
+  };
+  void take_answer(std::uint32_t segment_id, Answer answer);
 
   struct Import {
+    // Null: not mapped, or no longer.
+    std::shared_ptr<memory::MappedSegment> get() const {
+      return mapped != nullptr ? mapped : on_gpu.lock();
+    }
+
     std::shared_ptr<memory::MappedSegment> mapped;
+    std::weak_ptr<memory::MappedSegment> on_gpu;  // its memory is free once all regions have gone
+    std::optional<Answer> unmapped;  // memory of a GPU, which the loop's thread must not wait for
     Status failure;
     bool requested = false;
   };
+
+  // Maps the memory of a GPU that the peer has handed over.
+  static Result<std::shared_ptr<memory::MappedSegment>> map_on_gpu(Answer answer);
 
   const core::UniqueFd socket_;
   core::EventLoop& loop_;

@@ -90,6 +90,7 @@ const Capabilities& ShmFabric::capabilities() const {
     shm.maps_peer_memory = true;
     shm.ends_in_post = true;
     shm.cpu_free_target = true;
+    shm.gpu_memory = true;
     return shm;
   }();
   return capabilities;

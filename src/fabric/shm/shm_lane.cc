@@ -14,6 +14,7 @@
 #include "core/prefetch.h"
 #include "fabric/shm/shm_link.h"
 #include "farwrite/copy.h"
+#include "gpu/gpu_copy.h"
 #include "memory/warm_targets.h"
 
 namespace farwrite::fabric::shm {
@@ -81,6 +82,7 @@ ShmWindow::ShmWindow(std::shared_ptr<memory::MappedSegment> segment,
       segment_(std::move(segment)) {
   length = descriptor.length;
   mapped = segment_->base() + descriptor.offset;
+  gpu = segment_->gpu();
   if (row != nullptr) writable = segment_->mutable_base() + descriptor.offset;
 }
 
@@ -120,6 +122,8 @@ Completion ShmLane::post(const Operation& operation) {
 }
 
 Completion ShmLane::write(const Operation& operation) {
+  if (operation.gpu != nullptr) [[unlikely]]
+    return write_on_gpu(operation);
   auto& window = static_cast<ShmWindow&>(*operation.window);
   std::byte* const target = window.writable + operation.offset;
   const std::uint64_t bytes = operation.head.size + operation.source.size;
@@ -132,11 +136,7 @@ Completion ShmLane::write(const Operation& operation) {
   std::unique_lock sending(sending_, std::defer_lock);
   {
     const InflightWrite inflight(*window.row, window.region_id);
-    if (!inflight.open()) {
-      return Completion(link_.error(StatusCode::kFailedPrecondition, "write",
-                                    "the region was closed by its owner",
-                                    "ask the peer for another region"));
-    }
+    if (!inflight.open()) return Completion(closed_by_owner());
     // Locking drains the store buffer, and the stores of the copy are the slow ones. So the lock of
     // a small write is taken before them, and nothing stands between them and the stamp.
     if (small) sending.lock();
@@ -166,6 +166,27 @@ Completion ShmLane::write(const Operation& operation) {
   return push(RecordKind::kNotification, operation.tag, {});
 }
 
+Completion ShmLane::write_on_gpu(const Operation& operation) {
+  auto& window = static_cast<ShmWindow&>(*operation.window);
+  std::byte* const target = window.writable + operation.offset;
+  if (window.gpu == nullptr) window.pin(*operation.gpu);
+  {
+    const InflightWrite inflight(*window.row, window.region_id);
+    if (!inflight.open()) return Completion(closed_by_owner());
+    Status copied =
+        gpu::copy(*operation.gpu, target, operation.head.data, operation.head.size, "write");
+    if (copied.ok()) {
+      copied = gpu::copy(*operation.gpu, target + operation.head.size, operation.source.data,
+                         operation.source.size, "write");
+    }
+    // Without its bytes, a notification would be a lie.
+    if (!copied.ok()) return Completion(std::move(copied));
+  }
+  copies_.add();
+  if (!operation.notify) return Completion(Status());
+  return push(RecordKind::kNotification, operation.tag, {});
+}
+
 void ShmLane::copy_announced(std::byte* target, const ShmWindow& window,
                              const Operation& operation) {
   const ByteView source = operation.source;
@@ -189,8 +210,17 @@ void ShmLane::copy_announced(std::byte* target, const ShmWindow& window,
 }
 
 Completion ShmLane::read(const Operation& operation) {
-  copy_bytes(operation.destination.data, operation.window->mapped + operation.offset,
-             operation.destination.size);
+  const std::byte* const source = operation.window->mapped + operation.offset;
+  if (operation.gpu != nullptr) [[unlikely]] {
+    if (operation.window->gpu == nullptr) {
+      static_cast<ShmWindow&>(*operation.window).pin(*operation.gpu);
+    }
+    Status copied = gpu::copy(*operation.gpu, operation.destination.data, source,
+                              operation.destination.size, "read");
+    if (!copied.ok()) return Completion(std::move(copied));
+  } else {
+    copy_bytes(operation.destination.data, source, operation.destination.size);
+  }
   copies_.add();
   return Completion(Status());
 }
@@ -332,6 +362,11 @@ void ShmLane::end(const Status& reason) {
 }
 
 void ShmLane::ring_own() { ring(own_doorbell_); }
+
+Status ShmLane::closed_by_owner() const {
+  return link_.error(StatusCode::kFailedPrecondition, "write", "the region was closed by its owner",
+                     "ask the peer for another region");
+}
 
 Status ShmLane::corrupt_ring() const {
   return link_.error(StatusCode::kProtocolError, "notify", "the peer's ring is corrupt",

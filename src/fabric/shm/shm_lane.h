@@ -31,6 +31,9 @@ class ShmWindow final : public RemoteWindow {
   const std::uint32_t row_index;
   std::byte* writable = nullptr;
 
+  // The host memory behind it, for copies of `gpu` at full speed.
+  void pin(const gpu::Gpu& gpu) { segment_->pin(gpu); }
+
  private:
   const std::shared_ptr<memory::MappedSegment> segment_;
 };
@@ -65,6 +68,8 @@ class ShmLane final : public Lane {
   };
 
   Completion write(const Operation& operation);
+  // The same where the window or the source lies on a GPU.
+  Completion write_on_gpu(const Operation& operation);
   // Copies the source of a notified write to `target`, and lets a receiver that polls fetch it
   // meanwhile.
   void copy_announced(std::byte* target, const ShmWindow& window, const Operation& operation);
@@ -76,6 +81,7 @@ class ShmLane final : public Lane {
   // Fetches what the peer copies, as it copies it, until another record comes.
   void follow(const Record& announcement);
   Status corrupt_ring() const;
+  Status closed_by_owner() const;
 
   ShmLink& link_;
   const std::uint32_t index_;

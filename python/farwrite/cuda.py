@@ -1,0 +1,212 @@
+"""Arrays in the memory of a CUDA GPU: `CudaArray`, and the views of other libraries' arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import _farwrite
+from farwrite.description import dtype_from_text, dtype_to_text
+from farwrite.errors import InvalidArgument
+
+CUDA = 2
+"""kDLCUDA."""
+_LEGACY_DEFAULT_STREAM = 1
+
+
+class CudaArray:
+    """An array on a GPU, in C order. It holds no copy: other libraries view the same memory.
+
+    ``torch.from_dlpack(x)``, ``cupy.from_dlpack(x)`` or ``cupy.asarray(x)`` and
+    ``jax.dlpack.from_dlpack(x)`` give an array of the library, which keeps the memory alive.
+    Farwrite's transfers are over when they return, so that work which starts afterwards needs no
+    synchronization.
+
+    The constructor is internal: `RegisteredArray.array` and `RemoteArray.alias` give one.
+    """
+
+    def __init__(
+        self, memory: _farwrite.CudaBytes, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._memory = memory
+        self._shape = shape
+        self._dtype = dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self._shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self._dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self._dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """The GPU, as this process numbers them: ``cuda:0``."""
+        return f"cuda:{self._memory.ordinal}"
+
+    @property
+    def writable(self) -> bool:
+        """Whether this process may write the elements. A kernel that tries to write others ends
+        its whole CUDA context."""
+        return self._memory.writable
+
+    def copy_from(self, source: npt.NDArray[Any] | CudaArray) -> None:
+        """Copy the elements of `source`, an array of the same type and size, to this array."""
+        _farwrite.copy_memory(self._memory, _checked_copy("copy_from", self, source))
+
+    def copy_to(self, destination: npt.NDArray[Any] | CudaArray) -> None:
+        """Copy the elements to `destination`, an array of the same type and size."""
+        _farwrite.copy_memory(_checked_copy("copy_to", self, destination), self._memory)
+
+    @property
+    def native(self) -> _farwrite.CudaBytes:
+        """The core's handle. Internal."""
+        return self._memory
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the interface, without a stream: all transfers are over."""
+        return {
+            "shape": self._shape,
+            "typestr": self._dtype.str,
+            "data": (self._memory.address, not self._memory.writable),
+            "strides": None,
+            "stream": None,
+            "version": 3,
+        }
+
+    def __dlpack__(self, **options: Any) -> Any:
+        text = dtype_to_text(self._dtype)
+        # Nothing of Farwrite is under way on any stream.
+        options.pop("stream", None)
+        exporter = self._memory.export_dlpack(text, list(self._shape))
+        return exporter.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, self._memory.ordinal
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            "the array is on a GPU, and NumPy cannot view it; copy it, for example with"
+            " torch.from_dlpack(x).cpu().numpy()"
+        )
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of an array without dimensions")
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        return f"<CudaArray {self._dtype} {self._shape} on {self.device}>"
+
+
+def _checked_copy(
+    operation: str, own: CudaArray, other: npt.NDArray[Any] | CudaArray
+) -> npt.NDArray[Any] | _farwrite.CudaBytes:
+    if other.dtype != own.dtype or other.size != own.size:
+        raise InvalidArgument(
+            f"{operation}: {other.size} elements of {other.dtype} do not match {own.size} of"
+            f" {own.dtype}"
+        )
+    if isinstance(other, CudaArray):
+        return other.native
+    if not other.flags.c_contiguous:
+        raise InvalidArgument(f"{operation}: the array is not C-contiguous; copy it first")
+    return other.reshape(-1).view(np.uint8)
+
+
+def view_on_gpu(operation: str, payload: object) -> CudaArray | None:
+    """View `payload` as an array on a GPU, without a copy; None if it is not on one.
+
+    Waits until the work that its library has queued for the array is over: the stream semantics of
+    DLPack and of ``__cuda_array_interface__``.
+
+    Raises
+    ------
+    InvalidArgument
+        If the array is not C-contiguous, or has an element type that NumPy lacks.
+    Unavailable
+        If the CUDA driver cannot be opened.
+    """
+    if isinstance(payload, CudaArray):
+        return payload
+    if isinstance(payload, np.ndarray):
+        return None
+    if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
+        kind, ordinal = payload.__dlpack_device__()
+        return _from_dlpack(operation, payload, int(ordinal)) if int(kind) == CUDA else None
+    interface = getattr(payload, "__cuda_array_interface__", None)
+    return None if interface is None else _from_interface(operation, payload, interface)
+
+
+def _from_dlpack(operation: str, payload: Any, ordinal: int) -> CudaArray:
+    _farwrite.use_cuda()
+    try:
+        # The exporter makes that stream wait for its own.
+        capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM)
+    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+        raise InvalidArgument(f"{operation}: the array does not export DLPack: {error}") from None
+    memory, text, shape = _farwrite.view_cuda_dlpack(operation, capsule)
+    _farwrite.wait_for_stream(ordinal, _LEGACY_DEFAULT_STREAM)
+    return CudaArray(memory, shape, dtype_from_text(text))
+
+
+def _from_interface(operation: str, payload: object, interface: dict[str, Any]) -> CudaArray:
+    _farwrite.use_cuda()
+    try:
+        shape = tuple(int(length) for length in interface["shape"])
+        dtype = np.dtype(interface["typestr"])
+        address, read_only = interface["data"]
+        strides = interface.get("strides")
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"{operation}: __cuda_array_interface__ is malformed: {error!r}"
+        ) from None
+    if dtype.hasobject:
+        raise InvalidArgument(f"{operation}: dtype {dtype} holds Python objects")
+    if strides is not None and not _contiguous(shape, tuple(strides), dtype.itemsize):
+        raise InvalidArgument(
+            f"{operation}: the array of shape {shape} and strides {tuple(strides)} is not"
+            " C-contiguous; copy it first"
+        )
+    size = math.prod(shape) * dtype.itemsize
+    # An empty array has no memory.
+    ordinal = _farwrite.gpu_of(operation, int(address)) if size else 0
+    # Version 3: a number, or None for no wait. Earlier ones say nothing of streams.
+    stream = interface.get("stream", _LEGACY_DEFAULT_STREAM)
+    if size and stream is not None:
+        _farwrite.wait_for_stream(ordinal, int(stream))
+    memory = _farwrite.view_cuda_memory(int(address), size, ordinal, not read_only, payload)
+    return CudaArray(memory, shape, cast("np.dtype[Any]", dtype))
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    step = itemsize
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length == 0:
+            return True
+        if length != 1 and stride != step:
+            return False
+        step *= length
+    return True

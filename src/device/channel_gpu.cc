@@ -1,0 +1,83 @@
+// A channel's transfers from and to the memory of a GPU.
+//
+// Where the fabric maps the peer's memory, the GPU copies straight into or out of it. Elsewhere the
+// bytes pass through send memory: one copy by the GPU, and the transfer of the host's memory.
+#include <utility>
+
+#include "device/channel_state.h"
+#include "device/device_state.h"
+#include "farwrite/memory_kind.h"
+#include "gpu/copy_thread.h"
+#include "gpu/gpu_copy.h"
+#include "gpu/gpu_counters.h"
+
+namespace farwrite::device {
+
+Status ChannelState::find_gpu(fabric::Operation& operation) const {
+  const bool reads = operation.kind == fabric::OperationKind::kRead;
+  const ByteView local = reads ? ByteView(operation.destination) : operation.source;
+  if (local.size > 0 && !device_->contains(local.data)) {
+    auto kind = kind_of_memory(local.data);
+    if (!kind.ok()) return kind.status();
+    if (kind->on_gpu()) {
+      auto gpu = gpu::Gpu::at(kind->ordinal());
+      if (!gpu.ok()) return gpu.status();
+      operation.gpu = *gpu;
+      return Status();
+    }
+  }
+  operation.gpu = operation.window->gpu;
+  if (operation.gpu != nullptr) device_->pin(*operation.gpu, local.data);
+  return Status();
+}
+
+Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation operation) {
+  const gpu::Gpu& gpu = *std::exchange(operation.gpu, nullptr);
+  const bool reads = operation.kind == fabric::OperationKind::kRead;
+  const std::uint64_t bytes = reads ? operation.destination.size : operation.source.size;
+  std::byte* const staging = device_->allocate_raw(bytes);
+  if (staging == nullptr) {
+    return Completion(Status::error(StatusCode::kResourceExhausted,
+                                    {name_of(operation), peer_name_},
+                                    "send memory has no room for " + std::to_string(bytes) +
+                                        " bytes on their way between the GPU and the network",
+                                    "raise send_limit, or transfer less at a time"));
+  }
+  device_->pin(gpu, staging);
+  gpu::counters().staged_bytes.add(bytes);
+  const auto free = [device = device_, staging] { device->free_raw(staging); };
+  if (!reads) {
+    if (Status bad = gpu::copy(gpu, staging, operation.source.data, bytes, name_of(operation));
+        !bad.ok()) {
+      free();
+      return Completion(std::move(bad));
+    }
+    operation.source = {staging, bytes};
+    Completion completion = operations_.post(lane, operation);
+    completion.on_settled([free](const Status&) { free(); });
+    return completion;
+  }
+  std::byte* const destination = operation.destination.data;
+  operation.destination = {staging, bytes};
+  const Completion read = operations_.post(lane, operation);
+  const auto outcome = std::make_shared<core::CompletionState>();
+  // The peer's end ends the wait at once; its memory is free when nothing moves any more.
+  read.on_done([outcome](const Status& status) {
+    if (!status.ok()) outcome->abandon(status);
+  });
+  read.on_settled([&gpu, free, outcome, destination, staging, bytes](const Status& status) {
+    if (!status.ok()) {
+      free();
+      outcome->finish(status);
+      return;
+    }
+    gpu::CopyThread::get().run([&gpu, free, outcome, destination, staging, bytes] {
+      Status copied = gpu::copy(gpu, destination, staging, bytes, "read");
+      free();
+      outcome->finish(std::move(copied));
+    });
+  });
+  return Completion(outcome);
+}
+
+}  // namespace farwrite::device

@@ -1,0 +1,31 @@
+// CopyThread: runs copies that no caller waits for.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "core/ordered_mutex.h"
+
+namespace farwrite::gpu {
+
+// The process's one thread for them, started at the first copy and never ended. Thread-safe. Not
+// usable in a forked child.
+class CopyThread {
+ public:
+  static CopyThread& get();
+
+  // Runs `work`, which may block for the GPU, after earlier work. Never blocks.
+  void run(std::function<void()> work);
+
+ private:
+  CopyThread();
+  void loop();
+
+  core::OrderedMutex<core::LockRank::kGpuCopies> mutex_;
+  core::OrderedCondition changed_;
+  std::deque<std::function<void()>> queue_;
+};
+
+}  // namespace farwrite::gpu

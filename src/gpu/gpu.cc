@@ -1,0 +1,114 @@
+#include "gpu/gpu.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <mutex>
+
+#include "core/ordered_mutex.h"
+
+namespace farwrite::gpu {
+namespace {
+
+constexpr std::string_view kOperation = "use a GPU";
+
+Result<bool> attribute(const CudaDriver& driver, int which, cuda::Device device) {
+  int value = 0;
+  FARWRITE_RETURN_IF_ERROR(driver.check(driver.device_attribute(&value, which, device), kOperation,
+                                        "cuDeviceGetAttribute"));
+  return value != 0;
+}
+
+}  // namespace
+
+Result<const Gpu*> Gpu::at(int ordinal) {
+  static auto* const mutex = new core::OrderedMutex<core::LockRank::kGpus>();
+  static auto* const gpus = new std::map<int, const Gpu*>();
+  const std::lock_guard lock(*mutex);
+  if (const auto found = gpus->find(ordinal); found != gpus->end()) return found->second;
+  auto gpu = make(ordinal);  // a failure may pass: out of memory, for example
+  if (gpu.ok()) gpus->emplace(ordinal, *gpu);
+  return gpu;
+}
+
+Result<const Gpu*> Gpu::make(int ordinal) {
+  auto opened = CudaDriver::open();
+  if (!opened.ok()) return opened.status();
+  const CudaDriver& driver = **opened;
+  int count = 0;
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_count(&count), kOperation, "cuDeviceGetCount"));
+  if (ordinal < 0 || ordinal >= count) {
+    return Status::error(StatusCode::kInvalidArgument, {kOperation},
+                         "there is no cuda:" + std::to_string(ordinal) + ", this process sees " +
+                             std::to_string(count) + (count == 1 ? " GPU" : " GPUs"),
+                         "count from 0, and see CUDA_VISIBLE_DEVICES");
+  }
+  auto gpu = std::unique_ptr<Gpu>(new Gpu());
+  gpu->driver_ = &driver;
+  gpu->ordinal_ = ordinal;
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_get(&gpu->device_, ordinal), kOperation, "cuDeviceGet"));
+  for (const int needed : {cuda::kHasVirtualMemory, cuda::kExportsFileDescriptors}) {
+    auto has = attribute(driver, needed, gpu->device_);
+    if (!has.ok()) return has.status();
+    if (*has) continue;
+    return Status::error(StatusCode::kUnsupported, {kOperation},
+                         "processes cannot share the memory of cuda:" + std::to_string(ordinal) +
+                             ": its driver exports no file descriptors",
+                         "use host memory, or a GPU and system with CUDA's virtual memory "
+                         "management");
+  }
+  cuda::Uuid uuid{};
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_uuid(&uuid, gpu->device_), kOperation, "cuDeviceGetUuid"));
+  std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), gpu->uuid_.begin());
+  std::array<char, 256> text{};
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_name(text.data(), text.size() - 1, gpu->device_), kOperation,
+                   "cuDeviceGetName"));
+  gpu->name_ = text.data();
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_pci_address(text.data(), text.size() - 1, gpu->device_),
+                   kOperation, "cuDeviceGetPCIBusId"));
+  gpu->pci_address_ = text.data();
+  std::transform(gpu->pci_address_.begin(), gpu->pci_address_.end(), gpu->pci_address_.begin(),
+                 [](unsigned char letter) { return std::tolower(letter); });
+  auto dma_buf = attribute(driver, cuda::kExportsDmaBuf, gpu->device_);
+  if (!dma_buf.ok()) return dma_buf.status();
+  gpu->exports_dma_buf_ = *dma_buf;
+  auto rdma = attribute(driver, cuda::kRdmaWithVirtualMemory, gpu->device_);
+  if (!rdma.ok()) return rdma.status();
+  gpu->rdma_capable_ = *rdma;
+  FARWRITE_RETURN_IF_ERROR(driver.check(driver.retain_context(&gpu->context_, gpu->device_),
+                                        kOperation, "cuDevicePrimaryCtxRetain"));
+  return static_cast<const Gpu*>(gpu.release());
+}
+
+Result<const Gpu*> Gpu::with_uuid(const GpuUuid& uuid) {
+  auto opened = CudaDriver::open();
+  if (!opened.ok()) return opened.status();
+  const CudaDriver& driver = **opened;
+  int count = 0;
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_count(&count), kOperation, "cuDeviceGetCount"));
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    auto gpu = at(ordinal);
+    if (!gpu.ok()) return gpu.status();
+    if ((*gpu)->uuid() == uuid) return gpu;
+  }
+  return Status::error(StatusCode::kNotFound, {kOperation},
+                       "the memory lies on a GPU that this process does not see",
+                       "let both processes see it (CUDA_VISIBLE_DEVICES), or exchange host memory");
+}
+
+Gpu::Current::Current(const Gpu& gpu)
+    : driver_(gpu.driver()),
+      status_(driver_.check(driver_.push_context(gpu.context_), kOperation, "cuCtxPushCurrent")) {}
+
+Gpu::Current::~Current() {
+  cuda::Context popped = nullptr;
+  if (status_.ok()) (void)driver_.pop_context(&popped);
+}
+
+}  // namespace farwrite::gpu

@@ -1,0 +1,21 @@
+// CudaBytes: memory of a GPU as Python holds it. The CPU must not touch it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+
+#include "farwrite/bytes.h"
+
+namespace farwrite::python {
+
+// Thread-compatible, under the GIL. `owner` keeps the memory alive.
+struct CudaBytes {
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  int ordinal = 0;
+  bool writable = false;
+  nanobind::object owner;
+};
+
+}  // namespace farwrite::python

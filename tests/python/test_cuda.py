@@ -1,0 +1,333 @@
+"""Arrays on GPUs: allocation, transfers, aliases, streams, errors. On a test double of the driver,
+whose memory the CPU cannot read and whose copies are late; with FARWRITE_TEST_GPU=1 on a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+from conftest import Link, Pair
+from cuda_double import REAL, Double, library
+from processes import PeerState
+
+COUNT = 3 << 20
+"""Float32 elements: 12 MiB, several pieces of a copy."""
+
+
+@pytest.fixture(scope="session")
+def driver() -> Double | None:
+    """The double, opened in this process; None with a real driver."""
+    if not REAL:
+        os.environ["FARWRITE_CUDA_LIBRARY"] = str(library())
+        os.environ["CUDA_DOUBLE_DELAY_US"] = "200"
+        os.environ["CUDA_DOUBLE_GPUS"] = "2"
+    with fw.Device(listen="127.0.0.1:0") as device:
+        device.allocate(1, kind="cuda:0")  # the driver keeps descriptors of its own
+    return None if REAL else Double(library())
+
+
+@pytest.fixture
+def double(driver: Double | None) -> Iterator[Double]:
+    if driver is None:
+        pytest.skip("needs the test double: FARWRITE_TEST_GPU is set")
+    yield driver
+    driver.resume()
+    driver.fail("")
+
+
+@pytest.fixture
+def cuda(driver: Double | None) -> None:
+    """A driver that was opened."""
+
+
+def counting(start: int = 0, count: int = COUNT) -> np.ndarray[Any, Any]:
+    return np.arange(start, start + count, dtype="float32")
+
+
+def to_host(array: fw.CudaArray) -> np.ndarray[Any, Any]:
+    copied = np.empty(array.shape, array.dtype)
+    array.copy_to(copied)
+    return copied
+
+
+class Exporter:
+    """An array of another library: DLPack, or __cuda_array_interface__, or both."""
+
+    def __init__(self, array: fw.CudaArray) -> None:
+        self.array = array
+        self.streams: list[Any] = []
+
+
+class ByDlpack(Exporter):
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        self.streams.append(stream)
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class ByInterface(Exporter):
+    changes: dict[str, Any] = {}
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__cuda_array_interface__, **self.changes}
+
+
+def test_a_region_on_a_gpu_is_no_numpy_array(cuda: None, device: fw.Device) -> None:
+    registered = device.allocate((4, 3), "float32", kind="cuda:0")
+    array = registered.array
+    assert isinstance(array, fw.CudaArray)
+    assert (array.shape, array.dtype, array.nbytes, len(array)) == ((4, 3), "float32", 48, 4)
+    assert array.device == "cuda:0" and array.writable
+    assert array.__dlpack_device__() == (2, 0)
+    interface = array.__cuda_array_interface__
+    assert interface["typestr"] == "<f4" and interface["shape"] == (4, 3)
+    assert "cuda:0" in repr(array)
+    with pytest.raises(TypeError, match="on a GPU"):
+        np.asarray(array)
+    with pytest.raises(TypeError, match="on a GPU"):
+        np.asarray(registered)
+
+
+@pytest.mark.parametrize("exporter", [ByDlpack, ByInterface])
+def test_a_write_from_gpu_to_gpu_arrives_with_its_notification(
+    cuda: None, pair: Pair, exporter: type[Exporter]
+) -> None:
+    inbox = pair.far.publish("inbox", pair.far.allocate(COUNT, "float32", kind="cuda:0"))
+    source = pair.left.allocate(COUNT, "float32", kind="cuda:0").array
+    source.copy_from(counting())
+    target = pair.near.lookup("inbox")
+    pair.near.write(exporter(source), target, notify=7).wait(30)
+    assert pair.far.wait_notification(30).tag == 7
+    assert np.array_equal(to_host(inbox.array), counting())
+
+
+def test_a_write_between_gpu_and_host(cuda: None, pair: Pair) -> None:
+    on_gpu = pair.far.publish("gpu", pair.far.allocate(COUNT, "float32", kind="cuda"))
+    on_host = pair.far.publish("host", pair.far.allocate(COUNT, "float32"))
+    pair.near.write(counting(1), pair.near.lookup("gpu"), notify=1).wait(30)
+    assert pair.far.wait_notification(30).tag == 1
+    assert np.array_equal(to_host(on_gpu.array), counting(1))
+    source = pair.left.allocate(COUNT, "float32", kind="cuda:0").array
+    source.copy_from(counting(2))
+    pair.near.write(source, pair.near.lookup("host"), notify=2).wait(30)
+    assert pair.far.wait_notification(30).tag == 2
+    assert np.array_equal(on_host.array, counting(2))
+
+
+def test_a_part_is_written_where_it_belongs(cuda: None, pair: Pair) -> None:
+    inbox = pair.far.publish("inbox", pair.far.allocate(100, "float32", kind="cuda:0"))
+    inbox.array.copy_from(np.zeros(100, "float32"))
+    target = pair.near.lookup("inbox")
+    pair.near.write(np.ones(10, "float32"), target, offset=42).wait(30)
+    expected = np.zeros(100, "float32")
+    expected[42:52] = 1
+    assert np.array_equal(to_host(inbox.array), expected)
+    with pytest.raises(fw.OutOfRange):
+        pair.near.write(np.ones(10, "float32"), target, offset=91)
+
+
+def test_reads_in_all_directions(cuda: None, pair: Pair) -> None:
+    outbox = pair.left.publish("gpu", pair.left.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting(3))
+    on_host = pair.left.publish("host", pair.left.allocate(COUNT, "float32"))
+    on_host.array[:] = counting(4)
+    assert np.array_equal(pair.far.lookup("gpu").read(timeout=30), counting(3))
+    destination = pair.right.allocate(COUNT, "float32", kind="cuda:0").array
+    pair.far.lookup("host").read(ByDlpack(destination), timeout=30)
+    assert np.array_equal(to_host(destination), counting(4))
+    pair.far.lookup("gpu").read(ByInterface(destination), timeout=30)
+    assert np.array_equal(to_host(destination), counting(3))
+
+
+def test_an_alias_is_the_peers_memory(cuda: None, pair: Pair) -> None:
+    outbox = pair.left.publish("outbox", pair.left.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting(5))
+    alias = pair.far.lookup("outbox").alias()
+    assert isinstance(alias, fw.CudaArray) and not alias.writable
+    assert np.array_equal(to_host(alias), counting(5))
+    outbox.array.copy_from(counting(6))
+    assert np.array_equal(to_host(alias), counting(6))
+    assert pair.left.stats().leases_held_by_peers == 1
+    with pytest.raises(fw.InvalidArgument, match="read-only"):
+        pair.far.read(pair.far.lookup("outbox"), alias)
+    with pytest.raises(fw.Unavailable):
+        alias.copy_from(counting(7))  # the GPU enforces it
+
+
+def test_dlpack_and_the_interface_bring_their_streams(
+    double: Double, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.far.publish("inbox", pair.far.allocate(8, "float32", kind="cuda:0"))
+    target = pair.near.lookup("inbox")
+    source = pair.left.allocate(8, "float32", kind="cuda:0").array
+    source.copy_from(counting(0, 8))
+    waits = double.calls("cuStreamSynchronize")
+    exporter = ByDlpack(source)
+    pair.near.write(exporter, target).wait(30)
+    assert exporter.streams == [1]
+    assert double.calls("cuStreamSynchronize") == waits + 1
+    # No stream: no work is under way.
+    pair.near.write(ByInterface(source), target).wait(30)
+    assert double.calls("cuStreamSynchronize") == waits + 1
+    monkeypatch.setattr(ByInterface, "changes", {"stream": 2})
+    pair.near.write(ByInterface(source), target).wait(30)
+    assert double.calls("cuStreamSynchronize") == waits + 2
+
+
+def test_arrays_that_would_need_a_copy_are_refused(
+    cuda: None, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.far.publish("inbox", pair.far.allocate((4, 4), "float32", kind="cuda:0"))
+    target = pair.near.lookup("inbox")
+    source = pair.left.allocate((4, 4), "float32", kind="cuda:0").array
+    monkeypatch.setattr(ByInterface, "changes", {"strides": (4, 16)})
+    with pytest.raises(fw.InvalidArgument, match="not C-contiguous"):
+        pair.near.write(ByInterface(source), target)
+    monkeypatch.setattr(ByInterface, "changes", {"typestr": "<f8"})
+    with pytest.raises(fw.InvalidArgument, match="dtype float64"):
+        pair.near.write(ByInterface(source), target)
+    monkeypatch.setattr(ByInterface, "changes", {"data": (0x1000, False)})
+    with pytest.raises(fw.InvalidArgument, match="not in the memory of a CUDA GPU"):
+        pair.near.write(ByInterface(source), target)
+    with pytest.raises(fw.InvalidArgument, match="CPU"):
+        pair.near.send(ByDlpack(source))
+
+
+def test_a_stream_of_tensors_takes_them_from_a_gpu(cuda: None, pair: Pair) -> None:
+    for name, options in (("static", {"shape": COUNT, "dtype": "float32"}), ("dynamic", {})):
+        with (
+            fw.TensorReceiver(pair.far, name, **options) as receiver,
+            fw.TensorSender(pair.left, pair.near, name) as sender,
+        ):
+            source = pair.left.allocate(COUNT, "float32", kind="cuda:0").array
+            source.copy_from(counting(8))
+            sender.send(source).wait(30)
+            with receiver.receive(30) as received:
+                assert np.array_equal(received.array, counting(8))
+
+
+@pytest.mark.parametrize("fabric", ["tcp"])
+def test_over_a_network_the_bytes_pass_through_host_memory(
+    cuda: None, make_pair: Callable[..., Pair], fabric: str
+) -> None:
+    pair = make_pair(fabrics=[fabric])
+    inbox = pair.far.publish("inbox", pair.far.allocate(COUNT, "float32"))
+    with fw.Device(listen="127.0.0.1:0") as gpu:
+        array = gpu.allocate(COUNT, "float32", kind="cuda:0").array
+        array.copy_from(counting(9))
+        pair.near.write(array, pair.near.lookup("inbox"), notify=3).wait(30)
+        assert pair.far.wait_notification(30).tag == 3
+        assert np.array_equal(inbox.array, counting(9))
+        outbox = pair.right.publish("outbox", pair.right.allocate(COUNT, "float32"))
+        outbox.array[:] = counting(10)
+        pair.near.lookup("outbox").read(array, timeout=30)
+        assert np.array_equal(to_host(array), counting(10))
+        assert pair.left.stats().gpu.staged_bytes >= 2 * array.nbytes
+    with pytest.raises(fw.Unsupported, match="does not write into the memory of a GPU"):
+        pair.far.allocate(8, kind="cuda:0")
+    with pytest.raises(fw.Unsupported, match="none of this device's fabrics"):
+        pair.left.allocate(8, kind="cuda:0")
+
+
+def test_a_peer_without_shm_hears_that_it_does_not_reach_the_gpu(cuda: None) -> None:
+    with (
+        fw.Device(listen="127.0.0.1:0") as owner,
+        fw.Device(fabrics=["tcp"]) as other,
+    ):
+        owner.publish("gpu", owner.allocate(8, "float32", kind="cuda:0"))
+        with other.connect(owner.endpoint) as channel, pytest.raises(
+            fw.Unsupported, match="on a GPU of the peer"
+        ):
+            channel.lookup("gpu")
+
+
+def test_kinds_that_are_none(cuda: None, device: fw.Device) -> None:
+    for kind in ("gpu", "cuda:", "cuda:-1", "cuda:x", "cuda0"):
+        with pytest.raises(fw.InvalidArgument, match="no kind of memory"):
+            device.allocate(8, kind=kind)
+    with pytest.raises(fw.InvalidArgument, match="there is no cuda:99"):
+        device.allocate(8, kind="cuda:99")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuMemGetAllocationGranularity",
+        "cuMemCreate",
+        "cuMemExportToShareableHandle",
+        "cuMemAddressReserve",
+        "cuMemMap",
+        "cuMemSetAccess",
+    ],
+)
+def test_a_failed_allocation_leaves_nothing(double: Double, device: fw.Device, call: str) -> None:
+    double.fail(f"{call}=2")
+    with pytest.raises(fw.ResourceExhausted, match=call):
+        device.allocate(8, kind="cuda:0")
+    double.fail("")
+    device.allocate(8, kind="cuda:0")
+
+
+@pytest.mark.parametrize("call", ["cuMemcpyAsync", "cuEventRecord", "cuEventQuery"])
+def test_a_failed_copy_raises_no_notification(double: Double, pair: Pair, call: str) -> None:
+    inbox = pair.far.publish("inbox", pair.far.allocate(8, "float32", kind="cuda:0"))
+    target = pair.near.lookup("inbox")
+    double.fail(f"{call}=1")
+    with pytest.raises(fw.Unavailable, match=call):
+        pair.near.write(counting(0, 8), target, notify=1).wait(30)
+    double.fail("")
+    pair.near.write(counting(1, 8), target, notify=2).wait(30)
+    assert pair.far.wait_notification(30).tag == 2
+    assert np.array_equal(to_host(inbox.array), counting(1, 8))
+
+
+def alias_and_write_one_more(state: PeerState) -> None:
+    alias = state.channel.lookup("outbox").alias()
+    mine = state.device.allocate(alias.shape, alias.dtype, kind="cuda:0").array
+    mine.copy_from(to_host(alias) + 1)
+    state.channel.write(mine, state.channel.lookup("inbox"), notify=1).wait(30)
+    state.kept.update(alias=alias, mine=mine)
+
+
+def test_another_process_aliases_and_writes(cuda: None, link: Link) -> None:
+    outbox = link.device.publish("outbox", link.device.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting())
+    inbox = link.channel.publish("inbox", link.channel.allocate(COUNT, "float32", kind="cuda:0"))
+    link.peer.run(alias_and_write_one_more)
+    assert link.channel.wait_notification(30).tag == 1
+    assert np.array_equal(to_host(inbox.array), counting(1))
+    # Its maps and its lease end with it, and nothing of it lands any more.
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead):
+        link.channel.wait_notification(30)
+    inbox.close(10)
+    assert np.array_equal(to_host(inbox.array), counting(1))
+    assert np.array_equal(to_host(outbox.array), counting())
+
+
+def publish_and_keep(state: PeerState) -> None:
+    array = state.channel.publish("mine", state.channel.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox = state.device.publish("outbox", state.device.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting(7))
+    state.kept.update(array=array, outbox=outbox)
+
+
+def test_an_alias_outlives_its_owner(cuda: None, link: Link) -> None:
+    link.peer.run(publish_and_keep)
+    alias = link.channel.lookup("outbox").alias()
+    target = link.channel.lookup("mine")
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead):
+        link.channel.wait_notification(30)
+    assert np.array_equal(to_host(alias), counting(7))
+    with pytest.raises(fw.PeerDead):
+        link.channel.write(counting(), target).wait(30)
