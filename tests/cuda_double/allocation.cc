@@ -1,0 +1,94 @@
+#include "allocation.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace farwrite::cuda_double {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr const char* kName = "cuda_double:%d:%zu";
+constexpr const char* kLink = "/memfd:cuda_double:%d:%zu (deleted)%n";
+
+std::atomic<unsigned long long> next_id{1};
+
+// What the kernel says that the descriptor is.
+std::string name_of(int descriptor) {
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  char name[128];
+  const ssize_t length = ::readlink(link.c_str(), name, sizeof(name));
+  return length <= 0 ? "" : std::string(name, static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+std::size_t page_size() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+Allocation::Allocation(Ledger& ledger, int device, std::size_t size, bool exportable, bool imported)
+    : ledger_(ledger),
+      device_(device),
+      size_(size),
+      exportable_(exportable),
+      imported_(imported),
+      id_(next_id++) {
+  ++ledger_.allocations;
+  if (!imported_) ledger_.used[static_cast<std::size_t>(device_)] += size_;
+}
+
+Allocation::~Allocation() {
+  if (bytes_ != nullptr) ::munmap(bytes_, size_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!imported_) ledger_.used[static_cast<std::size_t>(device_)] -= size_;
+  --ledger_.allocations;
+}
+
+bool Allocation::map() {
+  void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (at == MAP_FAILED) return false;
+  bytes_ = static_cast<std::byte*>(at);
+  return true;
+}
+
+std::shared_ptr<Allocation> Allocation::create(Ledger& ledger, int device, std::size_t size,
+                                               bool exportable) {
+  std::shared_ptr<Allocation> made(new Allocation(ledger, device, size, exportable, false));
+  char name[64];
+  std::snprintf(name, sizeof(name), kName, device, size);
+  made->descriptor_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (made->descriptor_ < 0 || ::ftruncate(made->descriptor_, static_cast<off_t>(size)) != 0 ||
+      ::fcntl(made->descriptor_, F_ADD_SEALS, kSeals) != 0 || !made->map()) {
+    return nullptr;
+  }
+  return made;
+}
+
+std::shared_ptr<Allocation> Allocation::import(Ledger& ledger, int descriptor) {
+  int device = -1;
+  std::size_t size = 0;
+  int length = 0;
+  const std::string name = name_of(descriptor);
+  struct stat facts{};
+  if (std::sscanf(name.c_str(), kLink, &device, &size, &length) != 2 ||
+      static_cast<std::size_t>(length) != name.size() || device < 0 ||
+      static_cast<std::size_t>(device) >= kMostGpus || ::fstat(descriptor, &facts) != 0 ||
+      static_cast<std::size_t>(facts.st_size) != size ||
+      ::fcntl(descriptor, F_GET_SEALS) != kSeals) {
+    return nullptr;
+  }
+  std::shared_ptr<Allocation> made(new Allocation(ledger, device, size, true, true));
+  made->descriptor_ = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (made->descriptor_ < 0 || !made->map()) return nullptr;
+  return made;
+}
+
+int Allocation::duplicate() const { return ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0); }
+
+}  // namespace farwrite::cuda_double
