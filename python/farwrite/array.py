@@ -51,8 +51,8 @@ class RegisteredArray:
         needed = max(count_bytes(lengths, element), 1)
         if needed > MOST_BYTES:
             raise ResourceExhausted(
-                f"allocate: shape {lengths} of {element} needs {needed} bytes, more than any machine"
-                " has; allocate less"
+                f"allocate: shape {lengths} of {element} needs {needed} bytes, more than any"
+                " machine has; allocate less"
             )
         try:
             return cls(allocate(needed), lengths, element)

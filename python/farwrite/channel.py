@@ -78,9 +78,9 @@ class Channel(Closing):
         dtype : dtype
             Element type; no Python objects.
         kind : str
-            Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for this
-            process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`. Allocate
-            once and reuse it.
+            Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for
+            this process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`.
+            Allocate once and reuse it.
 
         Returns
         -------
@@ -219,10 +219,10 @@ class Channel(Closing):
         Parameters
         ----------
         source : array, buffer or DLPack exporter
-            C-contiguous, with the target's dtype; on the CPU, or on a GPU: then the work that its
-            library has queued for it is waited for, and the GPU copies. The shape has one dimension,
-            or is the target's shape, or that of whole rows of the target. Farwrite does not copy the
-            source first: do not change it before the `Completion` succeeds.
+            C-contiguous, with the target's dtype, on the CPU or on a GPU. On a GPU, the call waits
+            for the work that its library has queued for it. The shape has one dimension, or is the
+            target's shape, or that of whole rows of the target. Farwrite does not copy the source
+            first: do not change it before the `Completion` succeeds.
         target : RemoteArray
             An array that the peer made with `Channel.allocate`, so that this process may write it.
         offset : int

@@ -67,8 +67,7 @@ class CudaArray:
 
     @property
     def writable(self) -> bool:
-        """Whether this process may write the elements. A kernel that tries to write others ends
-        its whole CUDA context."""
+        """Whether this process may write them. A kernel that writes others ends its context."""
         return self._memory.writable
 
     def copy_from(self, source: npt.NDArray[Any] | CudaArray) -> None:
@@ -111,6 +110,22 @@ class CudaArray:
             "the array is on a GPU, and NumPy cannot view it; copy it, for example with"
             " torch.from_dlpack(x).cpu().numpy()"
         )
+
+    def __getitem__(self, rows: slice) -> CudaArray:
+        """View consecutive elements of the first dimension, without a copy: ``x[10:20]``."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1) or not self._shape:
+            raise TypeError("a CudaArray takes a slice without a step; other views are PyTorch's")
+        first, end, _ = rows.indices(self._shape[0])
+        shape = (max(end - first, 0), *self._shape[1:])
+        row = math.prod(self._shape[1:]) * self._dtype.itemsize
+        memory = _farwrite.view_cuda_memory(
+            self._memory.address + first * row,
+            shape[0] * row,
+            self._memory.ordinal,
+            self._memory.writable,
+            self._memory,
+        )
+        return CudaArray(memory, shape, self._dtype)
 
     def __len__(self) -> int:
         if not self._shape:

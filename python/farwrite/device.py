@@ -190,9 +190,9 @@ class Device(Closing):
         dtype : dtype
             Element type; no Python objects.
         kind : str
-            Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for this
-            process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`. Allocate
-            once and reuse it.
+            Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for
+            this process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`.
+            Allocate once and reuse it.
 
         Returns
         -------

@@ -99,8 +99,7 @@ def as_destination(operation: str, payload: object) -> npt.NDArray[Any] | CudaAr
 
 
 def as_buffer(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any] | _farwrite.CudaBytes:
-    """View `array` as what the core takes: memory of a GPU, or an array with the buffer protocol,
-    which dates and foreign types lack."""
+    """View `array` as the core takes it. Dates and foreign types lack the buffer protocol."""
     if isinstance(array, CudaArray):
         return array.native
     if array.dtype.kind in "mM" or array.dtype.isbuiltin == 2:

@@ -15,6 +15,7 @@ from farwrite.array import RegisteredArray
 from farwrite.channel import Channel
 from farwrite.closing import Closing
 from farwrite.completion import Completion
+from farwrite.cuda import CudaArray
 from farwrite.description import (
     Shape,
     checked_dtype,
@@ -23,7 +24,7 @@ from farwrite.description import (
     dtype_to_text,
 )
 from farwrite.errors import Cancelled, InvalidArgument, Unavailable
-from farwrite.payload import SupportsDLPack, as_array
+from farwrite.payload import SupportsDLPack, as_payload
 from farwrite.stats import TensorStats
 
 EdgeKind = Literal["static", "bounded", "dynamic"]
@@ -279,7 +280,8 @@ class TensorSender(Closing):
         Parameters
         ----------
         array : array, buffer or DLPack exporter
-            On the CPU, C-contiguous, with the edge's dtype and shape where the edge has them.
+            C-contiguous, with the edge's dtype and shape where the edge has them. On the CPU, or on
+            a GPU: from there it arrives in host memory.
 
         Returns
         -------
@@ -291,9 +293,10 @@ class TensorSender(Closing):
         InvalidArgument
             If the array does not match the edge.
         """
-        source = as_array("send", array)
+        source = as_payload("send", array)
+        bytes_of = source.native if isinstance(source, CudaArray) else _as_bytes(source)
         native = self._native.send(
-            _as_bytes(source), dtype_to_text(source.dtype), source.dtype.itemsize, source.shape
+            bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape
         )
         completion = Completion(native, source)
         if native.done():

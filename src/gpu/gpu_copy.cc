@@ -1,5 +1,6 @@
 #include "gpu/gpu_copy.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -12,8 +13,14 @@
 namespace farwrite::gpu {
 namespace {
 
-// A thread that blocks is woken up to 300 us late. 64 MiB over PCIe take about a millisecond.
-constexpr std::chrono::microseconds kPoll{1000};
+// A thread that blocks is woken up to 300 us late. So it polls for as long as the copy takes over a
+// slow bus, but never for longer than 20 ms.
+std::chrono::nanoseconds polling_time(std::uint64_t bytes) {
+  constexpr std::chrono::nanoseconds kLeast = std::chrono::microseconds(50);
+  constexpr std::chrono::nanoseconds kMost = std::chrono::milliseconds(20);
+  constexpr std::uint64_t kBytesPerNanosecond = 16;
+  return std::min(kMost, kLeast + std::chrono::nanoseconds(bytes / kBytesPerNanosecond));
+}
 
 cuda::DevicePointer pointer(const void* address) {
   return reinterpret_cast<cuda::DevicePointer>(address);
@@ -64,8 +71,9 @@ class IdleStreams {
   std::map<int, std::vector<CopyStream>> idle_;
 };
 
-Status await(const CudaDriver& driver, cuda::Event event, std::string_view operation) {
-  const auto until = std::chrono::steady_clock::now() + kPoll;
+Status await(const CudaDriver& driver, cuda::Event event, std::uint64_t bytes,
+             std::string_view operation) {
+  const auto until = std::chrono::steady_clock::now() + polling_time(bytes);
   while (true) {
     const cuda::Result result = driver.query_event(event);
     if (result != cuda::kNotReady) return driver.check(result, operation, "cuEventQuery");
@@ -91,7 +99,7 @@ Status copy(const Gpu& gpu, void* destination, const void* source, std::uint64_t
   if (status.ok()) {
     status = driver.check(driver.record_event(stream->event, stream->stream), operation,
                           "cuEventRecord");
-    if (status.ok()) status = await(driver, stream->event, operation);
+    if (status.ok()) status = await(driver, stream->event, bytes, operation);
     // Whatever failed: nothing moves behind the caller's back.
     if (!status.ok()) (void)driver.synchronize_stream(stream->stream);
   }

@@ -17,6 +17,14 @@ CUresult find_side(Double& all, CUdeviceptr address, std::size_t size, Side side
   return kSuccess;
 }
 
+// As the driver, on an H200: it looks at the rights when a copy is asked for.
+bool may_write(const Span& span, int device) {
+  for (const auto& part : span.parts) {
+    if (part.place != nullptr && !part.place->allows(device, kAccessReadWrite)) return false;
+  }
+  return true;
+}
+
 // Runs find(work), which fills in the spans, and submits the work.
 template <class Find>
 CUresult submit_bytes(const char* function, std::size_t size, CUstream stream, Find find) {
@@ -29,6 +37,7 @@ CUresult submit_bytes(const char* function, std::size_t size, CUstream stream, F
     const auto work = std::make_shared<Work>(on->context);
     work->size = size;
     const CUresult found = find(all, *work);
+    if (found == kSuccess && !may_write(work->to, on->context.device)) return kInvalidValue;
     if (found == kSuccess) submit(all, on, work);
     return found;
   });

@@ -79,6 +79,7 @@ bool read_options(DoubleOptions* options, std::string* problem) {
       {kHostRegisterSupported, 1},
       {kVirtualMemorySupported, 1},
       {kPosixHandleSupported, 1},
+      {kRdmaWithVirtualMemorySupported, static_cast<int>(dma_buf)},
       {kReadOnlyHostRegisterSupported, 1},
       {kDmaBufSupported, static_cast<int>(dma_buf)},
   };

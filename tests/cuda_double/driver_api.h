@@ -52,6 +52,7 @@ enum CUdeviceAttribute : int {
   kHostRegisterSupported = 99,
   kVirtualMemorySupported = 102,
   kPosixHandleSupported = 103,
+  kRdmaWithVirtualMemorySupported = 110,
   kReadOnlyHostRegisterSupported = 113,
   kDmaBufSupported = 124,
 };

@@ -4,9 +4,14 @@ whose memory the CPU cannot read and whose copies are late; with FARWRITE_TEST_G
 
 from __future__ import annotations
 
+import gc
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -74,7 +79,7 @@ class ByDlpack(Exporter):
 
 
 class ByInterface(Exporter):
-    changes: dict[str, Any] = {}
+    changes: ClassVar[dict[str, Any]] = {}
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -206,13 +211,12 @@ def test_a_stream_of_tensors_takes_them_from_a_gpu(cuda: None, pair: Pair) -> No
     for name, options in (("static", {"shape": COUNT, "dtype": "float32"}), ("dynamic", {})):
         with (
             fw.TensorReceiver(pair.far, name, **options) as receiver,
-            fw.TensorSender(pair.left, pair.near, name) as sender,
+            fw.TensorSender(pair.near, name) as sender,
         ):
             source = pair.left.allocate(COUNT, "float32", kind="cuda:0").array
             source.copy_from(counting(8))
             sender.send(source).wait(30)
-            with receiver.receive(30) as received:
-                assert np.array_equal(received.array, counting(8))
+            assert np.array_equal(receiver.receive(30), counting(8))
 
 
 @pytest.mark.parametrize("fabric", ["tcp"])
@@ -244,8 +248,9 @@ def test_a_peer_without_shm_hears_that_it_does_not_reach_the_gpu(cuda: None) -> 
         fw.Device(fabrics=["tcp"]) as other,
     ):
         owner.publish("gpu", owner.allocate(8, "float32", kind="cuda:0"))
-        with other.connect(owner.endpoint) as channel, pytest.raises(
-            fw.Unsupported, match="on a GPU of the peer"
+        with (
+            other.connect(owner.endpoint) as channel,
+            pytest.raises(fw.Unsupported, match="on a GPU of the peer"),
         ):
             channel.lookup("gpu")
 
@@ -331,3 +336,138 @@ def test_an_alias_outlives_its_owner(cuda: None, link: Link) -> None:
     assert np.array_equal(to_host(alias), counting(7))
     with pytest.raises(fw.PeerDead):
         link.channel.write(counting(), target).wait(30)
+
+
+def test_memory_of_a_gpu_is_given_back(cuda: None, pair: Pair) -> None:
+    before = pair.left.stats().gpu.mapped_bytes
+    for _ in range(3):
+        inbox = pair.far.publish("inbox", pair.far.allocate(COUNT, "float32", kind="cuda:0"))
+        target = pair.near.lookup("inbox")
+        pair.near.write(counting(), target).wait(30)
+        assert pair.left.stats().gpu.mapped_bytes == before + 2 * inbox.nbytes
+        pair.far.publish("inbox", pair.far.allocate(1))
+        inbox.close(10)
+        del inbox, target
+        gc.collect()
+    assert pair.left.stats().gpu.mapped_bytes == before
+
+
+def test_a_closed_region_takes_no_write(cuda: None, pair: Pair) -> None:
+    inbox = pair.far.publish("inbox", pair.far.allocate(8, "float32", kind="cuda:0"))
+    inbox.array.copy_from(np.zeros(8, "float32"))
+    target = pair.near.lookup("inbox")
+    inbox.close(10)
+    with pytest.raises(fw.FailedPrecondition, match="closed by its owner"):
+        pair.near.write(counting(0, 8), target).wait(30)
+    assert not to_host(inbox.array).any()
+
+
+def test_the_steady_state_registers_nothing(cuda: None, pair: Pair) -> None:
+    on_host = pair.far.publish("host", pair.far.allocate(COUNT, "float32"))
+    source = pair.left.allocate(COUNT, "float32", kind="cuda:0").array
+    source.copy_from(counting())
+    target = pair.near.lookup("host")
+    pair.near.write(source, target).wait(30)
+    before = pair.left.stats()
+    for _ in range(5):
+        pair.near.write(source, target).wait(30)
+    after = pair.left.stats()
+    assert (after.gpu.pins, after.gpu.mappings) == (before.gpu.pins, before.gpu.mappings)
+    assert after.registrations == before.registrations
+    assert after.gpu.copies == before.gpu.copies + 5
+    assert after.gpu.copied_bytes == before.gpu.copied_bytes + 5 * source.nbytes
+    assert before.gpu.pins > 0
+    assert on_host.array[1] == 1
+
+
+def test_an_array_that_is_dropped_lives_until_its_copy_is_over(double: Double, pair: Pair) -> None:
+    inbox = pair.far.publish("inbox", pair.far.allocate(COUNT, "float32", kind="cuda:0"))
+    target = pair.near.lookup("inbox")
+    source = pair.left.allocate(COUNT, "float32", kind="cuda:0")
+    source.array.copy_from(counting(4))
+    double.pause()
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(lambda array: pair.near.write(array, target, notify=1), source.array)
+        source.close()
+        del source
+        gc.collect()
+        assert pair.far.try_notification() is None
+        double.resume()
+        written.result(30).wait(30)
+    assert pair.far.wait_notification(30).tag == 1
+    assert np.array_equal(to_host(inbox.array), counting(4))
+
+
+def test_a_full_gpu_is_an_error_and_nothing_is_lost(double: Double, device: fw.Device) -> None:
+    with pytest.raises(fw.ResourceExhausted, match="cuMemCreate failed: CUDA_ERROR_OUT_OF_MEMORY"):
+        device.allocate(8 << 30, kind="cuda:0")
+    device.allocate(8 << 20, kind="cuda:0")
+
+
+@pytest.mark.parametrize("call", ["cuMemImportFromShareableHandle", "cuMemMap", "cuMemSetAccess"])
+def test_a_map_that_fails_can_be_tried_again(double: Double, pair: Pair, call: str) -> None:
+    outbox = pair.left.publish("outbox", pair.left.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting())
+    double.fail(f"{call}=2")
+    with pytest.raises(fw.ResourceExhausted, match=call):
+        pair.far.lookup("outbox")
+    double.fail("")
+    assert np.array_equal(to_host(pair.far.lookup("outbox").alias()), counting())
+
+
+def test_a_refused_pin_is_slower_and_no_error(
+    double: Double, make_pair: Callable[..., Pair], capfd: pytest.CaptureFixture[str]
+) -> None:
+    pair = make_pair()
+    on_host = pair.far.publish("host", pair.far.allocate(COUNT, "float32"))
+    source = pair.left.allocate(COUNT, "float32", kind="cuda:0").array
+    source.copy_from(counting())
+    pins = pair.left.stats().gpu.pins
+    double.fail("cuMemHostRegister_v2=1")
+    pair.near.write(source, pair.near.lookup("host"), notify=1).wait(30)
+    assert pair.far.wait_notification(30).tag == 1
+    assert np.array_equal(on_host.array, counting())
+    assert pair.left.stats().gpu.pins == pins
+    assert "GPUs copy slower" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"FARWRITE_CUDA_LIBRARY": "/nowhere/libcuda.so.1"}, "Unavailable.*cannot be opened"),
+        ({"FARWRITE_CUDA_LIBRARY": "libm.so.6"}, "Unavailable.*has no cuInit.*too old"),
+        ({"CUDA_DOUBLE_VERSION": "11080"}, "Unavailable.*supports CUDA 11.8: it is too old"),
+        ({"CUDA_DOUBLE_GPUS": "0"}, "Unavailable.*cuInit failed: CUDA_ERROR_NO_DEVICE"),
+        ({"CUDA_DOUBLE_ATTRIBUTES": "103=0"}, "Unsupported.*cannot share the memory of cuda:0"),
+        ({"CUDA_DOUBLE_FAIL": "cuDevicePrimaryCtxRetain=2"}, "ResourceExhausted.*PrimaryCtxRetain"),
+    ],
+)
+def test_a_driver_that_cannot_be_used_is_named(
+    double: Double, settings: dict[str, str], message: str
+) -> None:
+    program = "import farwrite as fw; fw.Device().allocate(8, kind='cuda')"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert re.search(message, ran.stderr.splitlines()[-1])
+
+
+def test_a_forked_child_leaves_the_driver_alone(double: Double, device: fw.Device) -> None:
+    registered = device.allocate(8, "float32", kind="cuda:0")
+    child = os.fork()
+    if child == 0:
+        try:
+            with pytest.raises(fw.Forked):
+                device.allocate(8, kind="cuda:0")
+            del registered
+            gc.collect()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    registered.array.copy_from(counting(0, 8))

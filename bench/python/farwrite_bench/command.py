@@ -11,6 +11,7 @@ from farwrite_bench.box import command as box
 from farwrite_bench.collective import command as collective
 from farwrite_bench.convergence import command as convergence
 from farwrite_bench.feed import command as feed
+from farwrite_bench.gpu import command as gpu
 from farwrite_bench.grpc import command as grpc
 from farwrite_bench.peers import command as peers
 from farwrite_bench.scaling import command as scaling
@@ -42,6 +43,7 @@ BENCHMARKS = (
     sizes,
     box,
     grpc,
+    gpu,
 )
 
 

@@ -63,6 +63,6 @@ PEER = Peer(
     module="mpi4py",
     install=HINT,
     copies=lambda size: 1 if size >= ZERO_COPY_BYTES else 2,
-    ahead="its receive is posted before the message comes, and a call of mpi4py is shorter than one of"
-    " Farwrite from Python",
+    ahead="its receive is posted before the message comes, and a call of mpi4py is shorter than one"
+    " of Farwrite from Python",
 )

@@ -1,0 +1,196 @@
+"""Measures transfers between two processes on one GPU, in turns with the driver's own copies."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import farwrite as fw
+from farwrite.errors import Internal
+from farwrite_bench.cluster.group import in_turn
+from farwrite_bench.gpu import torch_sharing
+from farwrite_bench.gpu.driver import Driver
+from farwrite_bench.gpu.peer import CHECK, HAND_OVER, WORK, serve
+
+Progress = Callable[[float, str], None]
+Turn = Callable[[int, int], float]
+"""Makes so many transfers of a size, and returns the seconds that they took."""
+TURN_SECONDS = 0.1
+HAND_OVERS = 50
+LIMIT = {"gpu to gpu": "copy", "gpu to host": "copy to host", "host to gpu": "copy from host"}
+"""By operation, the driver's copy in one process."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to move bytes."""
+
+    key: str
+    operation: str
+    turn: Turn
+
+
+@dataclass
+class Turns:
+    """The figures of one way at one size, by round."""
+
+    gb_s: list[float] = field(default_factory=list)
+    pins: int = 0
+    mappings: int = 0
+
+
+@dataclass
+class Result:
+    """What a run found."""
+
+    gpu: str = ""
+    turns: dict[int, dict[str, Turns]] = field(default_factory=dict)
+    """By size and way."""
+    operations: dict[str, str] = field(default_factory=dict)
+    """By way."""
+    hand_over_us: dict[str, list[float]] = field(default_factory=dict)
+    """By way, of each hand-over."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """By way, what it lacks."""
+
+
+class _Site:
+    """The two processes, and the memory of this one."""
+
+    def __init__(self, size: int, ordinal: int, stack: contextlib.ExitStack) -> None:
+        self.driver = Driver(ordinal)
+        stack.callback(self.driver.close)
+        self.device = stack.enter_context(fw.Device(listen="127.0.0.1:0"))
+        context = multiprocessing.get_context("spawn")
+        peer = context.Process(
+            target=serve, args=(str(self.device.endpoint), size, ordinal), daemon=True
+        )
+        peer.start()
+        stack.callback(peer.join, 30)
+        self.channel = stack.enter_context(self.device.accept(60))
+        self.array = self.device.allocate(size, kind=f"cuda:{ordinal}").array
+        self.address = int(self.array.__cuda_array_interface__["data"][0])
+        self.here = self.driver.memory(size)
+        self.pinned = self.driver.pinned(size)
+        self.inboxes = {box: self.channel.lookup(f"{box}-in", 60) for box in ("gpu", "host")}
+        self.outboxes = {box: self.channel.lookup(f"{box}-out", 60) for box in ("gpu", "host")}
+        self.alias = self.outboxes["gpu"].alias()
+        self.alias_address = int(self.alias.__cuda_array_interface__["data"][0])
+        self.parts: dict[int, fw.CudaArray] = {}
+
+    def ways(self) -> list[Way]:
+        """All ways of Farwrite and the driver."""
+        driver = self.driver
+
+        def copies(to: int, source: int) -> Turn:
+            return lambda size, transfers: driver.time_copies(to, source, size, transfers)
+
+        return [
+            Way("copy", "gpu to gpu", copies(self.here, self.address)),
+            Way("write", "gpu to gpu", lambda size, n: self._write("gpu", size, n)),
+            Way("alias", "gpu to gpu", copies(self.here, self.alias_address)),
+            Way("copy to host", "gpu to host", copies(self.pinned, self.address)),
+            Way("write to host", "gpu to host", lambda size, n: self._write("host", size, n)),
+            Way("copy from host", "host to gpu", copies(self.address, self.pinned)),
+            Way("read from host", "host to gpu", self._read),
+        ]
+
+    def _write(self, box: str, size: int, transfers: int) -> float:
+        source, target = self._part(size), self.inboxes[box]
+        start = time.perf_counter()
+        for _ in range(transfers):
+            self.channel.write(source, target, notify=WORK).wait()
+        return time.perf_counter() - start
+
+    def _read(self, size: int, transfers: int) -> float:
+        destination, source = self._part(size), self.outboxes["host"]
+        start = time.perf_counter()
+        for _ in range(transfers):
+            self.channel.read(source, destination).wait()
+        return time.perf_counter() - start
+
+    def _part(self, size: int) -> fw.CudaArray:
+        """View the first bytes of this process's array."""
+        if size not in self.parts:
+            self.parts[size] = self.array[:size]
+        return self.parts[size]
+
+    def check(self, size: int, value: int) -> None:
+        """Let both inboxes be written and compared, and the outboxes read and compared."""
+        for box in self.inboxes:
+            self.array.copy_from(np.full(self.array.size, value, "uint8"))
+            self.channel.write(self._part(size), self.inboxes[box], notify=WORK).wait()
+            self.channel.send(f"{box} {value} {size}".encode(), CHECK).wait()
+            wrong = int(self.channel.wait_notification(60).message)
+            _require(wrong, f"a write to the {box}'s inbox")
+        seen = np.empty(self.alias.size, "uint8")
+        self.alias.copy_to(seen)
+        _require(int(np.count_nonzero(seen != 3)), "an alias")
+        self.channel.read(self.outboxes["host"], self._part(size)).wait()
+        self.array.copy_to(seen)
+        _require(int(np.count_nonzero(seen[:size] != 4)), "a read")
+
+    def hand_over_us(self) -> Iterator[float]:
+        """Have the peer publish its array again, and map it, so many times."""
+        for number in range(HAND_OVERS):
+            start = time.perf_counter()
+            self.channel.send(f"again-{number}".encode(), HAND_OVER).wait()
+            self.channel.wait_notification(60)
+            alias = self.channel.lookup(f"again-{number}", 60).alias()
+            yield (time.perf_counter() - start) * 1e6
+            del alias
+
+
+def _require(wrong: int, what: str) -> None:
+    if wrong:
+        raise Internal(f"bench gpu: {what} brought {wrong} wrong bytes; report this")
+
+
+def run(sizes: tuple[int, ...], rounds: int, ordinal: int, progress: Progress) -> Result:
+    """Measure every size. All ways have one turn in each round."""
+    result = Result()
+    with contextlib.ExitStack() as stack:
+        site = _Site(max(sizes), ordinal, stack)
+        result.gpu = site.driver.name()
+        ways = {way.key: way for way in site.ways()}
+        result.operations = {key: way.operation for key, way in ways.items()}
+        with contextlib.ExitStack() as sharing:
+            if torch_sharing.is_missing():
+                result.missing["torch"] = torch_sharing.INSTALL
+            else:
+                way = Way("torch", "gpu to gpu", torch_sharing.start(max(sizes), ordinal, sharing))
+                ways[way.key] = way
+                result.operations[way.key] = way.operation
+                result.hand_over_us["torch"] = torch_sharing.hand_over_us(
+                    max(sizes), ordinal, HAND_OVERS
+                )
+            result.hand_over_us["alias"] = list(site.hand_over_us())
+            for at, size in enumerate(sizes):
+                site.check(size, 5 + at)
+                result.turns[size] = {key: Turns() for key in ways}
+                transfers = {key: _transfers(way, size) for key, way in ways.items()}
+                for number, key in in_turn(list(ways), rounds):
+                    progress(
+                        (at + (number + 1) / rounds) / len(sizes),
+                        f"{size} bytes, round {number + 1}",
+                    )
+                    before = site.device.stats().gpu
+                    seconds = ways[key].turn(size, transfers[key])
+                    after = site.device.stats().gpu
+                    turns = result.turns[size][key]
+                    turns.gb_s.append(size * transfers[key] / seconds / 1e9)
+                    turns.pins += after.pins - before.pins
+                    turns.mappings += after.mappings - before.mappings
+    return result
+
+
+def _transfers(way: Way, size: int) -> int:
+    way.turn(size, 2)
+    once = statistics.median(way.turn(size, 1) for _ in range(3))
+    return max(2, min(2000, round(TURN_SECONDS / once)))
