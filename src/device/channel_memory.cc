@@ -48,7 +48,7 @@ Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes,
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
-  if (kind.on_gpu() && !capabilities_.gpu_memory) {
+  if (kind.on_gpu() && !capabilities_.gpu_landing) {
     return Status::error(StatusCode::kUnsupported,
                          {kOperation, peer_name_, to_string(peer_.fabric)},
                          "this fabric does not write into the memory of a GPU",

@@ -245,18 +245,25 @@ Result<std::vector<FabricKey>> DeviceState::register_on_gpu(
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(usable("allocate"));
   std::vector<FabricKey> keys;
+  Status refused = Status::error(StatusCode::kUnsupported, {"allocate GPU memory"},
+                                 "none of this device's fabrics reaches the memory of a GPU",
+                                 "add shm to its fabrics, or allocate host memory");
   for (const auto& fabric : fabrics_) {
     // A peer that needs another fabric hears that it does not reach the GPU.
-    if (!fabric->capabilities().gpu_memory) continue;
+    if (!fabric->capabilities().gpu_exports) continue;
     auto key = fabric->register_segment(segment);
-    if (!key.ok()) return key.status();
+    if (!key.ok()) {
+      refused = key.status();
+      core::log(core::LogLevel::kWarning, "peers cannot reach a GPU's memory over " +
+                                              std::string(to_string(fabric->kind())) + ": " +
+                                              refused.message());
+      continue;
+    }
     keys.push_back({fabric->kind(), *key});
     registrations_.add();
   }
-  if (!keys.empty()) return keys;
-  return Status::error(StatusCode::kUnsupported, {"allocate GPU memory"},
-                       "none of this device's fabrics reaches the memory of a GPU",
-                       "add shm to its fabrics, or allocate host memory");
+  if (keys.empty()) return refused;
+  return keys;
 }
 
 void DeviceState::pin(const gpu::Gpu& gpu, const void* local) {

@@ -16,7 +16,8 @@ struct Capabilities {
   bool ends_in_post = false;            // writes and reads are over when post() returns
   bool cpu_free_target = false;         // the target needs no thread for a write to land
   bool serves_reads = false;            // the owner's process sends what is read: may_read()
-  bool gpu_memory = false;              // windows and local memory may lie on a GPU
+  bool gpu_exports = false;             // register_segment() takes memory of a GPU
+  bool gpu_landing = false;             // grant() does
   bool may_refuse_segments = false;     // register_segment() may fail where other fabrics suffice
   int numa_node = -1;  // where segments should lie; -1: no node is better than others
 };

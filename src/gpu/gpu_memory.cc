@@ -100,6 +100,22 @@ Status GpuMemory::map(cuda::AllocationHandle handle, bool writable) {
   return Status();
 }
 
+Result<core::UniqueFd> GpuMemory::dma_buf() const {
+  constexpr std::string_view kExport = "export GPU memory to an adapter";
+  if (!gpu_.exports_dma_buf()) {
+    return Status::error(StatusCode::kUnsupported, {kExport},
+                         "the driver of " + gpu_.name() + " exports no dma-buf",
+                         "use NVIDIA's open kernel modules, version 515 or newer, and Linux 5.12");
+  }
+  const Gpu::Current current(gpu_);
+  FARWRITE_RETURN_IF_ERROR(current.status());
+  int fd = -1;
+  FARWRITE_RETURN_IF_ERROR(
+      gpu_.driver().check(gpu_.driver().range_handle(&fd, base_, bytes_, cuda::kDmaBuf, 0), kExport,
+                          "cuMemGetHandleForAddressRange"));
+  return core::UniqueFd(fd);
+}
+
 GpuMemory::~GpuMemory() {
   if (fork_guard_.in_forked_child()) return;  // the driver is the parent's
   const Gpu::Current current(gpu_);

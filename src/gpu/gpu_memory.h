@@ -32,6 +32,9 @@ class GpuMemory {
   const Gpu& gpu() const { return gpu_; }
   // What a peer imports; owned by this object, -1 for imported memory.
   int fd() const { return fd_.get(); }
+  // A dma-buf of all its bytes, for a driver that reads or writes them. kUnsupported where the
+  // GPU's driver exports none.
+  Result<core::UniqueFd> dma_buf() const;
 
  private:
   explicit GpuMemory(const Gpu& gpu) : gpu_(gpu) {}

@@ -63,6 +63,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   bool explicit_huge_pages() const { return explicit_huge_pages_; }
   // The GPU that has the memory; null: the host's memory.
   const gpu::Gpu* gpu() const { return gpu_memory_ == nullptr ? nullptr : &gpu_memory_->gpu(); }
+  // Only of a GPU's memory.
+  const gpu::GpuMemory& gpu_memory() const { return *gpu_memory_; }
   // Lets `gpu` copy from and to host memory at full speed.
   void pin(const gpu::Gpu& gpu) { pin_.pin(gpu, base_, bytes_, /*writable=*/true); }
 

@@ -34,6 +34,7 @@ enum class Call {
   kQueryPort,
   kAllocPd,
   kRegMr,
+  kRegDmabufMr,
   kCreateCompChannel,
   kCreateCq,
   kReqNotifyCq,

@@ -1,5 +1,7 @@
 #include "verbs_double/memory_table.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstring>
 
@@ -12,7 +14,32 @@ namespace {
 constexpr std::uint32_t kRemote = 0x80000000;
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
+// Where the bytes are.
+std::byte* at(const MemoryRegion& region, std::uint64_t address) {
+  if (region.pages == nullptr) return reinterpret_cast<std::byte*>(address);
+  return region.pages + (address - reinterpret_cast<std::uint64_t>(region.addr));
+}
+
 }  // namespace
+
+MemoryRegion::~MemoryRegion() {
+  if (pages != nullptr) ::munmap(pages, length);
+}
+
+ibv_mr* MemoryTable::add_dma_buf(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                                 void* address, unsigned access) {
+  void* const pages =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (pages == MAP_FAILED) return nullptr;
+  auto region = std::make_shared<MemoryRegion>();
+  region->pages = static_cast<std::byte*>(pages);
+  region->context = domain->context;
+  region->pd = domain;
+  region->addr = address;
+  region->length = bytes;
+  region->access = access;
+  return keep(std::move(region));
+}
 
 ibv_mr* MemoryTable::add(ibv_pd* domain, void* address, std::size_t bytes, unsigned access) {
   auto region = std::make_shared<MemoryRegion>();
@@ -21,6 +48,10 @@ ibv_mr* MemoryTable::add(ibv_pd* domain, void* address, std::size_t bytes, unsig
   region->addr = address;
   region->length = bytes;
   region->access = access;
+  return keep(std::move(region));
+}
+
+ibv_mr* MemoryTable::keep(std::shared_ptr<MemoryRegion> region) {
   const std::lock_guard lock(mutex_);
   region->handle = next_++;
   region->lkey = region->handle << 8 | 0x5a;
@@ -81,7 +112,7 @@ bool MemoryTable::read(const Place& place, void* to, std::size_t bytes, unsigned
   const auto region = find(place, bytes, access, &lock);
   if (region == nullptr) return false;
   const core::UncheckedReads unchecked((access & IBV_ACCESS_REMOTE_READ) != 0);
-  std::memcpy(to, reinterpret_cast<const void*>(place.address), bytes);
+  std::memcpy(to, at(*region, place.address), bytes);
   return true;
 }
 
@@ -90,7 +121,7 @@ bool MemoryTable::write(const Place& place, const void* from, std::size_t bytes,
   std::shared_lock<std::shared_mutex> lock;
   const auto region = find(place, bytes, access, &lock);
   if (region == nullptr) return false;
-  auto* to = reinterpret_cast<std::byte*>(place.address);
+  std::byte* const to = at(*region, place.address);
   const auto* source = static_cast<const std::byte*>(from);
   if (bytes < kWord || (place.address + bytes) % kWord != 0) {
     std::memcpy(to, source, bytes);

@@ -16,6 +16,12 @@
 namespace farwrite::verbs_double {
 
 struct MemoryRegion : ibv_mr {
+  MemoryRegion() : ibv_mr{} {}
+  ~MemoryRegion();
+  MemoryRegion(const MemoryRegion&) = delete;
+  MemoryRegion& operator=(const MemoryRegion&) = delete;
+
+  std::byte* pages = nullptr;  // of a dma-buf, mapped; null: they are at `addr`
   unsigned access = 0;
   std::shared_mutex moving;  // shared while bytes move
   bool dead = false;         // under `moving`
@@ -33,6 +39,9 @@ struct Place {
 class MemoryTable {
  public:
   ibv_mr* add(ibv_pd* domain, void* address, std::size_t bytes, unsigned access);
+  // The memory behind the descriptor, found at `address`. Null, with errno, if it cannot be mapped.
+  ibv_mr* add_dma_buf(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                      void* address, unsigned access);
   // Waits for movements under way. False if there is no such region.
   bool remove(ibv_mr* region);
 
@@ -52,6 +61,7 @@ class MemoryTable {
   bool uses(const ibv_pd* domain) const;
 
  private:
+  ibv_mr* keep(std::shared_ptr<MemoryRegion> region);
   // Null, or the region with `moving` held in `lock`.
   std::shared_ptr<MemoryRegion> find(const Place& place, std::uint64_t bytes, unsigned access,
                                      std::shared_lock<std::shared_mutex>* lock);

@@ -305,6 +305,13 @@ ibv_mr* SoftwareRnic::reg_mr(ibv_pd* domain, void* address, std::size_t bytes, u
   return adapter_.memory.add(domain, address, bytes, access);
 }
 
+ibv_mr* SoftwareRnic::reg_dmabuf_mr(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                                    std::uint64_t address, unsigned access) {
+  if (refuses(Call::kRegDmabufMr)) return nullptr;
+  return adapter_.memory.add_dma_buf(domain, fd, offset, bytes, reinterpret_cast<void*>(address),
+                                     access);
+}
+
 int SoftwareRnic::dereg_mr(ibv_mr* region) {
   if (adapter_.memory.remove(region)) return 0;
   adapter_.complain("dereg_mr of what is no region");

@@ -103,6 +103,8 @@ class SoftwareRnic final : public fabric::verbs::VerbsLibrary {
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* domain) override;
   ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, unsigned access) override;
+  ibv_mr* reg_dmabuf_mr(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                        std::uint64_t address, unsigned access) override;
   int dereg_mr(ibv_mr* region) override;
 
   ibv_comp_channel* create_comp_channel(ibv_context* context) override;

@@ -90,7 +90,8 @@ const Capabilities& ShmFabric::capabilities() const {
     shm.maps_peer_memory = true;
     shm.ends_in_post = true;
     shm.cpu_free_target = true;
-    shm.gpu_memory = true;
+    shm.gpu_exports = true;
+    shm.gpu_landing = true;
     return shm;
   }();
   return capabilities;

@@ -165,6 +165,15 @@ ibv_mr* RealLibrary::reg_mr(ibv_pd* domain, void* address, std::size_t bytes, un
                                  static_cast<int>(access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}));
 }
 
+ibv_mr* RealLibrary::reg_dmabuf_mr(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                                   std::uint64_t address, unsigned access) {
+  if (functions_.ibv_reg_dmabuf_mr == nullptr) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  return functions_.ibv_reg_dmabuf_mr(domain, offset, bytes, address, fd, static_cast<int>(access));
+}
+
 int RealLibrary::dereg_mr(ibv_mr* region) { return normal(functions_.ibv_dereg_mr(region)); }
 
 ibv_comp_channel* RealLibrary::create_comp_channel(ibv_context* context) {

@@ -39,6 +39,7 @@ struct Functions {
   F(ibv_fork_init)                           \
   F(ibv_is_fork_initialized)                 \
   F(ibv_reg_mr_iova2)                        \
+  F(ibv_reg_dmabuf_mr)                       \
   F(ibv_query_qp_data_in_order)
 #define FARWRITE_CM_FUNCTIONS(F) \
   F(rdma_get_devices)            \
@@ -98,6 +99,8 @@ class RealLibrary : public VerbsLibrary {
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* domain) override;
   ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, unsigned access) override;
+  ibv_mr* reg_dmabuf_mr(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                        std::uint64_t address, unsigned access) override;
   int dereg_mr(ibv_mr* region) override;
 
   ibv_comp_channel* create_comp_channel(ibv_context* context) override;

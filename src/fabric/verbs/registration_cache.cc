@@ -138,6 +138,7 @@ class RegistrationCache::State : public std::enable_shared_from_this<State> {
   using OnDemand = std::multimap<std::uintptr_t, OnDemandEntry>;
 
   Result<ibv_mr*> register_bytes(ByteView memory, unsigned access);
+  Result<ibv_mr*> register_on_gpu(const memory::Segment& segment, unsigned access);
   // Owns `region` and keeps the counts; `forget` runs first.
   template <typename Forget>
   std::shared_ptr<Registration> own(ibv_mr* region, Forget forget);
@@ -191,6 +192,28 @@ Result<ibv_mr*> RegistrationCache::State::register_bytes(ByteView memory, unsign
   return region;
 }
 
+Result<ibv_mr*> RegistrationCache::State::register_on_gpu(const memory::Segment& segment,
+                                                          unsigned access) {
+  auto dma_buf = segment.gpu_memory().dma_buf();
+  if (!dma_buf.ok()) return dma_buf.status();
+  const Clock::time_point start = Clock::now();
+  errno = 0;
+  // The adapter's driver keeps the buffer, not the descriptor.
+  ibv_mr* const region = library_.reg_dmabuf_mr(domain_, dma_buf->get(), 0, segment.bytes(),
+                                                address_of(segment.base()), access);
+  const int error = errno;
+  nanoseconds_.add(static_cast<std::uint64_t>((Clock::now() - start).count()));
+  if (region == nullptr) {
+    return Status::system_error(
+        StatusCode::kUnsupported,
+        {"register " + bytes_text(segment.bytes()) + " of a GPU with " + device_, "", "verbs"},
+        "ibv_reg_dmabuf_mr failed", error,
+        "use an adapter, a driver and rdma-core (34 or newer) that register dma-bufs");
+  }
+  registered_bytes_.add(region->length);
+  return region;
+}
+
 Result<std::shared_ptr<Registration>> RegistrationCache::State::add_segment(
     const std::shared_ptr<memory::Segment>& segment, unsigned access) {
   drop_segments(false);
@@ -202,7 +225,9 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::add_segment(
       if (auto registration = found->second.with(access)) return registration;
     }
   }
-  const Result<ibv_mr*> region = register_bytes({segment->base(), segment->bytes()}, access);
+  const Result<ibv_mr*> region = segment->gpu() != nullptr
+                                     ? register_on_gpu(*segment, access)
+                                     : register_bytes({segment->base(), segment->bytes()}, access);
   if (!region.ok()) return region.status();
   segment_registrations_.add();
   std::shared_ptr<Registration> registration = own(region.value(), [](State&) {});

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "core/log.h"
 #include "fabric/topology.h"
@@ -98,6 +99,9 @@ VerbsFabric::VerbsFabric(core::EventLoop& loop, std::shared_ptr<Adapter> adapter
   capabilities_.max_message_bytes = kMaxMessageBytes;
   capabilities_.has_immediate = adapter_->has_immediate();
   capabilities_.has_atomics = adapter_->address().limits.atomic_cap != IBV_ATOMIC_NONE;
+  // Peers read a GPU's memory by one-sided reads, as in the paper; they write only host memory,
+  // because what an adapter writes reaches a GPU in no order that a notification could promise.
+  capabilities_.gpu_exports = true;
   capabilities_.may_refuse_segments = true;  // an adapter registers so much and no more
   capabilities_.numa_node =
       Topology(adapter_->library().sysfs()).node_near(adapter_->address().device);
@@ -144,11 +148,27 @@ std::string VerbsFabric::address() const {
 
 Result<std::uint64_t> VerbsFabric::register_segment(
     const std::shared_ptr<memory::Segment>& segment) {
+  if (segment->gpu() != nullptr) FARWRITE_RETURN_IF_ERROR(check_reach(*segment->gpu()));
   auto added = adapter_->registrations().add_segment(
       segment, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
   if (!added.ok()) return added.status();
   const auto base = reinterpret_cast<std::uintptr_t>(segment->base());
   return SegmentKey{base, (*added)->remote_key()}.pack();
+}
+
+Status VerbsFabric::check_reach(const gpu::Gpu& gpu) const {
+  const Topology topology(adapter_->library().sysfs());
+  const std::string& device = adapter_->address().device;
+  const std::vector<PciDevice> gpus = topology.gpus();
+  const auto found = std::find_if(gpus.begin(), gpus.end(), [&](const PciDevice& candidate) {
+    return candidate.address == gpu.pci_address();
+  });
+  if (found != gpus.end() && reaches_directly(topology.adapter(device), *found)) return Status();
+  return Status::error(
+      StatusCode::kUnsupported, {"register memory of a GPU", "", "verbs"},
+      device + " and " + gpu.name() + " (" + gpu.pci_address() +
+          ") are not below one PCIe host bridge",
+      "use an adapter below the GPU's host bridge (farwrite info), or host memory");
 }
 
 rdma_conn_param VerbsFabric::parameters(std::uint8_t reads) const {

@@ -61,6 +61,8 @@ class VerbsFabric final : public Fabric {
   // Waits for the connection that belongs to this handshake.
   Status accept_lane(VerbsLink& link, const AttachRequest& request, std::uint16_t lane);
   Result<Arrival> wait_for_arrival(const AttachRequest& request, std::uint16_t lane);
+  // Whether the adapter reads and writes the GPU's memory directly; if not, why.
+  Status check_reach(const gpu::Gpu& gpu) const;
   rdma_conn_param parameters(std::uint8_t reads) const;
   Status refused(std::string_view operation, const AttachRequest& request, std::string_view what,
                  int error) const;

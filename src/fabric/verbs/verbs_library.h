@@ -53,6 +53,10 @@ class VerbsLibrary {
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* domain) = 0;
   virtual ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, unsigned access) = 0;
+  // Memory behind a dma-buf, such as a GPU's, for peers and the adapter to find at `address`.
+  // EOPNOTSUPP where the library, the kernel or the adapter cannot.
+  virtual ibv_mr* reg_dmabuf_mr(ibv_pd* domain, int fd, std::uint64_t offset, std::size_t bytes,
+                                std::uint64_t address, unsigned access) = 0;
   virtual int dereg_mr(ibv_mr* region) = 0;
 
   // Completion queues.
