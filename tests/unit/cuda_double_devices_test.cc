@@ -170,19 +170,27 @@ TEST_F(CudaDoubleDevices, TellWhatAnAddressIs) {
 
 TEST_F(CudaDoubleDevices, GiveADescriptorOfTheirMemoryIfAsked) {
   start({{"DMA_BUF", "1"}});
-  const Mapped mapped(kUnit);
+  CUmemAllocationProp prop = shareable();
+  prop.flags.gpu_direct_rdma_capable = 1;
+  const Mapped mapped(kUnit, kAccessReadWrite, std::nullopt, prop);
+  const Mapped unasked(kUnit);
   poke(mapped.address(), Bytes(4, 6));
   int descriptor = -1;
-  EXPECT_EQ(cuMemGetHandleForAddressRange(&descriptor, mapped.address() + 1, 4096,
-                                          kRangeHandleTypeDmaBuf, 0),
-            kInvalidValue);
-  ASSERT_EQ(cuMemGetHandleForAddressRange(&descriptor, mapped.address(), kUnit,
-                                          kRangeHandleTypeDmaBuf, 0),
-            kSuccess);
+  const auto get = [&](CUdeviceptr address, std::size_t size) {
+    return cuMemGetHandleForAddressRange(&descriptor, address, size, kRangeHandleTypeDmaBuf, 0);
+  };
+  EXPECT_EQ(get(mapped.address() + 1, 4096), kInvalidValue);
+  EXPECT_EQ(get(mapped.address(), 2 * kUnit), kInvalidValue);
+  EXPECT_EQ(get(unasked.address(), kUnit), kNotSupported);
+  ASSERT_EQ(get(mapped.address(), kUnit), kSuccess);
   Bytes bytes(4);
   EXPECT_EQ(::pread(descriptor, bytes.data(), 4, 0), 4);
   EXPECT_EQ(bytes, Bytes(4, 6));
   ::close(descriptor);
+  const CUdeviceptr linear = allocate(4096);
+  ASSERT_EQ(get(linear, 4096), kSuccess);
+  ::close(descriptor);
+  EXPECT_EQ(cuMemFree_v2(linear), kSuccess);
 }
 
 TEST_F(CudaDoubleDevices, GiveNoDescriptorOtherwise) {
@@ -192,6 +200,10 @@ TEST_F(CudaDoubleDevices, GiveNoDescriptorOtherwise) {
   EXPECT_EQ(cuMemGetHandleForAddressRange(&descriptor, mapped.address(), kUnit,
                                           kRangeHandleTypeDmaBuf, 0),
             kNotSupported);
+  CUmemAllocationProp prop = shareable();
+  prop.flags.gpu_direct_rdma_capable = 1;
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(cuMemCreate(&handle, kUnit, &prop, 0), kNotSupported);
 }
 
 }  // namespace

@@ -52,9 +52,9 @@ class Mapped {
  public:
   // Of a new allocation, or of one that was imported, which this releases.
   explicit Mapped(std::size_t size, int access = kAccessReadWrite,
-                  std::optional<CUmemGenericAllocationHandle> imported = std::nullopt)
+                  std::optional<CUmemGenericAllocationHandle> imported = std::nullopt,
+                  const CUmemAllocationProp& prop = shareable())
       : size_(size) {
-    const CUmemAllocationProp prop = shareable();
     if (imported) {
       handle_ = *imported;
     } else {

@@ -140,7 +140,7 @@ TEST_F(CudaDouble, RefusesToImportWhatIsNoExport) {
   ::close(ends[0]);
   ::close(ends[1]);
   // The right name, but another size, and a size that could change.
-  const int forged = ::memfd_create("cuda_double:0:2097152", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int forged = ::memfd_create("cuda_double:0:2097152:0", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   EXPECT_EQ(import(forged), kInvalidValue);
   ASSERT_EQ(::ftruncate(forged, 2097152), 0);
   EXPECT_EQ(import(forged), kInvalidValue);
