@@ -9,10 +9,11 @@
 #include <cstddef>
 #include <memory>
 
+#include "double_options.h"
+
 namespace farwrite::cuda_double {
 
 inline constexpr std::size_t kGranularity = std::size_t{2} << 20;  // as on GPUs of today
-inline constexpr std::size_t kMostGpus = 64;
 
 std::size_t page_size();
 // `size` must be less than the largest number less `unit`; `unit` is a power of two.
@@ -26,20 +27,27 @@ struct Ledger {
   std::atomic<std::size_t> allocations{0};
 };
 
+struct AllocationFacts {
+  int device = 0;
+  std::size_t size = 0;
+  bool exportable = false;
+  bool rdma = false;  // a NIC may reach it
+};
+
 class Allocation {
  public:
   // Null if the system has no memory or no descriptor for it.
-  static std::shared_ptr<Allocation> create(Ledger& ledger, int device, std::size_t size,
-                                            bool exportable);
+  static std::shared_ptr<Allocation> create(Ledger& ledger, const AllocationFacts& facts);
   // From another allocation's descriptor, which stays the caller's. Null if it is not one.
   static std::shared_ptr<Allocation> import(Ledger& ledger, int descriptor);
   ~Allocation();
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
 
-  int device() const { return device_; }
-  std::size_t size() const { return size_; }
-  bool exportable() const { return exportable_; }
+  int device() const { return facts_.device; }
+  std::size_t size() const { return facts_.size; }
+  bool exportable() const { return facts_.exportable; }
+  bool rdma() const { return facts_.rdma; }
   unsigned long long id() const { return id_; }
   // Where the double itself, and nobody else, reads and writes.
   std::byte* bytes() const { return bytes_; }
@@ -47,13 +55,11 @@ class Allocation {
   int duplicate() const;
 
  private:
-  Allocation(Ledger& ledger, int device, std::size_t size, bool exportable, bool imported);
+  Allocation(Ledger& ledger, const AllocationFacts& facts, bool imported);
   bool map();
 
   Ledger& ledger_;
-  const int device_;
-  const std::size_t size_;
-  const bool exportable_;
+  const AllocationFacts facts_;
   const bool imported_;
   const unsigned long long id_;
   int descriptor_ = -1;

@@ -10,8 +10,6 @@
 namespace farwrite::cuda_double {
 namespace {
 
-constexpr unsigned long long kMostGpus = 64;
-
 // Leaves `value` as it is if the variable is not set.
 bool read_number(const char* name, unsigned long long most, unsigned long long* value,
                  std::string* problem) {
@@ -76,11 +74,13 @@ bool read_options(DoubleOptions* options, std::string* problem) {
       {kUnifiedAddressing, 1},
       {kComputeCapabilityMajor, 9},
       {kComputeCapabilityMinor, 0},
+      {kHostPointerForRegistered, 1},
       {kHostRegisterSupported, 1},
       {kVirtualMemorySupported, 1},
       {kPosixHandleSupported, 1},
-      {kRdmaWithVirtualMemorySupported, static_cast<int>(dma_buf)},
       {kReadOnlyHostRegisterSupported, 1},
+      {kGpuDirectRdmaWithVirtualMemory, static_cast<int>(dma_buf)},
+      {kGpuDirectRdmaSupported, static_cast<int>(dma_buf)},
       {kDmaBufSupported, static_cast<int>(dma_buf)},
   };
   const char* faults = std::getenv("CUDA_DOUBLE_FAIL");

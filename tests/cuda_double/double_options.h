@@ -8,6 +8,8 @@
 
 namespace farwrite::cuda_double {
 
+inline constexpr std::size_t kMostGpus = 64;
+
 struct DoubleOptions {
   int gpus = 1;
   std::size_t bytes = std::size_t{1} << 30;

@@ -49,11 +49,13 @@ enum CUdeviceAttribute : int {
   kPciDomainId = 50,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kHostPointerForRegistered = 91,
   kHostRegisterSupported = 99,
   kVirtualMemorySupported = 102,
   kPosixHandleSupported = 103,
-  kRdmaWithVirtualMemorySupported = 110,
+  kGpuDirectRdmaWithVirtualMemory = 110,
   kReadOnlyHostRegisterSupported = 113,
+  kGpuDirectRdmaSupported = 116,
   kDmaBufSupported = 124,
 };
 

@@ -14,7 +14,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t size) {
     const std::size_t pages = round_up(size, page_size());
     if (pages > all.options.bytes || used > all.options.bytes - pages) return kOutOfMemory;
     auto mapping = std::make_shared<Mapping>();
-    mapping->allocation = Allocation::create(all.memory.ledger(), current.device, pages, false);
+    mapping->allocation = Allocation::create(
+        all.memory.ledger(),
+        {.device = current.device, .size = pages, .exportable = false, .rdma = true});
     if (mapping->allocation == nullptr) return kOutOfMemory;
     Reservation* made = all.memory.reserve(size, page_size());
     if (made == nullptr) return kOutOfMemory;
@@ -71,7 +73,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* size, CUdevicep
 }
 
 // The descriptor is that of the memory, and its offset 0 is the range's first byte, as a dma-buf's
-// would be. So the double refuses a range that does not begin where the memory does.
+// would be. So the double refuses a range that does not begin where the memory does. It
+// also refuses memory of cuMemCreate() that was not asked to be capable of GPUDirect RDMA.
 CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::size_t size,
                                        int type, unsigned long long flags) {
   return enter_context("cuMemGetHandleForAddressRange", [&](Double& all, Context&, Lock&) {
@@ -82,7 +85,7 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::s
     if (!all.options.supports(kDmaBufSupported)) return kNotSupported;
     const auto mapping = all.memory.mapping_at(address);
     if (mapping == nullptr || size > round_up(mapping->size, page_size())) return kInvalidValue;
-    if (mapping->base != address) return kNotSupported;
+    if (mapping->base != address || !mapping->allocation->rdma()) return kNotSupported;
     const int descriptor = mapping->allocation->duplicate();
     if (descriptor < 0) return kOperatingSystem;
     *static_cast<int*>(handle) = descriptor;

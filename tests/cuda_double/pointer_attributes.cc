@@ -30,6 +30,8 @@ CUresult of_mapping(void* value, int attribute, CUdeviceptr address, const Mappi
       return answer(value, mapping.allocation->device());
     case kPointerIsLegacyIpcCapable:
       return answer(value, mapping.everywhere);
+    case kPointerIsGpuDirectRdmaCapable:
+      return answer(value, mapping.allocation->rdma());
     case kPointerAllowedHandleTypes:
       return answer<unsigned long long>(
           value, mapping.allocation->exportable() ? kHandleTypePosixFileDescriptor : 0);
@@ -81,9 +83,6 @@ CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr address) 
       if (attribute == kPointerRangeStart) return answer(value, reservation->base);
       if (attribute == kPointerRangeSize) return answer(value, reservation->size);
       if (attribute == kPointerMapped) return answer(value, mapping != nullptr);
-      if (attribute == kPointerIsGpuDirectRdmaCapable) {
-        return answer(value, all.options.supports(kDmaBufSupported));
-      }
       return mapping == nullptr ? kInvalidValue : of_mapping(value, attribute, address, *mapping);
     }
     const auto registration = all.registrations.touched_by(address, 1);

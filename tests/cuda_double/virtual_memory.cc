@@ -1,8 +1,9 @@
 // The virtual memory functions: physical memory, its handles, addresses, and what connects them.
-// None of them needs a context.
-#include <unistd.h>
-
+// None of them needs a context, or answers an error that sticks to one.
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "double.h"
@@ -21,6 +22,10 @@ CUresult check(const Double& all, const CUmemAllocationProp* prop) {
   }
   if (prop->location.id < 0 || prop->location.id >= all.options.gpus) return kInvalidDevice;
   if ((prop->handle_types & ~kHandleTypePosixFileDescriptor) != 0) return kNotSupported;
+  if (prop->flags.gpu_direct_rdma_capable != 0 &&
+      !all.options.supports(kGpuDirectRdmaWithVirtualMemory)) {
+    return kNotSupported;
+  }
   if (prop->handle_types != kHandleTypeNone && !all.options.supports(kPosixHandleSupported)) {
     return kNotSupported;
   }
@@ -71,8 +76,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size,
     const int device = prop->location.id;
     const std::size_t used = all.memory.ledger().used[static_cast<std::size_t>(device)];
     if (size > all.options.bytes || used > all.options.bytes - size) return kOutOfMemory;
-    auto made = Allocation::create(all.memory.ledger(), device, size,
-                                   prop->handle_types == kHandleTypePosixFileDescriptor);
+    auto made = Allocation::create(all.memory.ledger(),
+                                   {.device = device,
+                                    .size = size,
+                                    .exportable = prop->handle_types != kHandleTypeNone,
+                                    .rdma = prop->flags.gpu_direct_rdma_capable != 0});
     if (made == nullptr) return kOutOfMemory;
     *handle = all.memory.add_handle(std::move(made));
     return kSuccess;
