@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.description import dtype_from_text, dtype_to_text
-from farwrite.errors import InvalidArgument
+from farwrite.errors import InvalidArgument, ProtocolError
 
 CUDA = 2
 """kDLCUDA."""
@@ -151,7 +151,16 @@ def _checked_copy(
     return other.reshape(-1).view(np.uint8)
 
 
-def view_on_gpu(operation: str, payload: object) -> CudaArray | None:
+class OnGpu(NamedTuple):
+    """An array on a GPU, as its library exports it."""
+
+    memory: _farwrite.CudaBytes
+    text: str
+    """The element type, as farwrite.description writes it."""
+    shape: tuple[int, ...]
+
+
+def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
     """View `payload` as an array on a GPU, without a copy; None if it is not on one.
 
     Waits until the work that its library has queued for the array is over: the stream semantics of
@@ -164,10 +173,10 @@ def view_on_gpu(operation: str, payload: object) -> CudaArray | None:
     Unavailable
         If the CUDA driver cannot be opened.
     """
-    if isinstance(payload, CudaArray):
-        return payload
     if isinstance(payload, np.ndarray):
         return None
+    if isinstance(payload, CudaArray):
+        return OnGpu(payload.native, dtype_to_text(payload.dtype), payload.shape)
     if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
         kind, ordinal = payload.__dlpack_device__()
         return _from_dlpack(operation, payload, int(ordinal)) if int(kind) == CUDA else None
@@ -175,19 +184,35 @@ def view_on_gpu(operation: str, payload: object) -> CudaArray | None:
     return None if interface is None else _from_interface(operation, payload, interface)
 
 
-def _from_dlpack(operation: str, payload: Any, ordinal: int) -> CudaArray:
+def as_cuda_array(operation: str, payload: object) -> CudaArray | None:
+    """View `payload` as `view_on_gpu` does, with the element type of NumPy."""
+    if isinstance(payload, CudaArray):
+        return payload
+    found = view_on_gpu(operation, payload)
+    if found is None:
+        return None
+    try:
+        return CudaArray(found.memory, found.shape, dtype_from_text(found.text))
+    except ProtocolError:
+        raise InvalidArgument(
+            f"{operation}: NumPy has no {found.text} here; install ml_dtypes, or view the array as"
+            " an unsigned integer of that size"
+        ) from None
+
+
+def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
     _farwrite.use_cuda()
     try:
         # The exporter makes that stream wait for its own.
         capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM)
     except (BufferError, TypeError, RuntimeError, ValueError) as error:
         raise InvalidArgument(f"{operation}: the array does not export DLPack: {error}") from None
-    memory, text, shape = _farwrite.view_cuda_dlpack(operation, capsule)
+    found = OnGpu(*_farwrite.view_cuda_dlpack(operation, capsule))
     _farwrite.wait_for_stream(ordinal, _LEGACY_DEFAULT_STREAM)
-    return CudaArray(memory, shape, dtype_from_text(text))
+    return found
 
 
-def _from_interface(operation: str, payload: object, interface: dict[str, Any]) -> CudaArray:
+def _from_interface(operation: str, payload: object, interface: dict[str, Any]) -> OnGpu:
     _farwrite.use_cuda()
     try:
         shape = tuple(int(length) for length in interface["shape"])
@@ -213,7 +238,7 @@ def _from_interface(operation: str, payload: object, interface: dict[str, Any]) 
     if size and stream is not None:
         _farwrite.wait_for_stream(ordinal, int(stream))
     memory = _farwrite.view_cuda_memory(int(address), size, ordinal, not read_only, payload)
-    return CudaArray(memory, shape, cast("np.dtype[Any]", dtype))
+    return OnGpu(memory, dtype_to_text(dtype), shape)
 
 
 def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkabl
 import numpy as np
 import numpy.typing as npt
 
-from farwrite.cuda import CudaArray, view_on_gpu
+from farwrite.cuda import CudaArray, as_cuda_array
 from farwrite.errors import InvalidArgument, OutOfRange
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def as_payload(operation: str, payload: object) -> npt.NDArray[Any] | CudaArray:
     registered = getattr(payload, "array", None)
     if isinstance(registered, CudaArray) and hasattr(payload, "descriptor"):
         return registered
-    on_gpu = view_on_gpu(operation, payload)
+    on_gpu = as_cuda_array(operation, payload)
     return as_array(operation, payload) if on_gpu is None else on_gpu
 
 

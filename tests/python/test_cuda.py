@@ -471,3 +471,20 @@ def test_a_forked_child_leaves_the_driver_alone(double: Double, device: fw.Devic
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     registered.array.copy_from(counting(0, 8))
+
+
+def test_a_box_takes_and_gives_arrays_on_a_gpu(cuda: None, device: fw.Device) -> None:
+    with (
+        fw.box.serve(memory="64M", pool="4M", segment_bytes=4 << 20) as server,
+        fw.box.connect(server.endpoint) as client,
+    ):
+        segment = client.create("weights", COUNT // 4, "float32")
+        source = device.allocate(COUNT // 4, "float32", kind="cuda:0")
+        source.array.copy_from(counting(1, COUNT // 4))
+        segment.write(ByDlpack(source.array))
+        segment.accumulate(source)
+        destination = device.allocate(COUNT // 4, "float32", kind="cuda:0")
+        segment.read(destination.array)
+        assert np.array_equal(to_host(destination.array), 2 * counting(1, COUNT // 4))
+        with pytest.raises(fw.InvalidArgument, match="on a GPU, and the CPU adds"):
+            fw.box.add_scaled(destination.array, counting(0, COUNT // 4), 1.0)

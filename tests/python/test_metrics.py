@@ -115,6 +115,16 @@ ADAPTER_METRICS = {
     "transfers_registered": "farwrite_adapter_transfers_registered_total",
 }
 
+GPU_METRICS = {
+    "mappings": "farwrite_gpu_mappings_total",
+    "mapped_bytes": "farwrite_gpu_mapped_bytes",
+    "copies": "farwrite_gpu_copies_total",
+    "copied_bytes": "farwrite_gpu_copied_bytes_total",
+    "staged_bytes": "farwrite_gpu_staged_bytes_total",
+    "pins": "farwrite_gpu_pins_total",
+    "pinned_bytes": "farwrite_gpu_pinned_bytes",
+}
+
 MEMORY_METRICS = {
     "limit": "farwrite_memory_limit_bytes",
     "reserved": "farwrite_memory_reserved_bytes",
@@ -160,13 +170,16 @@ def test_everything_that_stats_tell_is_in_the_metrics(pair: Pair) -> None:
     samples = parse(pair.left.metrics())
     device = pair.left.stats()
     assert {field.name for field in dataclasses.fields(device)} == {
-        *DEVICE_METRICS, "send", "receive", "adapters", "choices",
+        *DEVICE_METRICS, "send", "receive", "adapters", "gpu", "choices",
     }  # fmt: skip
     for field, name in DEVICE_METRICS.items():
         assert value(samples, name) == getattr(device, field)
     assert {field.name for field in dataclasses.fields(device.adapters)} == set(ADAPTER_METRICS)
     for field, name in ADAPTER_METRICS.items():
         assert value(samples, name) == getattr(device.adapters, field)
+    assert {field.name for field in dataclasses.fields(device.gpu)} == set(GPU_METRICS)
+    for field, name in GPU_METRICS.items():
+        assert value(samples, name) == getattr(device.gpu, field)
     for direction in ("send", "receive"):
         memory = getattr(device, direction)
         assert {field.name for field in dataclasses.fields(memory)} == set(MEMORY_METRICS)

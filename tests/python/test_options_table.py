@@ -40,6 +40,11 @@ INTERNAL = {
     "FARWRITE_BOX_TARGET",
     "FARWRITE_BOX_UNCHECKED_RACE",
     "FARWRITE_CHECK_LOCK_ORDER",  # a macro of cmake/sanitizer.cmake
+    "FARWRITE_CUDA_DOUBLE",  # a macro of the C++ tests
+    "FARWRITE_CUDA_FUNCTIONS",
+    "FARWRITE_DECLARE",
+    "FARWRITE_CUDA_LIBRARY",  # of tests: their double of the driver
+    "FARWRITE_TEST_GPU",  # of tests: tests/python/cuda_double.py
     "FARWRITE_CLANG",
     "FARWRITE_CM_FUNCTIONS",
     "FARWRITE_COUNTERS",  # a macro of src/core/counter_table.cc

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.array import RegisteredArray
+from farwrite.cuda import view_on_gpu
 from farwrite.description import Shape, checked_dtype, checked_shape, dtype_from_text, dtype_to_text
 from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
 from farwrite.payload import CPU, SupportsDLPack, as_array
@@ -32,18 +33,25 @@ _TEXTS = {element: text for text, element in _ARITHMETIC.items()}
 
 
 class Elements(NamedTuple):
-    """A caller's array, without a copy."""
+    """A caller's array, without a copy; of an array on a GPU, its copy in host memory."""
 
     data: npt.NDArray[Any]
     """The array, or its bytes: with the buffer protocol. It keeps the caller's memory alive."""
     text: str
     """The element type, as farwrite.description writes it."""
     shape: tuple[int, ...]
+    on_gpu: _farwrite.CudaBytes | None = None
+    """The array itself, if it is on a GPU."""
 
     @property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    def finish(self) -> None:
+        """Copy what was read to the array, if it is on a GPU."""
+        if self.on_gpu is not None:
+            _farwrite.copy_memory(self.on_gpu, self.data)
 
 
 class Layout(NamedTuple):
@@ -177,7 +185,7 @@ def elements_of(operation: str, payload: object) -> Elements:
     operation : str
         For error messages: "write".
     payload : array, buffer or DLPack exporter
-        C-contiguous and on the CPU. By DLPack also bfloat16.
+        C-contiguous, on the CPU or on a GPU. By DLPack also bfloat16.
 
     Raises
     ------
@@ -188,6 +196,11 @@ def elements_of(operation: str, payload: object) -> Elements:
         text = _COMMON.get(payload.dtype)
         if text is not None and payload.flags.c_contiguous:
             return Elements(payload, text, payload.shape)
+    elements = _on_gpu(operation, payload)
+    if elements is not None:
+        assert elements.on_gpu is not None
+        _farwrite.copy_memory(elements.data, elements.on_gpu)
+        return elements
     own = isinstance(payload, (np.ndarray, RegisteredArray))
     if not own and isinstance(payload, SupportsDLPack):
         return _by_dlpack(operation, payload)
@@ -199,6 +212,14 @@ def elements_of(operation: str, payload: object) -> Elements:
 
 def destination_of(operation: str, payload: object) -> Elements:
     """View a caller's array as `elements_of` does, and check that it is writable."""
+    elements = _on_gpu(operation, payload)
+    if elements is not None:
+        assert elements.on_gpu is not None
+        if elements.on_gpu.writable:
+            return elements
+        raise InvalidArgument(
+            f"{operation}: the destination on the GPU is read-only; give a writable array"
+        )
     elements = elements_of(operation, payload)
     if not elements.data.flags.writeable and elements.size:
         raise InvalidArgument(
@@ -215,6 +236,14 @@ def type_name(text: str) -> str:
     except ProtocolError:  # bfloat16 without ml_dtypes
         return text
     return dtype.name if dtype.isnative else text
+
+
+def _on_gpu(operation: str, payload: object) -> Elements | None:
+    own = payload.array if isinstance(payload, RegisteredArray) else payload
+    found = view_on_gpu(operation, own)
+    if found is None:
+        return None
+    return Elements(np.empty(found.memory.size, np.uint8), found.text, found.shape, found.memory)
 
 
 def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:

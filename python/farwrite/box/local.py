@@ -29,6 +29,10 @@ def add_scaled(destination: object, source: object, scale: SupportsFloat = 1.0) 
     """
     to = destination_of("add_scaled", destination)
     by = elements_of("add_scaled", source)
+    if to.on_gpu is not None:
+        raise InvalidArgument(
+            "add_scaled: the destination is on a GPU, and the CPU adds; add there with its library"
+        )
     layout = Layout(to.text, to.shape)
     if not layout.same_as(by):
         raise InvalidArgument(

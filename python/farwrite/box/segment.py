@@ -211,13 +211,15 @@ class Segment(Changes[int]):
             whole = start is None and count is None
             shape = self._layout.shape if whole else (length // self._layout.itemsize,)
             out = np.empty(shape, self._layout.dtype)
-            data = destination_of("read", out).data
+            elements = destination_of("read", out)
+            data = elements.data
         else:
             if count is not None:
                 raise InvalidArgument("read: out and count both say how many; give one of them")
             elements = destination_of("read", out)
             offset, data = self.offset_of("read", elements, start), elements.data
         version, _, _ = self._native.read(data, offset, consistent == "chunk", least, limit)
+        elements.finish()
         return out, version
 
     def lease(self, timeout: float | None = None) -> Lease:
