@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
-.PHONY: bench docs clean grpc grpc-programs grpc-test
+.PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -169,6 +169,10 @@ SOAK_TRANSFERS ?= 1000000
 soak: install ## Move SOAK_TRANSFERS tensors, make a million requests to a box; look for growth
 	@$(VENV)/bin/python tests/soak/soak.py --transfers $(SOAK_TRANSFERS) --json out/soak.json
 	@$(VENV)/bin/python tests/soak/box.py --operations 1000000 --json out/soak_box.json
+
+gpu-test: install ## Run the tests of GPU memory on this machine's GPU (needs PyTorch, CuPy and JAX with CUDA)
+	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/python/test_cuda.py
+	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/gpu
 
 fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh

@@ -21,6 +21,7 @@ CONTENTS = {
     "How-to guides": [
         "how-to/between-hosts",
         "how-to/rdma",
+        "how-to/gpu",
         "how-to/containers",
         "how-to/cluster",
         "how-to/encryption",

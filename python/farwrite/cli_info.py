@@ -84,8 +84,6 @@ def topology_lines(topology: Topology) -> Iterable[str]:
         direct = gpu["direct_adapters"]
         way = f"direct from {', '.join(direct)}" if direct else "through host memory"
         yield f"  GPU {gpu['name']:<13} {_place(gpu)}; {way}"
-    if gpus:
-        yield "  Farwrite does not support GPU memory yet: these lines only describe the machine."
 
 
 def _place(device: PciDevice) -> str:

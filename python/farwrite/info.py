@@ -41,10 +41,9 @@ class Gpu(PciDevice):
     """A GPU of NVIDIA, and its place on PCIe."""
 
     direct_adapters: list[str]
-    """The adapters below the same host bridge, which would read and write its memory directly.
+    """The adapters below the same host bridge, which read its memory directly.
 
-    Transfers by other adapters would pass through host memory. Farwrite does not support GPU memory
-    yet.
+    Transfers by other adapters pass through host memory.
     """
 
 
