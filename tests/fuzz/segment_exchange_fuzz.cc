@@ -115,13 +115,16 @@ Bytes request(std::uint32_t id) {
 }
 
 Bytes answer(std::uint32_t id, bool found, bool writable, std::uint64_t bytes,
-             const std::vector<PeerFile>& files) {
+             const std::vector<PeerFile>& files, bool on_gpu = false) {
   core::WireWriter content;
   content.u16(kAnswer);
   content.u32(id);
   content.u8(found ? 1 : 0);
   content.u8(writable ? 1 : 0);
+  content.u8(on_gpu ? 1 : 0);
   content.u64(bytes);
+  const gpu::GpuUuid uuid{};
+  content.bytes({uuid.data(), uuid.size()});
   return packet(files, std::move(content));
 }
 
@@ -136,6 +139,7 @@ Seeds seeds() {
       {"answer-not-found", answered(answer(3, false, false, 0, {}))},
       {"answer-too-long", answered(answer(3, true, false, kPageBytes + 1, {PeerFile::kExport}))},
       {"answer-unsealed", answered(answer(3, true, false, kPageBytes, {PeerFile::kUnsealed}))},
+      {"answer-gpu", answered(answer(3, true, false, kPageBytes, {PeerFile::kExport}, true))},
       {"answer-pipe", answered(answer(3, true, false, kPageBytes, {PeerFile::kPipe}))},
       {"answer-without-file", answered(answer(3, true, false, kPageBytes, {}))},
       {"answer-unasked",

@@ -30,7 +30,13 @@ PAGES = sorted(
     if not page.is_symlink()
 )
 
-NOT_RUN = {"needs a GPU", "needs an RDMA adapter", "needs a second host", "needs root", "needs Kubernetes"}
+NOT_RUN = {
+    "needs a GPU",
+    "needs an RDMA adapter",
+    "needs a second host",
+    "needs root",
+    "needs Kubernetes",
+}
 
 _FENCE = re.compile(r"^( *)(```+)(\S*)[^`]*$")
 _MARKER = re.compile(r"^ *<!-- block: (.*?) -->$")

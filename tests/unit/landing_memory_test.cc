@@ -36,7 +36,8 @@ class Landing : public ::testing::Test {
     RegionDescriptor descriptor;
     descriptor.region_id = table_->next_id();
     descriptor.length = kBytes;
-    return landing_->allocate(options, descriptor, FabricKind::kShm, table_, landing_).value();
+    return landing_->allocate(options, MemoryKind(), descriptor, FabricKind::kShm, table_, landing_)
+        .value();
   }
   std::uint64_t used() const { return landing_->stats().used_bytes; }
 

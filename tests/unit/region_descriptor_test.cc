@@ -60,6 +60,19 @@ TEST(RegionDescriptor, KeepsItsWireForm) {
   EXPECT_EQ(bytes[68], std::byte{77});  // key
 }
 
+TEST(RegionDescriptor, NamesTheGpuThatHasTheMemory) {
+  RegionDescriptor written = some_descriptor();
+  EXPECT_FALSE(RegionDescriptor::from_bytes(view_of(written.to_bytes())).value().gpu.has_value());
+  written.gpu.emplace().fill(9);
+  std::vector<std::byte> bytes = written.to_bytes();
+  ASSERT_EQ(bytes.size(), RegionDescriptor::kPrefixBytes + 3 * 20);
+  const RegionDescriptor read = RegionDescriptor::from_bytes(view_of(bytes)).value();
+  EXPECT_EQ(read.gpu, written.gpu);
+  EXPECT_EQ(read.keys.size(), 2u);
+  bytes[RegionDescriptor::kPrefixBytes + 2 * 20 + 2] = std::byte{15};  // a short record
+  EXPECT_EQ(code_of(bytes), StatusCode::kProtocolError);
+}
+
 TEST(RegionDescriptor, RefusesAnUnknownVersionNamingBoth) {
   std::vector<std::byte> bytes = some_descriptor().to_bytes();
   bytes[0] = std::byte{9};

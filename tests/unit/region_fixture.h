@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "device/region_state.h"
 
@@ -18,11 +19,11 @@ class WithRegions : public ::testing::Test {
     arena_ = *memory::Arena::create(std::move(options));
   }
   std::shared_ptr<RegionState> make_region(std::uint64_t bytes = 4096) {
-    const memory::Block block = *arena_->allocate(bytes);
+    auto memory = *RegionMemory::in(arena_, bytes);
     RegionDescriptor descriptor;
     descriptor.region_id = table_->next_id();
     descriptor.length = bytes;
-    auto region = std::make_shared<RegionState>(table_, arena_, block, descriptor, nullptr);
+    auto region = std::make_shared<RegionState>(table_, std::move(memory), descriptor, nullptr);
     table_->add(region);
     return region;
   }

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "core/wire.h"
+#include "gpu/gpu_memory.h"
+#include "unit/gpu_fixture.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -73,13 +75,21 @@ class SegmentExchanges : public testing::Test {
   void put(const core::WireWriter& packet, const std::vector<int>& fds = {}) {
     ASSERT_TRUE(send_packet(peer_.get(), packet.view(), fds, hang(), "test").ok());
   }
+  static void write_answer(core::WireWriter& writer, bool found, const gpu::GpuUuid* gpu,
+                           std::uint64_t bytes) {
+    writer.u8(found ? 1 : 0);
+    writer.u8(0);
+    writer.u8(gpu != nullptr ? 1 : 0);
+    writer.u64(bytes);
+    const gpu::GpuUuid uuid = gpu != nullptr ? *gpu : gpu::GpuUuid();
+    writer.bytes({uuid.data(), uuid.size()});
+  }
   static core::WireWriter answer(std::uint32_t id, const memory::Segment* segment) {
     core::WireWriter writer;
     writer.u16(kAnswer);
     writer.u32(id);
-    writer.u8(segment != nullptr ? 1 : 0);
-    writer.u8(0);
-    writer.u64(segment != nullptr ? segment->bytes() : 0);
+    write_answer(writer, segment != nullptr, /*gpu=*/nullptr,
+                 segment != nullptr ? segment->bytes() : 0);
     return writer;
   }
   std::vector<Status> closings() {
@@ -193,11 +203,55 @@ TEST_F(SegmentExchanges, RefuseADescriptorThatIsNoSealedMemory) {
   core::WireWriter packet;
   packet.u16(kAnswer);
   packet.u32(5);
-  packet.u8(1);
-  packet.u8(0);
-  packet.u64(4096);
+  write_answer(packet, /*found=*/true, /*gpu=*/nullptr, 4096);
   ASSERT_NO_FATAL_FAILURE(put(packet, {peer_.get()}));
   EXPECT_EQ(obtained.get().code(), StatusCode::kProtocolError);
+}
+
+TEST_F(SegmentExchanges, HandOverAGpusMemoryWhileSomebodyMapsIt) {
+  ASSERT_NO_FATAL_FAILURE(open_cuda_double());
+  const gpu::Gpu* const gpu = gpu::Gpu::at(0).value();
+  const auto segment = memory::Segment::on_gpu(gpu::GpuMemory::allocate(*gpu, 100).value(),
+                                               memory::SegmentUse::kExport);
+  const auto hand_over = [&] {
+    auto obtained =
+        std::async(std::launch::async, [&] { return near_->obtain(segment->id(), hang()); });
+    (void)receive_packet(peer_.get(), hang(), "test").value();
+    core::WireWriter packet;
+    packet.u16(kAnswer);
+    packet.u32(segment->id());
+    write_answer(packet, /*found=*/true, &gpu->uuid(), segment->bytes());
+    put(packet, {segment->fd()});
+    return obtained.get().value();
+  };
+  auto mapped = hand_over();
+  EXPECT_EQ(mapped->gpu(), gpu);
+  EXPECT_EQ(mapped->bytes(), segment->bytes());
+  EXPECT_FALSE(mapped->writable());
+  EXPECT_EQ(near_->obtain(segment->id(), hang()).value(), mapped) << "the same while it is held";
+  mapped.reset();
+  EXPECT_NE(hand_over(), nullptr) << "asked for again";
+}
+
+TEST_F(SegmentExchanges, RefuseAGpusMemoryThatIsNone) {
+  ASSERT_NO_FATAL_FAILURE(open_cuda_double());
+  const gpu::GpuUuid seen = gpu::Gpu::at(0).value()->uuid();
+  const gpu::GpuUuid hidden{1, 2, 3};
+  const auto host = make_segment(memory::SegmentUse::kExport);
+  std::uint32_t id = 7;
+  for (const auto& [uuid, code] :
+       {std::pair(seen, StatusCode::kProtocolError), std::pair(hidden, StatusCode::kNotFound)}) {
+    auto obtained =
+        std::async(std::launch::async, [&] { return near_->obtain(id, hang()).status(); });
+    (void)receive_packet(peer_.get(), hang(), "test").value();
+    core::WireWriter packet;
+    packet.u16(kAnswer);
+    packet.u32(id);
+    write_answer(packet, /*found=*/true, &uuid, host->bytes());
+    ASSERT_NO_FATAL_FAILURE(put(packet, {host->fd()}));
+    EXPECT_EQ(obtained.get().code(), code);
+    ++id;
+  }
 }
 
 TEST_F(SegmentExchanges, IgnoreAnAnswerNobodyAskedForAndKeepNoDescriptor) {
