@@ -62,10 +62,14 @@ Result<const CudaDriver*> CudaDriver::load() {
 
 Result<const CudaDriver*> CudaDriver::open() {
   static const Result<const CudaDriver*>* const loaded = new Result<const CudaDriver*>(load());
+  if (loaded->ok()) FARWRITE_RETURN_IF_ERROR(loaded->value()->fork_guard_.check(kOperation));
   return *loaded;
 }
 
-const CudaDriver* CudaDriver::opened() { return opened_driver.load(std::memory_order_acquire); }
+const CudaDriver* CudaDriver::opened() {
+  const CudaDriver* const driver = opened_driver.load(std::memory_order_acquire);
+  return driver == nullptr || driver->fork_guard_.in_forked_child() ? nullptr : driver;
+}
 
 std::string CudaDriver::describe(cuda::Result result) const {
   const char* name = nullptr;

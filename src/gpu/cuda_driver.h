@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/fork_guard.h"
 #include "farwrite/status.h"
 #include "gpu/cuda_types.h"
 
@@ -62,12 +63,12 @@ struct Functions {
 
 }  // namespace cuda
 
-// Opened once and never closed: its threads outlive ours. Thread-safe. Not usable in a forked
-// child, as the driver itself.
+// Opened once and never closed: its threads outlive ours. Thread-safe. In a child that was forked
+// since, it is as if not opened, and cannot be: the driver itself does not work there.
 class CudaDriver : public cuda::Functions {
  public:
   // kUnavailable names what is missing: the library, a function, or a GPU. The environment
-  // variable FARWRITE_CUDA_LIBRARY names another file than libcuda.so.1.
+  // variable FARWRITE_CUDA_LIBRARY names another file than libcuda.so.1. kForked in such a child.
   static Result<const CudaDriver*> open();
   // Null until open() has succeeded. Costs one load: whoever has no GPU memory asks this first.
   static const CudaDriver* opened();
@@ -81,6 +82,8 @@ class CudaDriver : public cuda::Functions {
 
  private:
   static Result<const CudaDriver*> load();
+
+  const core::ForkGuard fork_guard_;
 };
 
 }  // namespace farwrite::gpu

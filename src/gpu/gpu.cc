@@ -24,6 +24,7 @@ Result<bool> attribute(const CudaDriver& driver, int which, cuda::Device device)
 Result<const Gpu*> Gpu::at(int ordinal) {
   static auto* const mutex = new core::OrderedMutex<core::LockRank::kGpus>();
   static auto* const gpus = new std::map<int, const Gpu*>();
+  if (Status usable = CudaDriver::open().status(); !usable.ok()) return usable;
   const std::lock_guard lock(*mutex);
   if (const auto found = gpus->find(ordinal); found != gpus->end()) return found->second;
   auto gpu = make(ordinal);  // a failure may pass: out of memory, for example

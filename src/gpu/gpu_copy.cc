@@ -26,10 +26,12 @@ cuda::DevicePointer pointer(const void* address) {
   return reinterpret_cast<cuda::DevicePointer>(address);
 }
 
-// A stream with the event that tells its end. Each copy has one of its own meanwhile.
+// A stream with the events that tell its end, to a thread that polls and to one that blocks. Each
+// copy has one of its own meanwhile.
 struct CopyStream {
   cuda::Stream stream = nullptr;
-  cuda::Event event = nullptr;
+  cuda::Event polled = nullptr;
+  cuda::Event blocking = nullptr;  // it costs an interrupt, also if nobody blocks
 };
 
 // The streams of all GPUs that no copy uses now, kept until the process ends. Thread-safe.
@@ -53,10 +55,12 @@ class IdleStreams {
     }
     const CudaDriver& driver = gpu.driver();
     CopyStream made;
-    FARWRITE_RETURN_IF_ERROR(
-        driver.check(driver.create_event(&made.event, cuda::kBlockingEvent | cuda::kUntimedEvent),
-                     operation, "cuEventCreate"));
-    // Once made, an event without a stream is rare enough to be left alone.
+    // If the rest fails, what was made already is rare enough to be left alone.
+    FARWRITE_RETURN_IF_ERROR(driver.check(driver.create_event(&made.polled, cuda::kUntimedEvent),
+                                          operation, "cuEventCreate"));
+    FARWRITE_RETURN_IF_ERROR(driver.check(
+        driver.create_event(&made.blocking, cuda::kBlockingEvent | cuda::kUntimedEvent), operation,
+        "cuEventCreate"));
     FARWRITE_RETURN_IF_ERROR(driver.check(
         driver.create_stream(&made.stream, cuda::kNonBlockingStream), operation, "cuStreamCreate"));
     return made;
@@ -71,16 +75,20 @@ class IdleStreams {
   std::map<int, std::vector<CopyStream>> idle_;
 };
 
-Status await(const CudaDriver& driver, cuda::Event event, std::uint64_t bytes,
+Status await(const CudaDriver& driver, const CopyStream& stream, std::uint64_t bytes,
              std::string_view operation) {
+  FARWRITE_RETURN_IF_ERROR(driver.check(driver.record_event(stream.polled, stream.stream),
+                                        operation, "cuEventRecord"));
   const auto until = std::chrono::steady_clock::now() + polling_time(bytes);
   while (true) {
-    const cuda::Result result = driver.query_event(event);
+    const cuda::Result result = driver.query_event(stream.polled);
     if (result != cuda::kNotReady) return driver.check(result, operation, "cuEventQuery");
     if (std::chrono::steady_clock::now() >= until) break;
     core::cpu_relax();
   }
-  return driver.check(driver.await_event(event), operation, "cuEventSynchronize");
+  FARWRITE_RETURN_IF_ERROR(driver.check(driver.record_event(stream.blocking, stream.stream),
+                                        operation, "cuEventRecord"));
+  return driver.check(driver.await_event(stream.blocking), operation, "cuEventSynchronize");
 }
 
 }  // namespace
@@ -97,9 +105,7 @@ Status copy(const Gpu& gpu, void* destination, const void* source, std::uint64_t
       driver.check(driver.copy(pointer(destination), pointer(source), bytes, stream->stream),
                    operation, "cuMemcpyAsync");
   if (status.ok()) {
-    status = driver.check(driver.record_event(stream->event, stream->stream), operation,
-                          "cuEventRecord");
-    if (status.ok()) status = await(driver, stream->event, bytes, operation);
+    status = await(driver, *stream, bytes, operation);
     // Whatever failed: nothing moves behind the caller's back.
     if (!status.ok()) (void)driver.synchronize_stream(stream->stream);
   }

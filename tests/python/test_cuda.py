@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import farwrite as fw
-from conftest import Link, Pair
+from conftest import Link, Pair, connected
 from cuda_double import REAL, Double, library
 from processes import PeerState
 
@@ -464,6 +464,13 @@ def test_a_forked_child_leaves_the_driver_alone(double: Double, device: fw.Devic
         try:
             with pytest.raises(fw.Forked):
                 device.allocate(8, kind="cuda:0")
+            with fw.Device() as left, fw.Device() as right:
+                near, far = connected(left, right)
+                inbox = far.publish("inbox", far.allocate(8, "float32"))
+                near.write(counting(1, 8), near.lookup("inbox")).wait(30)
+                assert inbox.array[0] == 1
+                with pytest.raises(fw.Forked):
+                    left.allocate(8, kind="cuda:0")
             del registered
             gc.collect()
             os._exit(0)
