@@ -40,48 +40,56 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
                                                                        core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
-    std::erase_if(imports_, [](const auto& entry) {
-      return !entry.second.requested && entry.second.get() == nullptr;
-    });
-  }
-  if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
-    return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
-                         "the peer has named too many segments", "restart the peer");
-  }
-  Import& import = imports_[segment_id];
-  if (auto mapped = import.get(); mapped != nullptr) return mapped;
-  if (!import.requested) {
-    import.requested = true;
-    import.failure = Status();
-    core::WireWriter request;
-    request.u16(static_cast<std::uint16_t>(PacketType::kRequest));
-    request.u32(segment_id);
-    lock.unlock();
-    const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOperation);
-    lock.lock();
-    if (!sent.ok()) {
-      import.requested = false;
-      import.failure = sent;  // others may wait for the answer to what never went out
-      changed_.notify_all();
-      return sent;
+    std::erase_if(imports_, [](const auto& entry) { return entry.second.forgotten(); });
+    if (imports_.size() >= kMaxSegments) {
+      return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
+                           "the peer has named too many segments", "restart the peer");
     }
   }
-  std::shared_ptr<memory::MappedSegment> mapped;
-  while ((mapped = import.get()) == nullptr && import.failure.ok() && ended_.ok()) {
+  Import& import = imports_[segment_id];
+  ++import.users;
+  auto obtained = obtain_locked(segment_id, import, deadline, lock);
+  --import.users;
+  return obtained;
+}
+
+Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
+    std::uint32_t segment_id, Import& import, core::Deadline deadline,
+    std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock) {
+  for (bool waited = false;; waited = true) {
+    if (auto mapped = import.get(); mapped != nullptr) return mapped;
+    if (waited && !import.failure.ok()) return import.failure;
+    if (!ended_.ok()) return ended_;
     if (import.unmapped.has_value()) {
       Answer answer = *std::exchange(import.unmapped, std::nullopt);
       lock.unlock();
-      auto made = map_on_gpu(std::move(answer));
+      auto mapped = map_on_gpu(std::move(answer));
       lock.lock();
       import.requested = false;
-      if (made.ok()) {
-        mapped = *std::move(made);
-        import.on_gpu = mapped;
+      if (mapped.ok()) {
+        import.on_gpu = *mapped;
       } else {
-        import.failure = made.status();
+        import.failure = mapped.status();
       }
       changed_.notify_all();
-      break;
+      return mapped;
+    }
+    if (!import.requested) {
+      import.requested = true;
+      import.failure = Status();
+      core::WireWriter request;
+      request.u16(static_cast<std::uint16_t>(PacketType::kRequest));
+      request.u32(segment_id);
+      lock.unlock();
+      const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOperation);
+      lock.lock();
+      if (!sent.ok()) {
+        import.requested = false;
+        import.failure = sent;  // others may wait for the answer to what never went out
+        changed_.notify_all();
+        return sent;
+      }
+      continue;  // the answer may have come meanwhile
     }
     if (deadline.expired()) {
       return Status::error(StatusCode::kDeadlineExceeded, {kOperation, peer_, "shm"},
@@ -94,8 +102,6 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
       changed_.wait_for(lock, deadline.remaining());
     }
   }
-  if (mapped != nullptr) return mapped;
-  return import.failure.ok() ? ended_ : import.failure;
 }
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map_on_gpu(Answer answer) {

@@ -72,7 +72,15 @@ class SegmentExchange {
     std::optional<Answer> unmapped;  // memory of a GPU, which the loop's thread must not wait for
     Status failure;
     bool requested = false;
+    int users = 0;  // calls of obtain() under way
+
+    // Nothing is lost with it.
+    bool forgotten() const { return users == 0 && !requested && get() == nullptr; }
   };
+
+  Result<std::shared_ptr<memory::MappedSegment>> obtain_locked(
+      std::uint32_t segment_id, Import& import, core::Deadline deadline,
+      std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock);
 
   // Maps the memory of a GPU that the peer has handed over.
   static Result<std::shared_ptr<memory::MappedSegment>> map_on_gpu(Answer answer);

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/gpu_fixture.h"
 #include "farwrite/farwrite.h"
 #include "farwrite/memory_kind.h"
 #include "gpu/gpu.h"
-#include "unit/gpu_fixture.h"
 #include "unit/sysfs_folder.h"
 #include "verbs_double/software_rnic.h"
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <string>
 
+#include "cuda/gpu_fixture.h"
 #include "gpu/gpu_memory.h"
-#include "unit/gpu_fixture.h"
 
 namespace farwrite {
 namespace {
