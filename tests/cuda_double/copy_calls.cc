@@ -17,8 +17,9 @@ CUresult find_side(Double& all, CUdeviceptr address, std::size_t size, Side side
   return kSuccess;
 }
 
-// As the driver, on an H200: it looks at the rights when a copy is asked for.
+// As the driver, on an H200: it looks at a GPU's rights when a copy is asked for.
 bool may_write(const Span& span, int device) {
+  if (!span.on_device) return true;
   for (const auto& part : span.parts) {
     if (part.place != nullptr && !part.place->allows(device, kAccessReadWrite)) return false;
   }
