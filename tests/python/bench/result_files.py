@@ -344,10 +344,33 @@ def ablations() -> Facts:
     )
 
 
+def gpu() -> Facts:
+    """Return a result of ``bench gpu``."""
+    rows = [
+        {
+            **{"size": size, "operation": operation, "way": way, "gb_s": rate * share},
+            "of_limit": None if way.startswith("copy") else ratio_of(share),
+            **{"target": None, "target_met": None, "pins": 0, "mappings": 0},
+            "gb_s_rounds": [rate * share] * 3,
+        }
+        for size in (MIB, 64 * MIB)
+        for operation, way, rate, share in (
+            ("gpu to gpu", "copy", 1500.0, 1.0),
+            ("gpu to gpu", "write", 1500.0, 0.9),
+            ("gpu to gpu", "alias", 1500.0, 1.0),
+            ("gpu to gpu", "torch", 1500.0, 0.8),
+            ("gpu to host", "copy to host", 55.0, 1.0),
+            ("gpu to host", "write to host", 55.0, 0.95),
+        )
+    ]
+    hand_over = [{"way": "alias", "p50_us": 150.0, "times": 50}]
+    return facts("gpu", plan={"rounds": 3}, gpu="a GPU", rows=rows, hand_over=hand_over)
+
+
 RESULTS: dict[str, Callable[[], Facts]] = {
     each.__name__: each
     for each in (
-        *(train, scaling, convergence, tensor, p2p, peers, box, grpc, step, feed, collective),
+        *(train, scaling, convergence, tensor, p2p, peers, gpu, box, grpc, step, feed, collective),
         *(ablations, assign, sizes, memory, plan),
     )
 }
