@@ -106,6 +106,18 @@ TEST_F(CudaDouble, RefusesRangesThatNoAllocationHas) {
   EXPECT_EQ(cuStreamSynchronize(nullptr), kSuccess) << "what was refused leaves no error behind";
 }
 
+// The system tends to put mappings side by side.
+TEST_F(CudaDouble, RefusesRangesThatGoOnInANeighbour) {
+  start();
+  Bytes host(8192);
+  std::vector<CUdeviceptr> all;
+  for (int i = 0; i < 16; ++i) all.push_back(allocate(4096));
+  for (const CUdeviceptr address : all) {
+    EXPECT_EQ(cuMemcpyAsync(as_address(host.data()), address, 4097, nullptr), kInvalidValue);
+  }
+  for (const CUdeviceptr address : all) EXPECT_EQ(cuMemFree_v2(address), kSuccess);
+}
+
 TEST_F(CudaDouble, SharesExportedMemory) {
   start();
   const Mapped first(kUnit);
@@ -145,6 +157,11 @@ TEST_F(CudaDouble, RefusesToImportWhatIsNoExport) {
   ASSERT_EQ(::ftruncate(forged, 2097152), 0);
   EXPECT_EQ(import(forged), kInvalidValue);
   ::close(forged);
+  const int small = ::memfd_create("cuda_double:0:2097152:0", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(::ftruncate(small, 4096), 0);
+  ASSERT_EQ(::fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_EQ(import(small), kInvalidValue);
+  ::close(small);
   CUmemAllocationProp prop = shareable();
   prop.handle_types = kHandleTypeNone;
   CUmemGenericAllocationHandle own = 0;
