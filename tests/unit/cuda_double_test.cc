@@ -106,16 +106,33 @@ TEST_F(CudaDouble, RefusesRangesThatNoAllocationHas) {
   EXPECT_EQ(cuStreamSynchronize(nullptr), kSuccess) << "what was refused leaves no error behind";
 }
 
-// The system tends to put mappings side by side.
 TEST_F(CudaDouble, RefusesRangesThatGoOnInANeighbour) {
   start();
-  Bytes host(8192);
-  std::vector<CUdeviceptr> all;
-  for (int i = 0; i < 16; ++i) all.push_back(allocate(4096));
-  for (const CUdeviceptr address : all) {
-    EXPECT_EQ(cuMemcpyAsync(as_address(host.data()), address, 4097, nullptr), kInvalidValue);
+  const CUmemAllocationProp prop = shareable();
+  const CUmemAccessDesc access = {{kLocationTypeDevice, 0}, kAccessReadWrite};
+  CUmemGenericAllocationHandle handle = 0;
+  ASSERT_EQ(cuMemCreate(&handle, kUnit, &prop, 0), kSuccess);
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  ASSERT_EQ(cuMemAddressReserve(&first, 2 * kUnit, 0, 0, 0), kSuccess);
+  ASSERT_EQ(cuMemAddressFree(first, 2 * kUnit), kSuccess);
+  const CUdeviceptr wish = first;
+  ASSERT_EQ(cuMemAddressReserve(&first, kUnit, 0, wish, 0), kSuccess);
+  ASSERT_EQ(cuMemAddressReserve(&second, kUnit, 0, wish + kUnit, 0), kSuccess);
+  ASSERT_EQ(first, wish) << "a wish is granted where nothing is";
+  ASSERT_EQ(second, wish + kUnit);
+  for (const CUdeviceptr address : {first, second}) {
+    ASSERT_EQ(cuMemMap(address, kUnit, 0, handle, 0), kSuccess);
+    ASSERT_EQ(cuMemSetAccess(address, kUnit, &access, 1), kSuccess);
   }
-  for (const CUdeviceptr address : all) EXPECT_EQ(cuMemFree_v2(address), kSuccess);
+  EXPECT_EQ(cuMemsetD8Async(first, 1, kUnit, nullptr), kSuccess);
+  EXPECT_EQ(cuMemsetD8Async(first, 1, kUnit + 1, nullptr), kInvalidValue);
+  EXPECT_EQ(cuStreamSynchronize(nullptr), kSuccess);
+  for (const CUdeviceptr address : {first, second}) {
+    ASSERT_EQ(cuMemUnmap(address, kUnit), kSuccess);
+    ASSERT_EQ(cuMemAddressFree(address, kUnit), kSuccess);
+  }
+  ASSERT_EQ(cuMemRelease(handle), kSuccess);
 }
 
 TEST_F(CudaDouble, SharesExportedMemory) {
