@@ -17,7 +17,7 @@ constexpr const char* kLink = "/memfd:cuda_double:%d:%zu:%d (deleted)%n";
 
 std::atomic<unsigned long long> next_id{1};
 
-// What the kernel says that the descriptor is.
+// The kernel's name of the file behind a descriptor.
 std::string name_of(int descriptor) {
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
   char name[128];

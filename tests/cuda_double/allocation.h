@@ -1,6 +1,6 @@
 // Allocation: physical memory of a GPU, which is a memfd here.
 //
-// The memfd's name says what it is, so that a process can judge a descriptor that it is given. The
+// The memfd's name holds its facts, so that another process can check a descriptor it receives. The
 // seals keep its size as it is named. Nothing survives the last process that has it open or mapped.
 #pragma once
 
@@ -49,7 +49,7 @@ class Allocation {
   bool exportable() const { return facts_.exportable; }
   bool rdma() const { return facts_.rdma; }
   unsigned long long id() const { return id_; }
-  // Where the double itself, and nobody else, reads and writes.
+  // The mapping through which only the double reads and writes.
   std::byte* bytes() const { return bytes_; }
   // A descriptor of the caller's own, or -1.
   int duplicate() const;

@@ -19,7 +19,7 @@ struct Context {
 
   const CUdevice device;
   unsigned long long retained = 0;
-  CUresult sticky = kSuccess;  // the error that all calls answer from now on
+  CUresult sticky = kSuccess;  // the error that every later call returns
   std::shared_ptr<Stream> legacy;
   std::map<std::thread::id, std::shared_ptr<Stream>> of_threads;
   std::vector<std::weak_ptr<Stream>> blocking;  // that the legacy stream waits for

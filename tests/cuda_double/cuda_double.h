@@ -1,10 +1,10 @@
 // What a test may ask of the CUDA double besides the driver's functions. All are C symbols of
 // libcuda_double.so, and all are thread-safe.
 //
-// The double is the driver as far as a caller can tell, with two differences. Device memory is
-// never readable by the CPU: its addresses are mapped without access, so that the first touch is a
-// SIGSEGV. And copies stay asynchronous where the driver may block (pageable host memory), move in
-// pieces, and let streams overtake each other, so that only what is synchronized can be relied on.
+// The double behaves as the driver does, with two differences. Device memory is never readable by
+// the CPU: its addresses are mapped without access, so that the first touch is a SIGSEGV. And
+// copies stay asynchronous where the driver may block (pageable host memory), move in pieces, and
+// let streams overtake each other, so that only what is synchronized can be relied on.
 //
 // The environment is read at the first call and at cudaDoubleReset(). What cannot be read makes
 // cuInit() answer 999 and print the reason:

@@ -7,19 +7,33 @@
 #include <utility>
 
 namespace farwrite::cuda_double {
+namespace {
 
-Reservation* DeviceMemory::reserve(std::size_t size, std::size_t alignment) {
+// Addresses that nothing can be read from or written to. 0 if there are none.
+CUdeviceptr map_nothing(CUdeviceptr wish, std::size_t size, int flags) {
+  void* at = ::mmap(reinterpret_cast<void*>(wish), size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+  return at == MAP_FAILED ? 0 : reinterpret_cast<CUdeviceptr>(at);
+}
+
+void unmap(CUdeviceptr begin, std::size_t size) {
+  if (size > 0) ::munmap(reinterpret_cast<void*>(begin), size);
+}
+
+}  // namespace
+
+Reservation* DeviceMemory::reserve(std::size_t size, std::size_t alignment, CUdeviceptr wish) {
   if (size > std::numeric_limits<std::size_t>::max() / 4 - alignment) return nullptr;
   const std::size_t extent = round_up(size, page_size());
-  const std::size_t room = extent + alignment;
-  void* at = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return nullptr;
-  char* begin = static_cast<char*>(at);
-  const std::size_t before =
-      round_up(reinterpret_cast<std::size_t>(at), alignment) - reinterpret_cast<std::size_t>(at);
-  if (before > 0) ::munmap(begin, before);
-  ::munmap(begin + before + extent, room - before - extent);
-  const auto base = reinterpret_cast<CUdeviceptr>(begin + before);
+  CUdeviceptr base = 0;
+  if (wish != 0 && wish % alignment == 0) base = map_nothing(wish, extent, MAP_FIXED_NOREPLACE);
+  if (base == 0) {
+    const CUdeviceptr begin = map_nothing(0, extent + alignment, 0);
+    if (begin == 0) return nullptr;
+    base = round_up(begin, alignment);
+    unmap(begin, base - begin);
+    unmap(base + extent, begin + alignment - base);
+  }
   Reservation& made = reservations_[base];
   made.base = base;
   made.size = size;
@@ -28,7 +42,7 @@ Reservation* DeviceMemory::reserve(std::size_t size, std::size_t alignment) {
 }
 
 void DeviceMemory::give_back(const Reservation& reservation) {
-  ::munmap(reinterpret_cast<void*>(reservation.base), reservation.extent);
+  unmap(reservation.base, reservation.extent);
   reservations_.erase(reservation.base);
 }
 

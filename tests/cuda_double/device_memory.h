@@ -23,8 +23,9 @@ struct Reservation {
 // Under Double::lock.
 class DeviceMemory {
  public:
-  // At an address that is a multiple of `alignment`, a power of two. Null if there are none.
-  Reservation* reserve(std::size_t size, std::size_t alignment);
+  // At an address that is a multiple of `alignment`, a power of two: `wish` if that is free, or
+  // any. Null if there are none.
+  Reservation* reserve(std::size_t size, std::size_t alignment, CUdeviceptr wish = 0);
   // Its mappings must be gone.
   void give_back(const Reservation& reservation);
   // The reservation whose pages have this address, or null.

@@ -1,4 +1,4 @@
-// DoubleOptions: what the environment says about the GPUs.
+// DoubleOptions: the GPUs that the environment describes.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,7 @@ void block_signals(sigset_t* before) {
   ::pthread_sigmask(SIG_SETMASK, &mostly, before);
 }
 
-// A quarter, so that a small copy can be torn as well.
+// A quarter, so that even a small copy can be torn.
 std::size_t piece_of(const Work& work) {
   const std::size_t quarter = std::clamp(work.size / 4, std::size_t{1}, kLargestPiece);
   return std::min(quarter, work.size - work.moved);
@@ -72,7 +72,7 @@ void Engine::ring(const std::shared_ptr<Stream>& stream, Work& work) {
   if (!started_) {
     sigset_t before;
     block_signals(&before);
-    // Nobody joins it: it lives on what is never destroyed, and ends with the process.
+    // Detached: all it uses is never destroyed, and it ends with the process.
     std::thread([this] { run(); }).detach();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     started_ = true;

@@ -17,7 +17,7 @@
 
 namespace farwrite::cuda_double {
 
-// Everything wants the lock held.
+// The caller of every function holds the lock.
 class Engine {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,7 +34,7 @@ class Engine {
   void wait_for(Lock& lock, const std::vector<std::shared_ptr<Work>>& works);
   void wait_for(Lock& lock, const Context& context);  // all its streams
 
-  // What cuda_double.h says of them.
+  // cuda_double.h describes these three.
   void pause(Lock& lock);
   void resume();
   unsigned step(Lock& lock, unsigned pieces);

@@ -1,4 +1,4 @@
-// How every function of the driver begins: it is counted, may be told to fail, and refuses a
+// How every function of the driver begins: it counts the call, may have a fault, and refuses a
 // process that has not called cuInit() or is the child of one that has.
 #pragma once
 
@@ -56,7 +56,7 @@ CUresult enter_context(const char* function, Body body) {
 }
 
 // For what gives something back: an error that sticks is answered, but the thing is gone, so that
-// tests can tell a caller that cleans up from one that does not.
+// tests can distinguish a caller that cleans up from one that does not.
 template <class Body>
 CUresult enter_release(const char* function, Body body) {
   return enter(function, [&](Double& all, Lock& lock) {

@@ -36,7 +36,7 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
   });
 }
 
-// Whoever waits for it goes on waiting.
+// Streams and threads that wait for it go on waiting.
 CUresult cuEventDestroy_v2(CUevent event) {
   return enter_release("cuEventDestroy_v2", [&](Double& all, Context&, Lock&) {
     return all.events.erase(event) == 1 ? kSuccess : kInvalidHandle;

@@ -34,7 +34,7 @@ class Faults {
   std::map<std::string, unsigned long long> calls_;
 };
 
-// The driver says these of a context for as long as the process lives.
+// After one of these errors, the driver returns it for that context until the process ends.
 inline bool sticks(CUresult error) { return error == kIllegalAddress || error == kLaunchFailed; }
 
 }  // namespace farwrite::cuda_double

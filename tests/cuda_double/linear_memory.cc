@@ -1,4 +1,4 @@
-// cuMemAlloc() and what tells about device memory.
+// cuMemAlloc(), and queries of device memory.
 #include <utility>
 
 #include "double.h"

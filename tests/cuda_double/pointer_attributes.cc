@@ -1,4 +1,4 @@
-// What the driver tells of an address. It needs no context, but for what depends on one.
+// The attributes of an address. Only those that depend on a context need one.
 #include "double.h"
 #include "entry.h"
 

@@ -56,8 +56,8 @@ std::shared_ptr<Stream> make_stream(Context& context, bool blocking);
 // the default streams of `current`.
 std::shared_ptr<Stream> find_stream(Double& all, CUstream handle, Context& current);
 
-// The work that all new work of the stream comes after: its own, and what the legacy stream's rule
-// adds.
+// The pending work that new work of the stream comes after: the stream's own, and what the legacy
+// stream's rule adds.
 std::vector<std::shared_ptr<Work>> work_before(const Stream& stream);
 
 // Appends it to the stream, after work_before() and what `work` itself names.

@@ -123,14 +123,14 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t size, std::size_t alignment,
-                             CUdeviceptr, unsigned long long flags) {
+                             CUdeviceptr wish, unsigned long long flags) {
   return enter("cuMemAddressReserve", [&](Double& all, Lock&) {
     if (address == nullptr || size == 0 || size % page_size() != 0 || flags != 0 ||
         (alignment & (alignment - 1)) != 0) {
       return kInvalidValue;
     }
     if (!all.options.supports(kVirtualMemorySupported)) return kNotSupported;
-    const Reservation* made = all.memory.reserve(size, std::max(alignment, kGranularity));
+    const Reservation* made = all.memory.reserve(size, std::max(alignment, kGranularity), wish);
     if (made == nullptr) return kOutOfMemory;
     *address = made->base;
     return kSuccess;

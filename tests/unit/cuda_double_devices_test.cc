@@ -1,4 +1,4 @@
-// What the CUDA double tells about its GPUs, contexts and addresses.
+// The CUDA double's GPUs, contexts and attributes of addresses.
 #include <unistd.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// The faults that the CUDA double is told to have: every function can fail, once, and when asked.
+// Faults of the CUDA double: every function can fail, once, at the call that a test names.
 #include <dlfcn.h>
 
 #include <functional>
@@ -162,7 +162,7 @@ TEST_F(CudaDoubleFaults, StickIfTheDriversDo) {
     EXPECT_EQ(cuStreamSynchronize(nullptr), error);
     EXPECT_EQ(cuMemcpyAsync(as_address(host.data()), as_address(from.data()), 8, nullptr), error);
     EXPECT_EQ(host, Bytes(8, 1)) << "the GPU does nothing any more";
-    EXPECT_EQ(cuEventDestroy_v2(event), error) << "it is told, and the event is gone";
+    EXPECT_EQ(cuEventDestroy_v2(event), error) << "the error is returned, and the event is gone";
     EXPECT_EQ(cudaDoubleLive().events, 0U);
     EXPECT_EQ(cuCtxPopCurrent_v2(nullptr), kSuccess);
     EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(0), kSuccess);

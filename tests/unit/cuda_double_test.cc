@@ -106,6 +106,35 @@ TEST_F(CudaDouble, RefusesRangesThatNoAllocationHas) {
   EXPECT_EQ(cuStreamSynchronize(nullptr), kSuccess) << "what was refused leaves no error behind";
 }
 
+TEST_F(CudaDouble, RefusesRangesThatGoOnInANeighbour) {
+  start();
+  const CUmemAllocationProp prop = shareable();
+  const CUmemAccessDesc access = {{kLocationTypeDevice, 0}, kAccessReadWrite};
+  CUmemGenericAllocationHandle handle = 0;
+  ASSERT_EQ(cuMemCreate(&handle, kUnit, &prop, 0), kSuccess);
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  ASSERT_EQ(cuMemAddressReserve(&first, 2 * kUnit, 0, 0, 0), kSuccess);
+  ASSERT_EQ(cuMemAddressFree(first, 2 * kUnit), kSuccess);
+  const CUdeviceptr wish = first;
+  ASSERT_EQ(cuMemAddressReserve(&first, kUnit, 0, wish, 0), kSuccess);
+  ASSERT_EQ(cuMemAddressReserve(&second, kUnit, 0, wish + kUnit, 0), kSuccess);
+  ASSERT_EQ(first, wish) << "a wish is granted where nothing is";
+  ASSERT_EQ(second, wish + kUnit);
+  for (const CUdeviceptr address : {first, second}) {
+    ASSERT_EQ(cuMemMap(address, kUnit, 0, handle, 0), kSuccess);
+    ASSERT_EQ(cuMemSetAccess(address, kUnit, &access, 1), kSuccess);
+  }
+  EXPECT_EQ(cuMemsetD8Async(first, 1, kUnit, nullptr), kSuccess);
+  EXPECT_EQ(cuMemsetD8Async(first, 1, kUnit + 1, nullptr), kInvalidValue);
+  EXPECT_EQ(cuStreamSynchronize(nullptr), kSuccess);
+  for (const CUdeviceptr address : {first, second}) {
+    ASSERT_EQ(cuMemUnmap(address, kUnit), kSuccess);
+    ASSERT_EQ(cuMemAddressFree(address, kUnit), kSuccess);
+  }
+  ASSERT_EQ(cuMemRelease(handle), kSuccess);
+}
+
 TEST_F(CudaDouble, SharesExportedMemory) {
   start();
   const Mapped first(kUnit);
@@ -145,6 +174,11 @@ TEST_F(CudaDouble, RefusesToImportWhatIsNoExport) {
   ASSERT_EQ(::ftruncate(forged, 2097152), 0);
   EXPECT_EQ(import(forged), kInvalidValue);
   ::close(forged);
+  const int small = ::memfd_create("cuda_double:0:2097152:0", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(::ftruncate(small, 4096), 0);
+  ASSERT_EQ(::fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_EQ(import(small), kInvalidValue);
+  ::close(small);
   CUmemAllocationProp prop = shareable();
   prop.handle_types = kHandleTypeNone;
   CUmemGenericAllocationHandle own = 0;
