@@ -43,7 +43,7 @@
     (void*, DevicePointer, std::size_t, int, unsigned long long))                                 \
   X(register_host, cuMemHostRegister_v2, (void*, std::size_t, unsigned))                          \
   X(unregister_host, cuMemHostUnregister, (void*))                                                \
-  X(pointer_attribute, cuPointerGetAttribute, (void*, int, DevicePointer))                        \
+  X(pointer_attributes, cuPointerGetAttributes, (unsigned, const int*, void**, DevicePointer))    \
   X(create_stream, cuStreamCreate, (Stream*, unsigned))                                           \
   X(synchronize_stream, cuStreamSynchronize, (Stream))                                            \
   X(copy, cuMemcpyAsync, (DevicePointer, DevicePointer, std::size_t, Stream))                     \

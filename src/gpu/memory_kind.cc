@@ -1,5 +1,6 @@
 #include "farwrite/memory_kind.h"
 
+#include <array>
 #include <charconv>
 
 #include "farwrite/copy.h"
@@ -36,21 +37,16 @@ Status use_cuda() { return gpu::CudaDriver::open().status(); }
 Result<MemoryKind> kind_of_memory(const void* address) {
   const gpu::CudaDriver* const driver = gpu::CudaDriver::opened();
   if (driver == nullptr) return MemoryKind();
-  const auto attribute = [&](auto& value, int which) {
-    return driver->pointer_attribute(&value, which,
-                                     reinterpret_cast<gpu::cuda::DevicePointer>(address));
-  };
-  constexpr std::string_view kOperation = "look at a pointer";
-  constexpr std::string_view kCall = "cuPointerGetAttribute";
+  // Of memory that the driver never saw, the type is 0.
   unsigned type = 0;
-  gpu::cuda::Result result = attribute(type, gpu::cuda::kMemoryType);
-  if (result == gpu::cuda::kInvalidValue) return MemoryKind();  // the driver never saw the memory
-  FARWRITE_RETURN_IF_ERROR(driver->check(result, kOperation, kCall));
-  if (type != gpu::cuda::kDeviceMemory) return MemoryKind();
   int ordinal = 0;
-  result = attribute(ordinal, gpu::cuda::kDeviceOrdinal);
-  FARWRITE_RETURN_IF_ERROR(driver->check(result, kOperation, kCall));
-  return MemoryKind::cuda(ordinal);
+  constexpr std::array kAttributes = {gpu::cuda::kMemoryType, gpu::cuda::kDeviceOrdinal};
+  std::array<void*, kAttributes.size()> values = {&type, &ordinal};
+  FARWRITE_RETURN_IF_ERROR(driver->check(
+      driver->pointer_attributes(kAttributes.size(), kAttributes.data(), values.data(),
+                                 reinterpret_cast<gpu::cuda::DevicePointer>(address)),
+      "look at a pointer", "cuPointerGetAttributes"));
+  return type == gpu::cuda::kDeviceMemory ? MemoryKind::cuda(ordinal) : MemoryKind();
 }
 
 Status copy_memory(void* destination, const void* source, std::size_t bytes) {

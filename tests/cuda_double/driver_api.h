@@ -180,6 +180,8 @@ CUDA_DOUBLE_API CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr
 CUDA_DOUBLE_API CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags);
 CUDA_DOUBLE_API CUresult cuMemHostUnregister(void* address);
 CUDA_DOUBLE_API CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr address);
+CUDA_DOUBLE_API CUresult cuPointerGetAttributes(unsigned count, const int* attributes,
+                                                void** values, CUdeviceptr address);
 
 CUDA_DOUBLE_API CUresult cuStreamCreate(CUstream* stream, unsigned flags);
 CUDA_DOUBLE_API CUresult cuStreamDestroy_v2(CUstream stream);

@@ -73,21 +73,42 @@ CUresult of_registration(void* value, int attribute, CUdeviceptr address,
   }
 }
 
+CUresult find(Double& all, void* value, int attribute, CUdeviceptr address) {
+  if (value == nullptr) return kInvalidValue;
+  if (const Reservation* reservation = all.memory.reservation_at(address)) {
+    const auto mapping = all.memory.mapping_at(address);
+    if (attribute == kPointerRangeStart) return answer(value, reservation->base);
+    if (attribute == kPointerRangeSize) return answer(value, reservation->size);
+    if (attribute == kPointerMapped) return answer(value, mapping != nullptr);
+    return mapping == nullptr ? kInvalidValue : of_mapping(value, attribute, address, *mapping);
+  }
+  const auto registration = all.registrations.touched_by(address, 1);
+  return registration == nullptr ? kInvalidValue
+                                 : of_registration(value, attribute, address, *registration);
+}
+
 }  // namespace
 
 CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr address) {
-  return enter("cuPointerGetAttribute", [&](Double& all, Lock&) {
-    if (value == nullptr) return kInvalidValue;
-    if (const Reservation* reservation = all.memory.reservation_at(address)) {
-      const auto mapping = all.memory.mapping_at(address);
-      if (attribute == kPointerRangeStart) return answer(value, reservation->base);
-      if (attribute == kPointerRangeSize) return answer(value, reservation->size);
-      if (attribute == kPointerMapped) return answer(value, mapping != nullptr);
-      return mapping == nullptr ? kInvalidValue : of_mapping(value, attribute, address, *mapping);
+  return enter("cuPointerGetAttribute",
+               [&](Double& all, Lock&) { return find(all, value, attribute, address); });
+}
+
+// Of memory that the driver never saw it tells type 0 and an ordinal that no GPU has, and succeeds.
+CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values,
+                                CUdeviceptr address) {
+  return enter("cuPointerGetAttributes", [&](Double& all, Lock&) {
+    if (count == 0 || attributes == nullptr || values == nullptr) return kInvalidValue;
+    for (unsigned i = 0; i < count; ++i) {
+      // The two that Farwrite asks for.
+      if (attributes[i] != kPointerMemoryType && attributes[i] != kPointerDeviceOrdinal) {
+        return kInvalidValue;
+      }
+      if (find(all, values[i], attributes[i], address) == kSuccess) continue;
+      constexpr int kNoDevice = -2;
+      answer(values[i], attributes[i] == kPointerMemoryType ? 0 : kNoDevice);
     }
-    const auto registration = all.registrations.touched_by(address, 1);
-    return registration == nullptr ? kInvalidValue
-                                   : of_registration(value, attribute, address, *registration);
+    return kSuccess;
   });
 }
 

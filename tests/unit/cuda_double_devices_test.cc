@@ -158,6 +158,12 @@ TEST_F(CudaDoubleDevices, TellWhatAnAddressIs) {
   }
   alignas(4096) static unsigned char host[4096];
   unsigned long long value = 0;
+  const int asked[] = {kPointerMemoryType, kPointerDeviceOrdinal};
+  int type = 7, ordinal = 7;
+  void* answers[] = {&type, &ordinal};
+  EXPECT_EQ(cuPointerGetAttributes(2, asked, answers, as_address(host)), kSuccess);
+  EXPECT_EQ(type, 0) << "memory that the driver never saw";
+  EXPECT_EQ(ordinal, -2);
   EXPECT_EQ(cuPointerGetAttribute(&value, kPointerMemoryType, as_address(host)), kInvalidValue)
       << "memory that CUDA does not know";
   ASSERT_EQ(cuMemHostRegister_v2(host, sizeof(host), 0), kSuccess);

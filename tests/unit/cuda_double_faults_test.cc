@@ -69,6 +69,13 @@ const std::vector<Function>& all_functions() {
        [] { return cuMemGetHandleForAddressRange(nullptr, 0, 0, kRangeHandleTypeDmaBuf, 0); }},
       {"cuMemHostRegister_v2", [] { return cuMemHostRegister_v2(nullptr, 0, 0); }},
       {"cuMemHostUnregister", [] { return cuMemHostUnregister(nullptr); }},
+      {"cuPointerGetAttributes",
+       [] {
+         static int type = 0;
+         static const int attribute = kPointerMemoryType;
+         static void* values[] = {&type};
+         return cuPointerGetAttributes(1, &attribute, values, as_address(&size));
+       }},
       {"cuPointerGetAttribute",
        [] { return cuPointerGetAttribute(&size, kPointerMemoryType, as_address(&size)); }},
       {"cuStreamCreate", [] { return cuStreamCreate(nullptr, 0); }},
@@ -121,7 +128,7 @@ TEST_F(CudaDoubleFaults, AreOfFunctionsThatTheLibraryHas) {
     EXPECT_NE(::dlsym(library, function.name), nullptr) << function.name;
   }
   ::dlclose(library);
-  EXPECT_EQ(all_functions().size(), 49U);
+  EXPECT_EQ(all_functions().size(), 50U);
 }
 
 TEST_F(CudaDoubleFaults, MeetTheCallThatIsNamed) {
