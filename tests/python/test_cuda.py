@@ -282,19 +282,6 @@ def test_a_failed_allocation_leaves_nothing(double: Double, device: fw.Device, c
     device.allocate(8, kind="cuda:0")
 
 
-@pytest.mark.parametrize("call", ["cuMemcpyAsync", "cuEventRecord", "cuEventQuery"])
-def test_a_failed_copy_raises_no_notification(double: Double, pair: Pair, call: str) -> None:
-    inbox = pair.far.publish("inbox", pair.far.allocate(8, "float32", kind="cuda:0"))
-    target = pair.near.lookup("inbox")
-    double.fail(f"{call}=1")
-    with pytest.raises(fw.Unavailable, match=call):
-        pair.near.write(counting(0, 8), target, notify=1).wait(30)
-    double.fail("")
-    pair.near.write(counting(1, 8), target, notify=2).wait(30)
-    assert pair.far.wait_notification(30).tag == 2
-    assert np.array_equal(to_host(inbox.array), counting(1, 8))
-
-
 def alias_and_write_one_more(state: PeerState) -> None:
     alias = state.channel.lookup("outbox").alias()
     mine = state.device.allocate(alias.shape, alias.dtype, kind="cuda:0").array
@@ -495,3 +482,80 @@ def test_a_box_takes_and_gives_arrays_on_a_gpu(cuda: None, device: fw.Device) ->
         assert np.array_equal(to_host(destination.array), 2 * counting(1, COUNT // 4))
         with pytest.raises(fw.InvalidArgument, match="on a GPU, and the CPU adds"):
             fw.box.add_scaled(destination.array, counting(0, COUNT // 4), 1.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuCtxPushCurrent_v2",
+        "cuPointerGetAttributes",
+        "cuStreamSynchronize",
+        "cuMemcpyAsync",
+        "cuEventRecord",
+        "cuEventQuery",
+        "cuEventSynchronize",
+    ],
+)
+def test_a_call_that_fails_in_a_transfer_is_an_error_once(
+    double: Double, pair: Pair, call: str
+) -> None:
+    inbox = pair.far.publish("inbox", pair.far.allocate(8, "float32", kind="cuda:0"))
+    target = pair.near.lookup("inbox")
+    source = ByDlpack(pair.left.allocate(8, "float32", kind="cuda:0").array)
+    source.array.copy_from(counting(3, 8))
+    gc.collect()
+    double.fail(f"{call}=999")
+    with pytest.raises(fw.Unavailable, match=call.removesuffix("_v2")):
+        pair.near.write(source, target, notify=1).wait(30)
+    pair.near.write(source, target, notify=2).wait(30)
+    assert pair.far.wait_notification(30).tag == 2
+    assert np.array_equal(to_host(inbox.array), counting(3, 8))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuDeviceGet",
+        "cuDeviceGetName",
+        "cuDeviceGetUuid_v2",
+        "cuDeviceGetPCIBusId",
+        "cuDeviceGetAttribute",
+        "cuDevicePrimaryCtxRetain",
+        "cuMemRelease",
+        "cuEventCreate",
+        "cuStreamCreate",
+    ],
+)
+def test_a_call_that_fails_at_the_first_use_is_an_error_once(double: Double, call: str) -> None:
+    program = """
+import numpy as np, farwrite as fw
+with fw.Device() as device:
+    for _ in range(2):
+        try:
+            device.allocate(8, "float32", kind="cuda").array.copy_from(np.zeros(8, "float32"))
+            print("done")
+        except fw.Unavailable as error:
+            print(error)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "CUDA_DOUBLE_FAIL": f"{call}=999"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, second = ran.stdout.splitlines()
+    assert f"{call.removesuffix('_v2')} failed" in first
+    assert second == "done"
+
+
+@pytest.mark.parametrize("call", ["cuDriverGetVersion", "cuDeviceGetCount"])
+def test_a_driver_that_cannot_be_asked_is_an_error(double: Double, call: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", "import farwrite as fw; fw.Device().allocate(8, kind='cuda')"],
+        env={**os.environ, "CUDA_DOUBLE_FAIL": f"{call}=999"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"{call} failed" in ran.stderr.splitlines()[-1]
