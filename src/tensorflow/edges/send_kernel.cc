@@ -19,7 +19,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// TensorFlow's own have 0.
+// TensorFlow's own have 0. Like those, these serve every device that has none of its own, as GPUs.
 constexpr std::int32_t kPriority = 1;
 
 class SendKernel final : public tf::OpKernel {
@@ -44,7 +44,7 @@ class SendKernel final : public tf::OpKernel {
 
   // The executor gives a thread to each expensive kernel that is ready. To push what rides inside
   // its notification takes less time than waking one.
-  bool IsExpensive() override { return !small_; }
+  bool IsExpensive() override { return !small_ && own_->IsExpensive(); }
 
   void Compute(tf::OpKernelContext* context) override { own_->Compute(context); }
 
@@ -58,6 +58,10 @@ class SendKernel final : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_CPU).Priority(kPriority), SendKernel);
+REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_DEFAULT).Priority(kPriority), SendKernel);
+REGISTER_KERNEL_BUILDER(
+    Name("_HostSend").Device(tf::DEVICE_DEFAULT).HostMemory("tensor").Priority(kPriority),
+    SendKernel);
 REGISTER_KERNEL_BUILDER(
     Name("_HostSend").Device(tf::DEVICE_CPU).HostMemory("tensor").Priority(kPriority), SendKernel);
 
