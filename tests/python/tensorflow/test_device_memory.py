@@ -185,11 +185,14 @@ def test_a_copy_that_fails_fails_its_step_alone(
             made.tasks[task].ask(f"device fail {direction} 1")
             failed = client.run()
             assert failed.get("error") == "InternalError", failed
-            assert f"FARTEST: a copy {where} failed" in failed["message"]
+            # Of what fails at the receiver stock says only that it could not parse the tensor.
+            if protocol == FARWRITE or task == "ps0":
+                assert f"FARTEST: a copy {where} failed" in failed["message"]
             assert client.run() == RIGHT
         made.tasks["worker0"].ask("device limit 0")
         refused = client.run()
-        assert refused.get("error") == "ResourceExhaustedError", refused
+        error = "ResourceExhaustedError" if protocol == FARWRITE else "InternalError"
+        assert refused.get("error") == error, refused
         made.tasks["worker0"].ask(f"device limit {1 << 30}")
         assert client.run() == RIGHT
         assert_devices_at_rest(made)
