@@ -19,7 +19,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// TensorFlow's own have 0. Like those, these serve every device that has none of its own, as GPUs.
+// TensorFlow's own have 0.
 constexpr std::int32_t kPriority = 1;
 
 class SendKernel final : public tf::OpKernel {
@@ -58,10 +58,11 @@ class SendKernel final : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_CPU).Priority(kPriority), SendKernel);
-REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_DEFAULT).Priority(kPriority), SendKernel);
+// Of other devices only GPUs: the rest use TensorFlow's kernel for DEVICE_DEFAULT, which must be the
+// only one.
+REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_GPU).Priority(kPriority), SendKernel);
 REGISTER_KERNEL_BUILDER(
-    Name("_HostSend").Device(tf::DEVICE_DEFAULT).HostMemory("tensor").Priority(kPriority),
-    SendKernel);
+    Name("_HostSend").Device(tf::DEVICE_GPU).HostMemory("tensor").Priority(kPriority), SendKernel);
 REGISTER_KERNEL_BUILDER(
     Name("_HostSend").Device(tf::DEVICE_CPU).HostMemory("tensor").Priority(kPriority), SendKernel);
 
