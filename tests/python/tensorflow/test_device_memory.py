@@ -23,7 +23,7 @@ from test_plugin_semantics import settled
 
 JOBS = {"ps": 1, "worker": 1}
 COPIES = ("copies_to_host", "bytes_to_host", "copies_to_device", "bytes_to_device")
-STEPS = 10
+WARM, STEPS = 4, 10
 # A copy rests up to twice as long when it begins, and again in its middle.
 SLOW_COPIES = {"FARTEST_DELAY_US": "300"}
 Counters = dict[str, dict[str, Any]]
@@ -78,9 +78,7 @@ def assert_pushed(made: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def stock(
-    tmp_path_factory: pytest.TempPathFactory, device: dict[str, str]
-) -> tuple[Any, Counters]:
+def stock(tmp_path_factory: pytest.TempPathFactory, device: dict[str, str]) -> tuple[Any, Counters]:
     """Stock TensorFlow's results, and its copies."""
     with cluster(tmp_path_factory.mktemp("stock"), JOBS, STOCK, device) as made:
         results = made.run("device_semantics.py")
@@ -137,45 +135,67 @@ def steps(made: Cluster, master: str = "worker", elements: int = 100_000) -> Ite
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
-@pytest.mark.parametrize("elements", [100, 100_000])
 def test_an_edge_between_devices_is_copied_once_at_each_end(
-    tmp_path: Path, device: dict[str, str], fabric: str, elements: int
+    tmp_path: Path, device: dict[str, str], fabric: str
 ) -> None:
     environment = {**device, "FARWRITE_FABRICS": fabric}
-    with cluster(tmp_path, JOBS, FARWRITE, environment) as made, steps(made, "worker", elements) as client:
-        for _ in range(4):
-            assert client.run() == RIGHT
-        before, plugin_before = copies(made), made.stats()
-        for _ in range(STEPS):
-            assert client.run() == RIGHT
-        # The ps' host gives its device what it sends, and the worker's device gives its host what
-        # is fetched.
-        once = {
-            "copies_to_host": STEPS,
-            "bytes_to_host": 4 * elements * STEPS,
-            "copies_to_device": STEPS,
-            "bytes_to_device": 4 * elements * STEPS,
-        }
-        assert growth(before, copies(made)) == {"ps0": once, "worker0": once}
-        after = made.stats()
-        for task, counter in (("ps0", "staged_device_sends"), ("worker0", "staged_device_receives")):
-            assert after[task][counter] - plugin_before[task][counter] == STEPS
-        for task, stats in after.items():
-            assert stats["copies"] == plugin_before[task]["copies"], "a copy from host to host"
+    with cluster(tmp_path, JOBS, FARWRITE, environment) as made:
+        for elements in (100, 100_000):
+            with steps(made, "worker", elements) as client:
+                assert_copied_once(made, client, 4 * elements)
         assert_pushed(made)
-        (edge,) = [
-            edge
-            for edge in made.tasks["ps0"].ask("edges")
-            if edge["producer"]["name"] == "sent" and edge["target_task"] == "worker:0"
-        ]
-        assert edge["ways"] == {"staged_device": 4 + STEPS}
+        # What the device has in the host's memory is sent as what any host has.
+        assert ways(made, "shape") == {"inline": 2 * (WARM + STEPS)}
 
 
-@pytest.mark.parametrize("protocol", [STOCK, FARWRITE])
+def assert_copied_once(made: Cluster, client: Steps, size: int) -> None:
+    for _ in range(WARM):
+        assert client.run() == RIGHT
+    before, plugin_before, ways_before = copies(made), made.stats(), ways(made, "sent")
+    for _ in range(STEPS):
+        assert client.run() == RIGHT
+    # The ps' host gives its device what it sends, and the worker's device gives its host what is
+    # fetched.
+    once = {
+        "copies_to_host": STEPS,
+        "bytes_to_host": STEPS * size,
+        "copies_to_device": STEPS,
+        "bytes_to_device": STEPS * size,
+    }
+    assert growth(before, copies(made)) == {"ps0": once, "worker0": once}
+    after = made.stats()
+    for task, counter in (("ps0", "staged_device_sends"), ("worker0", "staged_device_receives")):
+        assert after[task][counter] - plugin_before[task][counter] == STEPS
+    for task, stats in after.items():
+        assert stats["copies"] == plugin_before[task]["copies"], "a copy from host to host"
+    ways_before["staged_device"] += STEPS
+    assert ways(made, "sent") == ways_before
+
+
+def ways(made: Cluster, producer: str) -> dict[str, int]:
+    """How the ps sent what this operation makes."""
+    (edge,) = [
+        edge
+        for edge in made.tasks["ps0"].ask("edges")
+        if edge["producer"]["name"] == producer and edge["target_task"] == "worker:0"
+    ]
+    found: dict[str, int] = edge["ways"]
+    return found
+
+
+# Stock shows that the tests are right about stock.
+EACH = pytest.mark.parametrize(
+    ("protocol", "fabric"),
+    [(FARWRITE, "shm"), (FARWRITE, "tcp"), pytest.param(STOCK, "tcp", marks=pytest.mark.slow)],
+)
+
+
+@EACH
 def test_a_copy_that_fails_fails_its_step_alone(
-    tmp_path: Path, device: dict[str, str], protocol: str
+    tmp_path: Path, device: dict[str, str], protocol: str, fabric: str
 ) -> None:
-    with cluster(tmp_path, JOBS, protocol, device) as made, steps(made) as client:
+    environment = {**device, "FARWRITE_FABRICS": fabric}
+    with cluster(tmp_path, JOBS, protocol, environment) as made, steps(made) as client:
         assert client.run() == RIGHT
         used = of_devices(made)
         for task, direction, where in (
@@ -216,11 +236,12 @@ def wait_until_held(made: Cluster, task: str) -> None:
     eventually(lambda: made.tasks[task].ask("device counters")["held_copies"] == 1)
 
 
-@pytest.mark.parametrize("protocol", [STOCK, FARWRITE])
+@EACH
 def test_a_step_that_is_given_up_in_the_middle_of_a_copy_frees_nothing_too_early(
-    tmp_path: Path, device: dict[str, str], protocol: str
+    tmp_path: Path, device: dict[str, str], protocol: str, fabric: str
 ) -> None:
-    with cluster(tmp_path, JOBS, protocol, device) as made, steps(made) as client:
+    environment = {**device, "FARWRITE_FABRICS": fabric}
+    with cluster(tmp_path, JOBS, protocol, environment) as made, steps(made) as client:
         assert client.run() == RIGHT
         used = of_devices(made)
         for task, direction in (("ps0", "to_host"), ("worker0", "to_device")):
@@ -239,6 +260,24 @@ def test_a_step_that_is_given_up_in_the_middle_of_a_copy_frees_nothing_too_early
             assert_pushed(made)
 
 
+@EACH
+def test_steps_that_are_given_up_at_any_time_leave_nothing(
+    tmp_path: Path, device: dict[str, str], protocol: str, fabric: str
+) -> None:
+    environment = {**device, "FARTEST_DELAY_US": "3000", "FARWRITE_FABRICS": fabric}
+    with cluster(tmp_path, JOBS, protocol, environment) as made, steps(made) as client:
+        assert client.run() == RIGHT
+        used = of_devices(made)
+        outcomes = client.run("storm 60")
+        assert set(outcomes) <= {"right: True", "DeadlineExceededError"}
+        assert outcomes["DeadlineExceededError"] > 0
+        assert client.run() == RIGHT
+        assert_devices_at_rest(made)
+        assert_nothing_more_in_use(made, used)
+        if protocol == FARWRITE:
+            assert_pushed(made)
+
+
 @pytest.mark.parametrize(
     ("victim", "survivor", "direction"),
     [("ps0", "worker0", "to_device"), ("worker0", "ps0", "to_host")],
@@ -246,10 +285,8 @@ def test_a_step_that_is_given_up_in_the_middle_of_a_copy_frees_nothing_too_early
 def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
     tmp_path: Path, device: dict[str, str], victim: str, survivor: str, direction: str
 ) -> None:
-    with (
-        cluster(tmp_path, JOBS, FARWRITE, device) as made,
-        steps(made, survivor.rstrip("0")) as client,
-    ):
+    master = survivor.rstrip("0")
+    with cluster(tmp_path, JOBS, FARWRITE, device) as made, steps(made, master) as client:
         assert client.run() == RIGHT
         used = of_devices(made)
         hold(made, survivor, direction)
@@ -272,13 +309,31 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
 def test_variables_on_a_host_are_trained_on_the_devices_of_two_workers(
     tmp_path: Path, device: dict[str, str]
 ) -> None:
-    jobs = {"ps": 1, "worker": 2}
     results = {}
     for protocol in (STOCK, FARWRITE):
         folder = tmp_path / protocol
         folder.mkdir()
-        with cluster(folder, jobs, protocol, {**device, **SLOW_COPIES}) as made:
-            results[protocol] = made.run("device_training.py")
+        environment = {**device, **SLOW_COPIES}
+        with cluster(folder, {"ps": 1, "worker": 2}, protocol, environment) as made:
+            learned = made.run("device_training.py")
+            results[protocol] = learned, copies(made)
+            assert all(of_devices(made)[f"worker{n}"]["kernels"] > 0 for n in range(2))
             if protocol == FARWRITE:
+                assert_pushed(made)
+    assert results[FARWRITE] == results[STOCK]
+
+
+def test_functions_eager_copies_and_parameter_server_strategy(
+    tmp_path: Path, device: dict[str, str]
+) -> None:
+    results = {}
+    for protocol in (STOCK, FARWRITE):
+        folder = tmp_path / protocol
+        folder.mkdir()
+        with cluster(folder, JOBS, protocol, {**device, **SLOW_COPIES}) as made:
+            answered = made.run("device_functions.py")
+            results[protocol] = answered["digests"]
+            if protocol == FARWRITE:
+                assert answered["grpc_recv_tensor_calls"] == 0
                 assert_pushed(made)
     assert results[FARWRITE] == results[STOCK]

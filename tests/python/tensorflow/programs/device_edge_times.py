@@ -1,4 +1,4 @@
-"""How long a step takes that moves a tensor between two tasks' devices: device_edge_times.py ... MIB.
+"""How long a step takes that moves a tensor between devices: device_edge_times.py ... MIB.
 
 Says "built". Answers each line COUNT on stdin with the seconds of so many steps that move MIB, and
 of as many that move one element.

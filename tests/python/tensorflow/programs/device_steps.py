@@ -1,11 +1,14 @@
 """Steps over the devices of a ps and a worker: device_steps.py ... MASTER ELEMENTS.
 
 Says "built", and answers each line on stdin with a line of JSON. "run" or "run TIMEOUT_MS" runs a
-step: its result is right, or this is the error with which it ended. "reopen" begins a new session.
+step: its result is right, or this is the error with which it ended. "storm COUNT" runs steps with
+random deadlines, and says how many ended how. "reopen" begins a new session.
 """
 
+import collections
 import contextlib
 import json
+import random
 import sys
 
 import numpy as np
@@ -13,43 +16,59 @@ from client import ARGUMENTS, target, tf
 
 v1 = tf.compat.v1
 MASTER, ELEMENTS = ARGUMENTS[0], int(ARGUMENTS[1])
+LATEST_DEADLINE = 60  # milliseconds
 
 
 def build():
-    """What is fed, and a tensor of the ps' device doubled on the worker's device."""
+    """What is fed, and what comes of it: a tensor of the ps' device doubled on the worker's device.
+
+    And its shape, which is in the host's memory on both.
+    """
     with tf.device("/job:ps/task:0/device:CPU:0"):
         step = v1.placeholder(tf.float32, [])
         filled = tf.range(float(ELEMENTS)) + step
     with tf.device("/job:ps/task:0/device:FARTEST:0"):
         sent = tf.identity(filled, name="sent")
+        shape = tf.shape(sent, name="shape")
     with tf.device("/job:worker/task:0/device:FARTEST:0"):
-        return step, tf.multiply(sent, 2.0, name="doubled")
+        return step, [tf.multiply(sent, 2.0), shape + 1]
 
 
-def run(session, step, doubled, number, timeout):
+def run(session, step, results, number, timeout):
     options = v1.RunOptions(timeout_in_ms=timeout)
     try:
-        value = session.run(doubled, {step: float(number)}, options=options)
+        doubled, shape = session.run(results, {step: float(number)}, options=options)
     except tf.errors.OpError as error:
         return {"error": type(error).__name__, "message": error.message}
     wanted = 2.0 * (np.arange(ELEMENTS, dtype=np.float32) + np.float32(number))
-    return {"right": bool(np.array_equal(value, wanted))}
+    return {"right": np.array_equal(doubled, wanted) and list(shape) == [ELEMENTS + 1]}
+
+
+def storm(session, step, results, count):
+    outcomes = collections.Counter()
+    deadlines = random.Random(ELEMENTS)
+    for number in range(count):
+        ended = run(session, step, results, number, deadlines.randint(1, LATEST_DEADLINE))
+        outcomes[ended.get("error", f"right: {ended.get('right')}")] += 1
+    return outcomes
 
 
 def main():
     v1.disable_eager_execution()
-    step, doubled = build()
+    step, results = build()
     session = v1.Session(target(MASTER))
     print("built", flush=True)
     for number, line in enumerate(sys.stdin):
-        what, *timeout = line.split()
+        what, *count = line.split()
         if what == "reopen":
             with contextlib.suppress(tf.errors.OpError):
                 session.close()
             session = v1.Session(target(MASTER))
             answer = {}
+        elif what == "storm":
+            answer = storm(session, step, results, int(*count))
         else:
-            answer = run(session, step, doubled, number, int(*timeout))
+            answer = run(session, step, results, number, int(*count))
         print(json.dumps(answer), flush=True)
 
 

@@ -10,6 +10,7 @@ from client import answer, digest, target, tf
 v1 = tf.compat.v1
 ROWS, INPUTS, HIDDEN = 48, 600, 5
 STEPS = 12
+RATE = 1e-4
 
 
 def build(worker, weights, out):
@@ -30,8 +31,8 @@ def build(worker, weights, out):
         loss = tf.reduce_mean(tf.square(missed))
     with tf.device("/job:ps/task:0/device:CPU:0"):
         train = tf.group(
-            weights.assign_sub(1e-5 * to_weights, read_value=False),
-            out.assign_sub(1e-5 * to_out, read_value=False),
+            weights.assign_sub(RATE * to_weights, read_value=False),
+            out.assign_sub(RATE * to_out, read_value=False),
         )
     return seed, loss, train
 
@@ -54,8 +55,8 @@ def main():
     losses = []
     for number in range(2 * STEPS):
         session, (seed, loss, train) = sessions[number % 2], towers[number % 2]
-        losses.append(session.run([loss, train], {seed: number})[0])
-    assert losses[-1] < losses[0]
+        losses.append(session.run([loss, train], {seed: 7})[0])
+    assert losses[-2] < losses[0] and losses[-1] < losses[1]
     answer(digest([*losses, *sessions[1].run([weights.read_value(), out.read_value()])]))
 
 

@@ -31,9 +31,9 @@ def library():
 def obey(words):
     """Do what a test says, and return what all devices of this process did (counters.h).
 
-    ``fail to_host 2`` lets the second copy to the host from now fail. ``hold to_device 1`` stops the
-    next copy to the device in its middle, until ``release``. ``limit BYTES`` is all that can be
-    allocated on a device.
+    ``fail to_host 2`` lets the second copy to the host from now fail. ``hold to_device 1`` stops
+    the next copy to the device in its middle, until ``release``. ``limit BYTES`` is all that can
+    be allocated on a device.
     """
     match words:
         case ["fail", direction, number]:
