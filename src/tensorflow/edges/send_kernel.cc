@@ -58,8 +58,8 @@ class SendKernel final : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_CPU).Priority(kPriority), SendKernel);
-// Of other devices only GPUs: the rest use TensorFlow's kernel for DEVICE_DEFAULT, which must be the
-// only one.
+// Of other devices only GPUs: the rest use TensorFlow's kernel for DEVICE_DEFAULT, which must be
+// the only one.
 REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_GPU).Priority(kPriority), SendKernel);
 REGISTER_KERNEL_BUILDER(
     Name("_HostSend").Device(tf::DEVICE_GPU).HostMemory("tensor").Priority(kPriority), SendKernel);

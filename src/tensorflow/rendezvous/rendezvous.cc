@@ -148,17 +148,16 @@ void Rendezvous::decide(const SendingRef& sending, const Route& route) {
 void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
   const Outgoing& outgoing = sending->outgoing;
   const Reach& reach = route.reach();
-  const DeviceSends::TurnRef turn =
-      device_sends_.add(split_key(outgoing.key.FullKey()).name);
+  const DeviceSends::TurnRef turn = device_sends_.add(split_key(outgoing.key.FullKey()).name);
   // A step may be cleaned up, and this with it, before the device has ended the copy.
-  const auto ready = [self = std::shared_ptr<Rendezvous>(
-                          tsl::core::GetNewRef(this).release(),
-                          [](Rendezvous* rendezvous) { rendezvous->Unref(); }),
-                      turn, sending, to = route.shared_from_this()](Outgoing copied) {
-    self->device_sends_.ready(turn, [self, sending, to, copied = std::move(copied)] {
-      if (self->aborted().ok()) self->push_now(*sending, copied, *to);
-    });
-  };
+  const auto ready =
+      [self = std::shared_ptr<Rendezvous>(tsl::core::GetNewRef(this).release(),
+                                          [](Rendezvous* rendezvous) { rendezvous->Unref(); }),
+       turn, sending, to = route.shared_from_this()](Outgoing copied) {
+        self->device_sends_.ready(turn, [self, sending, to, copied = std::move(copied)] {
+          if (self->aborted().ok()) self->push_now(*sending, copied, *to);
+        });
+      };
   if (outgoing.dead) {
     ready(outgoing);
     return;
@@ -170,17 +169,17 @@ void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
     return;
   }
   fw_device* const registered = reach.loopback ? nullptr : manager_->runtime().device();
-  const bool began = copy_to_host(
-      registered, sending->memory, outgoing.tensor, outgoing.key.edge_name,
-      [ready, sending, started = TransferLog::of_process().start()](
-          const absl::Status& status, const tf::Tensor& copy) {
-        Outgoing copied = sending->outgoing;
-        copied.origin = Origin::kStaged;
-        copied.tensor = copy;
-        copied.failure = status;
-        copied.started = started;
-        ready(std::move(copied));
-      });
+  const bool began =
+      copy_to_host(registered, sending->memory, outgoing.tensor, outgoing.key.edge_name,
+                   [ready, sending, started = TransferLog::of_process().start()](
+                       const absl::Status& status, const tf::Tensor& copy) {
+                     Outgoing copied = sending->outgoing;
+                     copied.origin = Origin::kStaged;
+                     copied.tensor = copy;
+                     copied.failure = status;
+                     copied.started = started;
+                     ready(std::move(copied));
+                   });
   if (!began) ready(std::move(of_device));
 }
 

@@ -102,8 +102,7 @@ absl::Status parse(const Arrival& arrival, tf::TensorProto* proto) {
     const absl::Status mapped = map(arrival.lent, bytes, &data);
     if (!mapped.ok()) return mapped;
   }
-  const bool parsed =
-      bytes <= INT32_MAX && proto->ParseFromArray(data, static_cast<int>(bytes));
+  const bool parsed = bytes <= INT32_MAX && proto->ParseFromArray(data, static_cast<int>(bytes));
   return parsed ? absl::OkStatus() : cannot_parse();
 }
 
