@@ -1,6 +1,7 @@
 #include "rendezvous/device_sends.h"
 
 #include <utility>
+#include <vector>
 
 namespace farwrite::plugin {
 
@@ -51,13 +52,13 @@ void DeviceSends::ready(const TurnRef& turn, std::function<void()> push) {
 
 void DeviceSends::clear() {
   std::unordered_map<std::string, std::shared_ptr<Line>> lines;
-  std::deque<TurnRef> dropped;  // with what their pushes hold, after the lock
+  std::vector<std::function<void()>> dropped;  // with what they hold, after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
   lines.swap(lines_);
   for (const auto& [edge, line] : lines) {
-    for (TurnRef& turn : line->turns) {
+    for (const TurnRef& turn : line->turns) {
       turn->line = nullptr;
-      dropped.push_back(std::move(turn));
+      dropped.push_back(std::exchange(turn->push, nullptr));
     }
     line->turns.clear();
   }
