@@ -13,6 +13,7 @@ import sys
 
 import numpy as np
 from client import ARGUMENTS, target, tf
+from tensorflow.core.protobuf import config_pb2
 
 v1 = tf.compat.v1
 MASTER, ELEMENTS = ARGUMENTS[0], int(ARGUMENTS[1])
@@ -32,6 +33,14 @@ def build():
         shape = tf.shape(sent, name="shape")
     with tf.device("/job:worker/task:0/device:FARTEST:0"):
         return step, [tf.multiply(sent, 2.0), shape + 1]
+
+
+def open_session():
+    config = v1.ConfigProto()
+    # So that the shape, which is known, is sent all the same.
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
+    return v1.Session(target(MASTER), config=config)
 
 
 def run(session, step, results, number, timeout):
@@ -56,14 +65,14 @@ def storm(session, step, results, count):
 def main():
     v1.disable_eager_execution()
     step, results = build()
-    session = v1.Session(target(MASTER))
+    session = open_session()
     print("built", flush=True)
     for number, line in enumerate(sys.stdin):
         what, *count = line.split()
         if what == "reopen":
             with contextlib.suppress(tf.errors.OpError):
                 session.close()
-            session = v1.Session(target(MASTER))
+            session = open_session()
             answer = {}
         elif what == "storm":
             answer = storm(session, step, results, int(*count))
