@@ -77,11 +77,12 @@ docs: install $(VENV)/.docs ## Build the documentation site into out/site
 	$(call say,docs: site)
 	@tools/build_site.sh $(VENV)
 
-# The plug-in, and the library of the benchmarks.
+# The plug-in, the library of the benchmarks, and the device of the tests.
 COMPILE_FOR_TENSORFLOW := farwrite tensorflow build \
-	&& python -c 'from farwrite_bench.cluster.library import ensure_built; ensure_built()'
+	&& python -c 'from farwrite_bench.cluster.library import ensure_built; ensure_built()' \
+	&& python tests/python/tensorflow/device_library.py
 
-plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, and the benchmarks' library, into the cache
+plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, the benchmarks' library and the tests' device, into the cache
 	@$(COMPILE_FOR_TENSORFLOW)
 
 # Headers alone; where they cannot be had, the build goes on without the verbs fabric.
@@ -187,7 +188,7 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	@python tools/check_file_sizes.py
 	$(call say,lint: mypy)
 	@tools/check_types.sh $(VENV)
-	$(call say,lint: warnings of the TensorFlow plug-in and of the benchmarks' library)
+	$(call say,lint: warnings of what is compiled for TensorFlow)
 	@export FARWRITE_CXXFLAGS="-Wall -Wextra -Werror"; $(COMPILE_FOR_TENSORFLOW)
 	$(call say,lint: clang-tidy)
 	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel build/bench

@@ -14,6 +14,7 @@
 #include "server/runtime.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/logging.h"
+#include "tensors/device_copy.h"
 #include "tensors/fetch.h"
 #include "tensors/receive.h"
 
@@ -58,6 +59,7 @@ Gauges gauges() {
   if (runtime != nullptr) now.waiting_tensors = runtime->arrival_table().waiting_tensors();
   now.held_views = held_views();
   now.fetches = fetches();
+  now.device_copies = static_cast<std::uint64_t>(device_copies());
   if (ArenaAllocator::traced()) {
     now.tracing = AllocationSites::of_process().tracing() ? 1 : 0;
     now.sent_sites = AllocationSites::of_process().sent_sites();

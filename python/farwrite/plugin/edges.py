@@ -12,7 +12,13 @@ from farwrite.units import format_size
 Shape = list[int | None]
 """Sizes of the dimensions; None for an unknown size."""
 
-COPIES = ("staged_foreign_memory", "staged_received", "staged_unaligned", "snapshot")
+COPIES = (
+    "staged_foreign_memory",
+    "staged_received",
+    "staged_unaligned",
+    "staged_device",
+    "snapshot",
+)
 """The ways that copy a tensor once before it is sent."""
 
 

@@ -63,6 +63,9 @@ class Stats(TypedDict):
     staged_received: int
     staged_lent_again: int
     staged_unaligned: int
+    staged_device_sends: int
+    staged_device_receives: int
+    staged_device_bytes: int
     snapshot_tensors: int
     broke_annotations: int
     in_place_copies: int
@@ -122,6 +125,7 @@ class Stats(TypedDict):
     waiting_tensors: int
     held_views: int
     fetches: int
+    device_copies: int
     tracing: int
     sent_sites: int
     held_copies: int

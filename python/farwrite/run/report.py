@@ -25,7 +25,7 @@ _COPIES = (
 )
 _REASONS = {
     "pulls_no_memory": "no room in registered memory or the peer's quota",
-    "pulls_device_memory": "tensor not in host memory",
+    "pulls_device_memory": "collective whose tensor is not in host memory",
     "pulls_stock_peer": "peer without the plug-in, or not reachable by it",
     "pulls_backlog": "the receiver had not yet requested 64 MiB of earlier tensors",
     "pulls_unpushed": "requested by RPC: the sender could not push",
@@ -162,6 +162,9 @@ def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
     for name in _COPIES:
         yield row(f"  {name.replace('_', ' ')}", name)
     yield row("bytes copied", "bytes_copied", size=True)
+    yield row("copied out of devices' memory", "staged_device_sends")
+    yield row("copied into devices' memory", "staged_device_receives")
+    yield row("  bytes", "staged_device_bytes", size=True)
     yield row("left to gRPC: RecvTensor calls", "grpc_recv_tensor_calls")
     yield row("  bytes", "grpc_recv_tensor_bytes", size=True)
     yield row("left to gRPC: RecvBuf calls", "grpc_recv_buf_calls")

@@ -38,6 +38,7 @@ enum class Way : std::uint8_t {
   kPull,
   kLoopback,
   kLentAgain,  // the copy that was made of the same memory before
+  kStagedDevice,
   kCount,
 };
 

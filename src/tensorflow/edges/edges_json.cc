@@ -34,6 +34,8 @@ const char* reason_of(Way way) {
       return "staged once: received from another task, and sent on";
     case Way::kStagedUnaligned:
       return "staged: a slice the receiver could not use as it lies";
+    case Way::kStagedDevice:
+      return "staged: copied out of the memory of its device";
     case Way::kSnapshot:
       return "snapshot: the memory of a ref variable, which may change while the peer reads it";
     case Way::kPull:
@@ -122,6 +124,8 @@ const char* name_of(Way way) {
       return "loopback";
     case Way::kLentAgain:
       return "lent_again";
+    case Way::kStagedDevice:
+      return "staged_device";
     case Way::kCount:
       break;
   }

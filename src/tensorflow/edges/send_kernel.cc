@@ -44,7 +44,7 @@ class SendKernel final : public tf::OpKernel {
 
   // The executor gives a thread to each expensive kernel that is ready. To push what rides inside
   // its notification takes less time than waking one.
-  bool IsExpensive() override { return !small_; }
+  bool IsExpensive() override { return !small_ && own_->IsExpensive(); }
 
   void Compute(tf::OpKernelContext* context) override { own_->Compute(context); }
 
@@ -58,6 +58,11 @@ class SendKernel final : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_CPU).Priority(kPriority), SendKernel);
+// Of other devices only GPUs: the rest use TensorFlow's kernel for DEVICE_DEFAULT, which must be
+// the only one.
+REGISTER_KERNEL_BUILDER(Name("_Send").Device(tf::DEVICE_GPU).Priority(kPriority), SendKernel);
+REGISTER_KERNEL_BUILDER(
+    Name("_HostSend").Device(tf::DEVICE_GPU).HostMemory("tensor").Priority(kPriority), SendKernel);
 REGISTER_KERNEL_BUILDER(
     Name("_HostSend").Device(tf::DEVICE_CPU).HostMemory("tensor").Priority(kPriority), SendKernel);
 

@@ -30,11 +30,17 @@ Staged stage(fw_device* device, const void* data, std::uint64_t bytes) {
 }
 
 Staged stage_room(fw_device* device, std::uint64_t bytes, void** memory) {
+  Staged staged = registered_room(device, bytes, memory);
+  if (staged == nullptr) return nullptr;
+  count(stats().copies);
+  count(stats().bytes_copied, bytes);
+  return staged;
+}
+
+Staged registered_room(fw_device* device, std::uint64_t bytes, void** memory) {
   *memory = fw_device_allocate(device, bytes);
   if (*memory == nullptr && release_held()) *memory = fw_device_allocate(device, bytes);
   if (*memory == nullptr) return nullptr;
-  count(stats().copies);
-  count(stats().bytes_copied, bytes);
   return {*memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
 }
 

@@ -16,6 +16,8 @@ using Staged = std::shared_ptr<const void>;
 Staged stage(fw_device* device, const void* data, std::uint64_t bytes);
 // The same without the copy: the caller writes all of it to `memory`.
 Staged stage_room(fw_device* device, std::uint64_t bytes, void** memory);
+// The same for bytes that this processor does not copy: a device writes them.
+Staged registered_room(fw_device* device, std::uint64_t bytes, void** memory);
 
 // A copy may be held, to be lent again. All that are held take at most half of registered memory.
 bool may_hold(fw_device* device, std::uint64_t bytes);

@@ -12,7 +12,7 @@ namespace {
 constexpr char kTypeUrl[] = "type.googleapis.com/farwrite.Meeting";
 constexpr char kBufferKey[] = "farwrite: meeting";
 // Rises with PushMessage::kVersion, and with what a peer is expected to do.
-constexpr std::uint16_t kVersion = 5;
+constexpr std::uint16_t kVersion = 6;
 
 void write(const Introduction& introduction, google::protobuf::Any* any) {
   const fw_identity& process = introduction.process;

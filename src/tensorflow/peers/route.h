@@ -27,7 +27,7 @@ namespace farwrite::plugin {
 
 class Runtime;
 
-class Route {
+class Route : public std::enable_shared_from_this<Route> {
  public:
   enum class State : int { kMeeting, kPush, kStock, kFailed };
   using Resolved = std::function<void(const Route&)>;

@@ -42,6 +42,7 @@ struct Arrival {
   std::uint32_t read_lane = 0;  // for fetching what is lent
   const char* way = "";         // how it came: "alias"
   std::int64_t sent = 0;        // see TransferLog::start()
+  absl::Status failure;         // kCopyFailed
 };
 
 // Waits for one arrival.

@@ -10,6 +10,7 @@
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/platform/env.h"
+#include "tensors/device_copy.h"
 #include "tensors/fetch.h"
 #include "tensors/receive.h"
 
@@ -23,6 +24,12 @@ tf::Device* device_of(tf::WorkerSession* session, const tf::RendezvousInterface:
   tf::Device* device = nullptr;
   const absl::Status found = session->device_mgr()->LookupDevice(key.dst_device, &device);
   return found.ok() ? device : nullptr;
+}
+
+tf::Allocator* allocator_for(tf::Device* device, const DeviceMemory& memory,
+                             const tf::AllocatorAttributes& attributes) {
+  if (memory.device != nullptr) return host_allocator(memory.device);
+  return device != nullptr ? device->GetAllocator(attributes) : tf::cpu_allocator();
 }
 
 std::string task_of(const tf::DeviceNameUtils::ParsedName& device) {
@@ -39,8 +46,8 @@ ReceiveCall::ReceiveCall(Rendezvous* rendezvous, const tf::RendezvousInterface::
       key_(key),
       args_(args),
       device_(device_of(rendezvous->session(), key)),
-      allocator_(device_ != nullptr ? device_->GetAllocator(args.alloc_attrs)
-                                    : tf::cpu_allocator()),
+      memory_(DeviceMemory::of(device_, args)),
+      allocator_(allocator_for(device_, memory_, args.alloc_attrs)),
       started_(TransferLog::of_process().start()),
       done_(std::move(done)) {}
 
@@ -140,6 +147,10 @@ void ReceiveCall::deliver(Arrival arrival) {
     return;
   }
   route_->set_peer_keeps(false);
+  if (!arrival.failure.ok()) {
+    fail(arrival.failure);
+    return;
+  }
   if (must_fetch(arrival)) {
     if (given_up()) return;
     if (arrival.kind == PushKind::kSerializedLent) {
@@ -154,7 +165,7 @@ void ReceiveCall::deliver(Arrival arrival) {
     return;
   }
   if (ready(arrival)) {
-    settle(absl::OkStatus(), std::move(arrival));
+    arrived(absl::OkStatus(), std::move(arrival));
     return;
   }
   // The first view of a segment waits for the peer, which may be silent: on a thread of its own,
@@ -162,15 +173,58 @@ void ReceiveCall::deliver(Arrival arrival) {
   const auto waiting = std::make_shared<Arrival>(std::move(arrival));
   tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
     const absl::Status status = wait_until_ready(*waiting);
-    self->settle(remote_error(self->sender(), status), std::move(*waiting));
+    self->arrived(remote_error(self->sender(), status), std::move(*waiting));
   });
 }
 
 void ReceiveCall::fetch_lent(Arrival arrival) {
   fetch(std::move(arrival), allocator_,
         [self = shared_from_this()](absl::Status status, Arrival fetched) {
-          self->settle(remote_error(self->sender(), status), std::move(fetched));
+          self->arrived(remote_error(self->sender(), status), std::move(fetched));
         });
+}
+
+void ReceiveCall::arrived(absl::Status status, Arrival arrival) {
+  if (device_ == nullptr && key_.dst.type != "CPU") {
+    // Nobody knows any more in which memory the consumer wants it.
+    status = absl::UnavailableError("Farwrite: the step's devices are gone");
+  }
+  if (!status.ok() || arrival.dead || memory_.device == nullptr) {
+    settle(std::move(status), std::move(arrival));
+  } else if (!given_up()) {
+    copy_to_own_memory(std::move(arrival));
+  }
+}
+
+void ReceiveCall::copy_to_own_memory(Arrival arrival) {
+  const auto copied = [self = shared_from_this(), way = arrival.way, sent = arrival.sent](
+                          const absl::Status& status, const tf::Tensor& tensor) {
+    Arrival there;
+    there.way = way;
+    there.sent = sent;
+    there.tensor = tensor;
+    self->settle(status, std::move(there));
+  };
+  if (serialized(arrival)) {
+    // A variant, whose parts lie in the memory of the device. TensorFlow waits for their copies.
+    const auto taken = std::make_shared<Arrival>(std::move(arrival));
+    tf::Env::Default()->SchedClosure([self = shared_from_this(), taken, copied] {
+      tf::Tensor tensor;
+      const absl::Status status =
+          materialize_on(self->memory_.device, self->args_.alloc_attrs, *taken, &tensor);
+      taken->lent.reset();
+      if (status.ok()) count(stats().staged_device_receives);
+      copied(status, tensor);
+    });
+    return;
+  }
+  tf::Tensor host;
+  const absl::Status status = materialize(std::move(arrival), &host);
+  if (!status.ok()) {
+    copied(remote_error(sender(), status), tf::Tensor());
+    return;
+  }
+  copy_to_device(memory_, args_.alloc_attrs, std::move(host), key_.edge_name, copied);
 }
 
 void ReceiveCall::fail(const absl::Status& status) {
@@ -187,8 +241,7 @@ void ReceiveCall::settle(absl::Status status, Arrival arrival) {
     status_ = std::move(status);
   }
   if (given_up != nullptr) given_up->cancel();
-  const bool must_parse =
-      arrival.kind == PushKind::kSerialized || arrival.kind == PushKind::kSerializedLent;
+  const bool must_parse = serialized(arrival);
   arrival_ = std::move(arrival);
   if (failed || must_parse) {
     WorkQueue::of_process().submit([self = shared_from_this()] { self->finish(); });

@@ -10,6 +10,7 @@
 #include "rendezvous/arrival_table.h"
 #include "rendezvous/pull.h"
 #include "rendezvous/rendezvous.h"
+#include "tensors/device_copy.h"
 
 namespace farwrite::plugin {
 
@@ -21,6 +22,9 @@ namespace farwrite::plugin {
 // The step goes on in the thread that brought the tensor, as stock's does in gRPC's: the executor
 // puts the nodes that are ready into its own pool. Failures come under locks of TensorFlow's or the
 // arrival table's, and strings must be parsed: those go on in the runtime's threads.
+//
+// What a device wants in memory of its own is copied there from where it arrived, and arrives when
+// the copy has ended. Until then the step may be aborted.
 class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
                           public Waiter,
                           public std::enable_shared_from_this<ReceiveCall> {
@@ -50,6 +54,9 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   // Asks by RecvTensor, once.
   void pull();
   void fetch_lent(Arrival arrival);
+  // The bytes are in this process, or they will not come.
+  void arrived(absl::Status status, Arrival arrival);
+  void copy_to_own_memory(Arrival arrival);
   void settle(absl::Status status, Arrival arrival);
   void finish();
   // The sending task, by its name in the step's cluster.
@@ -58,9 +65,10 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   const tsl::core::RefCountPtr<Rendezvous> rendezvous_;
   const tensorflow::RendezvousInterface::ParsedKey key_;
   const Args args_;
-  // The receiving device and its allocator for this tensor. Looked up while the session surely
-  // lives.
+  // The receiving device, the memory where it wants the tensor, and the allocator of host memory
+  // for its bytes. Looked up while the session surely lives.
   tensorflow::Device* const device_;
+  const DeviceMemory memory_;
   tensorflow::Allocator* const allocator_;
   const std::int64_t started_;  // see TransferLog::start()
   std::string fabric_;          // if it is

@@ -6,12 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "edges/edges.h"
 #include "peers/remote_error.h"
 #include "rendezvous/receive_call.h"
 #include "server/runtime.h"
 #include "stats/stats.h"
+#include "stats/transfer_log.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/device.h"
+#include "tensors/device_copy.h"
 #include "tensors/push.h"
 
 namespace farwrite::plugin {
@@ -40,6 +43,12 @@ std::shared_ptr<Route> Rendezvous::route_to(const tf::DeviceNameUtils::ParsedNam
     return nullptr;
   }
   return manager_->routes().find(session(), task, purpose);
+}
+
+tf::Device* Rendezvous::own_device(absl::string_view name) {
+  tf::Device* device = nullptr;
+  const absl::Status found = session()->device_mgr()->LookupDevice(name, &device);
+  return found.ok() ? device : nullptr;
 }
 
 absl::Status Rendezvous::aborted() {
@@ -89,15 +98,15 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   outgoing.key = key;
   outgoing.tensor = value;
   outgoing.dead = is_dead;
-  outgoing.host_memory = key.src.type == "CPU" && key.dst.type == "CPU";
   sending->args = args;
   sending->task = route->task();
   if (args.device_context != nullptr) {
     args.device_context->Ref();
     sending->context.reset(args.device_context);
   }
+  if (key.src.type != "CPU") sending->memory = DeviceMemory::of(own_device(key.src_device), args);
   if (route->state() != Route::State::kMeeting) {
-    route->when_resolved([&](const Route& resolved) { decide(*sending, resolved); });
+    route->when_resolved([&](const Route& resolved) { decide(sending, resolved); });
     return absl::OkStatus();
   }
   const std::string name(key.FullKey());
@@ -110,7 +119,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   route->when_resolved(
       [self = tsl::core::GetNewRef(this).release(), sending, name](const Route& resolved) {
         const tsl::core::RefCountPtr<Rendezvous> owned(self);
-        if (owned->take_undecided(name)) owned->decide(*sending, resolved);
+        if (owned->take_undecided(name)) owned->decide(sending, resolved);
       });
   return absl::OkStatus();
 }
@@ -120,17 +129,63 @@ bool Rendezvous::take_undecided(const std::string& key) {
   return undecided_.erase(key) != 0;
 }
 
-void Rendezvous::decide(const Sending& sending, const Route& route) {
+void Rendezvous::decide(const SendingRef& sending, const Route& route) {
   if (route.refused()) {
     StartAbort(route.failure());
     return;
   }
   if (route.outcome() != Route::State::kPush) {
-    keep_untold(sending);  // where stock leaves it, for a receiver that asks, or never will
+    keep_untold(*sending);  // where stock leaves it, for a receiver that asks, or never will
     return;
   }
+  if (sending->memory.device != nullptr) {
+    push_copy(sending, route);
+  } else {
+    push_now(*sending, sending->outgoing, route);
+  }
+}
+
+void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
+  const Outgoing& outgoing = sending->outgoing;
+  const Reach& reach = route.reach();
+  const DeviceSends::TurnRef turn = device_sends_.add(split_key(outgoing.key.FullKey()).name);
+  // A step may be cleaned up, and this with it, before the device has ended the copy.
+  const auto ready =
+      [self = std::shared_ptr<Rendezvous>(tsl::core::GetNewRef(this).release(),
+                                          [](Rendezvous* rendezvous) { rendezvous->Unref(); }),
+       turn, sending, to = route.shared_from_this()](Outgoing copied) {
+        self->device_sends_.ready(turn, [self, sending, to, copied = std::move(copied)] {
+          if (self->aborted().ok()) self->push_now(*sending, copied, *to);
+        });
+      };
+  if (outgoing.dead) {
+    ready(outgoing);
+    return;
+  }
+  Outgoing of_device = outgoing;
+  of_device.origin = Origin::kDevice;
+  if (!reach.loopback && reach.process->held()) {
+    ready(std::move(of_device));  // it will be pulled
+    return;
+  }
+  fw_device* const registered = reach.loopback ? nullptr : manager_->runtime().device();
+  const bool began =
+      copy_to_host(registered, sending->memory, outgoing.tensor, outgoing.key.edge_name,
+                   [ready, sending, started = TransferLog::of_process().start()](
+                       const absl::Status& status, const tf::Tensor& copy) {
+                     Outgoing copied = sending->outgoing;
+                     copied.origin = Origin::kStaged;
+                     copied.tensor = copy;
+                     copied.failure = status;
+                     copied.started = started;
+                     ready(std::move(copied));
+                   });
+  if (!began) ready(std::move(of_device));
+}
+
+void Rendezvous::push_now(const Sending& sending, const Outgoing& outgoing, const Route& route) {
   const absl::Status pushed =
-      push(manager_->runtime(), route, sending.outgoing, [this, &sending] { keep(sending); });
+      push(manager_->runtime(), route, outgoing, [this, &sending] { keep(sending); });
   if (!pushed.ok()) StartAbort(remote_error(route.task(), pushed));
   if (!route.lost()) return;
   // Maybe in this moment, and then it was kept.
@@ -191,6 +246,7 @@ void Rendezvous::StartAbort(const absl::Status& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (aborted_.ok()) aborted_ = status;
   }
+  if (!IsRemoteEagerContextDefault()) device_sends_.clear();
   tf::BaseRemoteRendezvous::StartAbort(status);
 }
 

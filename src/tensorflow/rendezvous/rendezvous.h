@@ -1,6 +1,7 @@
 // The rendezvous of one step: sends push, receives wait in the arrival table.
 //
-// It replaces TensorFlow's RpcRemoteRendezvous. A tensor that cannot be pushed is kept where stock
+// It replaces TensorFlow's RpcRemoteRendezvous. A tensor in the memory of a device is copied into
+// host memory first, and the copy is pushed. A tensor that cannot be pushed is kept where stock
 // leaves it, and its receiver asks for it by RecvTensor. Every tensor is either pushed or kept,
 // never both, and what has been asked for is kept.
 #pragma once
@@ -17,8 +18,10 @@
 #include <unordered_set>
 
 #include "peers/route.h"
+#include "rendezvous/device_sends.h"
 #include "tensorflow/core/distributed_runtime/base_rendezvous_mgr.h"
 #include "tensorflow/core/distributed_runtime/rpc/rpc_rendezvous_mgr.h"
+#include "tensors/device_copy.h"
 #include "tensors/push.h"
 
 namespace farwrite::plugin {
@@ -51,7 +54,8 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
     Outgoing outgoing;
     tensorflow::RendezvousInterface::Args args;
     tsl::core::RefCountPtr<tensorflow::DeviceContext> context;
-    std::string task;  // that it is for
+    DeviceMemory memory;  // where the tensor lies
+    std::string task;     // that it is for
   };
   using SendingRef = std::shared_ptr<Sending>;
 
@@ -61,7 +65,11 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   void keep(const Sending& sending);
   // Keeps what the receiver is not told of: it may expect a push.
   void keep_untold(const Sending& sending);
-  void decide(const Sending& sending, const Route& route);
+  void decide(const SendingRef& sending, const Route& route);
+  // Copies the tensor out of its device, and pushes it when that is done.
+  void push_copy(const SendingRef& sending, const Route& route);
+  // `outgoing`: of this tensor, or of its copy.
+  void push_now(const Sending& sending, const Outgoing& outgoing, const Route& route);
   // Whether it was undecided; then the caller decides.
   bool take_undecided(const std::string& key);
   // RecvTensor asks for the tensor: from now on it is kept, if it is not pushed already.
@@ -70,6 +78,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   // Whether some tensor for the task is kept untold; what is undecided will be.
   bool keeps_for(const std::string& task);
   absl::Status aborted();
+  tensorflow::Device* own_device(absl::string_view name);
   std::shared_ptr<Route> route_to(const tensorflow::DeviceNameUtils::ParsedName& device,
                                   Routes::For purpose, absl::Status* status);
 
@@ -81,6 +90,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   std::unordered_multiset<std::string> asked_;
   std::unordered_map<std::string, SendingRef> undecided_;
   std::set<std::string> kept_for_;  // tasks
+  DeviceSends device_sends_;
 };
 
 class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {

@@ -18,6 +18,9 @@
   X(staged_received, "Tensors copied: received from another task, and sent on.")                  \
   X(staged_lent_again, "Tensors not copied: an earlier copy of the same memory was lent again.")  \
   X(staged_unaligned, "Tensors copied: slices that the receiver could not use as they lie.")      \
+  X(staged_device_sends, "Tensors copied out of the memory of a device, and pushed.")             \
+  X(staged_device_receives, "Tensors copied into the memory of a device when they had come.")     \
+  X(staged_device_bytes, "Bytes of these copies, in both directions.")                            \
   X(snapshot_tensors, "Tensors copied from a ref variable, which may change while it is viewed.") \
   X(broke_annotations, "Tensors whose shape was not the one that the program gave.")              \
   X(in_place_copies, "Copies made for a kernel that writes into its input.")                      \
@@ -35,7 +38,7 @@
   X(read_allocations, "Tensors allocated for these reads.")                                       \
   X(pulls_received, "Tensors requested by RPC.")                                                  \
   X(pulls_no_memory, "Pulls because registered memory or the peer's quota was full.")             \
-  X(pulls_device_memory, "Pulls because the tensor was not in host memory.")                      \
+  X(pulls_device_memory, "Collectives left to RecvBuf: their tensors are not in host memory.")     \
   X(pulls_stock_peer, "Pulls because the peer has no plug-in, or the plug-in does not reach it.") \
   X(pulls_backlog, "Pulls because the peer had too much that it had not requested.")              \
   X(route_questions, "Questions to a task that had not pushed for long.")                         \
@@ -80,6 +83,7 @@
   X(waiting_tensors, "Tensors that arrived and were not requested yet.")                          \
   X(held_views, "Current views of peers' memory.")                                                \
   X(fetches, "Current reads of tensors from other hosts.")                                        \
+  X(device_copies, "Current copies between host memory and the memory of devices.")               \
   X(tracing, "1 while the plug-in traces which operations allocate the tensors that are sent.")   \
   X(sent_sites, "Allocation sites whose tensors are sent.")                                       \
   X(held_copies, "Staged copies kept for reuse.")                                                 \

@@ -53,6 +53,8 @@ std::atomic<std::uint64_t>& counter_of(Way way) {
       return stats().pushes_loopback;
     case Way::kLentAgain:
       return stats().staged_lent_again;
+    case Way::kStagedDevice:
+      return stats().staged_device_sends;
     case Way::kPull:
     case Way::kCount:
       break;
@@ -79,7 +81,8 @@ class Push {
         outgoing_(outgoing),
         keep_(keep),
         edge_(Edges::of_process().find(outgoing.key)),
-        started_(TransferLog::of_process().start()),
+        started_(outgoing.origin == Origin::kStaged ? outgoing.started
+                                                    : TransferLog::of_process().start()),
         transfer_(Transfer::Kind::kSendTensor, outgoing.step, outgoing.key, started_) {
     message_.sent = started_;
     message_.dead = outgoing.dead;
@@ -103,6 +106,7 @@ class Push {
  private:
   absl::Status pushed() {
     const tf::Tensor& tensor = outgoing_.tensor;
+    if (!outgoing_.failure.ok()) return failed();
     if (!loopback() && route_.reach().process->held()) {
       count(stats().pulls_backlog);
       return pull();
@@ -111,8 +115,8 @@ class Push {
       count(stats().pushes_dead);
       return small({});
     }
-    if (!outgoing_.host_memory) {
-      count(stats().pulls_device_memory);
+    if (outgoing_.origin == Origin::kDevice) {
+      count(stats().pulls_no_memory);
       return pull();
     }
     if (loopback()) return hand_over();
@@ -124,7 +128,7 @@ class Push {
     if (message_.tensor_bytes <= ArenaAllocator::kThreshold) {
       return small({data, message_.tensor_bytes});
     }
-    const EdgeFacts facts = edge_->facts();
+    const EdgeFacts facts = this->facts();
     if (options().landing && !route_.reach().process->maps()) {
       absl::Status status;
       if (land(facts, data, &status)) {
@@ -143,7 +147,18 @@ class Push {
     return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy);
   }
 
+  // What the graph says of the memory that is sent: nothing of a copy that nobody else has.
+  EdgeFacts facts() const {
+    return outgoing_.origin == Origin::kStaged ? EdgeFacts() : edge_->facts();
+  }
+
   void went(Way way, std::uint64_t bytes) {
+    if (outgoing_.origin == Origin::kStaged && way != Way::kPull) {
+      // That it was copied is what matters of an edge; its form is counted beside that.
+      if (way != Way::kZeroCopy) count(counter_of(way));
+      count(stats().staged_device_bytes, outgoing_.tensor.TotalBytes());
+      way = Way::kStagedDevice;
+    }
     count(counter_of(way));
     edge_->went(way, outgoing_.tensor.dtype(), outgoing_.tensor.shape(), bytes);
     // A view of the peer's own string: a conditional that mixes it with a literal makes a
@@ -170,7 +185,7 @@ class Push {
     const tf::Tensor& tensor = outgoing_.tensor;
     Arrival arrival;
     arrival.tensor = tensor;
-    if (edge_->facts().ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
+    if (facts().ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
       arrival.tensor = snapshot(tensor);
     }
     went(Way::kLoopback, tensor.TotalBytes());
@@ -306,6 +321,17 @@ class Push {
       return pull();
     }
     return status;
+  }
+
+  absl::Status failed() {
+    const std::string why = encode_failure(outgoing_.failure);
+    message_.kind = PushKind::kCopyFailed;
+    message_.payload = why;
+    if (!loopback()) return route_.reach().process->send(encode(message_));
+    Arrival failed;
+    failed.kind = PushKind::kCopyFailed;
+    failed.failure = outgoing_.failure;
+    return deliver(std::move(failed));
   }
 
   absl::Status pull() {

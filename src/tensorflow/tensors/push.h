@@ -12,6 +12,13 @@ namespace farwrite::plugin {
 
 class Runtime;
 
+// Where the bytes of a tensor are that is sent.
+enum class Origin : std::uint8_t {
+  kHost,
+  kStaged,  // in host memory, copied there out of the memory of a device
+  kDevice,  // in the memory of a device: registered memory had no room for a copy
+};
+
 // What one push is about.
 struct Outgoing {
   std::int64_t step = 0;
@@ -20,7 +27,9 @@ struct Outgoing {
   tensorflow::Rendezvous::ParsedKey key;
   tensorflow::Tensor tensor;
   bool dead = false;
-  bool host_memory = true;  // the tensor's bytes are where this CPU reads them
+  Origin origin = Origin::kHost;
+  std::int64_t started = 0;  // of kStaged: TransferLog::start() when the copy began
+  absl::Status failure;      // why there is no tensor: what the receiver ends with
 };
 
 // Pushes, or tells the receiver to ask by RPC; never blocks, and copies at most the tensor. `route`

@@ -29,6 +29,8 @@ enum class PushKind : std::uint8_t {
   // Of a backlog, see backlog.h.
   kHold = 10,    // keep what you have and say kPull, until
   kResume = 11,  // push again
+  // Of tensors in the memory of a device.
+  kCopyFailed = 12,  // there is no tensor: it could not be copied, by the status that follows
 };
 
 // The identity of a tensor is that of TensorFlow's rendezvous: the receiving server's incarnation,
@@ -61,7 +63,7 @@ std::string encode(const PushMessage& message);
 // Views into `bytes`. False if it is malformed.
 bool decode(std::string_view bytes, PushMessage* message);
 
-// The payload of kStepFailed.
+// The payload of kStepFailed and kCopyFailed.
 std::string encode_failure(const absl::Status& status);
 absl::Status decode_failure(std::string_view payload);
 

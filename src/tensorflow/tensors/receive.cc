@@ -90,6 +90,22 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data) {
   return check_lent_bytes(bytes, expected);
 }
 
+absl::Status cannot_parse() {
+  return absl::InternalError("Farwrite: a peer pushed a tensor that cannot be parsed");
+}
+
+absl::Status parse(const Arrival& arrival, tf::TensorProto* proto) {
+  const void* data = arrival.serialized.data();
+  std::uint64_t bytes = arrival.serialized.size();
+  if (arrival.kind == PushKind::kSerializedLent) {
+    bytes = arrival.tensor_bytes;
+    const absl::Status mapped = map(arrival.lent, bytes, &data);
+    if (!mapped.ok()) return mapped;
+  }
+  const bool parsed = bytes <= INT32_MAX && proto->ParseFromArray(data, static_cast<int>(bytes));
+  return parsed ? absl::OkStatus() : cannot_parse();
+}
+
 absl::Status mind_backlog(PeerProcess& peer) {
   if (peer.mind_backlog() || peer.ended()) return absl::OkStatus();
   return absl::ResourceExhaustedError("it pushed " + std::to_string(peer.backlog()->bytes()) +
@@ -151,6 +167,7 @@ absl::Status receive(const fw_notification& notification, const std::shared_ptr<
   arrival.shape = message.shape;
   arrival.tensor_bytes = message.tensor_bytes;
   arrival.lent = std::move(lent);
+  if (message.kind == PushKind::kCopyFailed) arrival.failure = decode_failure(message.payload);
   if (message.kind == PushKind::kInline && !message.dead) {
     arrival.tensor =
         own_tensor(message.dtype, message.shape, message.payload.data(), message.payload.size());
@@ -191,6 +208,10 @@ absl::Status receive_landed(const fw_landing& landing, const std::shared_ptr<Pee
   return absl::OkStatus();
 }
 
+bool serialized(const Arrival& arrival) {
+  return arrival.kind == PushKind::kSerialized || arrival.kind == PushKind::kSerializedLent;
+}
+
 bool ready(const Arrival& arrival) {
   return arrival.lent == nullptr || fw_view_ready(arrival.lent.get()) != 0;
 }
@@ -225,24 +246,22 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
     }
     case PushKind::kSerialized:
     case PushKind::kSerializedLent: {
-      const void* data = arrival.serialized.data();
-      std::uint64_t bytes = arrival.serialized.size();
-      if (arrival.kind == PushKind::kSerializedLent) {
-        bytes = arrival.tensor_bytes;
-        const absl::Status mapped = map(arrival.lent, bytes, &data);
-        if (!mapped.ok()) return mapped;
-      }
       tf::TensorProto proto;
-      if (bytes > INT32_MAX || !proto.ParseFromArray(data, static_cast<int>(bytes)) ||
-          !tensor->FromProto(proto)) {
-        return absl::InternalError("Farwrite: a peer pushed a tensor that cannot be parsed");
-      }
-      return absl::OkStatus();
+      const absl::Status parsed = parse(arrival, &proto);
+      if (!parsed.ok()) return parsed;
+      return tensor->FromProto(proto) ? absl::OkStatus() : cannot_parse();
     }
     default:
       break;
   }
   return absl::InternalError("Farwrite: this arrival carries no tensor");
+}
+
+absl::Status materialize_on(tf::Device* device, const tf::AllocatorAttributes& attributes,
+                            const Arrival& arrival, tf::Tensor* tensor) {
+  tf::TensorProto proto;
+  const absl::Status parsed = parse(arrival, &proto);
+  return parsed.ok() ? device->MakeTensorFromProto(proto, attributes, tensor) : parsed;
 }
 
 std::int64_t held_views() { return views.load(std::memory_order_relaxed); }

@@ -4,6 +4,7 @@
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
 #include "rendezvous/arrival_table.h"
+#include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace farwrite::plugin {
@@ -24,6 +25,12 @@ absl::Status receive_landed(const fw_landing& landing, const std::shared_ptr<Pee
 // lease.
 // Waits for the peer if the arrival is not ready.
 absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
+// The same for a serialized tensor that a device wants in memory of its own. Waits for the device.
+absl::Status materialize_on(tensorflow::Device* device,
+                            const tensorflow::AllocatorAttributes& attributes,
+                            const Arrival& arrival, tensorflow::Tensor* tensor);
+// Whether the arrival is a tensor in TensorFlow's own proto.
+bool serialized(const Arrival& arrival);
 // Whether materialize() answers at once.
 bool ready(const Arrival& arrival);
 // The lent bytes of an arrival, where they lie. Waits for the peer if the arrival is not ready.

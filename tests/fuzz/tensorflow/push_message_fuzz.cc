@@ -112,6 +112,9 @@ Seeds seeds() {
   PushMessage landed = matrix(PushKind::kLanded);
   landed.key = "0000000000002222;0:0";
   const PushMessage gone = matrix(PushKind::kStepGone);
+  PushMessage copy_failed = matrix(PushKind::kCopyFailed);
+  const std::string why = plugin::encode_failure(absl::InternalError("the copy fails"));
+  copy_failed.payload = why;
   return {{"inline", seed(kPush, plugin::encode(in_line))},
           {"dead", seed(kPush, plugin::encode(dead))},
           {"lent", seed(kPush, plugin::encode(lent))},
@@ -120,6 +123,7 @@ Seeds seeds() {
           {"empty", seed(kPush, plugin::encode(empty))},
           {"serialized", seed(kPush, plugin::encode(text))},
           {"step-gone", seed(kPush, plugin::encode(gone))},
+          {"copy-failed", seed(kPush, plugin::encode(copy_failed))},
           {"failure", seed(kFailure, plugin::encode_failure(absl::AbortedError("the step ends")))}};
 }
 

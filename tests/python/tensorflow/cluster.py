@@ -58,7 +58,7 @@ def started(
     variables = {**os.environ, **QUIET, **environment}
     path = PROGRAMS / program
     # What TensorFlow or Python may read when they are loaded needs a process that loads them.
-    if host == HERE and all(name.startswith("FARWRITE_") for name in environment):
+    if host == HERE and all(name.startswith(("FARWRITE_", "FARTEST_")) for name in environment):
         return WarmPython(forker(), path, arguments, variables, stderr)
     return subprocess.Popen(
         [*host.command, sys.executable, str(path), *arguments],

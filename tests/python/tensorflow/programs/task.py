@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import fartest
+
 PROFILES = []
 
 
@@ -16,6 +18,8 @@ def load(protocol):
         tf.constant(1.0)
     if protocol != "grpc":
         import farwrite.tensorflow  # noqa: F401
+    if fartest.wanted():
+        fartest.load(tf)
     return tf
 
 
@@ -83,6 +87,8 @@ def main():
             print(json.dumps(facts, default=str), flush=True)
         elif line.strip() == "edges":
             print(json.dumps(sys.modules["farwrite.tensorflow"].edges()), flush=True)
+        elif line.startswith("device "):
+            print(json.dumps(fartest.obey(line.split()[1:])), flush=True)
         elif line.startswith("profile "):
             print(json.dumps(profile(line.split()[1])), flush=True)
         elif line.strip() == "profiled":

@@ -1,0 +1,36 @@
+// DeviceSends: the sends of one step whose tensors lie in the memory of a device.
+//
+// Each is copied into host memory, and pushed when the copy is there. Copies end in any order. The
+// tensors of one edge are pushed in the order in which they were sent, like those in host memory.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace farwrite::plugin {
+
+// Thread-safe.
+class DeviceSends {
+ public:
+  struct Turn;
+  using TurnRef = std::shared_ptr<Turn>;
+
+  // One send; its turn comes after those of the edge that were added before.
+  TurnRef add(const std::string& edge);
+  // `push` is what to do when its turn comes: now, or in a later call of this, on whose thread it
+  // then runs. Under no lock.
+  void ready(const TurnRef& turn, std::function<void()> push);
+  // The step is over: no push is called any more that has not begun.
+  void clear();
+
+ private:
+  struct Line;
+  std::mutex mutex_;  // also of the lines and turns
+  std::unordered_map<std::string, std::shared_ptr<Line>> lines_;
+};
+
+}  // namespace farwrite::plugin
