@@ -111,7 +111,7 @@ class FARWRITE_API Device {
 
   /// Allocates memory that peers may read or alias and only this process may write: 64-byte
   /// aligned, contents undefined. On a GPU as for Channel::allocate(); peers reach it over the
-  /// fabrics that reach GPUs.
+  /// fabrics that reach GPUs, and CUDA does not keep a peer with code of its own from writing it.
   Result<MemoryRegion> allocate(std::uint64_t bytes, MemoryKind kind = {});
   /// Allocates the same memory without a region, for allocators. Only Channel::lend() exposes it to
   /// a peer. nullptr when the limit is reached, when the device is closed, or in a forked child.

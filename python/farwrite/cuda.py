@@ -22,8 +22,9 @@ class CudaArray:
 
     ``torch.from_dlpack(x)``, ``cupy.from_dlpack(x)`` or ``cupy.asarray(x)`` and
     ``jax.dlpack.from_dlpack(x)`` give an array of the library, which keeps the memory alive.
-    Farwrite's transfers are over when they return, so that work which starts afterwards needs no
-    synchronization.
+    Farwrite's transfers are over when they are done, so that work which starts afterwards needs no
+    synchronization. Before a transfer, Farwrite waits for the default stream. Synchronize other
+    streams first, or pass the library's own array, which tells its stream.
 
     The constructor is internal: `RegisteredArray.array` and `RemoteArray.alias` give one.
     """
@@ -72,11 +73,11 @@ class CudaArray:
 
     def copy_from(self, source: npt.NDArray[Any] | CudaArray) -> None:
         """Copy the elements of `source`, an array of the same type and size, to this array."""
-        _farwrite.copy_memory(self._memory, _checked_copy("copy_from", self, source))
+        _farwrite.copy(self._memory, _checked_copy("copy_from", self, source))
 
     def copy_to(self, destination: npt.NDArray[Any] | CudaArray) -> None:
         """Copy the elements to `destination`, an array of the same type and size."""
-        _farwrite.copy_memory(_checked_copy("copy_to", self, destination), self._memory)
+        _farwrite.copy(_checked_copy("copy_to", self, destination), self._memory)
 
     @property
     def native(self) -> _farwrite.CudaBytes:
@@ -176,6 +177,8 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
     if isinstance(payload, np.ndarray):
         return None
     if isinstance(payload, CudaArray):
+        # Another library may be at work on a view of it.
+        _farwrite.wait_for_stream(payload.native.ordinal, _LEGACY_DEFAULT_STREAM)
         return OnGpu(payload.native, dtype_to_text(payload.dtype), payload.shape)
     if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
         kind, ordinal = payload.__dlpack_device__()
@@ -186,11 +189,11 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
 
 def as_cuda_array(operation: str, payload: object) -> CudaArray | None:
     """View `payload` as `view_on_gpu` does, with the element type of NumPy."""
-    if isinstance(payload, CudaArray):
-        return payload
     found = view_on_gpu(operation, payload)
     if found is None:
         return None
+    if isinstance(payload, CudaArray):
+        return payload
     try:
         return CudaArray(found.memory, found.shape, dtype_from_text(found.text))
     except ProtocolError:
@@ -217,27 +220,34 @@ def _from_interface(operation: str, payload: object, interface: dict[str, Any]) 
     try:
         shape = tuple(int(length) for length in interface["shape"])
         dtype = np.dtype(interface["typestr"])
-        address, read_only = interface["data"]
+        address, read_only = int(interface["data"][0]), bool(interface["data"][1])
         strides = interface.get("strides")
-    except (KeyError, TypeError, ValueError) as error:
+        contiguous = strides is None or _contiguous(shape, tuple(strides), dtype.itemsize)
+        # Version 3: a number, or None for no wait. Earlier ones have no streams.
+        stream = interface.get("stream", _LEGACY_DEFAULT_STREAM)
+        stream = None if stream is None else int(stream)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
             f"{operation}: __cuda_array_interface__ is malformed: {error!r}"
         ) from None
+    if interface.get("mask") is not None or stream == 0:
+        raise InvalidArgument(
+            f"{operation}: __cuda_array_interface__ has a mask, or stream 0; give an array without"
+            " a mask, on a stream that the interface allows"
+        )
     if dtype.hasobject:
         raise InvalidArgument(f"{operation}: dtype {dtype} holds Python objects")
-    if strides is not None and not _contiguous(shape, tuple(strides), dtype.itemsize):
+    if not contiguous:
         raise InvalidArgument(
             f"{operation}: the array of shape {shape} and strides {tuple(strides)} is not"
             " C-contiguous; copy it first"
         )
     size = math.prod(shape) * dtype.itemsize
     # An empty array has no memory.
-    ordinal = _farwrite.gpu_of(operation, int(address)) if size else 0
-    # Version 3: a number, or None for no wait. Earlier ones say nothing of streams.
-    stream = interface.get("stream", _LEGACY_DEFAULT_STREAM)
+    ordinal = _farwrite.gpu_of(operation, address) if size else 0
     if size and stream is not None:
-        _farwrite.wait_for_stream(ordinal, int(stream))
-    memory = _farwrite.view_cuda_memory(int(address), size, ordinal, not read_only, payload)
+        _farwrite.wait_for_stream(ordinal, stream)
+    memory = _farwrite.view_cuda_memory(address, size, ordinal, not read_only, payload)
     return OnGpu(memory, dtype_to_text(dtype), shape)
 
 

@@ -70,7 +70,7 @@ def as_payload(operation: str, payload: object) -> npt.NDArray[Any] | CudaArray:
     """
     registered = getattr(payload, "array", None)
     if isinstance(registered, CudaArray) and hasattr(payload, "descriptor"):
-        return registered
+        payload = registered
     on_gpu = as_cuda_array(operation, payload)
     return as_array(operation, payload) if on_gpu is None else on_gpu
 

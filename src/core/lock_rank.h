@@ -75,6 +75,7 @@ enum class LockRank : std::uint8_t {
 
   // GPUs.
   kGpus,
+  kGpuDriver,
   kGpuStreams,
   kGpuCopies,
 };

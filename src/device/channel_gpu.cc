@@ -4,6 +4,7 @@
 // bytes pass through send memory: one copy by the GPU, and the transfer of the host's memory.
 #include <utility>
 
+#include "core/inside.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 #include "farwrite/memory_kind.h"
@@ -16,18 +17,16 @@ namespace farwrite::device {
 Status ChannelState::find_gpu(fabric::Operation& operation) const {
   const bool reads = operation.kind == fabric::OperationKind::kRead;
   const ByteView local = reads ? ByteView(operation.destination) : operation.source;
+  const gpu::Gpu* own = nullptr;
   if (local.size > 0 && !device_->contains(local.data)) {
-    auto kind = kind_of_memory(local.data);
-    if (!kind.ok()) return kind.status();
-    if (kind->on_gpu()) {
-      auto gpu = gpu::Gpu::at(kind->ordinal());
-      if (!gpu.ok()) return gpu.status();
-      operation.gpu = *gpu;
-      return Status();
-    }
+    auto found = gpu::gpu_of(local.data);
+    if (!found.ok()) return found.status();
+    own = *found;
   }
-  operation.gpu = operation.window->gpu;
-  if (operation.gpu != nullptr) device_->pin(*operation.gpu, local.data);
+  const gpu::Gpu* const peers = operation.window->gpu;
+  FARWRITE_RETURN_IF_ERROR(gpu::check_one_gpu(own, peers, name_of(operation)));
+  operation.gpu = own != nullptr ? own : peers;
+  if (operation.gpu != nullptr && own == nullptr) device_->pin(*operation.gpu, local.data);
   return Status();
 }
 
@@ -44,7 +43,6 @@ Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation opera
                                     "raise send_limit, or transfer less at a time"));
   }
   device_->pin(gpu, staging);
-  gpu::counters().staged_bytes.add(bytes);
   const auto free = [device = device_, staging] { device->free_raw(staging); };
   if (!reads) {
     if (Status bad = gpu::copy(gpu, staging, operation.source.data, bytes, name_of(operation));
@@ -52,6 +50,7 @@ Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation opera
       free();
       return Completion(std::move(bad));
     }
+    gpu::counters().staged_bytes.add(bytes);
     operation.source = {staging, bytes};
     Completion completion = operations_.post(lane, operation);
     completion.on_settled([free](const Status&) { free(); });
@@ -65,15 +64,20 @@ Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation opera
   read.on_done([outcome](const Status& status) {
     if (!status.ok()) outcome->abandon(status);
   });
-  read.on_settled([&gpu, free, outcome, destination, staging, bytes](const Status& status) {
-    if (!status.ok()) {
+  read.on_settled([&gpu, self = shared_from_this(), free, outcome, destination, staging,
+                   bytes](const Status& status) {
+    // close() waits for it.
+    auto under_way = std::make_shared<core::Gate::Pass>(self->gate_);
+    if (!status.ok() || !*under_way) {
       free();
-      outcome->finish(status);
+      outcome->finish(status.ok() ? self->unusable("read") : status);
       return;
     }
-    gpu::CopyThread::get().run([&gpu, free, outcome, destination, staging, bytes] {
+    gpu::CopyThread::get().run([&gpu, self, under_way, free, outcome, destination, staging, bytes] {
       Status copied = gpu::copy(gpu, destination, staging, bytes, "read");
+      if (copied.ok()) gpu::counters().staged_bytes.add(bytes);
       free();
+      const core::Inside inside(self.get());
       outcome->finish(std::move(copied));
     });
   });

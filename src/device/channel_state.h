@@ -145,11 +145,11 @@ class ChannelState final : public fabric::LinkObserver,
   Status unusable(std::string_view operation) const;
   Status check(const RemoteRegionState* remote, std::uint32_t lane,
                const fabric::Operation& operation) const;
-  // A peer that closed in good order keeps what we hold leases on, and lets us read it.
   // Fills in Operation::gpu; the window is there already.
   Status find_gpu(fabric::Operation& operation) const;
   // Through send memory.
   Completion post_staged(std::uint32_t lane, fabric::Operation operation);
+  // A peer that closed in good order keeps what we hold leases on, and lets us read it.
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   Status reach(RemoteRegionState& remote, std::string_view operation);
 

@@ -50,7 +50,7 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
     }
   }
   const core::Inside inside(this);
-  const bool staged = operation.gpu != nullptr && !capabilities_.maps_peer_memory;
+  const bool staged = operation.gpu != nullptr && !capabilities_.gpu_copies;
   Completion completion = staged ? post_staged(lane, operation) : operations_.post(lane, operation);
   if (completion.done() && !completion.wait().ok()) [[unlikely]]
     return completion;

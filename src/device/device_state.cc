@@ -254,9 +254,10 @@ Result<std::vector<FabricKey>> DeviceState::register_on_gpu(
     auto key = fabric->register_segment(segment);
     if (!key.ok()) {
       refused = key.status();
-      core::log(core::LogLevel::kWarning, "peers cannot reach a GPU's memory over " +
-                                              std::string(to_string(fabric->kind())) + ": " +
-                                              refused.message());
+      if (!warned_of_gpus_.exchange(true))
+        core::log(core::LogLevel::kWarning, "peers cannot reach a GPU's memory over " +
+                                                std::string(to_string(fabric->kind())) + ": " +
+                                                refused.message());
       continue;
     }
     keys.push_back({fabric->kind(), *key});

@@ -181,6 +181,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
 
   AdapterStats closed_adapters_;  // under mutex_: the last counts of fabrics that are gone
 
+  std::atomic<bool> warned_of_gpus_{false};
   core::Counter registrations_, channels_opened_, handshakes_refused_;
 };
 

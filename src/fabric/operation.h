@@ -50,7 +50,7 @@ struct Operation {
   MutableByteView destination;
   std::shared_ptr<RemoteWindow> window;
   // The GPU that has the window or the local memory, or one of them: the CPU must not touch it.
-  // Only for fabrics that map the peer's memory.
+  // Only for fabrics with Capabilities::gpu_copies.
   const gpu::Gpu* gpu = nullptr;
 
   // What it moves, without a tag.

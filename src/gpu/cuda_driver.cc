@@ -4,6 +4,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "core/ordered_mutex.h"
 
 namespace farwrite::gpu {
 namespace {
@@ -34,7 +38,7 @@ Result<const CudaDriver*> CudaDriver::load() {
     const char* const text = ::dlerror();
     return unusable(file + " cannot be opened: " + (text == nullptr ? "unknown error" : text));
   }
-  auto* const driver = new CudaDriver();  // for ever: threads may be inside
+  std::unique_ptr<CudaDriver> driver(new CudaDriver());
   std::string missing;
 #define FARWRITE_FIND(name, symbol, arguments)                                        \
   driver->name = reinterpret_cast<decltype(driver->name)>(::dlsym(library, #symbol)); \
@@ -56,14 +60,23 @@ Result<const CudaDriver*> CudaDriver::load() {
   FARWRITE_RETURN_IF_ERROR(
       driver->check(driver->device_count(&devices), kOperation, "cuDeviceGetCount"));
   if (devices == 0) return unusable("the driver sees no GPU");
-  opened_driver.store(driver, std::memory_order_release);
-  return static_cast<const CudaDriver*>(driver);
+  const CudaDriver* const opened = driver.release();  // for ever: threads may be inside
+  opened_driver.store(opened, std::memory_order_release);
+  return opened;
 }
 
 Result<const CudaDriver*> CudaDriver::open() {
-  static const Result<const CudaDriver*>* const loaded = new Result<const CudaDriver*>(load());
-  if (loaded->ok()) FARWRITE_RETURN_IF_ERROR(loaded->value()->fork_guard_.check(kOperation));
-  return *loaded;
+  static auto* const opening = new core::OrderedMutex<core::LockRank::kGpuDriver>();
+  if (opened_driver.load(std::memory_order_acquire) == nullptr) {
+    const std::lock_guard lock(*opening);
+    // A failure may pass: the next call tries again.
+    if (opened_driver.load(std::memory_order_acquire) == nullptr) {
+      FARWRITE_RETURN_IF_ERROR(load().status());
+    }
+  }
+  const CudaDriver* const driver = opened_driver.load(std::memory_order_acquire);
+  FARWRITE_RETURN_IF_ERROR(driver->fork_guard_.check(kOperation));
+  return driver;
 }
 
 const CudaDriver* CudaDriver::opened() {

@@ -24,6 +24,7 @@
   X(retain_context, cuDevicePrimaryCtxRetain, (Context*, Device))                                 \
   X(push_context, cuCtxPushCurrent_v2, (Context))                                                 \
   X(pop_context, cuCtxPopCurrent_v2, (Context*))                                                  \
+  X(synchronize_context, cuCtxSynchronize, ())                                                    \
   X(granularity, cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int)) \
   X(create_memory, cuMemCreate,                                                                   \
     (AllocationHandle*, std::size_t, const AllocationProperties*, unsigned long long))            \

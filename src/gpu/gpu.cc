@@ -19,6 +19,15 @@ Result<bool> attribute(const CudaDriver& driver, int which, cuda::Device device)
   return value != 0;
 }
 
+Result<GpuUuid> uuid_of(const CudaDriver& driver, cuda::Device device) {
+  cuda::Uuid uuid{};
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_uuid(&uuid, device), kOperation, "cuDeviceGetUuid"));
+  GpuUuid bytes{};
+  std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), bytes.begin());
+  return bytes;
+}
+
 }  // namespace
 
 Result<const Gpu*> Gpu::at(int ordinal) {
@@ -60,10 +69,9 @@ Result<const Gpu*> Gpu::make(int ordinal) {
                          "use host memory, or a GPU and system with CUDA's virtual memory "
                          "management");
   }
-  cuda::Uuid uuid{};
-  FARWRITE_RETURN_IF_ERROR(
-      driver.check(driver.device_uuid(&uuid, gpu->device_), kOperation, "cuDeviceGetUuid"));
-  std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), gpu->uuid_.begin());
+  auto uuid = uuid_of(driver, gpu->device_);
+  if (!uuid.ok()) return uuid.status();
+  gpu->uuid_ = *uuid;
   std::array<char, 256> text{};
   FARWRITE_RETURN_IF_ERROR(
       driver.check(driver.device_name(text.data(), text.size() - 1, gpu->device_), kOperation,
@@ -94,9 +102,13 @@ Result<const Gpu*> Gpu::with_uuid(const GpuUuid& uuid) {
   FARWRITE_RETURN_IF_ERROR(
       driver.check(driver.device_count(&count), kOperation, "cuDeviceGetCount"));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    auto gpu = at(ordinal);
-    if (!gpu.ok()) return gpu.status();
-    if ((*gpu)->uuid() == uuid) return gpu;
+    // Without a context on a GPU that is not meant.
+    cuda::Device device = 0;
+    FARWRITE_RETURN_IF_ERROR(
+        driver.check(driver.device_get(&device, ordinal), kOperation, "cuDeviceGet"));
+    auto found = uuid_of(driver, device);
+    if (!found.ok()) return found.status();
+    if (*found == uuid) return at(ordinal);
   }
   return Status::error(StatusCode::kNotFound, {kOperation},
                        "the memory lies on a GPU that this process does not see",

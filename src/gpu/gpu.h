@@ -13,6 +13,11 @@ namespace farwrite::gpu {
 // Identifies a GPU on all hosts and in all processes, whatever number it has there.
 using GpuUuid = std::array<std::uint8_t, 16>;
 
+class Gpu;
+
+// The GPU that has the memory at `address`; null: the host.
+Result<const Gpu*> gpu_of(const void* address);
+
 // Made once per GPU, at its first use, and never destroyed. Immutable, so any thread may use it.
 class Gpu {
  public:

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "core/cpu_relax.h"
@@ -77,8 +78,8 @@ class IdleStreams {
 
 Status await(const CudaDriver& driver, const CopyStream& stream, std::uint64_t bytes,
              std::string_view operation) {
-  FARWRITE_RETURN_IF_ERROR(driver.check(driver.record_event(stream.polled, stream.stream),
-                                        operation, "cuEventRecord"));
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.record_event(stream.polled, stream.stream), operation, "cuEventRecord"));
   const auto until = std::chrono::steady_clock::now() + polling_time(bytes);
   while (true) {
     const cuda::Result result = driver.query_event(stream.polled);
@@ -92,6 +93,14 @@ Status await(const CudaDriver& driver, const CopyStream& stream, std::uint64_t b
 }
 
 }  // namespace
+
+Status check_one_gpu(const Gpu* one, const Gpu* other, std::string_view operation) {
+  if (one == nullptr || other == nullptr || one == other) return Status();
+  return Status::error(StatusCode::kUnsupported, {operation},
+                       "one side lies on cuda:" + std::to_string(one->ordinal()) +
+                           ", the other on cuda:" + std::to_string(other->ordinal()),
+                       "copy to the other GPU first, or to host memory");
+}
 
 Status copy(const Gpu& gpu, void* destination, const void* source, std::uint64_t bytes,
             std::string_view operation) {

@@ -9,8 +9,11 @@
 
 namespace farwrite::gpu {
 
+// kUnsupported if these are two GPUs; null is host memory.
+Status check_one_gpu(const Gpu* one, const Gpu* other, std::string_view operation);
+
 // Copies `bytes` bytes by a stream of `gpu`, whose memory at least one of both is; the other may be
-// any memory of this process. Returns when the GPU has reported the end of the copy by an event:
+// host memory of this process. Returns when the GPU has reported the end of the copy by an event:
 // polls briefly, then blocks. After an error the destination's bytes are undefined, and nothing of
 // the copy is under way.
 Status copy(const Gpu& gpu, void* destination, const void* source, std::uint64_t bytes,

@@ -43,16 +43,7 @@ Result<std::shared_ptr<GpuMemory>> GpuMemory::allocate(const Gpu& gpu, std::uint
   cuda::AllocationHandle handle = 0;
   FARWRITE_RETURN_IF_ERROR(driver.check(
       driver.create_memory(&handle, memory->bytes_, &properties, 0), kAllocate, "cuMemCreate"));
-  int fd = -1;
-  const Status exported =
-      driver.check(driver.export_memory(&fd, handle, cuda::kPosixFileDescriptor, 0), kAllocate,
-                   "cuMemExportToShareableHandle");
-  if (!exported.ok()) {
-    (void)driver.release_memory(handle);
-    return exported;
-  }
-  memory->fd_.reset(fd);
-  FARWRITE_RETURN_IF_ERROR(memory->map(handle, /*writable=*/true));
+  FARWRITE_RETURN_IF_ERROR(memory->map(memory->handle_, /*writable=*/true, kAllocate));
   return memory;
 }
 
@@ -75,29 +66,38 @@ Result<std::shared_ptr<GpuMemory>> GpuMemory::import(const Gpu& gpu, core::Uniqu
   }
   std::shared_ptr<GpuMemory> memory(new GpuMemory(gpu));
   memory->bytes_ = bytes;
-  FARWRITE_RETURN_IF_ERROR(memory->map(handle, writable));
+  const Status mapped = memory->map(handle, writable, kImport);
+  const Status released = driver.check(driver.release_memory(handle), kImport, "cuMemRelease");
+  FARWRITE_RETURN_IF_ERROR(mapped);
+  FARWRITE_RETURN_IF_ERROR(released);
   return memory;
 }
 
-Status GpuMemory::map(cuda::AllocationHandle handle, bool writable) {
+Status GpuMemory::map(cuda::AllocationHandle handle, bool writable, std::string_view operation) {
   const CudaDriver& driver = gpu_.driver();
-  Status status = driver.check(driver.reserve_addresses(&base_, bytes_, 0, 0, 0), kImport,
-                               "cuMemAddressReserve");
-  if (status.ok()) {
-    status = driver.check(driver.map_memory(base_, bytes_, 0, handle, 0), kImport, "cuMemMap");
-    mapped_ = status.ok();
-  }
-  const Status released = driver.check(driver.release_memory(handle), kImport, "cuMemRelease");
-  FARWRITE_RETURN_IF_ERROR(status);
-  FARWRITE_RETURN_IF_ERROR(released);
+  FARWRITE_RETURN_IF_ERROR(driver.check(driver.reserve_addresses(&base_, bytes_, 0, 0, 0),
+                                        operation, "cuMemAddressReserve"));
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.map_memory(base_, bytes_, 0, handle, 0), operation, "cuMemMap"));
+  mapped_ = true;
   const cuda::AccessDescription access{location_of(gpu_),
                                        writable ? cuda::kReadWrite : cuda::kReadOnly};
   FARWRITE_RETURN_IF_ERROR(
-      driver.check(driver.set_access(base_, bytes_, &access, 1), kImport, "cuMemSetAccess"));
+      driver.check(driver.set_access(base_, bytes_, &access, 1), operation, "cuMemSetAccess"));
   counters().mappings.add();
   counters().mapped_bytes.add(bytes_);
   counted_ = true;
   return Status();
+}
+
+Result<core::UniqueFd> GpuMemory::export_fd() const {
+  const Gpu::Current current(gpu_);
+  FARWRITE_RETURN_IF_ERROR(current.status());
+  int fd = -1;
+  FARWRITE_RETURN_IF_ERROR(
+      gpu_.driver().check(gpu_.driver().export_memory(&fd, handle_, cuda::kPosixFileDescriptor, 0),
+                          "export GPU memory", "cuMemExportToShareableHandle"));
+  return core::UniqueFd(fd);
 }
 
 Result<core::UniqueFd> GpuMemory::dma_buf() const {
@@ -120,10 +120,13 @@ GpuMemory::~GpuMemory() {
   if (fork_guard_.in_forked_child()) return;  // the driver is the parent's
   const Gpu::Current current(gpu_);
   const CudaDriver& driver = gpu_.driver();
+  // Other libraries let go of a view when its last kernel is queued, and unmapping does not wait.
+  if (mapped_) (void)driver.synchronize_context();
   // Nothing can be done about a failure, and at the process's end the driver may be gone already.
   if (mapped_) (void)driver.unmap_memory(base_, bytes_);
   if (counted_) counters().mapped_bytes.remove(bytes_);
   if (base_ != 0) (void)driver.free_addresses(base_, bytes_);
+  if (handle_ != 0) (void)driver.release_memory(handle_);
 }
 
 }  // namespace farwrite::gpu

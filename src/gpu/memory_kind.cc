@@ -24,7 +24,7 @@ Result<MemoryKind> MemoryKind::parse(std::string_view text) {
     }
   }
   return Status::error(StatusCode::kInvalidArgument, {"read a memory kind"},
-                       "\"" + std::string(text) + "\" is no kind of memory",
+                       "\"" + std::string(text) + "\" is not a kind of memory",
                        "use \"host\", \"cuda\" or \"cuda:0\"");
 }
 
@@ -42,25 +42,39 @@ Result<MemoryKind> kind_of_memory(const void* address) {
   int ordinal = 0;
   constexpr std::array kAttributes = {gpu::cuda::kMemoryType, gpu::cuda::kDeviceOrdinal};
   std::array<void*, kAttributes.size()> values = {&type, &ordinal};
-  FARWRITE_RETURN_IF_ERROR(driver->check(
+  const gpu::cuda::Result result =
       driver->pointer_attributes(kAttributes.size(), kAttributes.data(), values.data(),
-                                 reinterpret_cast<gpu::cuda::DevicePointer>(address)),
-      "look at a pointer", "cuPointerGetAttributes"));
+                                 reinterpret_cast<gpu::cuda::DevicePointer>(address));
+  // The process is ending, and no memory on a GPU is left.
+  if (result == gpu::cuda::kDeinitialized) return MemoryKind();
+  FARWRITE_RETURN_IF_ERROR(
+      driver->check(result, "find the GPU of a pointer", "cuPointerGetAttributes"));
   return type == gpu::cuda::kDeviceMemory ? MemoryKind::cuda(ordinal) : MemoryKind();
 }
 
+namespace gpu {
+
+Result<const Gpu*> gpu_of(const void* address) {
+  auto kind = kind_of_memory(address);
+  if (!kind.ok()) return kind.status();
+  if (!kind->on_gpu()) return static_cast<const Gpu*>(nullptr);
+  return Gpu::at(kind->ordinal());
+}
+
+}  // namespace gpu
+
 Status copy_memory(void* destination, const void* source, std::size_t bytes) {
   if (bytes == 0) return Status();
-  auto kind = kind_of_memory(source);
-  if (kind.ok() && !kind->on_gpu()) kind = kind_of_memory(destination);
-  if (!kind.ok()) return kind.status();
-  if (!kind->on_gpu()) {
-    copy_bytes(destination, source, bytes);
-    return Status();
-  }
-  auto gpu = gpu::Gpu::at(kind->ordinal());
-  if (!gpu.ok()) return gpu.status();
-  return gpu::copy(**gpu, destination, source, bytes, "copy");
+  constexpr std::string_view kOperation = "copy";
+  auto from = gpu::gpu_of(source);
+  if (!from.ok()) return from.status();
+  auto to = gpu::gpu_of(destination);
+  if (!to.ok()) return to.status();
+  FARWRITE_RETURN_IF_ERROR(gpu::check_one_gpu(*from, *to, kOperation));
+  const gpu::Gpu* const gpu = *from != nullptr ? *from : *to;
+  if (gpu != nullptr) return gpu::copy(*gpu, destination, source, bytes, kOperation);
+  copy_bytes(destination, source, bytes);
+  return Status();
 }
 
 Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream) {

@@ -150,6 +150,10 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
   return segment;
 }
 
+Segment::~Segment() {
+  for (const auto& run : at_end_) run();
+}
+
 std::shared_ptr<Segment> Segment::on_gpu(std::shared_ptr<gpu::GpuMemory> memory, SegmentUse use) {
   std::shared_ptr<Segment> segment(new Segment());
   segment->id_ = next_id();

@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/unique_fd.h"
 #include "farwrite/memory_kind.h"
@@ -50,21 +53,23 @@ class Segment : public std::enable_shared_from_this<Segment> {
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
   // All of `memory`. The CPU must not touch it.
   static std::shared_ptr<Segment> on_gpu(std::shared_ptr<gpu::GpuMemory> memory, SegmentUse use);
-  ~Segment() = default;
+  ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
   std::uint32_t id() const { return id_; }   // unique in this process, never 0, never reused
   std::byte* base() const { return base_; }  // aligned to 2 MiB
   std::uint64_t bytes() const { return bytes_; }
-  // Stays owned by the segment; SCM_RIGHTS duplicates it.
-  int fd() const { return gpu_memory_ == nullptr ? fd_.get() : gpu_memory_->fd(); }
+  // Stays owned by the segment; SCM_RIGHTS duplicates it. Not of a GPU's memory.
+  int fd() const { return fd_.get(); }
   SegmentUse use() const { return use_; }
   bool explicit_huge_pages() const { return explicit_huge_pages_; }
   // The GPU that has the memory; null: the host's memory.
   const gpu::Gpu* gpu() const { return gpu_memory_ == nullptr ? nullptr : &gpu_memory_->gpu(); }
   // Only of a GPU's memory.
   const gpu::GpuMemory& gpu_memory() const { return *gpu_memory_; }
+  // Runs when the segment goes, before its memory does. Not while others look it up.
+  void at_end(std::function<void()> run) { at_end_.push_back(std::move(run)); }
   // Lets `gpu` copy from and to host memory at full speed.
   void pin(const gpu::Gpu& gpu) { pin_.pin(gpu, base_, bytes_, /*writable=*/true); }
 
@@ -81,6 +86,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   std::optional<InheritedMapping> inherited_;   // goes before the memory and its descriptor
   gpu::HostPin pin_;
   std::shared_ptr<gpu::GpuMemory> gpu_memory_;
+  std::vector<std::function<void()>> at_end_;
 };
 
 }  // namespace farwrite::memory

@@ -82,12 +82,13 @@ void close(Client& client, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return client->close(limit); }));
 }
 
-// Both as long as the shorter one.
+// As many bytes as the shorter one has; either may lie on a GPU.
 void copy(nb::handle destination, nb::handle source) {
   const Buffer to = Buffer::writable(destination);
   const Buffer from = Buffer::readable(source);
   const std::size_t bytes = std::min(to.size(), from.size());
-  without_gil([&] { copy_bytes(to.mutable_bytes().data, from.bytes().data, bytes); });
+  raise_if_error(
+      without_gil([&] { return copy_memory(to.mutable_bytes().data, from.bytes().data, bytes); }));
 }
 
 void add_scaled(box::ElementType element, nb::handle destination, nb::handle source,

@@ -27,19 +27,20 @@ using Remote = Held<RemoteRegion>;
 using Link = Held<Channel>;
 using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb::bytes>;
 
-// A smaller copy costs less than handing the GIL over and back.
+// A smaller copy costs less than handing the GIL over and back, unless a GPU makes it.
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
 
 template <typename Call>
-Completion post(std::size_t bytes, Call&& call) {
-  if (bytes <= kCopyWithoutGilBytes) return call();
+Completion post(const Buffer& buffer, const Remote& region, Call&& call) {
+  const bool on_gpu = buffer.on_gpu() || region->kind().on_gpu();
+  if (buffer.size() <= kCopyWithoutGilBytes && !on_gpu) return call();
   return without_gil(call);
 }
 
 Completion write(Link& channel, nb::handle source, const Remote& target, std::uint64_t offset,
                  std::optional<std::uint32_t> tag, std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(source);
-  return post(buffer.size(), [&] {
+  return post(buffer, target, [&] {
     return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
                : channel->write(buffer.bytes(), *target, offset, lane);
   });
@@ -48,7 +49,7 @@ Completion write(Link& channel, nb::handle source, const Remote& target, std::ui
 Completion read(Link& channel, nb::handle destination, const Remote& source, std::uint64_t offset,
                 std::uint32_t lane) {
   const Buffer buffer = Buffer::writable(destination);
-  return post(buffer.size(),
+  return post(buffer, source,
               [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
 }
 

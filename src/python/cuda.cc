@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -97,6 +96,14 @@ nb::object export_dlpack(nb::handle self, const std::string& dtype,
 
 }  // namespace
 
+void CudaBytes::check_access(bool writes) const {
+  raise_if_error(use_cuda());  // it is open already, but in a forked child
+  if (writes && !writable) {
+    raise(Status(StatusCode::kInvalidArgument,
+                 "the memory on the GPU is read-only; give an array that may be written"));
+  }
+}
+
 void bind_cuda(nb::module_& module) {
   nb::class_<CudaBytes>(module, "CudaBytes")
       .def_ro("size", &CudaBytes::size)
@@ -115,8 +122,6 @@ void bind_cuda(nb::module_& module) {
              nb::arg("ordinal"), nb::arg("writable"), nb::arg("owner"));
   module.def("gpu_of", &gpu_of, nb::arg("operation"), nb::arg("address"),
              "The number of the GPU that has the memory.");
-  module.def("copy_memory", &copy_between, nb::arg("destination"), nb::arg("source"),
-             "Copy as many bytes as the shorter one has; either may be CudaBytes.");
   module.def("use_cuda", [] { raise_if_error(without_gil([] { return use_cuda(); })); });
   module.def("wait_for_stream", &wait, nb::arg("ordinal"), nb::arg("stream"));
 }

@@ -16,6 +16,10 @@ struct CudaBytes {
   int ordinal = 0;
   bool writable = false;
   nanobind::object owner;
+
+  // Raises Forked in a child of the process that has the memory, and InvalidArgument if `writes`
+  // and it is read-only.
+  void check_access(bool writes) const;
 };
 
 }  // namespace farwrite::python

@@ -63,11 +63,14 @@ class Buffer {
   ByteView bytes() const { return {view_.buf, size()}; }
   MutableByteView mutable_bytes() const { return {view_.buf, size()}; }
   std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  bool on_gpu() const { return on_gpu_; }
 
  private:
   Buffer(nanobind::handle object, int flags) {
     const CudaBytes* cuda = nullptr;
     if (nanobind::try_cast(object, cuda)) {
+      cuda->check_access(flags == PyBUF_WRITABLE);
+      on_gpu_ = true;
       view_.buf = cuda->data;
       view_.len = static_cast<Py_ssize_t>(cuda->size);
       return;
@@ -76,6 +79,7 @@ class Buffer {
   }
 
   Py_buffer view_{};
+  bool on_gpu_ = false;
 };
 
 }  // namespace farwrite::python

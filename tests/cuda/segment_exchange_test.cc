@@ -26,7 +26,7 @@ TEST_F(GpuSegmentExchange, HandOverAGpusMemoryWhileSomebodyMapsIt) {
     packet.u16(kAnswer);
     packet.u32(segment->id());
     write_answer(packet, /*found=*/true, &gpu->uuid(), segment->bytes());
-    put(packet, {segment->fd()});
+    put(packet, {segment->gpu_memory().export_fd().value().get()});
     return obtained.get().value();
   };
   auto mapped = hand_over();

@@ -185,6 +185,7 @@ CUDA_DOUBLE_API CUresult cuPointerGetAttributes(unsigned count, const int* attri
 
 CUDA_DOUBLE_API CUresult cuStreamCreate(CUstream* stream, unsigned flags);
 CUDA_DOUBLE_API CUresult cuStreamDestroy_v2(CUstream stream);
+CUDA_DOUBLE_API CUresult cuCtxSynchronize();
 CUDA_DOUBLE_API CUresult cuStreamQuery(CUstream stream);
 CUDA_DOUBLE_API CUresult cuStreamSynchronize(CUstream stream);
 CUDA_DOUBLE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);

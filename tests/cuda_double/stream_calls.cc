@@ -57,6 +57,13 @@ CUresult cuStreamSynchronize(CUstream stream) {
                      });
 }
 
+CUresult cuCtxSynchronize() {
+  return enter_context("cuCtxSynchronize", [&](Double& all, Context& current, Lock& lock) {
+    all.engine.wait_for(lock, current);
+    return current.sticky;
+  });
+}
+
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   return with_stream("cuStreamWaitEvent", stream, [&](Double& all, const auto& found, Lock&) {
     const auto at = all.events.find(event);

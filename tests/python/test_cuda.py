@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -164,8 +165,8 @@ def test_an_alias_is_the_peers_memory(cuda: None, pair: Pair) -> None:
     assert pair.left.stats().leases_held_by_peers == 1
     with pytest.raises(fw.InvalidArgument, match="read-only"):
         pair.far.read(pair.far.lookup("outbox"), alias)
-    with pytest.raises(fw.Unavailable):
-        alias.copy_from(counting(7))  # the GPU enforces it
+    with pytest.raises(fw.InvalidArgument, match="read-only"):
+        alias.copy_from(counting(7))
 
 
 def test_dlpack_and_the_interface_bring_their_streams(
@@ -180,6 +181,9 @@ def test_dlpack_and_the_interface_bring_their_streams(
     pair.near.write(exporter, target).wait(30)
     assert exporter.streams == [1]
     assert double.calls("cuStreamSynchronize") == waits + 1
+    pair.near.write(source, target).wait(30)
+    waits += 1
+    assert double.calls("cuStreamSynchronize") == waits + 1, "for a view that is at work"
     # No stream: no work is under way.
     pair.near.write(ByInterface(source), target).wait(30)
     assert double.calls("cuStreamSynchronize") == waits + 1
@@ -200,6 +204,14 @@ def test_arrays_that_would_need_a_copy_are_refused(
     monkeypatch.setattr(ByInterface, "changes", {"typestr": "<f8"})
     with pytest.raises(fw.InvalidArgument, match="dtype float64"):
         pair.near.write(ByInterface(source), target)
+    for malformed in ({"shape": None}, {"data": 7}, {"strides": (4,)}, {"stream": "x"}):
+        monkeypatch.setattr(ByInterface, "changes", malformed)
+        with pytest.raises(fw.InvalidArgument, match="malformed"):
+            pair.near.write(ByInterface(source), target)
+    for refused in ({"mask": source}, {"stream": 0}):
+        monkeypatch.setattr(ByInterface, "changes", refused)
+        with pytest.raises(fw.InvalidArgument, match="a mask, or stream 0"):
+            pair.near.write(ByInterface(source), target)
     monkeypatch.setattr(ByInterface, "changes", {"data": (0x1000, False)})
     with pytest.raises(fw.InvalidArgument, match="not in the memory of a CUDA GPU"):
         pair.near.write(ByInterface(source), target)
@@ -458,6 +470,13 @@ def test_a_forked_child_leaves_the_driver_alone(double: Double, device: fw.Devic
                 assert inbox.array[0] == 1
                 with pytest.raises(fw.Forked):
                     left.allocate(8, kind="cuda:0")
+                for use in (
+                    lambda: near.write(registered.array, near.lookup("inbox")),
+                    lambda: registered.array.copy_from(counting(0, 8)),
+                    lambda: to_host(registered.array),
+                ):
+                    with pytest.raises(fw.Forked):
+                        use()
             del registered
             gc.collect()
             os._exit(0)
@@ -559,3 +578,79 @@ def test_a_driver_that_cannot_be_asked_is_an_error(double: Double, call: str) ->
         check=False,
     )
     assert f"{call} failed" in ran.stderr.splitlines()[-1]
+
+
+def test_two_gpus_are_told_apart(double: Double, pair: Pair) -> None:
+    second = pair.left.allocate(8, "float32", kind="cuda:1").array
+    second.copy_from(counting(1, 8))
+    assert second.device == "cuda:1"
+    assert np.array_equal(to_host(second), counting(1, 8))
+    on_host = pair.far.publish("host", pair.far.allocate(8, "float32"))
+    pair.near.write(second, pair.near.lookup("host"), notify=1).wait(30)
+    assert pair.far.wait_notification(30).tag == 1
+    assert np.array_equal(on_host.array, counting(1, 8))
+    same = pair.far.publish("same", pair.far.allocate(8, "float32", kind="cuda:1"))
+    pair.near.write(second, pair.near.lookup("same")).wait(30)
+    assert np.array_equal(to_host(same.array), counting(1, 8))
+    pair.far.publish("other", pair.far.allocate(8, "float32", kind="cuda:0"))
+    other = pair.near.lookup("other")
+    with pytest.raises(fw.Unsupported, match="one side lies on cuda:1, the other on cuda:0"):
+        pair.near.write(second, other).wait(30)
+    with pytest.raises(fw.Unsupported, match="copy to the other GPU first"):
+        second.copy_from(pair.left.allocate(8, "float32", kind="cuda:0").array)
+
+
+def test_a_map_needs_no_context_on_other_gpus(double: Double) -> None:
+    program = """
+import ctypes, os, sys
+import farwrite as fw
+with fw.Device() as device, device.connect(sys.argv[1]) as channel:
+    channel.lookup("second").alias()
+    library = ctypes.CDLL(os.environ["FARWRITE_CUDA_LIBRARY"])
+    print(library.cudaDoubleCalls(b"cuDevicePrimaryCtxRetain"))
+"""
+    with fw.Device() as owner:
+        owner.publish("second", owner.allocate(8, "float32", kind="cuda:1"))
+        ran = subprocess.run(
+            [sys.executable, "-c", program, owner.endpoint],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert ran.stdout.split() == ["1"]
+
+
+def write_for_ever(state: PeerState) -> None:
+    target = state.channel.lookup("inbox")
+    mine = state.device.allocate(COUNT, "float32", kind="cuda:0").array
+    state.channel.notify(1).wait(30)
+    while True:
+        state.channel.write(mine, target).wait(30)
+
+
+def test_a_peer_that_is_killed_in_a_write_leaves_memory_that_can_be_used(
+    cuda: None, link: Link
+) -> None:
+    inbox = link.channel.publish("inbox", link.channel.allocate(COUNT, "float32", kind="cuda:0"))
+    link.peer.start(write_for_ever)
+    assert link.channel.wait_notification(30).tag == 1
+    time.sleep(0.05)
+    link.peer.kill()
+    with pytest.raises(fw.PeerDead):
+        link.channel.wait_notification(30)
+    inbox.close(10)
+    inbox.array.copy_from(counting())
+    assert np.array_equal(to_host(inbox.array), counting()), "no byte of the dead lands"
+
+
+def test_a_view_that_is_dropped_is_unmapped_behind_its_kernels(double: Double, pair: Pair) -> None:
+    outbox = pair.left.publish("outbox", pair.left.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting())
+    remote = pair.far.lookup("outbox")
+    alias = remote.alias()
+    waits = double.calls("cuCtxSynchronize")
+    unmapped = double.calls("cuMemUnmap")
+    del alias, remote
+    gc.collect()
+    assert double.calls("cuMemUnmap") == unmapped + 1
+    assert double.calls("cuCtxSynchronize") == waits + 1

@@ -51,7 +51,7 @@ class Elements(NamedTuple):
     def finish(self) -> None:
         """Copy what was read to the array, if it is on a GPU."""
         if self.on_gpu is not None:
-            _farwrite.copy_memory(self.on_gpu, self.data)
+            _farwrite.copy(self.on_gpu, self.data)
 
 
 class Layout(NamedTuple):
@@ -146,7 +146,7 @@ def layout_of(shape: Shape, dtype: object) -> Layout:
 
 def layout_like(operation: str, like: object) -> Layout:
     """Return the Layout of an array."""
-    elements = elements_of(operation, like)
+    elements = _on_gpu(operation, like) or elements_of(operation, like)
     return Layout(elements.text, elements.shape)
 
 
@@ -199,7 +199,7 @@ def elements_of(operation: str, payload: object) -> Elements:
     elements = _on_gpu(operation, payload)
     if elements is not None:
         assert elements.on_gpu is not None
-        _farwrite.copy_memory(elements.data, elements.on_gpu)
+        _farwrite.copy(elements.data, elements.on_gpu)
         return elements
     own = isinstance(payload, (np.ndarray, RegisteredArray))
     if not own and isinstance(payload, SupportsDLPack):

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/log.h"
 #include "core/wire.h"
 
 namespace farwrite::fabric::shm {
@@ -163,20 +164,30 @@ void SegmentExchange::end(const Status& reason) {
 }
 
 void SegmentExchange::answer(std::uint32_t segment_id) {
-  const std::shared_ptr<memory::Segment> segment = find_(segment_id);
+  std::shared_ptr<memory::Segment> segment = find_(segment_id);
+  core::UniqueFd exported;  // of a GPU's memory: closed here, and open at the peer
+  if (segment != nullptr && segment->gpu() != nullptr) {
+    auto fd = segment->gpu_memory().export_fd();
+    if (fd.ok()) {
+      exported = *std::move(fd);
+    } else {
+      core::log(core::LogLevel::kWarning, fd.status().message());
+      segment.reset();
+    }
+  }
+  const gpu::Gpu* const gpu = segment != nullptr ? segment->gpu() : nullptr;
   core::WireWriter writer;
   writer.u16(static_cast<std::uint16_t>(PacketType::kAnswer));
   writer.u32(segment_id);
   writer.u8(segment != nullptr ? 1 : 0);
   const bool writable = segment != nullptr && segment->use() == memory::SegmentUse::kLanding;
   writer.u8(writable ? 1 : 0);
-  const gpu::Gpu* const gpu = segment != nullptr ? segment->gpu() : nullptr;
   writer.u8(gpu != nullptr ? 1 : 0);
   writer.u64(segment != nullptr ? segment->bytes() : 0);
   const gpu::GpuUuid uuid = gpu != nullptr ? gpu->uuid() : gpu::GpuUuid();
   writer.bytes({uuid.data(), uuid.size()});
   std::vector<int> fds;
-  if (segment != nullptr) fds.push_back(segment->fd());
+  if (segment != nullptr) fds.push_back(gpu != nullptr ? exported.get() : segment->fd());
   // A peer that does not read its answers must not hold the loop up.
   const Status sent =
       send_packet(socket_.get(), writer.view(), fds, core::Deadline::after({}), kOperation);
@@ -195,6 +206,10 @@ void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
     const std::lock_guard lock(mutex_);
     const auto import = imports_.find(segment_id);
     if (import == imports_.end() || !import->second.requested) return;  // nobody asked
+    if (import->second.users == 0) {
+      import->second.requested = false;  // nobody waits any more; the memory must not
+      return;
+    }
     import->second.unmapped = std::move(answer);
     changed_.notify_all();
     return;

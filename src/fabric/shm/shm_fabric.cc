@@ -92,6 +92,7 @@ const Capabilities& ShmFabric::capabilities() const {
     shm.cpu_free_target = true;
     shm.gpu_exports = true;
     shm.gpu_landing = true;
+    shm.gpu_copies = true;
     return shm;
   }();
   return capabilities;

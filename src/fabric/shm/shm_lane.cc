@@ -173,13 +173,17 @@ Completion ShmLane::write_on_gpu(const Operation& operation) {
   {
     const InflightWrite inflight(*window.row, window.region_id);
     if (!inflight.open()) return Completion(closed_by_owner());
-    Status copied =
-        gpu::copy(*operation.gpu, target, operation.head.data, operation.head.size, "write");
+    Status copied;
+    if (window.gpu == nullptr) {
+      if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
+    } else {
+      copied = gpu::copy(*operation.gpu, target, operation.head.data, operation.head.size, "write");
+    }
     if (copied.ok()) {
       copied = gpu::copy(*operation.gpu, target + operation.head.size, operation.source.data,
                          operation.source.size, "write");
     }
-    // Without its bytes, a notification would be a lie.
+    // No notification without its bytes.
     if (!copied.ok()) return Completion(std::move(copied));
   }
   copies_.add();

@@ -14,7 +14,7 @@ def serve(endpoint: str, size: int, ordinal: int) -> None:
     """Publish regions of `size` bytes, on the GPU and in host memory, until the channel closes.
 
     A message with the tag CHECK, a byte as text, is answered: whether every byte of both inboxes
-    is that one. One with the tag HAND_OVER has the GPU's outbox published again, as a new region.
+    is that one. One with the tag HAND_OVER has a spare region of the GPU published by that name.
     """
     kind = f"cuda:{ordinal}"
     with fw.Device() as device, device.connect(endpoint) as channel:
@@ -24,6 +24,7 @@ def serve(endpoint: str, size: int, ordinal: int) -> None:
         }
         on_gpu = device.publish("gpu-out", device.allocate(size, kind=kind))
         on_host = device.publish("host-out", device.allocate(size))
+        spare = device.allocate(size, kind=kind)
         on_gpu.array.copy_from(np.full(size, 3, "uint8"))
         on_host.array[:] = 4
         while (news := channel.next_notification()) is not None:
@@ -33,7 +34,7 @@ def serve(endpoint: str, size: int, ordinal: int) -> None:
                 channel.send(str(wrong).encode(), CHECK).wait()
             elif news.tag == HAND_OVER:
                 name = news.message.decode()
-                device.publish(name, on_gpu)
+                device.publish(name, spare)
                 channel.notify(HAND_OVER).wait()
 
 

@@ -137,14 +137,19 @@ class _Site:
         _require(int(np.count_nonzero(seen[:size] != 4)), "a read")
 
     def hand_over_us(self) -> Iterator[float]:
-        """Have the peer publish its array again, and map it, so many times."""
+        """Have the peer publish an array that nobody maps, and map it, so many times."""
+        mapped = self.device.stats().gpu.mappings
         for number in range(HAND_OVERS):
             start = time.perf_counter()
             self.channel.send(f"again-{number}".encode(), HAND_OVER).wait()
             self.channel.wait_notification(60)
             alias = self.channel.lookup(f"again-{number}", 60).alias()
-            yield (time.perf_counter() - start) * 1e6
+            taken = time.perf_counter() - start
             del alias
+            mapped += 1
+            if self.device.stats().gpu.mappings != mapped:
+                raise Internal("bench gpu: an array was handed over without a map; report this")
+            yield taken * 1e6
 
 
 def _require(wrong: int, what: str) -> None:
