@@ -152,7 +152,7 @@ class Segment(Changes[int]):
         Parameters
         ----------
         out : array, optional
-            The destination: of this dtype, writable, C-contiguous, on the CPU. Without `start`, of
+            The destination: of this dtype, writable, C-contiguous, on the CPU or a GPU. Without `start`, of
             this shape. By default a new array.
         start, count : int, optional
             Index of the first element in C order, and how many. Without `out`, the new array then
