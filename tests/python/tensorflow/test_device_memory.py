@@ -87,6 +87,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory, device: dict[str, str]) -> t
         return results, copies(made)
 
 
+@pytest.mark.timeout(240)  # two clusters, on a machine that may be busy
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_all_edges_give_what_stock_gives_with_as_many_copies(
     tmp_path: Path, device: dict[str, str], stock: tuple[Any, Counters], fabric: str
@@ -305,6 +306,7 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
             eventually(lambda task=task: balanced(task.stats()))
 
 
+@pytest.mark.timeout(240)
 def test_variables_on_a_host_are_trained_on_the_devices_of_two_workers(
     tmp_path: Path, device: dict[str, str]
 ) -> None:
@@ -322,6 +324,7 @@ def test_variables_on_a_host_are_trained_on_the_devices_of_two_workers(
     assert results[FARWRITE] == results[STOCK]
 
 
+@pytest.mark.timeout(240)
 def test_functions_eager_copies_and_parameter_server_strategy(
     tmp_path: Path, device: dict[str, str]
 ) -> None:
