@@ -1,4 +1,4 @@
-"""Tensors of devices where the usual way is not there: no room, other policies, no channel."""
+"""Tensors of devices under other policies, and where no channel is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cluster import FARWRITE, cluster, finish, started
 from device_library import device_library
-from test_device_memory import JOBS, RIGHT, assert_devices_at_rest, assert_pushed, steps
+from test_device_memory import JOBS, RIGHT, assert_pushed, steps
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +27,6 @@ def test_a_policy_that_registers_little_copies_a_devices_tensors_no_more_often(
             assert client.run() == RIGHT
         assert_pushed(made)
         assert made.stats()["ps0"]["copies"] == 0
-
-
-def test_a_tensor_that_registered_memory_has_no_room_for_is_left_to_recvtensor(
-    tmp_path: Path, device: dict[str, str]
-) -> None:
-    environment = {**device, "FARWRITE_SEND_LIMIT": "2M"}
-    with cluster(tmp_path, JOBS, FARWRITE, environment) as made:
-        with steps(made, "worker", 1_000_000) as client:
-            for _ in range(3):
-                assert client.run() == RIGHT
-        sender = made.stats()["ps0"]
-        assert sender["pulls_no_memory"] == sender["grpc_recv_tensor_calls"] == 3
-        assert sender["staged_device_sends"] == 0
-        with steps(made, "worker", 10_000) as client:
-            assert client.run() == RIGHT
-        assert made.stats()["ps0"]["staged_device_sends"] == 1
-        assert_devices_at_rest(made)
 
 
 def test_two_servers_of_a_process_hand_over_a_copy(device: dict[str, str]) -> None:
