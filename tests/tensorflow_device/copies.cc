@@ -13,8 +13,6 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr std::size_t kDelays = 3;  // none, one and two times the delay
-
 // On a thread of TensorFlow, because what is called may wait for the device.
 void call(tf::StatusCallback done, const absl::Status& status) {
   tf::Env::Default()->SchedClosure([done = std::move(done), status] { done(status); });
@@ -94,7 +92,7 @@ void Copies::copy(Direction direction, const tf::Tensor& from, const tf::Tensor&
   // One that fails has been made up to its middle.
   work.pieces = verdict.fails ? (pieces.count + 1) / 2 : pieces.count;
   work.piece = [pieces, sink, source](std::size_t number) { pieces.copy(number, sink, source); };
-  work.delay = settings().delay * static_cast<int>(streams.draw(kDelays));
+  work.delay = streams.draw_delay();
   work.held = verdict.held;
   if (after_compute) work.after.push_back(streams.end_of(Streams::kCompute));
   work.finished = [direction, verdict, to_host, allocator, target, kept = tf::TensorReference(from),

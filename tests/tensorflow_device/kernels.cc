@@ -30,6 +30,7 @@ void compute(const Engine& engine, std::function<void()> computation) {
   ++counters().kernels;
   Streams::Work work;
   work.piece = [computation = std::move(computation)](std::size_t) { computation(); };
+  work.delay = engine.streams->draw_delay();
   engine.streams->enqueue(Streams::kCompute, std::move(work));
 }
 

@@ -12,7 +12,8 @@ struct Settings {
   int devices = 2;
   // FARTEST_MEMORY_BYTES: of one device. Only what is used takes room.
   std::size_t memory_bytes = std::size_t{1} << 30;
-  // FARTEST_DELAY_US: a copy rests up to twice as long when it begins, and again in its middle.
+  // FARTEST_DELAY_US: a computation or a copy rests up to twice as long when it begins, and a copy
+  // again in its middle.
   std::chrono::microseconds delay{0};
   // FARTEST_PIECE_BYTES: a copy is made in pieces, at least two where it has two bytes.
   std::size_t piece_bytes = std::size_t{256} << 10;

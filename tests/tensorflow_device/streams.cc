@@ -7,6 +7,7 @@
 
 #include "counters.h"
 #include "faults.h"
+#include "settings.h"
 
 namespace fartest {
 namespace {
@@ -43,6 +44,10 @@ void Streams::wait(Mark mark) {
 std::size_t Streams::draw(std::size_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return generator_() % count;
+}
+
+std::chrono::microseconds Streams::draw_delay() {
+  return settings().delay * static_cast<int>(draw(3));
 }
 
 void Streams::serve() {

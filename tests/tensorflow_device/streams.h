@@ -52,6 +52,8 @@ class Streams {
   void wait(Mark mark);
   // A number below `count` from the device's generator.
   std::size_t draw(std::size_t count);
+  // None, or one or two times the delay of the settings.
+  std::chrono::microseconds draw_delay();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,8 +3,10 @@
     python tests/python/tensorflow/device_benchmark.py [MIB] [TURNS]
 
 The devices are those of tests/tensorflow_device, whose copies are memcpy. Two clusters take turns,
-so that what else the machine does falls on both. Prints JSON: `added` is how many milliseconds a
-step takes longer with the tensor than with one element, the median of each and all turns' ratios.
+so that what else the machine does falls on both. Prints JSON. `added` is by how many milliseconds
+the tensor makes a step longer than one element does, the median of all turns. `ratio` is the median
+of the turns' ratios. `copies` is how often the sender's device and the receiver's copied the tensor
+in a step. FARWRITE_FABRICS names the fabric.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cluster import FARWRITE, STOCK, cluster, forker
+from cluster import FARWRITE, STOCK, Cluster, cluster, forker
 from device_library import device_library
 from faults import wait_for
 
@@ -41,21 +43,35 @@ def added(taken: dict[str, list[float]]) -> float:
     return 1e3 * (statistics.median(taken["large"]) - statistics.median(taken["small"]))
 
 
+def copied(made: Cluster) -> tuple[int, int]:
+    """Return the bytes that the sender's device and the receiver's device have copied."""
+    sender, receiver = (made.tasks[name].ask("device counters") for name in ("ps0", "worker0"))
+    return sender["bytes_to_host"], receiver["bytes_to_device"]
+
+
 def measure(folder: Path, mib: int, turns: int) -> dict[str, Any]:
     found: dict[str, list[float]] = {STOCK: [], FARWRITE: []}
     environment = {"FARTEST_LIBRARY": str(device_library())}
     with contextlib.ExitStack() as stack:
-        clients = {}
+        clusters, clients, before, copies = {}, {}, {}, {}
         for protocol in found:
             place = folder / protocol
             place.mkdir()
             made = stack.enter_context(cluster(place, JOBS, protocol, environment))
+            clusters[protocol] = made
             clients[protocol] = made.start_program("device_edge_times.py", str(mib))
             wait_for(clients[protocol], "built")
             turn(clients[protocol], WARM)
+            before[protocol] = copied(made)
         for _ in range(turns):
             for protocol, client in clients.items():
                 found[protocol].append(added(turn(client, STEPS)))
+        for protocol, made in clusters.items():
+            once = turns * STEPS * (mib << 20)
+            copies[protocol] = [
+                round((after - first) / once, 3)
+                for first, after in zip(before[protocol], copied(made), strict=True)
+            ]
     ratios = [ours / theirs for ours, theirs in zip(found[FARWRITE], found[STOCK], strict=True)]
     return {
         "mib": mib,
@@ -64,6 +80,7 @@ def measure(folder: Path, mib: int, turns: int) -> dict[str, Any]:
         "added": {protocol: statistics.median(times) for protocol, times in found.items()},
         "ratio": statistics.median(ratios),
         "ratios": ratios,
+        "copies": copies,
         "load": os.getloadavg()[0],
     }
 

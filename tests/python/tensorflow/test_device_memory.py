@@ -87,6 +87,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory, device: dict[str, str]) -> t
         return results, copies(made)
 
 
+@pytest.mark.timeout(240)  # two clusters, on a machine that may be busy
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_all_edges_give_what_stock_gives_with_as_many_copies(
     tmp_path: Path, device: dict[str, str], stock: tuple[Any, Counters], fabric: str
@@ -305,6 +306,42 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
             eventually(lambda task=task: balanced(task.stats()))
 
 
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_a_tensor_that_registered_memory_has_no_room_for_is_pulled(
+    tmp_path: Path, device: dict[str, str], fabric: str
+) -> None:
+    environment = {**device, "FARWRITE_SEND_LIMIT": "2M", "FARWRITE_FABRICS": fabric}
+    with (
+        cluster(tmp_path, JOBS, FARWRITE, environment) as made,
+        steps(made, elements=1_000_000) as client,
+    ):
+        for _ in range(STEPS):
+            assert client.run() == RIGHT
+        stats = made.tasks["ps0"].stats()
+        assert stats["pulls_no_memory"] == stats["grpc_recv_tensor_calls"] == STEPS
+        assert made.total("staged_device_receives") == 0
+        assert copies(made)["ps0"]["copies_to_host"] == STEPS
+        assert_devices_at_rest(made)
+
+
+def test_a_stock_peer_gets_the_tensors_of_a_device_by_rpc(
+    tmp_path: Path, device: dict[str, str]
+) -> None:
+    protocols = {"worker0": STOCK}
+    with (
+        cluster(tmp_path, JOBS, FARWRITE, device, protocols) as made,
+        steps(made) as client,
+    ):
+        for _ in range(STEPS):
+            assert client.run() == RIGHT
+        stats = made.tasks["ps0"].stats()
+        assert stats["grpc_recv_tensor_calls"] >= STEPS
+        assert stats["staged_device_sends"] == 0
+        assert copies(made)["ps0"]["copies_to_host"] == STEPS
+        assert_devices_at_rest(made)
+
+
+@pytest.mark.timeout(240)
 def test_variables_on_a_host_are_trained_on_the_devices_of_two_workers(
     tmp_path: Path, device: dict[str, str]
 ) -> None:
@@ -322,6 +359,7 @@ def test_variables_on_a_host_are_trained_on_the_devices_of_two_workers(
     assert results[FARWRITE] == results[STOCK]
 
 
+@pytest.mark.timeout(240)
 def test_functions_eager_copies_and_parameter_server_strategy(
     tmp_path: Path, device: dict[str, str]
 ) -> None:

@@ -148,6 +148,18 @@ def slices():
 
 
 @case
+def memory_that_computations_still_use():
+    """A device gives memory again when its last kernel was called, before that has computed."""
+    own = drawn([3000], 2, B)
+    for _ in range(30):
+        with tf.device(B):
+            own = own * 0.5 + own
+    sent = [drawn([3000], seed) for seed in range(8)]
+    with tf.device(B):
+        return run([own, *(one * 2.0 for one in sent)], [{}] * 3)
+
+
+@case
 def dead_branches():
     results = []
     for flag in (True, False):
