@@ -44,7 +44,8 @@ class Changes(abc.ABC, Generic[Outcome]):
         Parameters
         ----------
         source : array, buffer or DLPack exporter
-            Of the segment's dtype, C-contiguous, on the CPU or a GPU. Without `start`, of its shape.
+            Of the segment's dtype, C-contiguous, on the CPU or a GPU. Without `start`, of its
+            shape.
         start : int, optional
             Index of the first element to replace. `source` may then have fewer elements.
 

@@ -152,8 +152,8 @@ class Segment(Changes[int]):
         Parameters
         ----------
         out : array, optional
-            The destination: of this dtype, writable, C-contiguous, on the CPU or a GPU. Without `start`, of
-            this shape. By default a new array.
+            The destination: of this dtype, writable, C-contiguous, on the CPU or a GPU. Without
+            `start`, of this shape. By default a new array.
         start, count : int, optional
             Index of the first element in C order, and how many. Without `out`, the new array then
             has one dimension.
