@@ -78,14 +78,6 @@ void wait(int ordinal, std::uintptr_t stream) {
   raise_if_error(without_gil([&] { return wait_for_stream(MemoryKind::cuda(ordinal), stream); }));
 }
 
-void copy_between(nb::handle destination, nb::handle source) {
-  const Buffer to = Buffer::writable(destination);
-  const Buffer from = Buffer::readable(source);
-  const std::size_t bytes = std::min(to.size(), from.size());
-  raise_if_error(
-      without_gil([&] { return copy_memory(to.mutable_bytes().data, from.bytes().data, bytes); }));
-}
-
 nb::object export_dlpack(nb::handle self, const std::string& dtype,
                          const std::vector<std::size_t>& shape) {
   const auto& bytes = nb::cast<const CudaBytes&>(self);
