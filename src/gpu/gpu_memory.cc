@@ -40,9 +40,9 @@ Result<std::shared_ptr<GpuMemory>> GpuMemory::allocate(const Gpu& gpu, std::uint
   }
   std::shared_ptr<GpuMemory> memory(new GpuMemory(gpu));
   memory->bytes_ = bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
-  cuda::AllocationHandle handle = 0;
-  FARWRITE_RETURN_IF_ERROR(driver.check(
-      driver.create_memory(&handle, memory->bytes_, &properties, 0), kAllocate, "cuMemCreate"));
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.create_memory(&memory->handle_, memory->bytes_, &properties, 0),
+                   kAllocate, "cuMemCreate"));
   FARWRITE_RETURN_IF_ERROR(memory->map(memory->handle_, /*writable=*/true, kAllocate));
   return memory;
 }

@@ -34,7 +34,7 @@ TEST(MemoryKindTest, RefusesAnythingElse) {
     const auto parsed = MemoryKind::parse(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(parsed.status().message(), HasSubstr("no kind of memory"));
+    EXPECT_THAT(parsed.status().message(), HasSubstr("not a kind of memory"));
   }
 }
 
