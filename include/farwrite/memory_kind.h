@@ -30,7 +30,10 @@ class FARWRITE_API MemoryKind {
   /// "host" or "cuda:0".
   std::string to_string() const;
 
-  friend constexpr bool operator==(const MemoryKind&, const MemoryKind&) = default;
+  friend constexpr bool operator==(MemoryKind one, MemoryKind other) {
+    return one.ordinal_ == other.ordinal_;
+  }
+  friend constexpr bool operator!=(MemoryKind one, MemoryKind other) { return !(one == other); }
 
  private:
   constexpr explicit MemoryKind(int ordinal) : ordinal_(ordinal) {}

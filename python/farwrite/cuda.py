@@ -30,11 +30,17 @@ class CudaArray:
     """
 
     def __init__(
-        self, memory: _farwrite.CudaBytes, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        memory: _farwrite.CudaBytes,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        base: CudaArray | None = None,
     ) -> None:
         self._memory = memory
         self._shape = shape
         self._dtype = dtype
+        self._base = self if base is None else base._base
+        self._viewed = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,6 +93,7 @@ class CudaArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the interface, without a stream: all transfers are over."""
+        self._base._viewed = True
         return {
             "shape": self._shape,
             "typestr": self._dtype.str,
@@ -97,6 +104,7 @@ class CudaArray:
         }
 
     def __dlpack__(self, **options: Any) -> Any:
+        self._base._viewed = True
         text = dtype_to_text(self._dtype)
         # Nothing of Farwrite is under way on any stream.
         options.pop("stream", None)
@@ -126,7 +134,12 @@ class CudaArray:
             self._memory.writable,
             self._memory,
         )
-        return CudaArray(memory, shape, self._dtype)
+        return CudaArray(memory, shape, self._dtype, self)
+
+    @property
+    def viewed(self) -> bool:
+        """Whether another library may have a view of the memory, and work on it."""
+        return self._base._viewed
 
     def __len__(self) -> int:
         if not self._shape:
@@ -177,8 +190,8 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
     if isinstance(payload, np.ndarray):
         return None
     if isinstance(payload, CudaArray):
-        # Another library may be at work on a view of it.
-        _farwrite.wait_for_stream(payload.native.ordinal, _LEGACY_DEFAULT_STREAM)
+        if payload.viewed:
+            _farwrite.wait_for_stream(payload.native.ordinal, _LEGACY_DEFAULT_STREAM)
         return OnGpu(payload.native, dtype_to_text(payload.dtype), payload.shape)
     if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
         kind, ordinal = payload.__dlpack_device__()

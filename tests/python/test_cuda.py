@@ -181,9 +181,12 @@ def test_dlpack_and_the_interface_bring_their_streams(
     pair.near.write(exporter, target).wait(30)
     assert exporter.streams == [1]
     assert double.calls("cuStreamSynchronize") == waits + 1
-    pair.near.write(source, target).wait(30)
+    pair.near.write(source[2:4], target).wait(30)
     waits += 1
     assert double.calls("cuStreamSynchronize") == waits + 1, "for a view that is at work"
+    alone = pair.left.allocate(8, "float32", kind="cuda:0").array
+    pair.near.write(alone[:4], target).wait(30)
+    assert double.calls("cuStreamSynchronize") == waits + 1, "nobody else sees it"
     # No stream: no work is under way.
     pair.near.write(ByInterface(source), target).wait(30)
     assert double.calls("cuStreamSynchronize") == waits + 1

@@ -75,8 +75,7 @@ class _Site:
         stack.callback(peer.join, 30)
         self.channel = stack.enter_context(self.device.accept(60))
         self.array = self.device.allocate(size, kind=f"cuda:{ordinal}").array
-        self.address = int(self.array.__cuda_array_interface__["data"][0])
-        self.here = self.driver.memory(size)
+        self.here, self.there = self.driver.memory(size), self.driver.memory(size)
         self.pinned = self.driver.pinned(size)
         self.inboxes = {box: self.channel.lookup(f"{box}-in", 60) for box in ("gpu", "host")}
         self.outboxes = {box: self.channel.lookup(f"{box}-out", 60) for box in ("gpu", "host")}
@@ -92,12 +91,12 @@ class _Site:
             return lambda size, transfers: driver.time_copies(to, source, size, transfers)
 
         return [
-            Way("copy", "gpu to gpu", copies(self.here, self.address)),
+            Way("copy", "gpu to gpu", copies(self.here, self.there)),
             Way("write", "gpu to gpu", lambda size, n: self._write("gpu", size, n)),
             Way("alias", "gpu to gpu", copies(self.here, self.alias_address)),
-            Way("copy to host", "gpu to host", copies(self.pinned, self.address)),
+            Way("copy to host", "gpu to host", copies(self.pinned, self.there)),
             Way("write to host", "gpu to host", lambda size, n: self._write("host", size, n)),
-            Way("copy from host", "host to gpu", copies(self.address, self.pinned)),
+            Way("copy from host", "host to gpu", copies(self.there, self.pinned)),
             Way("read from host", "host to gpu", self._read),
         ]
 
