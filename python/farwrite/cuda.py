@@ -39,8 +39,8 @@ class CudaArray:
         self._memory = memory
         self._shape = shape
         self._dtype = dtype
-        self._base = self if base is None else base._base
-        self._viewed = False
+        # Of the whole array, whatever part of it this is.
+        self._views = [False] if base is None else base._views
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ class CudaArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the interface, without a stream: all transfers are over."""
-        self._base._viewed = True
+        self._views[0] = True
         return {
             "shape": self._shape,
             "typestr": self._dtype.str,
@@ -104,7 +104,7 @@ class CudaArray:
         }
 
     def __dlpack__(self, **options: Any) -> Any:
-        self._base._viewed = True
+        self._views[0] = True
         text = dtype_to_text(self._dtype)
         # Nothing of Farwrite is under way on any stream.
         options.pop("stream", None)
@@ -136,10 +136,10 @@ class CudaArray:
         )
         return CudaArray(memory, shape, self._dtype, self)
 
-    @property
-    def viewed(self) -> bool:
-        """Whether another library may have a view of the memory, and work on it."""
-        return self._base._viewed
+    def wait_for_views(self) -> None:
+        """Wait for the default stream if another library may have a view of the memory."""
+        if self._views[0]:
+            _farwrite.wait_for_stream(self._memory.ordinal, _LEGACY_DEFAULT_STREAM)
 
     def __len__(self) -> int:
         if not self._shape:
@@ -190,8 +190,7 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
     if isinstance(payload, np.ndarray):
         return None
     if isinstance(payload, CudaArray):
-        if payload.viewed:
-            _farwrite.wait_for_stream(payload.native.ordinal, _LEGACY_DEFAULT_STREAM)
+        payload.wait_for_views()
         return OnGpu(payload.native, dtype_to_text(payload.dtype), payload.shape)
     if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
         kind, ordinal = payload.__dlpack_device__()
@@ -202,11 +201,12 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
 
 def as_cuda_array(operation: str, payload: object) -> CudaArray | None:
     """View `payload` as `view_on_gpu` does, with the element type of NumPy."""
+    if isinstance(payload, CudaArray):
+        payload.wait_for_views()
+        return payload
     found = view_on_gpu(operation, payload)
     if found is None:
         return None
-    if isinstance(payload, CudaArray):
-        return payload
     try:
         return CudaArray(found.memory, found.shape, dtype_from_text(found.text))
     except ProtocolError:

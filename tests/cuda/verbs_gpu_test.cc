@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <future>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,10 @@
 namespace farwrite {
 namespace {
 
+using cuda_double::cudaDoubleCalls;
 using cuda_double::cudaDoubleFail;
+using cuda_double::cudaDoublePause;
+using cuda_double::cudaDoubleResume;
 using testing::Each;
 using testing::HasSubstr;
 using verbs_double::Call;
@@ -125,6 +130,39 @@ TEST_F(VerbsGpuTest, AStagedTransferThatFailsIsAnErrorAndLosesNothing) {
   ASSERT_TRUE(near.read({mine.data(), mine.size()}, remote).wait(kPatience).ok());
   EXPECT_THAT(bytes_on_gpu(mine.data(), kBytes), Each(std::byte{9}));
   EXPECT_EQ(reader.stats().send.used, used) << "the staging memory was given back";
+}
+
+TEST_F(VerbsGpuTest, ClosingWaitsForTheCopyOfAStagedRead) {
+  place_gpu(kBelowOneBridge);
+  Device owner = open(), reader = open();
+  auto [near, far] = connect(reader, owner);
+  const MemoryRegion region = owner.allocate(kBytes, MemoryKind::cuda(0)).value();
+  fill(region, 6);
+  ASSERT_TRUE(owner.publish("gpu", region).ok());
+  const RemoteRegion remote = near.lookup("gpu", kPatience).value();
+  const MemoryRegion mine = reader.allocate(kBytes, MemoryKind::cuda(0)).value();
+  const unsigned long long copies = cudaDoubleCalls("cuMemcpyAsync");
+  cudaDoublePause();
+  const Completion read = near.read({mine.data(), mine.size()}, remote);
+  while (cudaDoubleCalls("cuMemcpyAsync") == copies) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(near.close(std::chrono::milliseconds(50)).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(read.settled());
+  cudaDoubleResume();
+  EXPECT_TRUE(near.close(kPatience).ok());
+  EXPECT_TRUE(read.settled());
+  EXPECT_THAT(bytes_on_gpu(mine.data(), kBytes), Each(std::byte{6}));
+}
+
+TEST_F(VerbsGpuTest, ARegistrationGoesWithItsRegion) {
+  place_gpu(kBelowOneBridge);
+  Device owner = open();
+  const std::uint64_t before = owner.stats().adapters.live;
+  std::optional<MemoryRegion> region = owner.allocate(kBytes, MemoryKind::cuda(0)).value();
+  EXPECT_EQ(owner.stats().adapters.live, before + 1);
+  region.reset();
+  EXPECT_EQ(owner.stats().adapters.live, before);
 }
 
 TEST_F(VerbsGpuTest, AnAdapterBelowAnotherBridgeDoesNotReachTheGpu) {
