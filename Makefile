@@ -172,7 +172,7 @@ soak: install ## Move SOAK_TRANSFERS tensors, make a million requests to a box; 
 	@$(VENV)/bin/python tests/soak/box.py --operations 1000000 --json out/soak_box.json
 
 gpu-test: install ## Run the tests of GPU memory on this machine's GPU (needs PyTorch, CuPy and JAX with CUDA)
-	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/python/test_cuda.py
+	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/python/test_cuda.py tests/python/test_cuda_faults.py
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/gpu
 
 fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each

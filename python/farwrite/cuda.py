@@ -40,7 +40,7 @@ class CudaArray:
         self._shape = shape
         self._dtype = dtype
         # Of the whole array, whatever part of it this is.
-        self._views = [False] if base is None else base._views
+        self._views: list[bool] = [False] if base is None else base._views
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -252,8 +252,8 @@ def _from_interface(operation: str, payload: object, interface: dict[str, Any]) 
         raise InvalidArgument(f"{operation}: dtype {dtype} holds Python objects")
     if not contiguous:
         raise InvalidArgument(
-            f"{operation}: the array of shape {shape} and strides {tuple(strides)} is not"
-            " C-contiguous; copy it first"
+            f"{operation}: the array of shape {shape} and strides {strides} is not C-contiguous;"
+            " copy it first"
         )
     size = math.prod(shape) * dtype.itemsize
     # An empty array has no memory.

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import farwrite as fw
+from cuda_double import REAL, Double, library
 from processes import PeerProcess
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
@@ -202,3 +203,29 @@ def box(box_server: fw.box.Server) -> Iterator[fw.box.Client]:
     """A client of `box_server`."""
     with box_server.connect(segment_bytes=4 << 20) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def driver() -> Double | None:
+    """The double, opened in this process; None with a real driver."""
+    if not REAL:
+        os.environ["FARWRITE_CUDA_LIBRARY"] = str(library())
+        os.environ["CUDA_DOUBLE_DELAY_US"] = "200"
+        os.environ["CUDA_DOUBLE_GPUS"] = "2"
+    with fw.Device(listen="127.0.0.1:0") as device:
+        device.allocate(1, kind="cuda:0")  # the driver keeps descriptors of its own
+    return None if REAL else Double(library())
+
+
+@pytest.fixture
+def double(driver: Double | None) -> Iterator[Double]:
+    if driver is None:
+        pytest.skip("needs the test double: FARWRITE_TEST_GPU is set")
+    yield driver
+    driver.resume()
+    driver.fail("")
+
+
+@pytest.fixture
+def cuda(driver: Double | None) -> None:
+    """A driver that was opened."""

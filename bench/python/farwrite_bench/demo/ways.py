@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +97,7 @@ def _send_write(sender: Sender, progress: Progress) -> None:
 
 def _receive_write(receiver: Receiver) -> Words:
     receiver.channel.wait_notification()
-    return receiver.inbox.array
+    return cast("Words", receiver.inbox.array)
 
 
 def _send_alias(sender: Sender, progress: Progress) -> None:
@@ -106,7 +107,7 @@ def _send_alias(sender: Sender, progress: Progress) -> None:
 
 def _receive_alias(receiver: Receiver) -> Words:
     receiver.channel.wait_notification()
-    return receiver.source.alias()
+    return cast("Words", receiver.source.alias())
 
 
 WAYS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import time
 from collections.abc import Callable
@@ -15,15 +16,12 @@ def is_missing() -> bool:
     """Whether PyTorch, or its CUDA, is not there."""
     if importlib.util.find_spec("torch") is None:
         return True
-    import torch
-
-    return not torch.cuda.is_available()
+    return not importlib.import_module("torch").cuda.is_available()
 
 
 def start(size: int, ordinal: int, stack: contextlib.ExitStack) -> Callable[[int, int], float]:
     """Let another process own a tensor, and return a turn that copies from it to one of ours."""
-    import torch
-
+    torch = importlib.import_module("torch")
     ends = _Owner(size, ordinal, stack)
     shared = ends.take()
     mine = torch.empty(size, dtype=torch.uint8, device=f"cuda:{ordinal}")
@@ -55,8 +53,7 @@ def hand_over_us(size: int, ordinal: int, times: int) -> list[float]:
 
 class _Owner:
     def __init__(self, size: int, ordinal: int, stack: contextlib.ExitStack) -> None:
-        import torch.multiprocessing as processes
-
+        processes = importlib.import_module("torch.multiprocessing")
         context = processes.get_context("spawn")
         self._orders, self._tensors = context.SimpleQueue(), context.Queue()
         process = context.Process(
@@ -72,8 +69,7 @@ class _Owner:
 
 
 def _own(size: int, ordinal: int, orders: Any, tensors: Any) -> None:
-    import torch
-
+    torch = importlib.import_module("torch")
     tensor = torch.full((size,), 7, dtype=torch.uint8, device=f"cuda:{ordinal}")
     torch.cuda.synchronize()
     while orders.get():
