@@ -8,8 +8,8 @@ import numpy as np
 
 import farwrite as fw
 
-COUNT = 3 << 20
-"""Float32 elements: 12 MiB, several pieces of a copy."""
+COUNT = 1 << 18
+"""Float32 elements: 1 MiB, several pieces of a copy."""
 
 
 def counting(start: int = 0, count: int = COUNT) -> np.ndarray[Any, Any]:
