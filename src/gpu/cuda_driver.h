@@ -57,6 +57,7 @@ namespace farwrite::gpu {
 namespace cuda {
 
 struct Functions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define FARWRITE_DECLARE(name, symbol, arguments) Result(*name) arguments = nullptr;
   FARWRITE_CUDA_FUNCTIONS(FARWRITE_DECLARE)
 #undef FARWRITE_DECLARE

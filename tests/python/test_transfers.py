@@ -266,7 +266,7 @@ class TestBadInput:
 
     def test_a_region_without_a_description_is_no_array(self, pair: Pair) -> None:
         native = pair.left._native
-        raw = native.allocate(10)
+        raw = native.allocate(10, "host")
         native.publish("raw", raw, "")
         assert pair.far.lookup_bytes("raw").shape == (10,)
         with pytest.raises(fw.ProtocolError, match="lookup_bytes"):
