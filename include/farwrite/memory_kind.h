@@ -30,9 +30,11 @@ class FARWRITE_API MemoryKind {
   /// "host" or "cuda:0".
   std::string to_string() const;
 
+  /// True if both are the host's memory, or that of one GPU.
   friend constexpr bool operator==(MemoryKind one, MemoryKind other) {
     return one.ordinal_ == other.ordinal_;
   }
+  /// True if they differ.
   friend constexpr bool operator!=(MemoryKind one, MemoryKind other) { return !(one == other); }
 
  private:
