@@ -129,8 +129,8 @@ class FARWRITE_API RemoteRegion {
   bool valid() const { return state_ != nullptr; }
   std::size_t size() const;  ///< bytes
   Access access() const;     ///< how this side may use the region
-  /// Where the memory lies, as this process numbers its GPUs. Host memory until it is reached(), and
-  /// over fabrics that do not map it.
+  /// Where the memory lies, as this process numbers its GPUs. Host memory until it is reached(),
+  /// and over fabrics that do not map it.
   MemoryKind kind() const;
   const RegionDescriptor& descriptor() const;  ///< valid as long as this handle
   /// The description that the owner published; empty if the region was opened by descriptor.
