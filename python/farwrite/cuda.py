@@ -158,7 +158,9 @@ def _checked_copy(
             f"{operation}: {other.size} elements of {other.dtype} do not match {own.size} of"
             f" {own.dtype}"
         )
+    own.wait_for_views()
     if isinstance(other, CudaArray):
+        other.wait_for_views()
         return other.native
     if not other.flags.c_contiguous:
         raise InvalidArgument(f"{operation}: the array is not C-contiguous; copy it first")

@@ -16,16 +16,9 @@ using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 
 constexpr Result kSuccess = 0;
-constexpr Result kInvalidValue = 1;
 constexpr Result kOutOfMemory = 2;
-constexpr Result kNotInitialized = 3;
 constexpr Result kDeinitialized = 4;
-constexpr Result kNoDevice = 100;
-constexpr Result kInvalidDevice = 101;
-constexpr Result kInvalidContext = 201;
 constexpr Result kNotReady = 600;
-constexpr Result kHostMemoryAlreadyRegistered = 712;
-constexpr Result kNotSupported = 801;
 
 struct Uuid {
   std::uint8_t bytes[16];

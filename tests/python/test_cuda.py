@@ -120,6 +120,9 @@ def test_dlpack_and_the_interface_bring_their_streams(
     alone = pair.left.allocate(8, "float32", kind="cuda:0").array
     pair.near.write(alone[:4], target).wait(30)
     assert double.calls("cuStreamSynchronize") == waits + 1, "nobody else sees it"
+    alone.copy_from(source)
+    waits += 1
+    assert double.calls("cuStreamSynchronize") == waits + 1, "a copy waits as well"
     # No stream: no work is under way.
     pair.near.write(ByInterface(source), target).wait(30)
     assert double.calls("cuStreamSynchronize") == waits + 1
