@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -206,6 +207,24 @@ def test_a_forked_child_leaves_the_driver_alone(double: Double, device: fw.Devic
     registered.array.copy_from(counting(0, 8))
 
 
+@contextmanager
+def paused_until(double: Double, call: str) -> Iterator[None]:
+    """No byte moves before the driver's function is called, so that no copy ends before it."""
+    before = double.calls(call)
+    double.pause()
+
+    def resume_at_call() -> None:
+        deadline = time.monotonic() + 30
+        while double.calls(call) == before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        double.resume()
+
+    with ThreadPoolExecutor(1) as pool:
+        resumed = pool.submit(resume_at_call)
+        yield
+        resumed.result()
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -227,7 +246,10 @@ def test_a_call_that_fails_in_a_transfer_is_an_error_once(
     source.array.copy_from(counting(3, 8))
     gc.collect()
     double.fail(f"{call}=999")
-    with pytest.raises(fw.Unavailable, match=call.removesuffix("_v2")):
+    with (
+        paused_until(double, call),
+        pytest.raises(fw.Unavailable, match=call.removesuffix("_v2")),
+    ):
         pair.near.write(source, target, notify=1).wait(30)
     pair.near.write(source, target, notify=2).wait(30)
     assert pair.far.wait_notification(30).tag == 2
