@@ -201,6 +201,14 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
     return None if interface is None else _from_interface(operation, payload, interface)
 
 
+def check_writable(operation: str, memory: _farwrite.CudaBytes) -> None:
+    """Raise InvalidArgument if the array that is a destination is read-only."""
+    if not memory.writable:
+        raise InvalidArgument(
+            f"{operation}: the destination on the GPU is read-only; give a writable array"
+        )
+
+
 def as_cuda_array(operation: str, payload: object) -> CudaArray | None:
     """View `payload` as `view_on_gpu` does, with the element type of NumPy."""
     if isinstance(payload, CudaArray):
@@ -222,7 +230,10 @@ def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
     _farwrite.use_cuda()
     try:
         # The exporter makes that stream wait for its own.
-        capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM)
+        try:
+            capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM, max_version=(1, 0))
+        except TypeError:  # older than read-only arrays
+            capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM)
     except (BufferError, TypeError, RuntimeError, ValueError) as error:
         raise InvalidArgument(f"{operation}: the array does not export DLPack: {error}") from None
     found = OnGpu(*_farwrite.view_cuda_dlpack(operation, capsule))

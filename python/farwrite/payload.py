@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkabl
 import numpy as np
 import numpy.typing as npt
 
-from farwrite.cuda import CudaArray, as_cuda_array
+from farwrite.cuda import CudaArray, as_cuda_array, check_writable
 from farwrite.errors import InvalidArgument, OutOfRange
 
 if TYPE_CHECKING:
@@ -85,11 +85,8 @@ def as_destination(operation: str, payload: object) -> npt.NDArray[Any] | CudaAr
     """
     array = as_payload(operation, payload)
     if isinstance(array, CudaArray):
-        if array.writable:
-            return array
-        raise InvalidArgument(
-            f"{operation}: the destination on the GPU is read-only; give a writable array"
-        )
+        check_writable(operation, array.native)
+        return array
     if not array.flags.writeable:
         raise InvalidArgument(
             f"{operation}: the destination is read-only; give a writable array, for example"

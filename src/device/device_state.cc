@@ -151,25 +151,10 @@ Status DeviceState::make_arena() {
   arena.prefault = options_.prefault;
   arena.numa = placement_;
   arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
-    // Only an allocation that grows the arena needs the fabrics; close() waits for it.
-    const core::Gate::Pass pass(gate_);
-    FARWRITE_RETURN_IF_ERROR(usable("allocate"));
-    std::vector<FabricKey> keys;
-    for (const auto& fabric : fabrics_) {
-      auto key = fabric->register_segment(segment);
-      if (!key.ok() && fabric->capabilities().may_refuse_segments && fabrics_.size() > 1) {
-        // A peer that needs this fabric hears that the descriptor has no key for it.
-        core::log(core::LogLevel::kWarning, "peers cannot reach a memory segment over " +
-                                                std::string(to_string(fabric->kind())) + ": " +
-                                                key.status().message());
-        continue;
-      }
-      if (!key.ok()) return key.status();
-      keys.push_back({fabric->kind(), *key});
-      registrations_.add();
-    }
+    auto keys = register_segment(segment);
+    if (!keys.ok()) return keys.status();
     const std::lock_guard lock(keys_mutex_);
-    segment_keys_.emplace(segment->id(), std::move(keys));
+    segment_keys_.emplace(segment->id(), *std::move(keys));
     return Status();
   };
   auto created = memory::Arena::create(std::move(arena));
@@ -226,7 +211,7 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes, 
   RegionDescriptor descriptor = new_descriptor(Access::kRead, memory->offset(), bytes);
   const std::shared_ptr<memory::Segment> segment = memory->segment();
   if (segment->gpu() != nullptr) {
-    auto keys = register_on_gpu(segment);
+    auto keys = register_segment(segment);
     if (!keys.ok()) return keys.status();
     descriptor.keys = *std::move(keys);
     descriptor.gpu = segment->gpu()->uuid();
@@ -240,28 +225,32 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes, 
   return region;
 }
 
-Result<std::vector<FabricKey>> DeviceState::register_on_gpu(
+Result<std::vector<FabricKey>> DeviceState::register_segment(
     const std::shared_ptr<memory::Segment>& segment) {
+  // An allocation needs the fabrics only for a new segment; close() waits for it.
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(usable("allocate"));
+  const bool on_gpu = segment->gpu() != nullptr;
   std::vector<FabricKey> keys;
   Status refused = Status::error(StatusCode::kUnsupported, {"allocate GPU memory"},
                                  "none of this device's fabrics reaches the memory of a GPU",
                                  "add shm to its fabrics, or allocate host memory");
   for (const auto& fabric : fabrics_) {
-    // A peer that needs another fabric hears that it does not reach the GPU.
-    if (!fabric->capabilities().gpu_exports) continue;
+    const fabric::Capabilities& can = fabric->capabilities();
+    if (on_gpu && !can.gpu_exports) continue;
     auto key = fabric->register_segment(segment);
-    if (!key.ok()) {
-      refused = key.status();
-      if (!warned_of_gpus_.exchange(true))
-        core::log(core::LogLevel::kWarning, "peers cannot reach a GPU's memory over " +
-                                                std::string(to_string(fabric->kind())) + ": " +
-                                                refused.message());
+    if (key.ok()) {
+      keys.push_back({fabric->kind(), *key});
+      registrations_.add();
       continue;
     }
-    keys.push_back({fabric->kind(), *key});
-    registrations_.add();
+    refused = key.status();
+    if (!on_gpu && (!can.may_refuse_segments || fabrics_.size() == 1)) return refused;
+    // A peer that needs this fabric hears that the descriptor has no key for it.
+    if (on_gpu && warned_of_gpus_.exchange(true)) continue;
+    core::log(core::LogLevel::kWarning,
+              "peers cannot reach " + std::string(on_gpu ? "a GPU's memory" : "a memory segment") +
+                  " over " + std::string(to_string(fabric->kind())) + ": " + refused.message());
   }
   if (keys.empty()) return refused;
   return keys;

@@ -114,8 +114,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status start();
   Status check_secrets() const;
   Status make_arena();
-  // Lets the peers of every fabric that reaches it read `segment`.
-  Result<std::vector<FabricKey>> register_on_gpu(const std::shared_ptr<memory::Segment>& segment);
+  // The keys of the fabrics that reach the segment; an error if none does.
+  Result<std::vector<FabricKey>> register_segment(const std::shared_ptr<memory::Segment>& segment);
   // What this device is over a connection to an address of the loopback, or to another one.
   // kUnauthenticated if it must not be reached, or reach others, that way.
   Result<LocalIdentity> identity_at(bool loopback, const std::string& operation) const;

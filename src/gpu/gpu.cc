@@ -19,6 +19,13 @@ Result<bool> attribute(const CudaDriver& driver, int which, cuda::Device device)
   return value != 0;
 }
 
+Result<int> count_of_gpus(const CudaDriver& driver) {
+  int count = 0;
+  FARWRITE_RETURN_IF_ERROR(
+      driver.check(driver.device_count(&count), kOperation, "cuDeviceGetCount"));
+  return count;
+}
+
 Result<GpuUuid> uuid_of(const CudaDriver& driver, cuda::Device device) {
   cuda::Uuid uuid{};
   FARWRITE_RETURN_IF_ERROR(
@@ -33,25 +40,22 @@ Result<GpuUuid> uuid_of(const CudaDriver& driver, cuda::Device device) {
 Result<const Gpu*> Gpu::at(int ordinal) {
   static auto* const mutex = new core::OrderedMutex<core::LockRank::kGpus>();
   static auto* const gpus = new std::map<int, const Gpu*>();
-  if (Status usable = CudaDriver::open().status(); !usable.ok()) return usable;
+  auto driver = CudaDriver::open();
+  if (!driver.ok()) return driver.status();
   const std::lock_guard lock(*mutex);
   if (const auto found = gpus->find(ordinal); found != gpus->end()) return found->second;
-  auto gpu = make(ordinal);  // a failure may pass: out of memory, for example
+  auto gpu = make(**driver, ordinal);  // a failure may pass: out of memory, for example
   if (gpu.ok()) gpus->emplace(ordinal, *gpu);
   return gpu;
 }
 
-Result<const Gpu*> Gpu::make(int ordinal) {
-  auto opened = CudaDriver::open();
-  if (!opened.ok()) return opened.status();
-  const CudaDriver& driver = **opened;
-  int count = 0;
-  FARWRITE_RETURN_IF_ERROR(
-      driver.check(driver.device_count(&count), kOperation, "cuDeviceGetCount"));
-  if (ordinal < 0 || ordinal >= count) {
+Result<const Gpu*> Gpu::make(const CudaDriver& driver, int ordinal) {
+  auto count = count_of_gpus(driver);
+  if (!count.ok()) return count.status();
+  if (ordinal < 0 || ordinal >= *count) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          "there is no cuda:" + std::to_string(ordinal) + ", this process sees " +
-                             std::to_string(count) + (count == 1 ? " GPU" : " GPUs"),
+                             std::to_string(*count) + (*count == 1 ? " GPU" : " GPUs"),
                          "count from 0, and see CUDA_VISIBLE_DEVICES");
   }
   auto gpu = std::unique_ptr<Gpu>(new Gpu());
@@ -98,10 +102,9 @@ Result<const Gpu*> Gpu::with_uuid(const GpuUuid& uuid) {
   auto opened = CudaDriver::open();
   if (!opened.ok()) return opened.status();
   const CudaDriver& driver = **opened;
-  int count = 0;
-  FARWRITE_RETURN_IF_ERROR(
-      driver.check(driver.device_count(&count), kOperation, "cuDeviceGetCount"));
-  for (int ordinal = 0; ordinal < count; ++ordinal) {
+  auto count = count_of_gpus(driver);
+  if (!count.ok()) return count.status();
+  for (int ordinal = 0; ordinal < *count; ++ordinal) {
     // Without a context on a GPU that is not meant.
     cuda::Device device = 0;
     FARWRITE_RETURN_IF_ERROR(

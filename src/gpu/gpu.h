@@ -51,7 +51,7 @@ class Gpu {
 
  private:
   Gpu() = default;
-  static Result<const Gpu*> make(int ordinal);
+  static Result<const Gpu*> make(const CudaDriver& driver, int ordinal);
 
   const CudaDriver* driver_ = nullptr;
   int ordinal_ = 0;

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "farwrite/memory_kind.h"
 #include "python/cuda_bytes.h"
 #include "python/dlpack_type.h"
+#include "python/dlpack_view.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
@@ -19,46 +21,16 @@ namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
-using GpuArray = nb::ndarray<nb::array_api>;
 // The bytes, the element type as farwrite.description writes it, and the shape.
 using CudaTuple = nb::typed<nb::tuple, CudaBytes, std::string, nb::tuple>;
 
-[[noreturn]] void refuse(const std::string& operation, const std::string& cause) {
-  raise(Status(StatusCode::kInvalidArgument, operation + ": " + cause));
-}
-
-template <typename Array>
-CudaTuple to_tuple(const std::string& operation, const Array& array, bool writable) {
-  if (array.device_type() != nb::device::cuda::value) {
-    refuse(operation, "the array is not in the memory of a CUDA GPU");
-  }
-  if (!is_contiguous(array)) {
-    refuse(operation, "the array is not C-contiguous; copy it, for example with x.contiguous()");
-  }
-  const std::string text = text_of(array.dtype());
-  if (text.empty()) refuse(operation, "NumPy has no name for the array's element type; convert it");
-  nb::list shape;
-  for (std::size_t i = 0; i < array.ndim(); ++i) shape.append(array.shape(i));
-  CudaBytes bytes;
-  bytes.data = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(array.data())));
-  bytes.size = array.nbytes();
-  bytes.ordinal = array.device_id();
-  bytes.writable = writable;
-  bytes.owner =
-      nb::capsule(new Array(array), [](void* held) noexcept { delete static_cast<Array*>(held); });
-  return nb::make_tuple(std::move(bytes), text, nb::tuple(shape));
-}
-
 CudaTuple view_cuda_dlpack(const std::string& operation, nb::handle capsule) {
-  nb::ndarray<> writable;
-  if (nb::try_cast(capsule, writable, /*convert=*/false)) {
-    return to_tuple(operation, writable, true);
-  }
-  nb::ndarray<nb::ro> readable;
-  if (nb::try_cast(capsule, readable, /*convert=*/false)) {
-    return to_tuple(operation, readable, false);
-  }
-  refuse(operation, "the array does not export DLPack now; if it records gradients, x.detach()");
+  const DlpackView view =
+      DlpackView::of(operation, capsule,
+                     {nb::device::cuda::value, "the array is not in the memory of a CUDA GPU"});
+  CudaBytes bytes{static_cast<std::byte*>(view.data), view.bytes, view.device_id, view.writable,
+                  view.owner};
+  return nb::make_tuple(std::move(bytes), view.dtype, view.shape);
 }
 
 CudaBytes view_cuda_memory(std::uintptr_t address, std::size_t size, int ordinal, bool writable,
@@ -70,20 +42,28 @@ CudaBytes view_cuda_memory(std::uintptr_t address, std::size_t size, int ordinal
 int gpu_of(const std::string& operation, std::uintptr_t address) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const MemoryKind kind = value_or_raise(kind_of_memory(reinterpret_cast<const void*>(address)));
-  if (!kind.on_gpu()) refuse(operation, "the pointer is not in the memory of a CUDA GPU");
-  return kind.ordinal();
+  if (kind.on_gpu()) return kind.ordinal();
+  raise(Status(StatusCode::kInvalidArgument,
+               operation + ": the pointer is not in the memory of a CUDA GPU"));
 }
 
 void wait(int ordinal, std::uintptr_t stream) {
   raise_if_error(without_gil([&] { return wait_for_stream(MemoryKind::cuda(ordinal), stream); }));
 }
 
+template <typename... Access>
+nb::object export_as(nb::handle self, const CudaBytes& bytes, const std::string& dtype,
+                     const std::vector<std::size_t>& shape) {
+  return nb::cast(nb::ndarray<nb::array_api, Access...>(bytes.data, shape.size(), shape.data(),
+                                                        self, nullptr, type_of(dtype),
+                                                        nb::device::cuda::value, bytes.ordinal));
+}
+
 nb::object export_dlpack(nb::handle self, const std::string& dtype,
                          const std::vector<std::size_t>& shape) {
   const auto& bytes = nb::cast<const CudaBytes&>(self);
-  const GpuArray array(bytes.data, shape.size(), shape.data(), self, nullptr, type_of(dtype),
-                       nb::device::cuda::value, bytes.ordinal);
-  return nb::cast(array);
+  return bytes.writable ? export_as(self, bytes, dtype, shape)
+                        : export_as<nb::ro>(self, bytes, dtype, shape);
 }
 
 }  // namespace

@@ -3,11 +3,10 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <string>
-#include <utility>
 
-#include "python/dlpack_type.h"
-#include "python/errors.h"
+#include "python/dlpack_view.h"
 #include "python/held.h"
 #include "python/module.h"
 
@@ -18,39 +17,17 @@ namespace nb = nanobind;
 // The bytes, the element type as farwrite.description writes it, and the shape.
 using DlpackTuple = nb::typed<nb::tuple, nb::object, std::string, nb::tuple>;
 
-[[noreturn]] void refuse(const std::string& operation, const std::string& cause) {
-  raise(Status(StatusCode::kInvalidArgument, operation + ": " + cause));
-}
-
-template <typename View, typename Array>
-DlpackTuple to_tuple(const std::string& operation, const Array& array) {
-  if (array.device_type() != nb::device::cpu::value) {
-    refuse(operation, "the array is not in the CPU's memory; copy it, for example with x.cpu()");
-  }
-  if (!is_contiguous(array)) {
-    refuse(operation, "the array is not C-contiguous; copy it, for example with x.contiguous()");
-  }
-  const std::string text = text_of(array.dtype());
-  if (text.empty()) refuse(operation, "NumPy has no name for the array's element type; convert it");
-  nb::list shape;
-  for (std::size_t i = 0; i < array.ndim(); ++i) shape.append(array.shape(i));
-  const nb::capsule owner(new Array(array),
-                          [](void* held) noexcept { delete static_cast<Array*>(held); });
-  using Byte = typename View::Scalar;
-  return nb::make_tuple(View(static_cast<Byte*>(array.data()), {array.nbytes()}, owner), text,
-                        nb::tuple(shape));
-}
-
 DlpackTuple view_dlpack(const std::string& operation, nb::handle exporter) {
-  nb::ndarray<> writable;
-  if (nb::try_cast(exporter, writable, /*convert=*/false)) {
-    return to_tuple<BytesArray>(operation, writable);
+  const DlpackView view =
+      DlpackView::of(operation, exporter,
+                     {nb::device::cpu::value,
+                      "the array is not in the CPU's memory; copy it, for example with x.cpu()"});
+  auto* const bytes = static_cast<std::uint8_t*>(view.data);
+  if (view.writable) {
+    return nb::make_tuple(BytesArray(bytes, {view.bytes}, view.owner), view.dtype, view.shape);
   }
-  nb::ndarray<nb::ro> readable;
-  if (nb::try_cast(exporter, readable, /*convert=*/false)) {
-    return to_tuple<ReadOnlyBytesArray>(operation, readable);
-  }
-  refuse(operation, "the array does not export DLPack now; if it records gradients, x.detach()");
+  return nb::make_tuple(ReadOnlyBytesArray(bytes, {view.bytes}, view.owner), view.dtype,
+                        view.shape);
 }
 
 }  // namespace

@@ -39,6 +39,16 @@ class ByDlpack(Exporter):
         return self.array.__dlpack_device__()
 
 
+class ByOlderDlpack(Exporter):
+    """Of a library from before read-only arrays."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
 class ByInterface(Exporter):
     changes: ClassVar[dict[str, Any]] = {}
 

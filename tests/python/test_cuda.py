@@ -17,7 +17,7 @@ import pytest
 import farwrite as fw
 from conftest import Pair
 from cuda_double import Double
-from gpu_arrays import COUNT, ByDlpack, ByInterface, Exporter, counting, to_host
+from gpu_arrays import COUNT, ByDlpack, ByInterface, ByOlderDlpack, Exporter, counting, to_host
 
 
 def test_a_region_on_a_gpu_is_no_numpy_array(cuda: None, device: fw.Device) -> None:
@@ -96,8 +96,9 @@ def test_an_alias_is_the_peers_memory(cuda: None, pair: Pair) -> None:
     outbox.array.copy_from(counting(6))
     assert np.array_equal(to_host(alias), counting(6))
     assert pair.left.stats().leases_held_by_peers == 1
-    with pytest.raises(fw.InvalidArgument, match="read-only"):
-        pair.far.read(pair.far.lookup("outbox"), alias)
+    for destination in (alias, ByDlpack(alias), ByInterface(alias)):
+        with pytest.raises(fw.InvalidArgument, match="read-only"):
+            pair.far.read(pair.far.lookup("outbox"), destination)
     with pytest.raises(fw.InvalidArgument, match="read-only"):
         alias.copy_from(counting(7))
 
@@ -129,6 +130,20 @@ def test_dlpack_and_the_interface_bring_their_streams(
     monkeypatch.setattr(ByInterface, "changes", {"stream": 2})
     pair.near.write(ByInterface(source), target).wait(30)
     assert double.calls("cuStreamSynchronize") == waits + 2
+
+
+def test_dlpack_says_what_is_read_only(cuda: None, pair: Pair) -> None:
+    outbox = pair.left.publish("outbox", pair.left.allocate(8, "float32", kind="cuda:0"))
+    alias = pair.far.lookup("outbox").alias()
+    for array in (outbox.array, alias):
+        assert '"dltensor_versioned"' in repr(array.__dlpack__(max_version=(1, 0)))
+        # A library from before read-only arrays.
+        assert '"dltensor"' in repr(array.__dlpack__())
+        assert fw.cuda.as_cuda_array("read", ByDlpack(array)).writable is array.writable
+    inbox = pair.near.publish("inbox", pair.near.allocate(8, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting(1, 8))
+    pair.far.write(ByOlderDlpack(alias), pair.far.lookup("inbox")).wait(30)
+    assert np.array_equal(to_host(inbox.array), counting(1, 8))
 
 
 def test_arrays_that_would_need_a_copy_are_refused(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.array import RegisteredArray
-from farwrite.cuda import view_on_gpu
+from farwrite.cuda import check_writable, view_on_gpu
 from farwrite.description import Shape, checked_dtype, checked_shape, dtype_from_text, dtype_to_text
 from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
 from farwrite.payload import CPU, SupportsDLPack, as_array
@@ -215,11 +215,8 @@ def destination_of(operation: str, payload: object) -> Elements:
     elements = _on_gpu(operation, payload)
     if elements is not None:
         assert elements.on_gpu is not None
-        if elements.on_gpu.writable:
-            return elements
-        raise InvalidArgument(
-            f"{operation}: the destination on the GPU is read-only; give a writable array"
-        )
+        check_writable(operation, elements.on_gpu)
+        return elements
     elements = elements_of(operation, payload)
     if not elements.data.flags.writeable and elements.size:
         raise InvalidArgument(
