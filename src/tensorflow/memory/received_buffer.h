@@ -39,6 +39,10 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
   bool OwnsMemory() const override { return writable_ && !copied_.load(); }
   tensorflow::TensorBuffer* root_buffer() override { return this; }
   std::size_t size() const override { return bytes_; }
+  // So that TensorFlow's GPU does not wait on the caller's thread to copy from here.
+  tensorflow::AllocatorMemoryType GetMemoryType() const override {
+    return tensorflow::AllocatorMemoryType::kHostPageable;
+  }
 
  protected:
   // `writable`: the memory is this process' own.

@@ -38,11 +38,12 @@ void DeviceSends::ready(const TurnRef& turn, std::function<void()> push) {
   if (line->pushing) return;
   line->pushing = true;
   while (!line->turns.empty() && line->turns.front()->push) {
-    const std::function<void()> next = std::move(line->turns.front()->push);
+    std::function<void()> next = std::move(line->turns.front()->push);
     line->turns.front()->line = nullptr;
     line->turns.pop_front();
     lock.unlock();
     next();
+    next = nullptr;  // with what it holds, under no lock
     lock.lock();
   }
   line->pushing = false;

@@ -153,8 +153,9 @@ void ReceiveCall::deliver(Arrival arrival) {
   }
   if (must_fetch(arrival)) {
     if (given_up()) return;
-    if (arrival.kind == PushKind::kSerializedLent) {
-      // Not here: a string is filled with zeros first.
+    if (arrival.kind == PushKind::kSerializedLent || memory_.device != nullptr) {
+      // Not here: a string is filled with zeros first, and the memory that a device's driver has
+      // pinned may have to be waited for.
       const auto lent = std::make_shared<Arrival>(std::move(arrival));
       WorkQueue::of_process().submit([self = shared_from_this(), lent] {
         if (!self->given_up()) self->fetch_lent(std::move(*lent));
@@ -205,7 +206,7 @@ void ReceiveCall::copy_to_own_memory(Arrival arrival) {
     there.tensor = tensor;
     self->settle(status, std::move(there));
   };
-  if (serialized(arrival)) {
+  if (serialized(arrival) || !tf::DataTypeCanUseMemcpy(arrival.tensor.dtype())) {
     // A variant, whose parts lie in the memory of the device. TensorFlow waits for their copies.
     const auto taken = std::make_shared<Arrival>(std::move(arrival));
     tf::Env::Default()->SchedClosure([self = shared_from_this(), taken, copied] {
@@ -213,7 +214,10 @@ void ReceiveCall::copy_to_own_memory(Arrival arrival) {
       const absl::Status status =
           materialize_on(self->memory_.device, self->args_.alloc_attrs, *taken, &tensor);
       taken->lent.reset();
-      if (status.ok()) count(stats().staged_device_receives);
+      if (status.ok()) {
+        count(stats().staged_device_receives);
+        count(stats().staged_device_bytes, tensor.TotalBytes());
+      }
       copied(status, tensor);
     });
     return;

@@ -104,7 +104,11 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
     args.device_context->Ref();
     sending->context.reset(args.device_context);
   }
-  if (key.src.type != "CPU") sending->memory = DeviceMemory::of(own_device(key.src_device), args);
+  if (key.src.type != "CPU" && !args.alloc_attrs.on_host()) {
+    tf::Device* const device = own_device(key.src_device);
+    if (device == nullptr) return absl::UnavailableError("Farwrite: the step's devices are gone");
+    sending->memory = DeviceMemory::of(device, args);
+  }
   if (route->state() != Route::State::kMeeting) {
     route->when_resolved([&](const Route& resolved) { decide(sending, resolved); });
     return absl::OkStatus();
@@ -162,12 +166,12 @@ void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
     ready(outgoing);
     return;
   }
-  Outgoing of_device = outgoing;
-  of_device.origin = Origin::kDevice;
-  if (!reach.loopback && reach.process->held()) {
-    ready(std::move(of_device));  // it will be pulled
-    return;
-  }
+  const auto pulled = [&](Origin why) {
+    Outgoing of_device = outgoing;
+    of_device.origin = why;
+    ready(std::move(of_device));
+  };
+  if (!reach.loopback && reach.process->held()) return pulled(Origin::kDeviceHeld);
   fw_device* const registered = reach.loopback ? nullptr : manager_->runtime().device();
   const bool began =
       copy_to_host(registered, sending->memory, outgoing.tensor, outgoing.key.edge_name,
@@ -180,7 +184,7 @@ void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
                      copied.started = started;
                      ready(std::move(copied));
                    });
-  if (!began) ready(std::move(of_device));
+  if (!began) pulled(Origin::kDeviceNoRoom);
 }
 
 void Rendezvous::push_now(const Sending& sending, const Outgoing& outgoing, const Route& route) {
@@ -243,10 +247,12 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
 
 void Rendezvous::StartAbort(const absl::Status& status) {
   if (!IsRemoteEagerContextDefault()) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (aborted_.ok()) aborted_ = status;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (aborted_.ok()) aborted_ = status;
+    }
+    device_sends_.clear();
   }
-  if (!IsRemoteEagerContextDefault()) device_sends_.clear();
   tf::BaseRemoteRendezvous::StartAbort(status);
 }
 

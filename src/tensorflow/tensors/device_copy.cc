@@ -26,6 +26,9 @@ class RegisteredBuffer final : public tf::TensorBuffer {
       : TensorBuffer(data), owner_(std::move(owner)), bytes_(bytes) {}
 
   std::size_t size() const override { return bytes_; }
+  tf::AllocatorMemoryType GetMemoryType() const override {
+    return tf::AllocatorMemoryType::kHostPageable;
+  }
   tf::TensorBuffer* root_buffer() override { return this; }
   void FillAllocationDescription(tf::AllocationDescription* proto) const override {
     proto->set_requested_bytes(static_cast<std::int64_t>(bytes_));
@@ -77,6 +80,7 @@ void finish(const CopyRef& copy, const char* direction, const absl::Status& stat
 }
 
 void finish_to_host(const CopyRef& copy, const absl::Status& status) {
+  if (status.ok()) count(stats().staged_device_bytes, copy->source.TotalBytes());
   finish(copy, " out of ", status);
 }
 

@@ -107,7 +107,8 @@ class Push {
   absl::Status pushed() {
     const tf::Tensor& tensor = outgoing_.tensor;
     if (!outgoing_.failure.ok()) return failed();
-    if (!loopback() && route_.reach().process->held()) {
+    const bool held = !loopback() && route_.reach().process->held();
+    if (held || outgoing_.origin == Origin::kDeviceHeld) {
       count(stats().pulls_backlog);
       return pull();
     }
@@ -115,7 +116,7 @@ class Push {
       count(stats().pushes_dead);
       return small({});
     }
-    if (outgoing_.origin == Origin::kDevice) {
+    if (outgoing_.origin == Origin::kDeviceNoRoom) {
       count(stats().pulls_no_memory);
       return pull();
     }
@@ -156,7 +157,6 @@ class Push {
     if (outgoing_.origin == Origin::kStaged && way != Way::kPull) {
       // That it was copied is what matters of an edge; its form is counted beside that.
       if (way != Way::kZeroCopy) count(counter_of(way));
-      count(stats().staged_device_bytes, outgoing_.tensor.TotalBytes());
       way = Way::kStagedDevice;
     }
     count(counter_of(way));

@@ -16,7 +16,10 @@ class Runtime;
 enum class Origin : std::uint8_t {
   kHost,
   kStaged,  // in host memory, copied there out of the memory of a device
-  kDevice,  // in the memory of a device: registered memory had no room for a copy
+  // In the memory of a device: registered memory had no room for a copy, or the peer had too much
+  // that it had not requested.
+  kDeviceNoRoom,
+  kDeviceHeld,
 };
 
 // What one push is about.

@@ -260,8 +260,13 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
 absl::Status materialize_on(tf::Device* device, const tf::AllocatorAttributes& attributes,
                             const Arrival& arrival, tf::Tensor* tensor) {
   tf::TensorProto proto;
-  const absl::Status parsed = parse(arrival, &proto);
-  return parsed.ok() ? device->MakeTensorFromProto(proto, attributes, tensor) : parsed;
+  if (serialized(arrival)) {
+    const absl::Status parsed = parse(arrival, &proto);
+    if (!parsed.ok()) return parsed;
+  } else {
+    arrival.tensor.AsProtoTensorContent(&proto);
+  }
+  return device->MakeTensorFromProto(proto, attributes, tensor);
 }
 
 std::int64_t held_views() { return views.load(std::memory_order_relaxed); }

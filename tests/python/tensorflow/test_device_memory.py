@@ -67,15 +67,20 @@ def assert_devices_at_rest(made: Cluster) -> None:
         assert counters["stray_copies"] == 0, name
 
 
-def assert_pushed(made: Cluster) -> None:
+def assert_settled(made: Cluster) -> None:
     """Check that nothing went by RecvTensor, and that nothing is left."""
     eventually(lambda: settled(made.stats()))
     assert made.total("grpc_recv_tensor_calls") == 0
-    assert made.total("pushes_pull") == 0
     assert made.total("device_copies") == 0
     assert made.total("staged_device_sends") > 0
     assert made.total("staged_device_receives") > 0
     assert_devices_at_rest(made)
+
+
+def assert_pushed(made: Cluster) -> None:
+    """Check that everything was pushed, and that nothing is left."""
+    assert_settled(made)
+    assert made.total("pushes_pull") == 0
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +305,7 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
         made.start(victim.rstrip("0"), 0).wait_until_up()
         client.run("reopen")
         eventually(lambda: client.run("run 20000") == RIGHT, 60)
-        assert_pushed(made)
+        assert_settled(made)  # a push to a peer that is just ending may have become a pull
         assert_nothing_more_in_use(made, used)
         for task in made.tasks.values():
             eventually(lambda task=task: balanced(task.stats()))

@@ -34,8 +34,8 @@ def test_two_servers_of_a_process_hand_over_a_copy(device: dict[str, str]) -> No
     assert result["right"]
     counted = result["stats"]
     assert counted["grpc_recv_tensor_calls"] == counted["pushes_pull"] == 0
-    # Five steps, each with one edge to a device and one to a host.
-    assert counted["staged_device_sends"] == 10
-    assert counted["staged_device_receives"] == 5
+    # Five steps, each with one edge to a device and one to a host; and one with a list each way.
+    assert counted["staged_device_sends"] == 11
+    assert counted["staged_device_receives"] == 6
     assert counted["pushes_loopback"] >= 10
     assert counted["device_copies"] == 0

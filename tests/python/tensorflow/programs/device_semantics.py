@@ -138,6 +138,35 @@ def one_tensor_to_many():
 
 
 @case
+def variants():
+    """Lists of tensors: from a device to the host, and from the host to a device."""
+
+    def lists(make):
+        """One that is sent in the message, and one that is lent."""
+        for sizes in ((1,), (2048, 100_000)):
+            made = tf.raw_ops.EmptyTensorList(
+                element_shape=-1, max_num_elements=2, element_dtype=tf.float32
+            )
+            for size in sizes:
+                made = tf.raw_ops.TensorListPushBack(input_handle=made, tensor=make(size))
+            yield made
+
+    with tf.device(A):
+        of_device = list(lists(lambda size: drawn([size])))
+    with tf.device(HOST_A):
+        of_host = list(lists(lambda size: tf.ones([size])))
+    with tf.device(HOST_B):
+        last = [
+            tf.raw_ops.TensorListPopBack(
+                input_handle=one, element_shape=-1, element_dtype=tf.float32
+            ).tensor
+            for one in of_device
+        ]
+    with tf.device(B):
+        return run([last, [tf.raw_ops.TensorListLength(input_handle=one) for one in of_host]])
+
+
+@case
 def slices():
     """A part of a tensor begins anywhere in the device's memory."""
     sent = drawn([101, 1003])

@@ -10,6 +10,13 @@ from farwrite_bench.cluster.process import free_ports
 v1 = tf.compat.v1
 
 
+def list_of(row):
+    empty = tf.raw_ops.EmptyTensorList(
+        element_shape=[16], max_num_elements=2, element_dtype=tf.float32
+    )
+    return tf.raw_ops.TensorListPushBack(input_handle=empty, tensor=row)
+
+
 def main():
     v1.disable_eager_execution()
     jobs = ("ps", "worker")
@@ -18,12 +25,19 @@ def main():
     with tf.device("/job:ps/task:0/device:CPU:0"):
         fed = v1.placeholder(tf.float32, [None])
         filled = fed + 1.0
+        row = filled[:16]
+        list_of_host = list_of(row)
     with tf.device("/job:ps/task:0/device:FARTEST:0"):
         sent = tf.identity(filled)
+        list_of_device = list_of(row * 2.0)
     with tf.device("/job:worker/task:0/device:FARTEST:1"):
         doubled = sent * 2.0
+        length = tf.raw_ops.TensorListLength(input_handle=list_of_host)
     with tf.device("/job:worker/task:0/device:CPU:0"):
         root = tf.sqrt(sent)
+        rows = tf.raw_ops.TensorListStack(
+            input_handle=list_of_device, element_shape=[16], element_dtype=tf.float32
+        )
     right = True
     with v1.Session(servers[1].target) as session:
         for size in (1, 100, 100_000, 0, 100_000):
@@ -31,6 +45,9 @@ def main():
             got = session.run([doubled, root], {fed: numbers})
             right &= np.array_equal(got[0], 2 * (numbers + 1))
             right &= np.array_equal(got[1], np.sqrt(numbers + 1))
+        got = session.run([length, rows], {fed: np.arange(16)})
+        right &= got[0] == 1
+        right &= np.array_equal(got[1], [2 * (np.arange(16) + 1)])
     answer({"right": bool(right), "stats": dict(sys.modules["farwrite.tensorflow"].stats())})
 
 
