@@ -35,6 +35,7 @@ STARTER = """
 import signal, sys
 from farwrite_bench.reproduce.program import run_to_end
 signal.signal(signal.SIGINT, getattr(signal, sys.argv.pop(1)))
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 run_to_end([sys.executable, *sys.argv[1:]], sys.stdout)
 """
 
