@@ -34,8 +34,8 @@ struct DeviceMemory {
 // The host memory that the device's driver reaches best. For devices of either kind.
 tensorflow::Allocator* host_allocator(tensorflow::Device* device);
 
-// Called once, on a thread of the device's or in the call; it must not block. The copy
-// no longer holds its source by then.
+// Called once, on a thread of the device's or in the call; it must not block. The
+// copy no longer holds its source by then.
 using Copied = std::function<void(absl::Status status, tensorflow::Tensor copy)>;
 
 // Copies a tensor out of the memory of a device. Large bytes are copied into registered memory of

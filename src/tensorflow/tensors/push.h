@@ -15,11 +15,9 @@ class Runtime;
 // Where the bytes of a tensor are that is sent.
 enum class Origin : std::uint8_t {
   kHost,
-  kStaged,  // in host memory, copied there out of the memory of a device
-  // In the memory of a device: registered memory had no room for a copy, or the peer had too much
-  // that it had not requested.
-  kDeviceNoRoom,
-  kDeviceHeld,
+  kStaged,        // in host memory, copied there out of the memory of a device
+  kDeviceNoRoom,  // in the memory of a device: registered memory had no room for a copy
+  kDeviceHeld,    // in the memory of a device: the peer had too much that it had not requested
 };
 
 // What one push is about.

@@ -25,8 +25,8 @@ absl::Status receive_landed(const fw_landing& landing, const std::shared_ptr<Pee
 // lease.
 // Waits for the peer if the arrival is not ready.
 absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
-// The same for a variant, serialized or handed over, that a device wants with its parts in memory
-// of its own. Waits for the device.
+// Makes the tensor of an arrival that is a variant, serialized or handed over, with the variant's
+// parts in the memory of the device. Waits for the device.
 absl::Status materialize_on(tensorflow::Device* device,
                             const tensorflow::AllocatorAttributes& attributes,
                             const Arrival& arrival, tensorflow::Tensor* tensor);

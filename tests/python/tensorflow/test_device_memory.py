@@ -305,7 +305,11 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
         made.start(victim.rstrip("0"), 0).wait_until_up()
         client.run("reopen")
         eventually(lambda: client.run("run 20000") == RIGHT, 60)
-        assert_settled(made)  # a push to a peer that is just ending may have become a pull
+        # A push to a peer that is just ending may have become a pull; no push is one from here on.
+        pulls = made.total("pushes_pull")
+        assert client.run("run 20000") == RIGHT
+        assert_settled(made)
+        assert made.total("pushes_pull") == pulls
         assert_nothing_more_in_use(made, used)
         for task in made.tasks.values():
             eventually(lambda task=task: balanced(task.stats()))
