@@ -2,7 +2,7 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install plugin demo test test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
+.PHONY: help install plugin demo test test-root test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
 .PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test
 
 PYTHON ?= python3
@@ -118,14 +118,30 @@ test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset
 	$(call say,test: python)
 	@mkdir -p build/release/results
 	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
+	$(call say,test: between network namespaces)
+	@tools/as_namespace_root.sh $(VENV)/bin/pytest -q -m "namespaces and not (slow or nightly or root)" \
+		-n $(JOBS) --dist loadfile --junit-xml=build/release/results/namespaces.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
+
+# Builds nothing, so that nothing in the checkout comes to belong to root.
+test-root: ## After `make test`, as root: run the tests that need root
+	$(call say,test: as root)
+	@test $$(id -u) = 0 || { echo "make test-root: run it as root, after make test" >&2; exit 1; }
+	@results=$$(mktemp -d) && trap 'rm -rf "$$results"' EXIT && export PYTHONDONTWRITEBYTECODE=1 \
+		&& $(VENV)/bin/pytest -q -p no:cacheprovider -m "root and not (slow or nightly)" \
+			--junit-xml="$$results/root.xml" \
+		&& build/release/tests/farwrite_unit_tests --gtest_brief=1 --gtest_filter='TokenFile.*' \
+			--gtest_output=xml:"$$results/unit.xml" \
+		&& $(VENV)/bin/python tools/check_skips.py --none "$$results"/*.xml
 
 test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half a minute or more
 	$(call say,test: slow ones)
 	@mkdir -p build/release/results
-	@$(VENV)/bin/pytest -q -m slow --timeout 400 -n $(TEST_JOBS) --dist load \
+	@$(VENV)/bin/pytest -q -m "slow and not (namespaces or root)" --timeout 400 -n $(TEST_JOBS) --dist load \
 		--junit-xml=build/release/results/slow.xml
-	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow.xml
+	@tools/as_namespace_root.sh $(VENV)/bin/pytest -q -m "slow and namespaces" --timeout 400 \
+		--junit-xml=build/release/results/slow_namespaces.xml
+	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow*.xml
 
 test-asan: install ## Run the C++ tests under ASan and UBSan
 	@tools/run_cpp_tests.sh asan

@@ -92,6 +92,18 @@ def process_that_forks() -> Iterator[None]:
         yield
 
 
+def _busy_seconds() -> float:
+    return sum(os.times()[:4])  # of this process, and of the children that it waited for
+
+
+@pytest.fixture(autouse=True)
+def busy_seconds(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Record a test's processor time: what is left of its duration it waited (tools/times.py)."""
+    before = _busy_seconds()
+    yield
+    request.node.user_properties.append(("busy_seconds", f"{_busy_seconds() - before:.3f}"))
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a file, a descriptor or a thread."""

@@ -65,6 +65,7 @@ def _attempts(device: fw.Device, cookie: Path, folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.root
 def test_another_user_reads_nothing_on_shm_or_tcp_and_learns_both_files(
     runtime: Path, folder_of_nobody: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_another_user_reads_nothing_on_shm_or_tcp_and_learns_both_files(
         assert "connecting side has none (token=None)" in found[attempt]
 
 
+@pytest.mark.root
 def test_without_a_token_another_user_reads_over_tcp_and_not_on_shm(
     runtime: Path, folder_of_nobody: Path
 ) -> None:
@@ -93,6 +95,7 @@ def test_without_a_token_another_user_reads_over_tcp_and_not_on_shm(
     assert found["tcp"].startswith("Unauthenticated")
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("home", ["missing", "read-only"])
 def test_a_user_without_a_home_is_told_what_to_set(folder_of_nobody: Path, home: str) -> None:
     folder_of_nobody.chmod(0o500)
@@ -107,6 +110,7 @@ def test_a_user_without_a_home_is_told_what_to_set(folder_of_nobody: Path, home:
     assert _as_nobody("farwrite.Device(token=None).close()", HOME=str(place)).returncode == 0
 
 
+@pytest.mark.root
 def test_a_file_of_root_may_be_read_by_a_group_and_not_by_all(folder_of_nobody: Path) -> None:
     secret = folder_of_nobody / "secret"
     secret.write_text("0123456789abcdef" * 4)
@@ -152,9 +156,13 @@ def test_the_environment_may_ask_for_no_token(monkeypatch: pytest.MonkeyPatch) -
         two.connect(f"127.0.0.1:{one.endpoint.rpartition(':')[2]}", LIMIT).close()
 
 
-def test_a_device_without_a_token_stays_on_the_loopback() -> None:
+def test_a_device_without_a_token_listens_on_no_other_address() -> None:
     with pytest.raises(fw.Unauthenticated, match="token=None"):
         fw.Device(listen="0.0.0.0:0")
+
+
+@pytest.mark.namespaces
+def test_a_device_without_a_token_stays_on_the_loopback() -> None:
     with two_hosts() as (host, _):
         open_everywhere = (
             "import farwrite as fw\n"

@@ -13,6 +13,8 @@ import pytest
 
 from namespaces import Host, two_hosts
 
+pytestmark = pytest.mark.namespaces
+
 PROGRAM = str(Path(__file__).with_name("two_hosts_program.py"))
 
 

@@ -96,8 +96,10 @@ socket.create_connection((sys.argv[1], 20000)).sendall(b"hello")
 """
 
 
+@pytest.mark.namespaces
 @pytest.mark.usefixtures("possible")
-@pytest.mark.parametrize("shaper", [TC, OWN])
+# The switch of ours opens /dev/net/tun, which a user namespace does not allow.
+@pytest.mark.parametrize("shaper", [TC, pytest.param(OWN, marks=pytest.mark.root)])
 def test_machines_reach_each_other_and_have_no_other_route(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shaper: str
 ) -> None:
@@ -119,6 +121,7 @@ def test_machines_reach_each_other_and_have_no_other_route(
     assert HERE.stat().st_ino == before
 
 
+@pytest.mark.namespaces
 @pytest.mark.usefixtures("possible")
 def test_both_ends_of_a_link_are_shaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Namespace] = []
@@ -136,6 +139,7 @@ def test_both_ends_of_a_link_are_shaped(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert all("rate 500Mbit" in text for text in shown)
 
 
+@pytest.mark.namespaces
 @pytest.mark.usefixtures("possible")
 def test_a_namespace_ends_with_its_last_user() -> None:
     open_before = len(os.listdir("/proc/self/fd"))
@@ -147,6 +151,7 @@ def test_a_namespace_ends_with_its_last_user() -> None:
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 
+@pytest.mark.namespaces
 @pytest.mark.usefixtures("possible")
 def test_a_command_that_fails_says_why() -> None:
     with Namespace() as made, pytest.raises(FailedPrecondition, match="`ip link show none` failed"):

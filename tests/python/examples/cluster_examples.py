@@ -19,7 +19,8 @@ exec sh -c "$2"
 """
 SSH_INTO_NAMESPACES = """#!/bin/sh
 # Runs the command in the network namespace that is the host: ssh -o OPTION 10.91.0.N COMMAND
-exec ip netns exec "$SSH_NAMESPACES-${3##*.}" sh -c "$4"
+eval "namespace=\\$SSH_HOST_${3##*.}"
+exec nsenter --net="$namespace" -- sh -c "$4"
 """
 FAKE_SCONTROL = """#!/bin/sh
 [ "$*" = "show hostnames node[1-2]" ] && printf 'node1\\nnode2\\n'

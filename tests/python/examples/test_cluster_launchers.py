@@ -203,6 +203,7 @@ def test_the_example_trains_over_tcp_on_a_host(tmp_path: Path) -> None:
     assert {fabric for *_, fabric in fabrics} == {"tcp"}
 
 
+@pytest.mark.namespaces
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_example_trains_on_two_hosts(tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ def test_the_example_trains_on_two_hosts(tmp_path: Path) -> None:
         program = (sys.executable, str(CLUSTER / "train.py"), "--steps", "60", "--units", "64")
         command, variables = by_ssh(tmp_path, addresses, "--", *program)
         (tmp_path / "ssh").write_text(SSH_INTO_NAMESPACES)
-        variables["SSH_NAMESPACES"] = hosts[0].namespace.rpartition("-")[0]
+        variables |= {f"SSH_HOST_{host.number}": host.namespace.path for host in hosts}
         variables["no_grpc_proxy"] = ",".join(addresses)
         fabrics = fabrics_of(trained(command, variables))
     first, second = addresses

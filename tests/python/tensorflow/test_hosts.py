@@ -8,21 +8,18 @@ from pathlib import Path
 import pytest
 from cluster import FARWRITE, STOCK, Host, cluster
 from faults import balanced, eventually
-from hosts import ADDRESSES, two_hosts, why_not
 
-ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "0",
-    "no_grpc_proxy": ",".join(ADDRESSES),
-}
+from namespaces import two_hosts
+
+pytestmark = pytest.mark.namespaces
+
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "0", "no_grpc_proxy": "10.91.0.1,10.91.0.2"}
 
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[tuple[Host, Host]]:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    with two_hosts() as made:
-        yield made
+    with two_hosts() as (first, second):
+        yield Host(first.address, first.prefix), Host(second.address, second.prefix)
 
 
 def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host]) -> None:
