@@ -251,7 +251,7 @@ class Channel(Closing):
         native = self._native.write(
             as_buffer(array), target.native, start, tag, word("write", "lane", lane)
         )
-        return Completion(native, array)
+        return Completion(native)
 
     def read(
         self,
@@ -291,7 +291,7 @@ class Channel(Closing):
         native = self._native.read(
             as_buffer(array), source.native, start, word("read", "lane", lane)
         )
-        return Completion(native, array)
+        return Completion(native)
 
     def flush(self) -> Completion:
         """Return a `Completion` of all earlier writes of this channel.
@@ -329,7 +329,7 @@ class Channel(Closing):
         native = self._native.send(
             as_buffer(array), word("send", "tag", tag), word("send", "lane", lane)
         )
-        return Completion(native, array)
+        return Completion(native)
 
     @property
     def max_message_bytes(self) -> int:

@@ -18,19 +18,15 @@ class Completion:
     Wait for it, poll it or await it. When a write succeeds, it is local_complete: the caller may
     reuse its source. When a read succeeds, its destination is filled. When a flush succeeds, every
     earlier write of its channel is visible to the peer. Dropping a `Completion` does not cancel
-    its operation.
+    its operation, which keeps its source or destination alive until it is settled.
 
     The constructor is internal: use the methods of `Channel`.
     """
 
     __slots__ = ("_native",)
 
-    def __init__(self, native: _farwrite.Completion, keep: object = None) -> None:
+    def __init__(self, native: _farwrite.Completion) -> None:
         self._native = native
-        if keep is not None:
-            # Whose bytes may still move. Dropping a Completion abandons nothing, so the operation
-            # keeps the object, until it is settled.
-            native.keep(keep)
 
     def done(self) -> bool:
         """Whether the operation has ended, with success or with an error."""

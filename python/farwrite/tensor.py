@@ -298,7 +298,7 @@ class TensorSender(Closing):
         native = self._native.send(
             bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape
         )
-        completion = Completion(native, source)
+        completion = Completion(native)
         if native.done():
             native.wait(0)  # a refusal is the caller's to hear at once
         return completion

@@ -16,6 +16,7 @@
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/shared_object.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -81,7 +82,9 @@ box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
   if (!memory.has_value()) return without_gil([&] { return self->post(change); });
   const Buffer buffer = Buffer::readable(*memory);
   change.memory = buffer.bytes();
-  return without_gil([&] { return self->post(change); });
+  box::Update update = without_gil([&] { return self->post(change); });
+  update.done = keep(std::move(update.done), *memory);
+  return update;
 }
 
 std::uint64_t wait(Segment& self, std::uint64_t version, std::optional<double> timeout) {

@@ -1,8 +1,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,18 +36,44 @@ Server* serve(const DeviceOptions& device, std::uint64_t memory, std::uint64_t p
   return new Server(value_or_raise(wait_beside([options] { return box::Server::serve(options); })));
 }
 
-box::Draft draft(Server& server, std::uint64_t key) {
-  return value_or_raise(without_gil([&] { return server->draft(key); }));
+// A draft that goes back to the server with its last reference, unless it was committed: a signal
+// handler may raise before Python has a chance to drop it. Used under the GIL.
+class Draft {
+ public:
+  Draft(box::Server server, box::Draft draft) : server_(std::move(server)), draft_(draft) {}
+  ~Draft() {
+    const nb::error_scope keep_error;
+    drop();
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  MutableByteView bytes() const { return draft_.bytes; }
+  std::uint64_t commit() {
+    ended_ = true;  // also if it fails
+    return value_or_raise(without_gil([&] { return server_->commit(draft_); }));
+  }
+  void drop() {
+    if (std::exchange(ended_, true)) return;
+    without_gil([&] { server_->drop(draft_); });
+  }
+
+ private:
+  Server server_;
+  const box::Draft draft_;
+  bool ended_ = false;
+};
+using SharedDraft = std::shared_ptr<Draft>;
+
+SharedDraft draft(Server& server, std::uint64_t key) {
+  return std::make_shared<Draft>(*server,
+                                 value_or_raise(without_gil([&] { return server->draft(key); })));
 }
 
-std::uint64_t commit(Server& server, const box::Draft& draft) {
-  return value_or_raise(without_gil([&] { return server->commit(draft); }));
-}
-
-// Keeps the server alive, and no longer stands for the draft after commit() or drop().
-BytesArray view(Server& server, const box::Draft& draft) {
-  return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(draft.bytes.data), draft.bytes.size,
-                                *server);
+// Keeps the draft, and no longer stands for it after commit() or drop().
+BytesArray view(const SharedDraft& draft) {
+  return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(draft->bytes().data),
+                                draft->bytes().size, draft);
 }
 
 Counts stats(const Server& server) {
@@ -60,21 +88,16 @@ void close(Server& server, std::optional<double> timeout) {
 }  // namespace
 
 void bind_box_server(nb::module_& module) {
-  nb::class_<box::Draft>(module, "BoxDraft").def_ro("key", &box::Draft::key);
+  nb::class_<Draft>(module, "BoxDraft")
+      .def("view", &view, "The draft's bytes, until commit() or drop().")
+      .def("commit", &Draft::commit)
+      .def("drop", &Draft::drop);
   nb::class_<Server>(module, "BoxServer", nb::is_weak_referenceable())
       .def_static("serve", &serve, nb::arg("options"), nb::arg("memory"), nb::arg("pool"),
                   nb::arg("threads"), nb::arg("snapshot_directory"), nb::arg("snapshot_every"),
                   nb::arg("restore"))
       .def("endpoint", [](const Server& server) { return server->endpoint().to_string(); })
       .def("draft", &draft, nb::arg("key"))
-      .def("view", &view, nb::arg("draft"), "The draft's bytes, until commit() or drop().")
-      .def("commit", &commit, nb::arg("draft"))
-      .def(
-          "drop",
-          [](Server& server, const box::Draft& draft) {
-            without_gil([&] { server->drop(draft); });
-          },
-          nb::arg("draft"))
       .def(
           "snapshot",
           [](Server& server) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "python/callback.h"
 #include "python/counters.h"
@@ -16,6 +17,7 @@
 #include "python/held.h"
 #include "python/module.h"
 #include "python/peer.h"
+#include "python/shared_object.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -40,22 +42,24 @@ Completion post(const Buffer& buffer, const Remote& region, Call&& call) {
 Completion write(Link& channel, nb::handle source, const Remote& target, std::uint64_t offset,
                  std::optional<std::uint32_t> tag, std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(source);
-  return post(buffer, target, [&] {
+  Completion posted = post(buffer, target, [&] {
     return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
                : channel->write(buffer.bytes(), *target, offset, lane);
   });
+  return keep(std::move(posted), source);
 }
 
 Completion read(Link& channel, nb::handle destination, const Remote& source, std::uint64_t offset,
                 std::uint32_t lane) {
   const Buffer buffer = Buffer::writable(destination);
-  return post(buffer, source,
-              [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
+  Completion posted = post(
+      buffer, source, [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
+  return keep(std::move(posted), destination);
 }
 
 Completion send(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(message);
-  return channel->send(buffer.bytes(), tag, lane);
+  return keep(channel->send(buffer.bytes(), tag, lane), message);
 }
 
 ReadOnlyBytesArray alias(Link& channel, const Remote& source, std::uint64_t offset,

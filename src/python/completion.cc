@@ -9,7 +9,6 @@
 #include "python/callback.h"
 #include "python/errors.h"
 #include "python/module.h"
-#include "python/shared_object.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -32,12 +31,6 @@ void on_done(const Completion& completion, nb::callable function) {
   without_gil([&] { completion.on_done(std::move(callback)); });
 }
 
-// A transfer may be under way after a cancel(), and for longer than anybody waits for it.
-void keep(const Completion& completion, nb::object object) {
-  if (completion.settled()) return;
-  completion.on_settled([kept = SharedObject(std::move(object))](const Status&) {});
-}
-
 }  // namespace
 
 void bind_completion(nb::module_& module) {
@@ -47,8 +40,6 @@ void bind_completion(nb::module_& module) {
       .def("wait", &wait, nb::arg("timeout").none() = nb::none())
       .def("cancel",
            [](const Completion& completion) { without_gil([&] { completion.cancel(); }); })
-      .def("keep", &keep, nb::arg("object"),
-           "Keep a Python object alive until the operation is settled.")
       .def(
           "on_done", &on_done, nb::arg("function"),
           nb::sig(

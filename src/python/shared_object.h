@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "farwrite/completion.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
@@ -28,5 +29,15 @@ class SharedObject {
 
   std::shared_ptr<PyObject> object_;
 };
+
+// Makes the operation an owner of `object`, whose memory it reads or writes, until it is settled.
+// Called in the call of Python's that posts the operation: a signal handler may raise as soon as
+// that call returns, and then Python keeps neither the completion nor the object. Needs the GIL.
+inline Completion keep(Completion completion, nanobind::handle object) {
+  if (!completion.settled()) {
+    completion.on_settled([kept = SharedObject(nanobind::borrow(object))](const Status&) {});
+  }
+  return completion;
+}
 
 }  // namespace farwrite::python

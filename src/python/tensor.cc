@@ -15,6 +15,7 @@
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/shared_object.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -96,7 +97,7 @@ Completion send(Sender& sender, nb::handle source, std::string dtype, std::uint3
                 Dims dims) {
   const Buffer buffer = Buffer::readable(source);
   const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
-  return without_gil([&] { return sender->send(spec, buffer.bytes()); });
+  return keep(without_gil([&] { return sender->send(spec, buffer.bytes()); }), source);
 }
 
 template <typename End>

@@ -255,7 +255,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         native = self._segment().native.post(
             code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset
         )
-        return self._outcome(Update(native, memory))
+        return self._outcome(Update(native))
 
 
 def offset_of(

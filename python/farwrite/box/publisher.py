@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from farwrite.arguments import text
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
-from farwrite.box.update import Update
 from farwrite.closing import Closing
 from farwrite.errors import (
     AlreadyExists,
@@ -44,19 +42,16 @@ class WriteTarget:
     """Registered memory of a client, from which the server reads the new version."""
 
     def __init__(self, client: Client, segment: Segment) -> None:
+        self._client = client
         self._segment = segment
-        self._memory = client.array((segment.nbytes,), "uint8").array
-        self._last: Update | None = None
 
     def fill(self, pack: Pack) -> int:
-        """Fill the memory, and let the server read it."""
-        if self._last is not None:
-            self._last.wait()  # an interrupted call may have left it under way
-        pack(self._memory)
-        self._last = self._segment.post.write(self._memory)
-        version = self._last.wait()
-        self._last = None
-        return version
+        """Fill memory, and let the server read it."""
+        # An interrupted call may have left a write under way. That write owns its memory, so this
+        # one takes other memory. It is warm: the client keeps what a write has given back.
+        memory = self._client.array((self._segment.nbytes,), "uint8").array
+        pack(memory)
+        return self._segment.write(memory)
 
 
 class DraftTarget:
@@ -64,25 +59,21 @@ class DraftTarget:
 
     def __init__(self, server: _farwrite.BoxServer, client: Client, segment: Segment) -> None:
         self._server = server
-        self._client = client
-        self._segment = segment
-        self._other: WriteTarget | None = None
+        self._key = segment.key
+        self._other = WriteTarget(client, segment)
 
     def fill(self, pack: Pack) -> int:
         """Fill a buffer that nobody reads, and make it current."""
         try:
-            draft = self._server.draft(self._segment.key)
+            draft = self._server.draft(self._key)
         except ResourceExhausted:
             # Readers hold every other buffer. A write may then change the current one in place.
-            if self._other is None:
-                self._other = WriteTarget(self._client, self._segment)
             return self._other.fill(pack)
         try:
-            pack(self._server.view(draft))
-        except BaseException:
-            self._server.drop(draft)
-            raise
-        return self._server.commit(draft)
+            pack(draft.view())
+            return draft.commit()
+        finally:
+            draft.drop()  # else the traceback of an exception would hold it
 
 
 class Publisher(Closing):
@@ -112,7 +103,6 @@ class Publisher(Closing):
     ) -> None:
         self._schema = Schema.of("publisher", like)
         self._name = text("publisher", "name", name)
-        self._lock = threading.Lock()
         try:
             self._mark = client.create_bytes(name + MARK, 0, buffers=2, temporary=True)
         except AlreadyExists:
@@ -183,16 +173,20 @@ class Publisher(Closing):
         InvalidArgument
             If a name, shape or dtype differs; the message names the tensor.
         ResourceExhausted
-            If the server has no memory for the buffer.
+            If the server has no memory for the buffer, or the client has reached its `send_limit`.
         NotFound
             If a client freed the segment.
+
+        Notes
+        -----
+        If Ctrl-C or another exception ends the call early, `model` is a version or will be one, or
+        is not. It never mixes with what is published later.
         """
         if self._closed:
             raise FailedPrecondition(
                 f"publish: the publisher of '{self._name}' is closed; open another one"
             )
-        with self._lock:
-            return self._target.fill(lambda data: self._schema.pack("publish", model, data))
+        return self._target.fill(lambda data: self._schema.pack("publish", model, data))
 
     def free(self) -> None:
         """Close, and remove the model from the box. Versions that readers hold stay valid."""

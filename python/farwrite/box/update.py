@@ -19,9 +19,9 @@ class Update:
 
     __slots__ = ("_completion", "_native")
 
-    def __init__(self, native: _farwrite.BoxUpdate, keep: object = None) -> None:
+    def __init__(self, native: _farwrite.BoxUpdate) -> None:
         self._native = native
-        self._completion = Completion(native.completion(), keep)
+        self._completion = Completion(native.completion())
 
     def done(self) -> bool:
         """Whether the change was applied or has failed. From then on, its source may change."""
