@@ -84,7 +84,7 @@ class AsyncSGD(Closing):
         self._timeout = seconds("AsyncSGD", timeout)
         self._shapes = Shapes("AsyncSGD", arrays)
         self._shapes.check("AsyncSGD", arrays, writable=True)
-        self._flat: Flat = client.array((self._shapes.size,), np.float32).array
+        self._client = client
         self._pending = Pending()
         self._closed = False
         self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers)
@@ -133,8 +133,9 @@ class AsyncSGD(Closing):
         self._shapes.check("AsyncSGD.step", gradients)
         self._shapes.check("AsyncSGD.step", arrays, writable=True)
         self._pending.finish(self._timeout)
-        self._shapes.gather(gradients, self._flat)
-        self._pending.begin(self._segment.post.accumulate(self._flat, -self._rate))
+        flat: Flat = self._client.array((self._shapes.size,), np.float32).array
+        self._shapes.gather(gradients, flat)
+        self._pending.begin(self._segment.post.accumulate(flat, -self._rate))
         # The box applies a client's changes in their order: who sees the count sees the weights.
         counted = self._counters.add(self._worker, 1)
         self._pending.finish(self._timeout)
@@ -143,8 +144,8 @@ class AsyncSGD(Closing):
         self._counters.wait_until(
             self._near, "the slowest worker did not come near enough", self._timeout
         )
-        self._segment.read(self._flat, consistent="chunk", timeout=self._timeout)
-        self._shapes.scatter(self._flat, arrays)
+        self._segment.read(flat, consistent="chunk", timeout=self._timeout)
+        self._shapes.scatter(flat, arrays)
 
     def close(self, timeout: float | None = 30.0) -> None:
         """Leave the training: nobody waits for this worker any more. A second call does nothing."""

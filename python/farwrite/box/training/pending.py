@@ -1,4 +1,4 @@
-"""Pending: a change on its way, whose source memory is used again and again."""
+"""Pending: the last change of a worker, on its way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ if TYPE_CHECKING:
 
 
 class Pending:
-    """At most one change on its way. Its source may change after `finish` has returned."""
+    """At most one change on its way.
+
+    An exception may come after a change was posted and before `begin` holds it. So no change may
+    have the memory of an earlier one: each takes other memory of the client, and owns it.
+    """
 
     def __init__(self) -> None:
         self._update: Update | None = None

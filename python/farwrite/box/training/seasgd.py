@@ -84,7 +84,7 @@ class SEASGD(Closing):
         self._pending = Pending()
         size = self._shapes.size
         self._shared: Flat = client.array((size,), np.float32).array
-        self._delta: Flat = client.array((size,), np.float32).array
+        self._client = client
         self._segment = open_weights("SEASGD", client, name, self._shapes, arrays, self._timeout)
 
     def step(self, arrays: Sequence[Array]) -> None:
@@ -109,13 +109,14 @@ class SEASGD(Closing):
             return
         self.flush()
         self._segment.read(self._shared, consistent="chunk", timeout=self._timeout)
-        deltas = self._shapes.views(self._delta)
+        flat: Flat = self._client.array((self._shapes.size,), np.float32).array
+        deltas = self._shapes.views(flat)
         for mine, shared, delta in zip(
             arrays, self._shapes.views(self._shared), deltas, strict=True
         ):
             np.subtract(mine, shared, out=delta, casting="same_kind")
             np.multiply(delta, self._rate, out=delta)
-        self._pending.begin(self._segment.post.accumulate(self._delta))
+        self._pending.begin(self._segment.post.accumulate(flat))
         for mine, delta in zip(arrays, deltas, strict=True):
             np.subtract(mine, delta, out=mine, casting="same_kind")
 
