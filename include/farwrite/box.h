@@ -265,7 +265,8 @@ class FARWRITE_API Client {
   const PeerInfo& server() const;
   /// The counts of this client.
   ClientStats stats() const;
-  /// Ends the connection: pending changes end with kCancelled, applied or not.
+  /// Ends the connection: pending changes end with kCancelled, applied or not. Waits up to
+  /// `timeout` until the server reads their memory no more; until then they are not settled.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:

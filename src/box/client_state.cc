@@ -7,7 +7,9 @@
 
 #include "box/segment_state.h"
 #include "box/settled.h"
+#include "core/deadline.h"
 #include "core/log.h"
+#include "core/poll_until.h"
 #include "farwrite/copy.h"
 
 namespace farwrite::box {
@@ -251,7 +253,15 @@ void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
 Status ClientState::close(std::chrono::nanoseconds timeout) {
   end(Status::error(StatusCode::kCancelled, {.operation = "use the box"},
                     "this side has closed the connection", "connect again"));
+  const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(channel_.close(timeout));
+  // The end of the device ends the leases on what changes lent, but not the server's reading.
+  static_cast<void>(core::poll_until(
+      [this] {
+        const ChannelStats stats = channel_.stats();
+        return stats.leases_granted == stats.leases_released;
+      },
+      deadline));
   return device_.close(timeout);
 }
 

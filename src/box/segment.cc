@@ -110,9 +110,18 @@ Update Segment::post(const Change& change) const {
   }
   Result<ClientState::Lendable> lendable = client->lendable(change.memory);
   if (!lendable.ok()) return failed(lendable.status());
-  // The caller's own memory may change again when the server has answered; a copy is freed when the
-  // server has let go of it.
-  client->post(std::move(request), lendable->memory, [owner = lendable->owner] {}, answered);
+  // The caller's own memory may change again when the server has answered. If the connection ends
+  // instead, the server may still read it: then the change is settled when the lease has ended. A
+  // copy is freed when the server has let go of it.
+  const std::shared_ptr<void> unsettled(nullptr, [state](void*) {
+    state->finish(Status(StatusCode::kCancelled, "change a segment: nobody answered"));
+  });
+  client->post(
+      std::move(request), lendable->memory, [owner = lendable->owner, unsettled] {},
+      [answered, state, unsettled](Result<ClientState::Answer> answer) {
+        if (!answer.ok()) return state->abandon(answer.status());
+        answered(std::move(answer));
+      });
   return update;
 }
 

@@ -402,6 +402,31 @@ TEST_P(Box, AClientThatLeavesGivesBackItsLeases) {
   apply(segment, change_of(Operation::kFill, 1.0));
 }
 
+TEST_P(Box, AChangeThatItsConnectionLeavesBehindIsSettledWhenTheServerHasLetGoOfItsMemory) {
+  const Client staying = connect();
+  Client leaving = connect();
+  const Segment segment = create(staying, vector_spec("weights", kLarge));
+  const Segment busy = create(leaving, vector_spec("busy", 2 * kLarge));
+  Result<Segment> its = leaving.attach("weights");
+  ASSERT_OK(its);
+  Result<MemoryRegion> memory = leaving.allocate(kLarge * sizeof(float));
+  ASSERT_OK(memory);
+  auto* const values = reinterpret_cast<float*>(memory->data());
+  std::fill_n(values, kLarge, 1.0F);
+  // The server applies these first.
+  for (int i = 0; i < 8; ++i) static_cast<void>(busy.post(change_of(Operation::kScale, 1.0)));
+  Change change;
+  change.memory = {values, kLarge * sizeof(float)};
+  const Update left = its->post(change);
+  static_cast<void>(leaving.close(kHang));
+  EXPECT_TRUE(left.done.done());
+  EXPECT_TRUE(eventually([&] { return left.done.settled(); }));
+  std::fill_n(values, kLarge, 9.0F);
+  EXPECT_TRUE(eventually([&] { return server().stats().clients == 1; }));
+  const std::vector<float> now = read(segment);
+  EXPECT_TRUE(all_are(0.0F, now) || all_are(1.0F, now));
+}
+
 TEST_P(Box, TheServersProcessPublishesWithoutACopyOfItsOwn) {
   const Segment segment = create(connect(), vector_spec("weights", kElements));
   Result<Draft> draft = server().draft(segment.info().key);

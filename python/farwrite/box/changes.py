@@ -26,7 +26,10 @@ class Changes(abc.ABC, Generic[Outcome]):
     are applied one after the other, also those of different clients.
 
     The methods of `Segment` wait and return the new version. The methods of `Segment.post` do not
-    wait: they return an `Update`. Until it is done, the source must not change.
+    wait: they return an `Update`. Until it is settled, the source must not change.
+
+    After an exception such as Ctrl-C the change may still be on its way. It then owns its source;
+    fill other memory next.
 
     An index counts elements of the segment in C order. A range without `count` reaches to the end
     of the segment.

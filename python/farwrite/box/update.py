@@ -12,7 +12,8 @@ from farwrite.completion import Completion
 class Update:
     """A change on its way to the server. The methods of `Segment.post` create it.
 
-    Wait for it, poll it or await it. Dropping it does not cancel the change.
+    Wait for it, poll it or await it. Dropping it does not cancel the change, which keeps its source
+    alive until it is `settled`.
 
     The constructor is internal: use `Segment.post`.
     """
@@ -24,8 +25,15 @@ class Update:
         self._completion = Completion(native.completion())
 
     def done(self) -> bool:
-        """Whether the change was applied or has failed. From then on, its source may change."""
+        """Whether the change was applied or has failed."""
         return self._completion.done()
+
+    def settled(self) -> bool:
+        """Whether the server reads the source no more, so that it may change.
+
+        A change that is done is settled, unless the connection ended before the server answered.
+        """
+        return self._completion.settled()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the change is applied. Ctrl-C interrupts the wait.
