@@ -13,8 +13,8 @@ import farwrite as fw
 PACKAGE = Path(fw.__file__).parent
 
 
-class InterruptError(Exception):
-    """What the tests raise in the middle of a call."""
+class InterruptError(KeyboardInterrupt):
+    """What the tests raise in the middle of a call, as Ctrl-C does."""
 
 
 def interrupted_at(step: int, call: Callable[[], object], files: frozenset[str]) -> bool:

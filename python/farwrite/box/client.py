@@ -311,8 +311,8 @@ class Client(Closing):
     def close(self, timeout: float | None = 1.0) -> None:
         """End the connection. Closing twice is allowed.
 
-        Changes on their way end with `Cancelled`, applied or not. Their sources may change when they
-        are settled: see `Update.settled`. Leases stay valid.
+        Changes on their way end with `Cancelled`, applied or not. Their sources may change when
+        `Update.settled` says so. Leases stay valid.
 
         Parameters
         ----------

@@ -303,7 +303,10 @@ class Segment(Changes[int]):
         )
 
     async def read_async(self, out: Any = None, **options: Any) -> Any:
-        """Read as `read` does, in a thread, without blocking the event loop."""
+        """Read as `read` does, in a thread, without blocking the event loop.
+
+        The thread of a cancelled task reads on. Do not use its `out` again: give a new one.
+        """
         return await asyncio.to_thread(self.read, out, **options)
 
     def updates(self, since: SupportsIndex | None = None) -> Updates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,35 @@ def test_an_exception_at_any_instruction_of_a_publish_lets_nothing_later_into_it
         value += 2
 
     assert interrupt_each_step(publish, publish_another, *FILES) > len(FILES)
+
+
+def test_a_change_is_settled_when_the_server_has_answered(box: fw.box.Client) -> None:
+    segment = box.create("segment", WORDS, "int64")
+    update = segment.post.write(box.array(WORDS, "int64"))
+    assert update.wait(30) == 1
+    assert update.settled()
+    assert segment.post.signal().wait(30) == 2
+
+
+def test_a_client_closes_when_the_server_has_let_go_of_the_sources_of_its_changes(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    segment = box.create("segment", WORDS, "int64")
+    box.create("other", 2 << 20, "float32")
+    with box_server.connect() as leaving:
+        its = leaving.attach("other")
+        for _ in range(10):
+            its.post.scale(1)
+        source = leaving.array(WORDS, "int64")
+        source.array[:] = 1
+        left = leaving.attach("segment").post.write(source)
+        leaving.close(60)
+    assert left.done()
+    assert left.settled()
+    source.array[:] = 9
+    while box_server.stats().clients > 1:
+        time.sleep(0.001)
+    assert set(np.unique(segment.read())) <= {0, 1}
 
 
 @pytest.mark.parametrize("operation", ["write", "accumulate"])
