@@ -92,6 +92,7 @@ class Client(Closing):
         dtype: npt.DTypeLike | None = None,
         *,
         like: object = None,
+        description: str = "",
         exclusive: bool = True,
         buffers: SupportsIndex = 4,
         temporary: bool = False,
@@ -109,6 +110,9 @@ class Client(Closing):
             int64 and int32. Other types can be read and written.
         like : array, optional
             Take shape and dtype from this array instead. Its elements are not written.
+        description : str
+            At most 1 MiB, for those who attach the segment: `Segment.description`. Only of a dtype
+            that the server has arithmetic for.
         exclusive : bool
             Whether it is an error if the name is taken. If not, a segment of that name, shape and
             dtype is attached.
@@ -135,8 +139,14 @@ class Client(Closing):
             layout = layout_like("create", like)
         else:
             layout = layout_of(() if shape is None else shape, dtype or "float32")
+        own = layout.description()
+        if own and description:
+            raise InvalidArgument(
+                f"create: a segment of {layout.name} has no room for a description, because it"
+                " describes its dtype there; use create_bytes"
+            )
         native = self._create(
-            name, layout.element, layout.dims(), layout.description(),
+            name, layout.element, layout.dims(), own or description,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
         segment = Segment(native, self._watches)

@@ -239,3 +239,14 @@ def test_counts_of_the_server(box_server: fw.box.Server, box: fw.box.Client) -> 
     assert stats.bytes_changed == 2048
     assert stats.segment_bytes >= 1024
     assert "farwrite_" in box_server.metrics()
+
+
+def test_a_description_is_for_those_who_attach_a_segment(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    kept = box.create("s", (2,), "float32", description="für alle")
+    assert kept.dtype == np.float32
+    with box_server.connect() as other:
+        assert other.attach("s").description.decode() == "für alle"
+    with pytest.raises(fw.InvalidArgument, match="int8 has no room for a description"):
+        box.create("t", (2,), "int8", description="no")
