@@ -44,7 +44,13 @@ def worker(number: int, endpoint: str, images: np.ndarray, labels: np.ndarray) -
         fw.box.connect(endpoint) as box,
         Termination(box, "iterations", WORKERS, ITERATIONS, "average") as termination,
     ):
-        callback = SEASGDCallback(box, "digits", termination=termination, worker=number)
+        callback = SEASGDCallback(
+            box,
+            "digits",
+            termination=termination,
+            worker=number,
+            takeover=True,  # if the others have ended before this one begins
+        )
         box.event("started").signal()
         box.event("started").wait(WORKERS, timeout=120)  # or the first would train alone
         # The termination ends it.

@@ -102,19 +102,20 @@ def test_nobody_waits_for_a_worker_that_has_left() -> None:
             AsyncSGD(connect(), "w", zeros(), 1, 0, worker=1, workers=2).close()
             for _ in range(3):
                 sgd.step(gradients(1), mine)
-        with pytest.raises(fw.FailedPrecondition, match="worker 1 of 'w' has finished"):
-            AsyncSGD(connect(), "w", zeros(), 1, 0, worker=1, workers=2)
+            with pytest.raises(fw.FailedPrecondition, match="worker 1 of 'w' has finished"):
+                AsyncSGD(connect(), "w", zeros(), 1, 0, worker=1, workers=2)
 
 
 def test_a_worker_that_starts_again_keeps_its_count() -> None:
     with open_box() as connect:
-        mine = zeros()
-        died = AsyncSGD(connect(), "w", mine, 1)
-        died.step(gradients(1), mine)
-        again = zeros()
-        with AsyncSGD(connect(), "w", again, 1) as sgd:
-            assert sgd.steps == 1
-            np.testing.assert_array_equal(again[0], mine[0])
+        mine, again, client = zeros(), zeros(), connect()
+        with AsyncSGD(connect(), "w", zeros(), 1, worker=1, workers=2):
+            died = AsyncSGD(client, "w", mine, 1, worker=0, workers=2)
+            died.step(gradients(1), mine)
+            client.close()
+            with AsyncSGD(connect(), "w", again, 1, worker=0, workers=2) as sgd:
+                assert sgd.steps == 1
+                np.testing.assert_array_equal(again[0], mine[0])
 
 
 @pytest.mark.parametrize(

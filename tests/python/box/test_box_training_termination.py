@@ -43,7 +43,7 @@ def test_workers_of_unequal_speed_stop_together(rule: str) -> None:
 
         with ThreadPoolExecutor(3) as pool:
             iterations = list(pool.map(work, range(3)))
-        with Termination(connect(), "t", 3, 20, rule) as termination:
+        with Termination(connect(), "t", 3, 20, rule, takeover=True) as termination:
             assert termination.stopped
             assert termination.counts().tolist() == iterations
     if rule == "master":
@@ -58,8 +58,10 @@ def test_a_worker_that_starts_late_stops_at_once() -> None:
     with open_box() as connect:
         with Termination(connect(), "t", 2, 1) as termination:
             assert termination.advance(0)
-        with Termination(connect(), "t", 2, 1) as termination:
-            assert termination.advance(1)
+            with Termination(connect(), "t", 2, 1) as late:
+                assert late.advance(1)
+        with Termination(connect(), "t", 2, 1, takeover=True) as later:
+            assert later.advance(1)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -71,6 +73,6 @@ def test_what_makes_no_sense_is_refused() -> None:
         termination = Termination(connect(), "t", 2, 1)
         with pytest.raises(fw.InvalidArgument, match="worker 2 is out of range"):
             termination.advance(2)
-        termination.close()
-        with pytest.raises(fw.InvalidArgument):
+        with pytest.raises(fw.InvalidArgument, match=r"counts of 2 workers.*was told of 3"):
             Termination(connect(), "t", 3, 1)
+        termination.close()

@@ -70,22 +70,83 @@ def test_a_module_trains_on_after_a_step(torch: Any, adapter: Any) -> None:
 def test_a_later_worker_starts_from_the_shared_weights(torch: Any, adapter: Any) -> None:
     with open_box() as connect:
         first, second = linear(torch, 1), linear(torch, 2)
-        for module in (first, second):
-            optimizer = torch.optim.SGD(module.parameters(), lr=1)
-            adapter.ModuleSEASGD(connect(), "w", module, optimizer).close()
-        assert values(second) == {1}
+        optimizers = [torch.optim.SGD(one.parameters(), lr=1) for one in (first, second)]
+        with (
+            adapter.ModuleSEASGD(connect(), "w", first, optimizers[0]),
+            adapter.ModuleSEASGD(connect(), "w", second, optimizers[1]),
+        ):
+            assert values(second) == {1}
 
 
-def test_bfloat16_parameters_are_converted_there_and_back(torch: Any, adapter: Any) -> None:
+FLOATS = ["float64", "float32", "float16", "bfloat16"]
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_parameters_keep_their_dtype_and_change_only_in_exchanges(
+    torch: Any, adapter: Any, name: str
+) -> None:
+    dtype = getattr(torch, name)
     with open_box() as connect:
-        module = linear(torch, 0, dtype=torch.bfloat16)
+        module = linear(torch, 1 / 3, dtype=dtype)
+        third = torch.tensor(1 / 3, dtype=dtype).item()
         optimizer = torch.optim.SGD(module.parameters(), lr=1)
-        with adapter.ModuleSEASGD(connect(), "w", module, optimizer, moving_rate=0.5) as sgd:
+        with adapter.ModuleSEASGD(
+            connect(), "w", module, optimizer, moving_rate=1, period=2
+        ) as sgd:
+            read = linear(torch, 0, dtype=dtype)
+            adapter.read_module(connect(), "w", read)
+            assert values(module) == values(read) == {third}
             for parameter in module.parameters():
-                torch.nn.init.constant_(parameter, 4)
+                torch.nn.init.constant_(parameter, 2 * third)
             sgd.step()
-        assert module.weight.dtype == torch.bfloat16
-        assert values(module) == {2}
+            assert values(module) == {2 * third}
+            sgd.step()
+            assert values(module) == {third}
+            assert sgd.read() == 2
+            assert values(module) == {2 * third}
+            assert module.weight.dtype == dtype
+        kept = np.float64 if name == "float64" else np.float32
+        assert connect().attach("w").dtype == kept
+
+
+def test_a_double_beyond_single_precision_is_exchanged_as_it_is(torch: Any, adapter: Any) -> None:
+    with open_box() as connect:
+        module = linear(torch, 1e300, dtype=torch.float64)
+        optimizer = torch.optim.SGD(module.parameters(), lr=1)
+        with adapter.ModuleSEASGD(connect(), "w", module, optimizer) as sgd:
+            sgd.step()
+            assert values(module) == {1e300}
+
+
+@pytest.mark.parametrize("name", ["complex64", "int64", "float8_e5m2"])
+def test_what_the_box_cannot_hold_is_refused_before_the_first_step(
+    torch: Any, adapter: Any, name: str
+) -> None:
+    with open_box() as connect:
+        module = linear(torch, 0)
+        odd = torch.zeros(2).to(getattr(torch, name))
+        module.odd = torch.nn.Parameter(odd, requires_grad=name == "complex64")
+        parameters = [module.weight, module.odd]
+        message = f"the parameter 'odd' is torch.{name}; convert it"
+        with pytest.raises(fw.InvalidArgument, match=message):
+            adapter.ModuleSEASGD(connect(), "w", module, torch.optim.SGD(parameters, lr=1))
+        assert connect().list() == []
+
+
+@pytest.mark.parametrize("others", [{"bias": False}, {"dtype": "float64"}, {"dtype": "bfloat16"}])
+def test_another_module_is_refused_by_the_name_of_the_parameter(
+    torch: Any, adapter: Any, others: dict[str, Any]
+) -> None:
+    options = {key: getattr(torch, str(value), value) for key, value in others.items()}
+    with open_box() as connect:
+        modules = [linear(torch, 1), linear(torch, 1, **options)]
+        optimizers = [torch.optim.SGD(one.parameters(), lr=1) for one in modules]
+        with adapter.ModuleSEASGD(connect(), "w", modules[0], optimizers[0]):
+            wrong = "bias" if "bias" in others else "weight"
+            with pytest.raises(fw.InvalidArgument, match=f"the tensor '{wrong}'"):
+                adapter.ModuleSEASGD(connect(), "w", modules[1], optimizers[1])
+            with pytest.raises(fw.InvalidArgument, match=f"the tensor '{wrong}'"):
+                adapter.read_module(connect(), "w", modules[1])
 
 
 def test_only_what_the_optimizer_updates_is_exchanged(torch: Any, adapter: Any) -> None:

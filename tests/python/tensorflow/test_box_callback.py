@@ -20,7 +20,8 @@ from box_examples import accuracy, run_example
 @pytest.mark.parametrize("package", ["keras", "tf_keras"])
 def test_the_callback_follows_the_formula_and_the_termination(package: str) -> None:
     with fw.box.serve() as server, server.connect() as box:
-        SEASGD(box, package, [np.full((1, 1), 16.0), np.full(1, 16.0)]).close()
+        start = {"0/kernel": np.full((1, 1), 16, "f4"), "1/bias": np.full(1, 16, "f4")}
+        SEASGD(box, package, start).close()
         program = started("box_callback.py", [server.endpoint, package], {}, subprocess.PIPE)
         answer = finish(program)
 
@@ -34,6 +35,9 @@ def test_the_callback_follows_the_formula_and_the_termination(package: str) -> N
         assert answer["shared"] == pytest.approx([shared, shared])
         assert answer["epochs"] == 3
         assert answer["version"] == 1 + 1 + 3
+        # Two fits of four steps with an exchange in the third: at the start and in that step.
+        assert answer["copies"] == 2 * 2
+        assert "the tensor '0/kernel' has shape (1, 2)" in answer["refused"]
 
 
 @pytest.mark.timeout(300)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from farwrite.arguments import seconds, whole_number
+from farwrite.box.training.claims import Workers
 from farwrite.box.training.counters import Counters, Counts
 from farwrite.box.training.pending import Pending
-from farwrite.box.training.shapes import Array, Flat, Shapes
-from farwrite.box.training.weights import open_weights
+from farwrite.box.training.shapes import Arrays, Flat, Shapes
+from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
 
@@ -29,9 +28,10 @@ class AsyncSGD(Closing):
     A step adds -learning_rate * gradients to the shared weights at the box. The step then waits
     until the slowest worker is at most `staleness` steps behind, and reads the weights. A worker
     that has closed its object counts no longer; the others wait for a worker that died, until
-    their timeout.
+    their timeout. Started again, it goes on with its count.
 
-    The weights and the counts stay in the box after `close`: one name serves one training.
+    The weights and the counts stay in the box after the last worker. Workers that start then go on
+    from them with ``takeover=True``, and are refused without.
 
     A context manager. Use each object in one thread.
 
@@ -41,9 +41,10 @@ class AsyncSGD(Closing):
         The worker's connection to the box.
     name : str
         The segment of the weights; `name`/steps is that of the counts. The first worker creates
-        both.
-    arrays : sequence of ndarray
-        The worker's weights, as floats. Those of a later worker are set to the shared weights.
+        both. The events `name`.workers and `name`/steps.NUMBER exist as long as a worker, or that
+        one, lives.
+    arrays : sequence or dict of ndarray
+        The worker's weights, as in `SEASGD`. Those of a later worker are set to the shared weights.
     learning_rate : float
         The factor of the gradients, above 0.
     staleness : int
@@ -51,14 +52,20 @@ class AsyncSGD(Closing):
     worker : int
         This worker's number, from 0 to `workers` - 1.
     workers : int
-        How many workers take part.
+        How many workers take part; every worker gives the same number.
     timeout : float or None
         Seconds that each wait for the box or for slower workers may take; None waits for ever.
+    takeover : bool
+        Go on with the weights and the counts of workers that have all ended.
 
     Raises
     ------
     InvalidArgument
-        If a value is out of range, or a segment belongs to another model or number of workers.
+        If a value is out of range, or a segment belongs to another model or number of workers. The
+        message names the tensor whose name, shape or dtype differs.
+    AlreadyExists
+        If a living process is this worker, or the box has the weights of workers that have all
+        ended and `takeover` is False.
     FailedPrecondition
         If this worker's number has finished already.
     """
@@ -67,13 +74,14 @@ class AsyncSGD(Closing):
         self,
         client: Client,
         name: str,
-        arrays: Sequence[Array],
+        arrays: Arrays,
         learning_rate: float,
         staleness: int = 1,
         *,
         worker: int = 0,
         workers: int = 1,
         timeout: float | None = 30.0,
+        takeover: bool = False,
     ) -> None:
         if not (0 < learning_rate < math.inf):
             raise InvalidArgument(
@@ -87,8 +95,13 @@ class AsyncSGD(Closing):
         self._client = client
         self._pending = Pending()
         self._closed = False
-        self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers)
-        try:
+        with contextlib.ExitStack() as attached:
+            living = Workers("AsyncSGD", client, name, takeover, self._timeout)
+            attached.callback(living.leave)
+            self._segment, empty = open_weights("AsyncSGD", client, name, self._shapes, living)
+            attached.callback(self._segment.detach)
+            self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers, living, empty)
+            attached.callback(self._counters.detach)
             self._worker = self._counters.worker(worker)
             self._steps = int(self._counters.read(self._timeout)[self._worker])
             if self._steps >= LEFT:
@@ -96,32 +109,29 @@ class AsyncSGD(Closing):
                     f"AsyncSGD: worker {worker} of '{name}' has finished; choose another name for"
                     " another training"
                 )
-            self._segment = open_weights(
-                "AsyncSGD", client, name, self._shapes, arrays, self._timeout
-            )
-        except BaseException:
-            self._counters.detach()
-            raise
+            take_weights(self._segment, empty, self._shapes, arrays, self._timeout)
+            living.begin()
+            self._attached = attached.pop_all()
 
     @property
     def steps(self) -> int:
         """The steps of this worker, also those before it was started again."""
         return self._steps
 
-    def step(self, gradients: Sequence[Array], arrays: Sequence[Array]) -> None:
+    def step(self, gradients: Arrays, arrays: Arrays) -> None:
         """Add the gradients to the shared weights, wait for slow workers, and read the weights.
 
         Parameters
         ----------
-        gradients : sequence of ndarray
-            In the shapes and the order of the weights.
-        arrays : sequence of ndarray
+        gradients : sequence or dict of ndarray
+            In the names, shapes, dtypes and order of the weights.
+        arrays : sequence or dict of ndarray
             Set to the shared weights.
 
         Raises
         ------
         InvalidArgument
-            If the arrays differ in number, shape or kind from those of the constructor.
+            If the arrays differ in number, name, shape or dtype from those of the constructor.
         DeadlineExceeded
             If the slowest worker is still more than `staleness` steps behind after the timeout. The
             step is counted.
@@ -133,14 +143,14 @@ class AsyncSGD(Closing):
         self._shapes.check("AsyncSGD.step", gradients)
         self._shapes.check("AsyncSGD.step", arrays, writable=True)
         self._pending.finish(self._timeout)
-        flat: Flat = self._client.array((self._shapes.size,), np.float32).array
+        # Not the memory of the step before: one that an exception has ended may be on its way.
+        flat: Flat = self._client.array((self._shapes.size,), self._shapes.dtype).array
         self._shapes.gather(gradients, flat)
         self._pending.begin(self._segment.post.accumulate(flat, -self._rate))
         # The box applies a client's changes in their order: who sees the count sees the weights.
         counted = self._counters.add(self._worker, 1)
         self._pending.finish(self._timeout)
         counted.wait(self._timeout)
-        self._steps += 1
         self._counters.wait_until(
             self._near, "the slowest worker did not come near enough", self._timeout
         )
@@ -155,8 +165,8 @@ class AsyncSGD(Closing):
         try:
             self._counters.add(self._worker, LEFT).wait(timeout)
         finally:
-            self._counters.detach()
-            self._segment.detach()
+            self._attached.close()
 
     def _near(self, counts: Counts) -> bool:
+        self._steps = int(counts[self._worker])  # also those whose wait an error has ended
         return self._steps - int(counts.min()) <= self._staleness

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -10,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farwrite.arguments import whole_number
-from farwrite.errors import DeadlineExceeded
+from farwrite.box.training.claims import Workers, claim, give_back
+from farwrite.errors import AlreadyExists, DeadlineExceeded, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
-    from farwrite.box import Client, Update
+    from farwrite.box import Client, Segment, Update
 
 Counts = NDArray[np.int64]
 
@@ -21,7 +23,9 @@ MOST_WORKERS = 2**16
 
 
 class Counters:
-    """Counts that every worker can add to and read. The segment stays in the box.
+    """Counts that every worker can read. Each one belongs to one living process.
+
+    The segment stays in the box.
 
     Parameters
     ----------
@@ -31,18 +35,68 @@ class Counters:
         The worker's connection to the box.
     name : str
         The segment, which the first worker creates with zeros.
-    workers : int
-        How many counts there are.
+    number : int
+        How many workers, and counts, there are.
+    workers : Workers
+        Those of the training.
+    anew : bool
+        Whether the first worker drops the counts that an earlier training has left.
+
+    Raises
+    ------
+    AlreadyExists
+        As `Workers.open`.
+    InvalidArgument
+        If the segment was created for another number of workers.
     """
 
-    def __init__(self, operation: str, client: Client, name: str, workers: int) -> None:
-        self.workers = whole_number(operation, "workers", workers, 1, MOST_WORKERS)
+    def __init__(
+        self,
+        operation: str,
+        client: Client,
+        name: str,
+        number: int,
+        workers: Workers,
+        anew: bool = False,
+    ) -> None:
         self._operation = operation
-        self._segment = client.create(name, (self.workers,), np.int64, exclusive=False)
+        self._client = client
+        self._name = name
+        self._number = whole_number(operation, "workers", number, 1, MOST_WORKERS)
+        self._claims: dict[int, Segment] = {}
+        if anew and workers.preparing:
+            with contextlib.suppress(NotFound):
+                client.attach(name).free()
+        self._segment, _ = workers.open(
+            name, lambda: client.create(name, (self._number,), np.int64)
+        )
+        if self._segment.layout.text != "<i8" or self._segment.shape != (self._number,):
+            self._segment.detach()
+            raise InvalidArgument(
+                f"{operation}: '{name}' has the counts of {self._segment.size} workers, and this"
+                f" process was told of {self._number}; give every process the same number"
+            )
 
     def worker(self, worker: int) -> int:
-        """Check that `worker` has a count, and return it."""
-        return whole_number(self._operation, "worker", worker, 0, self.workers - 1)
+        """Check that `worker` has a count, and that no other process uses it; return it.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no such worker.
+        AlreadyExists
+            If a living process is that worker.
+        """
+        number = whole_number(self._operation, "worker", worker, 0, self._number - 1)
+        if number not in self._claims:
+            try:
+                self._claims[number] = claim(self._client, f"{self._name}.{number}")
+            except AlreadyExists:
+                raise AlreadyExists(
+                    f"{self._operation}: a living process is worker {number} of '{self._name}';"
+                    " give each process a number, or the other training another name"
+                ) from None
+        return number
 
     def add(self, worker: int, number: int) -> Update:
         """Add `number` to the count of `worker`."""
@@ -78,5 +132,7 @@ class Counters:
                 ) from None
 
     def detach(self) -> None:
-        """End the attachment."""
+        """End the attachment, and give the workers' numbers back."""
+        while self._claims:
+            give_back(self._claims.popitem()[1])
         self._segment.detach()

@@ -40,7 +40,11 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     `fit` starts from the shared weights: those of the worker that trains first. It ends with the
     worker's own; see `read_model` for the shared ones. The weights that are not trained, for
-    example statistics of batch normalization, stay the worker's own.
+    example statistics of batch normalization, stay the worker's own. Between two exchanges the
+    model's weights are not touched.
+
+    To the other workers, a weight's name is its place and the last part of its own name:
+    "0/kernel".
 
     Parameters
     ----------
@@ -48,8 +52,9 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
         The worker's connection to the box.
     name : str
         The segment of the shared weights.
-    moving_rate, period, timeout
-        As in `SEASGD`.
+    moving_rate, period, timeout, takeover
+        As in `SEASGD`. The second `fit` with one callback goes on from the shared weights also
+        without `takeover`.
     termination : Termination, optional
         Ends `fit` when its rule says so. The callback does not close it.
     worker : int
@@ -70,6 +75,7 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
         timeout: float | None = 30.0,
         termination: Termination | None = None,
         worker: int = 0,
+        takeover: bool = False,
     ) -> None:
         super().__init__()
         self._client = client
@@ -78,6 +84,7 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
             "moving_rate": moving_rate,
             "period": period,
             "timeout": timeout,
+            "takeover": takeover,
         }
         self._termination = termination
         self._worker = worker
@@ -88,14 +95,18 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self.close()  # a fit that failed did not end
         values = _values_of(self.model)
         self._seasgd = SEASGD(self._client, self._name, values, **self._options)
+        self._options["takeover"] = True  # of what this callback has begun
         _assign(self.model, values)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Exchange with the shared weights; stop `fit` when the termination says so."""
         assert self._seasgd is not None
-        values = _values_of(self.model)
-        self._seasgd.step(values)
-        _assign(self.model, values)
+        if self._seasgd.due:
+            values = _values_of(self.model)
+            self._seasgd.step(values)
+            _assign(self.model, values)
+        else:
+            self._seasgd.step()
         if self._termination is not None and self._termination.advance(self._worker):
             self.model.stop_training = True
 
@@ -121,10 +132,14 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
         return False
 
 
-def _values_of(model: Any) -> list[Array]:
-    return [np.array(weight) for weight in model.trainable_variables]
+def _values_of(model: Any) -> dict[str, Array]:
+    # The first part of a weight's own name counts the models that the process has made.
+    return {
+        f"{number}/{weight.name.split('/')[-1].removesuffix(':0')}": np.array(weight)
+        for number, weight in enumerate(model.trainable_variables)
+    }
 
 
-def _assign(model: Any, values: list[Array]) -> None:
-    for weight, value in zip(model.trainable_variables, values, strict=True):
+def _assign(model: Any, values: dict[str, Array]) -> None:
+    for weight, value in zip(model.trainable_variables, values.values(), strict=True):
         weight.assign(value)

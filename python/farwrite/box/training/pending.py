@@ -1,4 +1,4 @@
-"""Pending: the last change of a worker, on its way."""
+"""Pending: a change on its way, whose outcome a later call reports."""
 
 from __future__ import annotations
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from farwrite.arguments import seconds, whole_number
+from farwrite.box.training.claims import Workers
 from farwrite.box.training.pending import Pending
-from farwrite.box.training.shapes import Array, Flat, Shapes
-from farwrite.box.training.weights import open_weights
+from farwrite.box.training.shapes import Arrays, Flat, Shapes, values_of
+from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
 
@@ -28,7 +30,11 @@ class SEASGD(Closing):
 
     The box adds D to Wg. The worker's next computation overlaps with that addition: the thread of
     the client's device carries it, and the next step waits until it is applied. The read of Wg is
-    not overlapped. Wg stays in the box after `close`.
+    not overlapped.
+
+    A worker joins while another one lives. Wg stays in the box after the last one; workers that
+    start then go on from it with ``takeover=True``, and are refused without. The docs have a table
+    of what a restart finds (docs/explanation/parameter-box.md).
 
     A context manager. Use each object in one thread.
 
@@ -37,20 +43,31 @@ class SEASGD(Closing):
     client : Client
         The worker's connection to the box.
     name : str
-        The segment of the shared weights. The first worker creates it from its `arrays`.
-    arrays : sequence of ndarray
-        The worker's weights, as floats. Those of a later worker are set to the shared weights.
+        The segment of the shared weights. The first worker creates it from its `arrays`. The event
+        `name`.workers exists as long as a worker lives.
+    arrays : sequence or dict of ndarray
+        The worker's weights, of float64, float32, float16 or bfloat16. Those of a later worker are
+        set to the shared weights. The segment is float64 if there is a float64 array, and float32
+        otherwise, so it holds every weight exactly.
     moving_rate : float
         The a of the formula, above 0 and up to 1.
     period : int
         Exchange in each `period`-th step.
     timeout : float or None
         Seconds that each wait for the box may take; None waits for ever.
+    takeover : bool
+        Go on with the shared weights of workers that have all ended.
+    types : sequence of str, optional
+        The element types of the model's tensors, if `arrays` are converted copies of them:
+        "bfloat16" of PyTorch's tensors in float32 arrays.
 
     Raises
     ------
     InvalidArgument
-        If a value is out of range, or the segment belongs to another model.
+        If a value is out of range, or the segment belongs to another model; the message names the
+        tensor whose name, shape or dtype differs.
+    AlreadyExists
+        If the box has the weights of workers that have all ended, and `takeover` is False.
     DeadlineExceeded
         If the first worker did not write its weights in time.
 
@@ -63,70 +80,88 @@ class SEASGD(Closing):
         self,
         client: Client,
         name: str,
-        arrays: Sequence[Array],
+        arrays: Arrays,
         moving_rate: float = 0.2,
         *,
         period: int = 1,
         timeout: float | None = 30.0,
+        takeover: bool = False,
+        types: Sequence[str] | None = None,
     ) -> None:
         if not 0 < moving_rate <= 1:
             raise InvalidArgument(
                 f"SEASGD: moving_rate {moving_rate} is out of range; give a number above 0 and up"
                 " to 1"
             )
-        self._rate = np.float32(moving_rate)
         self._period = whole_number("SEASGD", "period", period, 1, 2**31)
         self._timeout = seconds("SEASGD", timeout)
-        self._shapes = Shapes("SEASGD", arrays)
+        self._shapes = Shapes("SEASGD", arrays, types)
         self._shapes.check("SEASGD", arrays, writable=True)
+        self._rate = self._shapes.dtype.type(moving_rate)
         self._steps = 0
         self._closed = False
         self._pending = Pending()
-        size = self._shapes.size
-        self._shared: Flat = client.array((size,), np.float32).array
         self._client = client
-        self._segment = open_weights("SEASGD", client, name, self._shapes, arrays, self._timeout)
+        self._shared = self._memory()
+        with contextlib.ExitStack() as attached:
+            workers = Workers("SEASGD", client, name, takeover, self._timeout)
+            attached.callback(workers.leave)
+            self._segment, empty = open_weights("SEASGD", client, name, self._shapes, workers)
+            attached.callback(self._segment.detach)
+            take_weights(self._segment, empty, self._shapes, arrays, self._timeout)
+            workers.begin()
+            self._attached = attached.pop_all()
 
-    def step(self, arrays: Sequence[Array]) -> None:
-        """Exchange with the shared weights. Call it after the worker's own update.
+    @property
+    def due(self) -> bool:
+        """Whether the next `step` exchanges. The others do not use their arrays."""
+        return (self._steps + 1) % self._period == 0
+
+    def step(self, arrays: Arrays | None = None) -> None:
+        """Exchange with the shared weights if it is `due`. Call it after the worker's own update.
 
         Parameters
         ----------
-        arrays : sequence of ndarray
-            The worker's weights, which are changed in place.
+        arrays : sequence or dict of ndarray, optional
+            The worker's weights, which an exchange changes in place. May be left out of a step that
+            is not due.
 
         Raises
         ------
         InvalidArgument
-            If `arrays` differ in number, shape or kind from those of the constructor.
+            If `arrays` differ in number, name, shape or dtype from those of the constructor.
         Error
             If the box did not apply the D of the step before, or cannot be reached. `arrays` are
-            unchanged then.
+            unchanged then, and the step is not counted: the next one makes the exchange.
         """
-        self._check("SEASGD.step", arrays)
+        due = self.due
+        if arrays is not None or due:
+            self._check("SEASGD.step", () if arrays is None else arrays)
+        if due and arrays is not None:
+            self._exchange(arrays)
         self._steps += 1
-        if self._steps % self._period:
-            return
+
+    def _exchange(self, arrays: Arrays) -> None:
         self.flush()
         self._segment.read(self._shared, consistent="chunk", timeout=self._timeout)
-        flat: Flat = self._client.array((self._shapes.size,), np.float32).array
+        mine = values_of(arrays)
+        # Not the memory of the exchange before: one that an exception has ended may be on its way.
+        flat = self._memory()
         deltas = self._shapes.views(flat)
-        for mine, shared, delta in zip(
-            arrays, self._shapes.views(self._shared), deltas, strict=True
-        ):
-            np.subtract(mine, shared, out=delta, casting="same_kind")
+        for own, shared, delta in zip(mine, self._shapes.views(self._shared), deltas, strict=True):
+            np.subtract(own, shared, out=delta, casting="same_kind")
             np.multiply(delta, self._rate, out=delta)
         self._pending.begin(self._segment.post.accumulate(flat))
-        for mine, delta in zip(arrays, deltas, strict=True):
-            np.subtract(mine, delta, out=mine, casting="same_kind")
+        for own, delta in zip(mine, deltas, strict=True):
+            np.subtract(own, delta, out=own, casting="same_kind")
 
-    def read(self, arrays: Sequence[Array]) -> int:
+    def read(self, arrays: Arrays) -> int:
         """Set `arrays` to one version of the shared weights, and return that version.
 
         Raises
         ------
         InvalidArgument
-            If `arrays` differ in number, shape or kind from those of the constructor.
+            If `arrays` differ in number, name, shape or dtype from those of the constructor.
         Error
             If the box cannot be reached.
         """
@@ -160,9 +195,13 @@ class SEASGD(Closing):
         try:
             self._pending.finish(timeout)
         finally:
-            self._segment.detach()
+            self._attached.close()
 
-    def _check(self, operation: str, arrays: Sequence[Array]) -> None:
+    def _memory(self) -> Flat:
+        memory: Flat = self._client.array((self._shapes.size,), self._shapes.dtype).array
+        return memory
+
+    def _check(self, operation: str, arrays: Arrays) -> None:
         if self._closed:
             raise FailedPrecondition(f"{operation}: the object is closed; open another one")
         self._shapes.check(operation, arrays, writable=True)

@@ -1,28 +1,45 @@
-"""Shapes: how a list of arrays lies in one flat float32 segment."""
+"""Shapes: the tensors of a model, and how they lie in one flat segment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from farwrite.box.element import BFLOAT16, type_name
+from farwrite.description import dtype_to_text
 from farwrite.errors import InvalidArgument
 
 Array = NDArray[Any]
-Flat = NDArray[np.float32]
+Arrays = Sequence[Array] | Mapping[str, Array]
+"""The tensors of a model: in an order that all workers have, or by names."""
+Flat = NDArray[Any]
+"""All tensors one after the other, of the segment's dtype."""
+
+VERSION = 1
+"""Of the description of a segment of weights."""
+_FLOATS = ("<f2", "<f4", "<f8", BFLOAT16)
+
+_Tensor = tuple[str, str, tuple[int, ...]]  # name, element type as farwrite.description, shape
 
 
 class Shapes:
-    """The shapes of a list of arrays, and where each one starts in the flat segment.
+    """The names, shapes and dtypes of a model's tensors, and where each starts in the flat segment.
+
+    The segment's dtype holds every tensor exactly: float64 if there is a float64 tensor, otherwise
+    float32.
 
     Parameters
     ----------
     operation : str
         What error sentences name.
-    arrays : sequence of ndarray
-        Arrays of floats. Only their shapes are kept.
+    arrays : sequence or dict of ndarray
+        Arrays of float64, float32, float16 or bfloat16. Only what they are is kept.
+    types : sequence of str, optional
+        The element types of the model's tensors, if `arrays` are converted copies of them.
 
     Raises
     ------
@@ -30,60 +47,164 @@ class Shapes:
         If `arrays` holds something else, or no element.
     """
 
-    def __init__(self, operation: str, arrays: Sequence[Array]) -> None:
-        self._shapes = [np.shape(array) for array in arrays]
-        self.check(operation, arrays)
-        sizes = [array.size for array in arrays]
+    def __init__(self, operation: str, arrays: Arrays, types: Sequence[str] | None = None) -> None:
+        found = []
+        for label, name, array in _walk(arrays):
+            text = _text_of(array)
+            if text not in _FLOATS:
+                kind = getattr(array, "dtype", type(array).__name__)
+                raise InvalidArgument(
+                    f"{operation}: {label} is {kind}; give NumPy arrays of float64, float32,"
+                    " float16 or bfloat16, and leave the others out"
+                )
+            found.append((name, text, np.shape(array)))
+        self._texts = [text for _, text, _ in found]
+        own = self._texts if types is None else types
+        self._tensors: list[_Tensor] = [
+            (name, text, shape) for (name, _, shape), text in zip(found, own, strict=True)
+        ]
+        sizes = [array.size for _, _, array in _walk(arrays)]
         self.size = sum(sizes)
         if self.size == 0:
             raise InvalidArgument(
                 f"{operation}: the arrays hold no element; give the weights of the model"
             )
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if "<f8" in self._texts else np.float32)
         ends = np.cumsum(sizes).tolist()
         self._ranges = list(zip([0, *ends[:-1]], ends, strict=True))
 
-    def check(self, operation: str, arrays: Sequence[Array], writable: bool = False) -> None:
-        """Check that `arrays` are arrays of floats of these shapes.
+    def check(self, operation: str, arrays: Arrays, writable: bool = False) -> None:
+        """Check that `arrays` have these names, shapes and dtypes.
 
         Raises
         ------
         InvalidArgument
-            If they are not, or if one is read-only and `writable` is set.
+            If they have not, or if one is read-only and `writable` is set.
         """
-        if len(arrays) != len(self._shapes):
+        if len(arrays) != len(self._tensors):
             raise InvalidArgument(
-                f"{operation}: there are {len(arrays)} arrays instead of {len(self._shapes)}; give"
+                f"{operation}: there are {len(arrays)} arrays instead of {len(self._tensors)}; give"
                 " as many as to the constructor, in the same order"
             )
-        for number, (array, shape) in enumerate(zip(arrays, self._shapes, strict=True)):
-            if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        for (label, given, array), (name, _, shape), text in zip(
+            _walk(arrays), self._tensors, self._texts, strict=True
+        ):
+            if given != name:
+                raise InvalidArgument(
+                    f"{operation}: {label} is where the constructor had '{name}'; give the names"
+                    " and the order of the constructor"
+                )
+            if _text_of(array) != text:
                 kind = getattr(array, "dtype", type(array).__name__)
                 raise InvalidArgument(
-                    f"{operation}: array {number} is {kind}; give NumPy arrays of floats"
+                    f"{operation}: {label} is {kind} instead of {type_name(text)}; give NumPy"
+                    " arrays of the dtypes of the constructor"
                 )
             if array.shape != shape:
                 raise InvalidArgument(
-                    f"{operation}: array {number} has shape {array.shape} instead of {shape}; give"
+                    f"{operation}: {label} has shape {array.shape} instead of {shape}; give"
                     " the shapes and the order of the constructor"
                 )
             if writable and not array.flags.writeable:
                 raise InvalidArgument(
-                    f"{operation}: array {number} is read-only; give arrays that can be changed"
+                    f"{operation}: {label} is read-only; give arrays that can be changed"
                 )
+
+    # --- What other processes are told of the model.
+
+    def description(self) -> str:
+        """Write names, dtypes and shapes as JSON, for the description of a segment."""
+        return json.dumps({"weights": VERSION, "tensors": self._tensors}, separators=(",", ":"))
+
+    def check_same(self, operation: str, name: str, description: bytes | str, whose: str) -> None:
+        """Check that `description` is that of this model.
+
+        Parameters
+        ----------
+        operation : str
+            What error sentences name.
+        name : str
+            The segment or the group.
+        description : bytes or str
+            Of another process, as untrusted input.
+        whose : str
+            Who has the other model, for the message: "the first worker's".
+
+        Raises
+        ------
+        InvalidArgument
+            If it is that of another model, or of none. The message names the first tensor that
+            differs.
+        """
+        try:
+            fields = json.loads(description)
+            if fields["weights"] != VERSION:
+                raise ValueError("another version")
+            theirs: list[_Tensor] = [
+                (str(name), str(text), tuple(int(length) for length in shape))
+                for name, text, shape in fields["tensors"]
+            ]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise InvalidArgument(
+                f"{operation}: '{name}' holds no weights of a training; choose another name"
+            ) from None
+        if theirs != self._tensors:
+            raise InvalidArgument(
+                f"{operation}: {self._difference(theirs, whose)}; give the same model to every"
+                f" process, or choose another name than '{name}'"
+            )
+
+    def _difference(self, theirs: list[_Tensor], whose: str) -> str:
+        for mine, other in zip(self._tensors, theirs, strict=False):
+            if mine[0] != other[0]:
+                return f"the tensor '{mine[0]}' is where {whose} model has '{other[0]}'"
+            if mine != other:
+                return (
+                    f"the tensor '{mine[0]}' has shape {mine[2]} and dtype {type_name(mine[1])},"
+                    f" and in {whose} model it has {other[2]} and {type_name(other[1])}"
+                )
+        if len(self._tensors) < len(theirs):
+            return f"the model lacks the tensor '{theirs[len(self._tensors)][0]}' of {whose} model"
+        return f"{whose} model lacks the tensor '{self._tensors[len(theirs)][0]}'"
+
+    # --- The flat segment.
 
     def views(self, flat: Flat) -> list[Flat]:
         """Return for each array the part of `flat` that belongs to it, in the array's shape."""
         return [
             flat[start:end].reshape(shape)
-            for (start, end), shape in zip(self._ranges, self._shapes, strict=True)
+            for (start, end), (_, _, shape) in zip(self._ranges, self._tensors, strict=True)
         ]
 
-    def gather(self, arrays: Sequence[Array], flat: Flat) -> None:
+    def gather(self, arrays: Arrays, flat: Flat) -> None:
         """Copy `arrays` into `flat`."""
-        for array, view in zip(arrays, self.views(flat), strict=True):
+        for array, view in zip(values_of(arrays), self.views(flat), strict=True):
             np.copyto(view, array, casting="same_kind")
 
-    def scatter(self, flat: Flat, arrays: Sequence[Array]) -> None:
+    def scatter(self, flat: Flat, arrays: Arrays) -> None:
         """Copy `flat` into `arrays`."""
-        for array, view in zip(arrays, self.views(flat), strict=True):
+        for array, view in zip(values_of(arrays), self.views(flat), strict=True):
             np.copyto(array, view, casting="same_kind")
+
+
+def values_of(arrays: Arrays) -> list[Array]:
+    """Return the arrays without their names."""
+    return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
+
+
+def _walk(arrays: Arrays) -> Iterator[tuple[str, str, Array]]:
+    if isinstance(arrays, Mapping):
+        for name, array in arrays.items():
+            yield f"'{name}'", str(name), array
+    else:
+        for number, array in enumerate(arrays):
+            yield f"array {number}", str(number), array
+
+
+def _text_of(array: object) -> str:
+    if not isinstance(array, np.ndarray):
+        return ""
+    try:
+        return dtype_to_text(array.dtype)
+    except InvalidArgument:
+        return ""

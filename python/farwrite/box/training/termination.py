@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farwrite.arguments import seconds, whole_number
+from farwrite.box.training.claims import Workers
 from farwrite.box.training.counters import Counters, Counts
 from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
@@ -25,8 +27,9 @@ _RULES: dict[str, Callable[[Counts, int], bool]] = {
 class Termination(Closing):
     """Tells each worker when to stop, although workers are not equally fast.
 
-    The counts stay in the box after `close`: one name serves one training. A worker that starts
-    after the others have stopped stops in its first iteration.
+    The counts stay in the box after the last worker. Workers that start then go on counting with
+    ``takeover=True``, and are refused without. A worker that starts after the others have stopped
+    stops in its first iteration.
 
     A context manager. Use each object in one thread.
 
@@ -35,7 +38,8 @@ class Termination(Closing):
     client : Client
         The worker's connection to the box.
     name : str
-        The segment of the counts.
+        The segment of the counts. The events `name`.workers and `name`.NUMBER exist as long as a
+        worker, or that one, lives.
     workers : int
         How many workers take part.
     target : int
@@ -45,11 +49,15 @@ class Termination(Closing):
         or when the workers have done as many on average ("average").
     timeout : float or None
         Seconds that each call may wait for the box; None waits for ever.
+    takeover : bool
+        Go on with the counts of workers that have all ended.
 
     Raises
     ------
     InvalidArgument
         If a value is out of range, or the segment was created for another number of workers.
+    AlreadyExists
+        If the box has the counts of workers that have all ended, and `takeover` is False.
 
     References
     ----------
@@ -65,6 +73,7 @@ class Termination(Closing):
         rule: str = "master",
         *,
         timeout: float | None = 30.0,
+        takeover: bool = False,
     ) -> None:
         if rule not in _RULES:
             raise InvalidArgument(
@@ -73,10 +82,18 @@ class Termination(Closing):
         self._rule = _RULES[rule]
         self._target = whole_number("Termination", "target", target, 1, 2**40)
         self._timeout = seconds("Termination", timeout)
-        self._counters = Counters("Termination", client, name, workers)
+        with contextlib.ExitStack() as attached:
+            living = Workers("Termination", client, name, takeover, self._timeout)
+            attached.callback(living.leave)
+            self._counters = Counters("Termination", client, name, workers, living)
+            attached.callback(self._counters.detach)
+            living.begin()
+            self._attached = attached.pop_all()
 
     def advance(self, worker: int) -> bool:
         """Count one iteration of `worker`, and return whether to stop.
+
+        The first call for a worker takes that number for this object until `close`.
 
         Once a call has returned True, every later call of every worker returns True.
 
@@ -84,6 +101,8 @@ class Termination(Closing):
         ------
         InvalidArgument
             If `worker` is not from 0 to the number of workers - 1.
+        AlreadyExists
+            If another living process is that worker.
         Error
             If the box cannot be reached.
         """
@@ -100,5 +119,5 @@ class Termination(Closing):
         return self._counters.read(self._timeout)
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """Detach from the counts."""
-        self._counters.detach()
+        """Detach from the counts, and give the workers' numbers back."""
+        self._attached.close()

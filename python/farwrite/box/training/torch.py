@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from farwrite.box.element import BFLOAT16
 from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array
 from farwrite.box.training.weights import read_weights
@@ -29,9 +30,10 @@ def read_module(client: Client, name: str, module: Any, timeout: float | None = 
 
     The arguments and the errors are those of `farwrite.box.training.read_weights`.
     """
-    parameters = [one for one in module.parameters() if one.requires_grad]
+    parameters = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    types = _types_of("read_module", parameters)
     values = _values_of(parameters)
-    version = read_weights(client, name, values, timeout)
+    version = read_weights(client, name, values, timeout, types=types)
     _assign(parameters, values)
     return version
 
@@ -39,8 +41,9 @@ def read_module(client: Client, name: str, module: Any, timeout: float | None = 
 class ModuleSEASGD(Closing):
     """Exchanges the parameters of a module with the box, as `SEASGD` does.
 
-    The parameters are those that the optimizer updates. Parameters in the memory of the CPU, as
-    float32, are changed where they are; others are copied to the CPU and back.
+    The parameters are those that the optimizer updates, of float64, float32, float16 or bfloat16.
+    Those in the memory of the CPU are changed where they are. Those of bfloat16 or in the memory of
+    a GPU are copied to the CPU and back. Between two exchanges no parameter is touched.
 
     A context manager. Use each object in one thread.
 
@@ -54,13 +57,16 @@ class ModuleSEASGD(Closing):
         The model. In a later worker its parameters are set to the shared weights.
     optimizer : torch.optim.Optimizer
         Updates parameters of `module`.
-    moving_rate, period, timeout
+    moving_rate, period, timeout, takeover
         As in `SEASGD`.
 
     Raises
     ------
     InvalidArgument
-        If the optimizer updates a parameter of another module, and for the reasons of `SEASGD`.
+        If the optimizer updates a parameter of another module or of another dtype, and for the
+        reasons of `SEASGD`.
+    AlreadyExists, DeadlineExceeded
+        As `SEASGD`.
 
     Examples
     --------
@@ -80,30 +86,39 @@ class ModuleSEASGD(Closing):
         *,
         period: int = 1,
         timeout: float | None = 30.0,
+        takeover: bool = False,
     ) -> None:
         updated = {
             id(parameter) for group in optimizer.param_groups for parameter in group["params"]
         }
         # In the module's order, which is the same in every worker.
-        self._parameters = [one for one in module.parameters() if id(one) in updated]
+        self._parameters = {
+            name: one for name, one in module.named_parameters() if id(one) in updated
+        }
         if len(self._parameters) != len(updated):
             raise InvalidArgument(
                 f"ModuleSEASGD: the optimizer updates {len(updated)} parameters and"
                 f" {len(self._parameters)} of them are the module's; give the module that the"
                 " optimizer trains"
             )
+        types = _types_of("ModuleSEASGD", self._parameters)
         values = _values_of(self._parameters)
-        self._seasgd = SEASGD(client, name, values, moving_rate, period=period, timeout=timeout)
+        self._seasgd = SEASGD(
+            client, name, values, moving_rate,
+            period=period, timeout=timeout, takeover=takeover, types=types,
+        )  # fmt: skip
         _assign(self._parameters, values)
 
     def step(self) -> None:
-        """Exchange with the shared weights. Call it after ``optimizer.step()``.
+        """Exchange with the shared weights if it is time. Call it after ``optimizer.step()``.
 
         Raises
         ------
         Error
             As `SEASGD.step`.
         """
+        if not self._seasgd.due:
+            return self._seasgd.step()
         values = _values_of(self._parameters)
         self._seasgd.step(values)
         _assign(self._parameters, values)
@@ -120,14 +135,37 @@ class ModuleSEASGD(Closing):
         self._seasgd.close(timeout)
 
 
-def _values_of(parameters: list[Any]) -> list[Array]:
-    # Of float32 parameters on the CPU these are views, so that a step changes them in place.
-    return [one.detach().to("cpu", torch.float32).numpy() for one in parameters]
+_TYPES = {
+    torch.float64: "<f8",
+    torch.float32: "<f4",
+    torch.float16: "<f2",
+    torch.bfloat16: BFLOAT16,
+}
 
 
-def _assign(parameters: list[Any], values: list[Array]) -> None:
+def _types_of(operation: str, parameters: dict[str, Any]) -> list[str]:
+    for name, one in parameters.items():
+        if one.dtype not in _TYPES:
+            raise InvalidArgument(
+                f"{operation}: the parameter '{name}' is {one.dtype}; convert it to float64,"
+                " float32, float16 or bfloat16, or keep it out of what is trained"
+            )
+    return [_TYPES[one.dtype] for one in parameters.values()]
+
+
+def _values_of(parameters: dict[str, Any]) -> dict[str, Array]:
+    # On the CPU these are views, so that an exchange changes the parameters in place. NumPy has no
+    # bfloat16 of its own; float32 holds it exactly.
+    values = {}
+    for name, one in parameters.items():
+        given = one.detach().to("cpu")
+        values[name] = (given.float() if one.dtype == torch.bfloat16 else given).numpy()
+    return values
+
+
+def _assign(parameters: dict[str, Any], values: dict[str, Array]) -> None:
     with torch.no_grad():
-        for parameter, value in zip(parameters, values, strict=True):
-            given = torch.from_numpy(value)
+        for name, parameter in parameters.items():
+            given = torch.from_numpy(values[name])
             if given.data_ptr() != parameter.data_ptr():
                 parameter.copy_(given)

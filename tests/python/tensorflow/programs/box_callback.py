@@ -11,6 +11,7 @@ import sys
 import numpy as np
 
 import farwrite as fw
+import farwrite.box.training.keras as adapter
 from farwrite.box.training import Termination
 from farwrite.box.training.keras import SEASGDCallback, read_model
 
@@ -29,17 +30,41 @@ def weights(model):
     return [float(np.array(weight).item()) for weight in model.trainable_variables]
 
 
+class CountedCopies:
+    """Counts how often the adapter copies the weights of the model."""
+
+    def __init__(self):
+        self.count = 0
+        self.copy = adapter._values_of
+
+    def __call__(self, model):
+        self.count += 1
+        return self.copy(model)
+
+
 inputs = np.ones((4, 1), np.float32)
 with fw.box.connect(endpoint) as box, Termination(box, f"{package} steps", 1, 3) as termination:
     model = make_model()
-    model.fit(
-        inputs, inputs, batch_size=4, verbose=0, callbacks=[SEASGDCallback(box, package, 0.5)]
-    )
+    first = SEASGDCallback(box, package, 0.5, takeover=True)
+    model.fit(inputs, inputs, batch_size=4, verbose=0, callbacks=[first])
     after_one_step = weights(model)
-    callback = SEASGDCallback(box, package, 0.5, termination=termination)
+    callback = SEASGDCallback(box, package, 0.5, termination=termination, takeover=True)
     history = model.fit(inputs, inputs, batch_size=4, epochs=50, verbose=0, callbacks=[callback])
     shared = make_model()
     version = read_model(box, package, shared)
+
+    adapter._values_of = copies = CountedCopies()
+    alone = make_model()
+    seldom = SEASGDCallback(box, f"{package} seldom", 0.5, period=3)
+    for _ in range(2):  # the second goes on from the first one's weights
+        alone.fit(inputs, inputs, batch_size=1, verbose=0, callbacks=[seldom])
+    made = copies.count
+    wider = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(2)])
+    try:
+        read_model(box, package, wider)
+        refused = ""
+    except fw.InvalidArgument as error:
+        refused = str(error)
 print(
     json.dumps(
         {
@@ -47,6 +72,8 @@ print(
             "epochs": len(history.epoch),
             "shared": weights(shared),
             "version": version,
+            "copies": made,
+            "refused": refused,
         }
     )
 )

@@ -1,0 +1,142 @@
+"""Claims: names in the box that are taken as long as their owner lives."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from farwrite.errors import AlreadyExists, DeadlineExceeded, Error, NotFound
+
+if TYPE_CHECKING:
+    from farwrite.box import Client, Segment
+
+GRACE_S = 1.0
+"""How long a taken claim is tried again: a server may notice the end of a process a little later
+than those who start it again."""
+TURN_S = 0.02
+"""Between two looks at something that the server does not report."""
+
+
+def claim(client: Client, name: str, nbytes: int = 0, description: str = "") -> Segment:
+    """Take `name` until `give_back`, or until the connection or this process has ended.
+
+    Raises
+    ------
+    AlreadyExists
+        If a living process has it.
+    """
+    end = time.monotonic() + GRACE_S
+    while True:
+        try:
+            return client.create_bytes(name, nbytes, description, buffers=2, temporary=True)
+        except AlreadyExists:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(TURN_S)
+
+
+def give_back(claimed: Segment) -> None:
+    """End a claim. When the call returns, another process can have the name."""
+    with contextlib.suppress(Error):  # the connection has ended, and the claim with it
+        claimed.free()
+
+
+class Workers:
+    """The living workers of one training: they agree on what they start from.
+
+    The event NAME.workers exists as long as one of them lives. The first worker creates it,
+    prepares the segments, and counts it up; the others wait for that. Segments that the first one
+    finds are those of workers that have all ended: it goes on with them only if it was told to.
+
+    Parameters
+    ----------
+    operation : str
+        What error sentences name.
+    client : Client
+        The worker's connection to the box.
+    name : str
+        The training.
+    takeover : bool
+        Whether to go on with the segments of workers that have all ended.
+    timeout : float or None
+        Seconds to wait for the first worker; None waits for ever.
+
+    Raises
+    ------
+    DeadlineExceeded
+        If the first worker did not prepare the segments in time.
+    """
+
+    def __init__(
+        self, operation: str, client: Client, name: str, takeover: bool, timeout: float | None
+    ) -> None:
+        self._operation = operation
+        self._client = client
+        self._takeover = takeover
+        end = None if timeout is None else time.monotonic() + timeout
+        mark = f"{name}.workers"
+        while True:
+            with contextlib.suppress(AlreadyExists):
+                self._mark = client.create_bytes(mark, 0, buffers=2, temporary=True)
+                self._preparing = True
+                return
+            with contextlib.suppress(NotFound):  # ended or failed meanwhile: the next turn is first
+                self._mark = client.attach(mark)
+                self._preparing = False
+                try:
+                    self._mark.wait(1, None if end is None else max(end - time.monotonic(), 0))
+                    return
+                except DeadlineExceeded:
+                    # For all that wait: otherwise they would keep the mark of a dead worker.
+                    give_back(self._mark)
+                    raise DeadlineExceeded(
+                        f"{operation}: the worker that started first did not prepare '{name}'"
+                        f" within {timeout} s; check that it is alive, and start this worker again"
+                    ) from None
+
+    @property
+    def preparing(self) -> bool:
+        """Whether this is the first worker, and has not called `begin`."""
+        return self._preparing
+
+    def open(self, name: str, create: Callable[[], Segment]) -> tuple[Segment, bool]:
+        """Attach a segment of the training; return it, and whether its contents are to be set.
+
+        The first worker creates it with `create`.
+
+        Raises
+        ------
+        AlreadyExists
+            If it is left from workers that have all ended, and `takeover` is False.
+        NotFound
+            If a client has freed it, although workers live.
+        """
+        if not self._preparing:
+            return self._client.attach(name), False
+        with contextlib.suppress(AlreadyExists):
+            return create(), True
+        segment = self._client.attach(name)
+        unwritten = segment.version == 0  # its creator has ended before its first write
+        if not (self._takeover or unwritten):
+            segment.detach()
+            raise AlreadyExists(
+                f"{self._operation}: the box has '{name}' from workers that have all ended; give"
+                " takeover=True to go on from what they left, free the segment to start anew, or"
+                " choose another name"
+            )
+        return segment, unwritten
+
+    def begin(self) -> None:
+        """Let the others go on: the segments are prepared."""
+        if self._preparing:
+            self._mark.signal()
+            self._preparing = False
+
+    def leave(self) -> None:
+        """Count no longer as a worker."""
+        if self._preparing:
+            give_back(self._mark)  # one that waits becomes the first
+        else:
+            self._mark.detach()
