@@ -75,25 +75,6 @@ def test_a_group_of_one_is_itself() -> None:
         assert arrays[0].tolist() == [7, 7]
 
 
-def test_a_member_that_does_not_come_is_reported() -> None:
-    with open_box() as connect:
-        arrays = [np.zeros(2, np.float32)]
-        with BoxGroup(connect(), "g", arrays, 1, 2, timeout=0.1) as group:
-            with pytest.raises(fw.DeadlineExceeded, match=r"member 1 waited 0\.1 s"):
-                group.all_reduce(arrays)
-            with pytest.raises(fw.DeadlineExceeded, match="broadcast: member 1"):
-                group.broadcast(arrays)
-
-
-def test_the_name_of_an_earlier_group_is_refused() -> None:
-    with open_box() as connect:
-        arrays = [np.zeros(2, np.float32)]
-        with BoxGroup(connect(), "g", arrays, 0, 1) as group:
-            group.all_reduce(arrays)
-        with pytest.raises(fw.FailedPrecondition, match="an earlier group has used the name 'g'"):
-            BoxGroup(connect(), "g", arrays, 0, 1)
-
-
 def test_the_root_needs_a_client() -> None:
     with pytest.raises(fw.InvalidArgument, match="the root has no client"):
         HybridSEASGD(None, "w", [np.zeros(2)], all_reduce=id, broadcast=id, root=True)

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import json
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.counters import MOST_WORKERS
+from farwrite.box.training.members import ROOT, Members
 from farwrite.box.training.pending import Pending
-from farwrite.box.training.shapes import Array, Flat, Shapes
+from farwrite.box.training.shapes import Arrays, Flat, Shapes
 from farwrite.closing import Closing
-from farwrite.errors import DeadlineExceeded, FailedPrecondition
+from farwrite.errors import DeadlineExceeded, Error, FailedPrecondition, NotFound
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
+
+_TURNS = ("even", "odd")
+_LOOK_S = 0.5
+"""Between two looks at who lives, of a member that waits for others."""
 
 
 class BoxGroup(Closing):
     """Members that average their arrays, and take over those of the root.
 
-    All members make the same calls in the same order. Two segments hold the sums, in turn: each
-    member adds its share to one of them. When all have added, the segment before has been read by
-    all, and the root clears it.
+    All members make the same calls in the same order. The constructor returns when all members have
+    claimed their ranks and agree on size and model. They then share segments that no earlier group
+    has used: a process that is started again never gets the data of an earlier group.
 
-    The segments stay in the box after `close`: one name serves one group.
+    Two segments hold the sums, in turn: each member adds its share to one of them. When all have
+    added, the segment before has been read by all, and the root clears it.
+
+    A call that fails, other than for its arguments, ends the group: the members' later calls fail,
+    also those that wait. Close the object, and start all members again. The box frees the segments
+    when the members have closed or died; the name is then free.
 
     A context manager. Use each object in one thread.
 
@@ -34,29 +45,36 @@ class BoxGroup(Closing):
     client : Client
         The member's connection to the box.
     name : str
-        The segments are `name`/even, `name`/odd and `name`/root.
-    arrays : sequence of ndarray
-        Arrays of floats, in the shapes that every later call has.
+        The segments are `name`.RANK of the living members, and `name`/GENERATION/even, /odd, /root
+        and /ready.
+    arrays : sequence or dict of ndarray
+        The tensors that every later call has: of float64, float32, float16 or bfloat16.
     rank : int
         This member's number, from 0 to `size` - 1. Member 0 is the root.
     size : int
         How many members there are.
     timeout : float or None
-        Seconds that a call waits for the other members; None waits for ever.
+        Seconds that the group may take to form, and that a call waits for the other members; None
+        waits for ever.
 
     Raises
     ------
     InvalidArgument
-        If a value is out of range, or the segments belong to arrays of another size.
+        If a value is out of range, or a member has another size or model. The message names the
+        tensor.
+    AlreadyExists
+        If a living process is that member.
     FailedPrecondition
-        If an earlier group has used the name.
+        If another member found that the members do not agree, or a member has left.
+    DeadlineExceeded
+        If not all members started in time, or one is still in an earlier group.
     """
 
     def __init__(
         self,
         client: Client,
         name: str,
-        arrays: Sequence[Array],
+        arrays: Arrays,
         rank: int,
         size: int,
         *,
@@ -64,24 +82,53 @@ class BoxGroup(Closing):
     ) -> None:
         self._size = whole_number("BoxGroup", "size", size, 1, MOST_WORKERS)
         self._rank = whole_number("BoxGroup", "rank", rank, 0, self._size - 1)
+        self._name = name
         self._timeout = seconds("BoxGroup", timeout)
         self._shapes = Shapes("BoxGroup", arrays)
-        shape = (self._shapes.size,)
-        self._flat: Flat = client.array(shape, np.float32).array
-        *self._sums, self._root = [
-            client.create(f"{name}/{part}", shape, np.float32, exclusive=False)
-            for part in (*_TURNS, "root")
-        ]
+        self._flat: Flat = client.array((self._shapes.size,), self._shapes.dtype).array
         self._rounds = 0
         self._broadcasts = 0
-        self._pending = Pending()  # reads self._flat
+        self._pending = Pending()  # reads self._flat, which a failed call leaves to it
         self._clearing = Pending()
-        # This member has added nothing yet, so a round of this group cannot be complete.
-        if self._sums[0].version >= self._size:
-            self.close()
+        self._ended = ""
+        with contextlib.ExitStack() as attached:
+            self._members = Members(client, name, self._shapes, rank, size, self._timeout)
+            attached.callback(self._members.leave)
+            root = self._rank == ROOT
+            segments = self._begin(client) if root else self._join(client)
+            for segment in segments:
+                attached.callback(segment.detach)
+            # Each member but the root counts `ready` up: it has joined, it has read a broadcast.
+            *self._sums, self._root, self._ready = segments
+            self._keys: list[int] = json.loads(self._ready.description)
+            if root:
+                self._wait("BoxGroup", self._ready, self._size - 1)
+            else:
+                self._ready.signal()
+            self._attached = attached.pop_all()
+
+    def _begin(self, client: Client) -> list[Segment]:
+        keys = self._members.gather()
+        path = f"{self._name}/{self._members.key:016x}"
+        shape, dtype = (self._shapes.size,), self._shapes.dtype
+        segments = [
+            client.create(f"{path}/{part}", shape, dtype, temporary=True)
+            for part in (*_TURNS, "root")
+        ]
+        told = json.dumps(keys)
+        segments.append(client.create_bytes(f"{path}/ready", 0, told, buffers=2, temporary=True))
+        self._members.invite(keys, path)
+        return segments
+
+    def _join(self, client: Client) -> list[Segment]:
+        path = self._members.invited()
+        try:
+            return [client.attach(f"{path}/{part}") for part in (*_TURNS, "root", "ready")]
+        except NotFound:
             raise FailedPrecondition(
-                f"BoxGroup: an earlier group has used the name '{name}'; choose another name"
-            )
+                f"BoxGroup: the root of '{self._name}' left while the group formed; start all"
+                " members again"
+            ) from None
 
     @property
     def rank(self) -> int:
@@ -93,7 +140,7 @@ class BoxGroup(Closing):
         """How many members there are."""
         return self._size
 
-    def all_reduce(self, arrays: Sequence[Array]) -> None:
+    def all_reduce(self, arrays: Arrays) -> None:
         """Set the arrays of every member to the average over all members.
 
         Every member gets the same bytes.
@@ -101,73 +148,94 @@ class BoxGroup(Closing):
         Raises
         ------
         InvalidArgument
-            If `arrays` differ in number, shape or kind from those of the constructor.
+            If `arrays` differ in number, name, shape or dtype from those of the constructor. The
+            group goes on.
         DeadlineExceeded
             If not all members made the call in time.
+        FailedPrecondition
+            If a member has left, or an earlier call has failed.
         Error
             If the box cannot be reached.
         """
-        self._shapes.check("BoxGroup.all_reduce", arrays, writable=True)
-        use, turn = divmod(self._rounds, len(_TURNS))
-        self._rounds += 1
-        sums = self._sums[turn]
-        cleared = use * (self._size + 1)  # each use: one addition of each member, and the clearing
-        self._wait("all_reduce", sums, cleared)
-        self._gather(arrays)
-        self._pending.begin(sums.post.accumulate(self._flat, 1 / self._size))
-        self._pending.finish(self._timeout)
-        self._wait("all_reduce", sums, cleared + self._size)
-        self._clear_the_other(turn)
-        sums.read(self._flat, timeout=self._timeout)
-        self._shapes.scatter(self._flat, arrays)
+        with self._call("all_reduce", arrays):
+            use, turn = divmod(self._rounds, len(_TURNS))
+            sums = self._sums[turn]
+            cleared = use * (self._size + 1)  # each use: an addition of each member, the clearing
+            self._wait("all_reduce", sums, cleared)
+            self._shapes.gather(arrays, self._flat)
+            self._pending.begin(sums.post.accumulate(self._flat, 1 / self._size))
+            self._pending.finish(self._timeout)
+            self._wait("all_reduce", sums, cleared + self._size)
+            if self._rank == ROOT and self._rounds > 0:
+                self._clearing.finish(self._timeout)
+                self._clearing.begin(self._sums[1 - turn].post.fill(0))
+            sums.read(self._flat, timeout=self._timeout)
+            self._shapes.scatter(self._flat, arrays)
+            self._rounds += 1
 
-    def broadcast(self, arrays: Sequence[Array]) -> None:
+    def broadcast(self, arrays: Arrays) -> None:
         """Set the arrays of every member to those of the root.
 
-        Call `all_reduce` between two broadcasts: the root then knows that the first was read.
+        The root waits until all members have the arrays of the broadcast before.
 
         Raises
         ------
-        InvalidArgument
-            If `arrays` differ in number, shape or kind from those of the constructor.
-        DeadlineExceeded
-            If the root did not make the call in time.
-        Error
-            If the box cannot be reached.
+        InvalidArgument, DeadlineExceeded, FailedPrecondition, Error
+            As `all_reduce`.
         """
-        self._shapes.check("BoxGroup.broadcast", arrays, writable=True)
-        self._broadcasts += 1
-        if self._rank == 0:
-            self._gather(arrays)
-            self._pending.begin(self._root.post.write(self._flat))
-            self._pending.finish(self._timeout)
-            return
-        self._wait("broadcast", self._root, self._broadcasts)
-        self._root.read(self._flat, timeout=self._timeout)
-        self._shapes.scatter(self._flat, arrays)
+        with self._call("broadcast", arrays):
+            if self._rank == ROOT:
+                self._wait("broadcast", self._ready, (self._broadcasts + 1) * (self._size - 1))
+                self._shapes.gather(arrays, self._flat)
+                self._pending.begin(self._root.post.write(self._flat))
+                self._pending.finish(self._timeout)
+            else:
+                self._wait("broadcast", self._root, self._broadcasts + 1)
+                self._root.read(self._flat, timeout=self._timeout)
+                self._ready.post.signal()
+                self._shapes.scatter(self._flat, arrays)
+            self._broadcasts += 1
 
     def close(self, timeout: float | None = 1.0) -> None:
-        """Detach from the segments."""
-        for segment in [*self._sums, self._root]:
-            segment.detach()
+        """Detach from the segments, and give the rank back. A second call does nothing."""
+        self._ended = self._ended or "it is closed"
+        self._attached.close()
 
-    def _gather(self, arrays: Sequence[Array]) -> None:
-        self._pending.finish(self._timeout)
-        self._shapes.gather(arrays, self._flat)
-
-    def _clear_the_other(self, turn: int) -> None:
-        if self._rank == 0 and self._rounds > 1:
-            self._clearing.finish(self._timeout)
-            self._clearing.begin(self._sums[1 - turn].post.fill(0))
+    @contextlib.contextmanager
+    def _call(self, operation: str, arrays: Arrays) -> Iterator[None]:
+        if self._ended:
+            raise FailedPrecondition(
+                f"BoxGroup.{operation}: member {self._rank} has left the group '{self._name}':"
+                f" {self._ended}; close the object, and start all members again"
+            )
+        self._shapes.check(f"BoxGroup.{operation}", arrays, writable=True)
+        try:
+            yield
+        except BaseException as error:
+            # The members are no longer at one call: those that wait for this one are to fail.
+            self._ended = f"an earlier call failed ({str(error) or type(error).__name__})"
+            with contextlib.suppress(Error):
+                self._attached.close()
+            raise
 
     def _wait(self, operation: str, segment: Segment, version: int) -> None:
-        try:
-            segment.wait(version, self._timeout)
-        except DeadlineExceeded:
-            raise DeadlineExceeded(
-                f"BoxGroup.{operation}: member {self._rank} waited {self._timeout} s for the other"
-                f" {self._size - 1}; check that all are alive and make the same calls"
-            ) from None
-
-
-_TURNS = ("even", "odd")
+        end = None if self._timeout is None else time.monotonic() + self._timeout
+        while True:
+            left = _LOOK_S if end is None else min(max(end - time.monotonic(), 0), _LOOK_S)
+            with contextlib.suppress(DeadlineExceeded):
+                segment.wait(version, left)
+                return
+            missing = self._members.missing(self._keys)
+            if segment.version >= version:  # before it left
+                return
+            if missing:
+                raise FailedPrecondition(
+                    f"BoxGroup.{operation}: of the {self._size} members of '{self._name}',"
+                    f" {missing} closed or died; start all members again"
+                )
+            if end is not None and time.monotonic() >= end:
+                raise DeadlineExceeded(
+                    f"BoxGroup.{operation}: member {self._rank} waited {self._timeout} s for the"
+                    f" other {self._size - 1}; check that they make the same calls, and start all"
+                    " members again"
+                )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from farwrite.arguments import whole_number
 from farwrite.box.training.seasgd import SEASGD
-from farwrite.box.training.shapes import Array
+from farwrite.box.training.shapes import Arrays, Shapes
 from farwrite.closing import Closing
-from farwrite.errors import InvalidArgument
+from farwrite.errors import FailedPrecondition, InvalidArgument
 
 if TYPE_CHECKING:
     from farwrite.box import Client
 
-Collective = Callable[[Sequence[Array]], object]
+Collective = Callable[[Any], object]  # of the arrays that the caller gave
 
 
 class HybridSEASGD(Closing):
@@ -24,6 +24,10 @@ class HybridSEASGD(Closing):
     as `SEASGD` does, and broadcasts the result in its group. Members that start with equal weights
     and take plain SGD steps thereby train as one worker with the sum of their batches.
 
+    A step that fails, other than for its arguments, ends the object: the members of the group may
+    be at different steps then. Close it, and start all members of the group again. They join the
+    other groups as the workers of `SEASGD` do.
+
     A context manager. Use each object in one thread.
 
     Parameters
@@ -32,8 +36,8 @@ class HybridSEASGD(Closing):
         The root's connection to the box; unused in the other members.
     name : str
         The segment of the shared weights, the same for all groups.
-    arrays : sequence of ndarray
-        The member's weights, as floats. They are set to the root's.
+    arrays : sequence or dict of ndarray
+        The member's weights, as in `SEASGD`. They are set to the root's.
     all_reduce : callable
         Sets the arrays of a list to their averages over the group, in every member: for example
         `BoxGroup.all_reduce`.
@@ -46,13 +50,15 @@ class HybridSEASGD(Closing):
         As in `SEASGD`.
     period : int
         Exchange with the other groups in each `period`-th step.
-    timeout : float or None
+    timeout, takeover
         As in `SEASGD`.
 
     Raises
     ------
     InvalidArgument
         If a value is out of range, or the root has no client.
+    Error
+        As `SEASGD` in the root, and what `broadcast` raises.
 
     References
     ----------
@@ -63,7 +69,7 @@ class HybridSEASGD(Closing):
         self,
         client: Client | None,
         name: str,
-        arrays: Sequence[Array],
+        arrays: Arrays,
         *,
         all_reduce: Collective,
         broadcast: Collective,
@@ -71,23 +77,28 @@ class HybridSEASGD(Closing):
         moving_rate: float = 0.2,
         period: int = 1,
         timeout: float | None = 30.0,
+        takeover: bool = False,
     ) -> None:
         self._all_reduce = all_reduce
         self._broadcast = broadcast
         self._period = whole_number("HybridSEASGD", "period", period, 1, 2**31)
+        self._shapes = Shapes("HybridSEASGD", arrays)
         self._steps = 0
+        self._failure = ""
         self._seasgd: SEASGD | None = None
         if root:
             if client is None:
                 raise InvalidArgument("HybridSEASGD: the root has no client; connect it to the box")
-            self._seasgd = SEASGD(client, name, arrays, moving_rate, timeout=timeout)
+            self._seasgd = SEASGD(
+                client, name, arrays, moving_rate, timeout=timeout, takeover=takeover
+            )
         try:
             self._broadcast(arrays)
         except BaseException:
             self.close(0)
             raise
 
-    def step(self, arrays: Sequence[Array]) -> None:
+    def step(self, arrays: Arrays) -> None:
         """Average in the group, and exchange with the other groups when it is time.
 
         Call it in every member, after the member's own update. `arrays` are changed in place.
@@ -95,17 +106,28 @@ class HybridSEASGD(Closing):
         Raises
         ------
         InvalidArgument
-            If `arrays` differ in number, shape or kind from those of the constructor.
+            If `arrays` differ in number, name, shape or dtype from those of the constructor.
+        FailedPrecondition
+            If an earlier step has failed.
         Error
             As `SEASGD.step` in the root, and what the callables raise.
         """
-        self._all_reduce(arrays)
+        if self._failure:
+            raise FailedPrecondition(
+                f"HybridSEASGD.step: an earlier step failed ({self._failure}); close the object,"
+                " and start all members of the group again"
+            )
+        self._shapes.check("HybridSEASGD.step", arrays, writable=True)
+        try:
+            self._all_reduce(arrays)
+            if (self._steps + 1) % self._period == 0:
+                if self._seasgd is not None:
+                    self._seasgd.step(arrays)
+                self._broadcast(arrays)
+        except BaseException as error:
+            self._failure = str(error) or type(error).__name__
+            raise
         self._steps += 1
-        if self._steps % self._period:
-            return
-        if self._seasgd is not None:
-            self._seasgd.step(arrays)
-        self._broadcast(arrays)
 
     def flush(self) -> None:
         """Wait until the box has applied the root's last exchange, as `SEASGD.flush`."""

@@ -1,0 +1,231 @@
+"""Members: the processes of a group, and the generation that they agree on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from farwrite.box.training.claims import TURN_S, claim, give_back
+from farwrite.box.training.shapes import Shapes
+from farwrite.errors import (
+    AlreadyExists,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+)
+
+if TYPE_CHECKING:
+    from farwrite.box import Client
+
+ROOT = 0
+_INBOX = 1024  # bytes of a letter
+
+
+class _Seen(NamedTuple):
+    """The claim of a member, as the box lists it."""
+
+    rank: int
+    key: int
+    forming: bool  # no letter was written to it yet
+
+
+class Members:
+    """One member's view of a group that forms, and of who of it lives.
+
+    Each member claims its rank: the segment NAME.RANK, which vanishes with its process. What it
+    was told of the group is the segment's description. Its bytes are an inbox for one letter: the
+    generation from the root, or why the group cannot form. The root waits until all ranks are
+    claimed, compares what the members were told, and then prepares what they share under the name
+    of the generation: the key of its own claim, which no other segment ever has.
+
+    Parameters
+    ----------
+    client : Client
+        The member's connection to the box.
+    name : str
+        The name of the group.
+    shapes : Shapes
+        The tensors, which are the same in every member.
+    rank, size : int
+        This member, and how many there are.
+    timeout : float or None
+        Seconds that the group may take to form; None waits for ever.
+
+    Raises
+    ------
+    AlreadyExists
+        If a living process is that member.
+    """
+
+    def __init__(
+        self, client: Client, name: str, shapes: Shapes, rank: int, size: int, timeout: float | None
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._shapes = shapes
+        self._rank = rank
+        self._size = size
+        self._timeout = timeout
+        self._end = None if timeout is None else time.monotonic() + timeout
+        told = json.dumps({"size": size, **json.loads(shapes.description())})
+        try:
+            self._claim = claim(client, f"{name}.{rank}", _INBOX, told)
+        except AlreadyExists:
+            said = (
+                f"two living processes are member {rank} of '{name}'; give each process its rank,"
+                " and each group a name"
+            )
+            self._refuse(said)
+            raise AlreadyExists(f"BoxGroup: {said}") from None
+
+    @property
+    def key(self) -> int:
+        """The key of this member's claim."""
+        return self._claim.key
+
+    # --- The root.
+
+    def gather(self) -> list[int]:
+        """Wait until all ranks are claimed by members that agree; return the keys, by rank.
+
+        Raises
+        ------
+        InvalidArgument
+            If a member was told of another size or model.
+        FailedPrecondition
+            If another process was refused as one of the members.
+        DeadlineExceeded
+            If not all members came in time.
+        """
+        agreed = {ROOT: self.key}
+        while True:
+            self._read_letter()
+            seen = self._seen()
+            for one in seen:
+                if one.forming and agreed.get(one.rank) != one.key and self._agrees(one):
+                    agreed[one.rank] = one.key
+            living = {one.rank: one for one in seen}
+            if all(
+                rank in living and living[rank].forming and agreed.get(rank) == living[rank].key
+                for rank in range(self._size)
+            ):
+                return [agreed[rank] for rank in range(self._size)]
+            if self._end is not None and time.monotonic() >= self._end:
+                self._report_absent(living)
+            time.sleep(TURN_S)
+
+    def invite(self, keys: list[int], generation: str) -> None:
+        """Write the generation to the other members. From now on nobody can refuse the group."""
+        self._claim.signal()
+        for key in keys[1:]:
+            self._write(key, {"generation": generation})
+
+    # --- The other members.
+
+    def invited(self) -> str:
+        """Wait for the generation, and return it.
+
+        Raises
+        ------
+        FailedPrecondition
+            If the members do not agree, or another process was refused as one of them.
+        DeadlineExceeded
+            If the root did not gather all members in time.
+        """
+        try:
+            self._claim.wait(1, self._timeout)
+        except DeadlineExceeded:
+            raise DeadlineExceeded(
+                f"BoxGroup: member {self._rank} waited {self._timeout} s for the {self._size}"
+                f" members of '{self._name}' to start; check that all are alive, and that none is"
+                " left of an earlier group"
+            ) from None
+        generation = self._read_letter()
+        assert generation is not None
+        return generation
+
+    # --- Every member.
+
+    def missing(self, keys: list[int]) -> list[int]:
+        """Return the ranks of those that have closed or died."""
+        living = {one.key for one in self._seen()}
+        return [rank for rank, key in enumerate(keys) if key not in living]
+
+    def leave(self) -> None:
+        """Give the rank back."""
+        give_back(self._claim)
+
+    def _seen(self) -> list[_Seen]:
+        start = f"{self._name}."
+        found = []
+        for info in self._client.list():
+            rank = info.name.removeprefix(start)
+            if info.temporary and info.name.startswith(start) and rank.isdecimal():
+                found.append(_Seen(int(rank), info.key, info.version == 0))
+        return found
+
+    def _agrees(self, other: _Seen) -> bool:
+        try:
+            segment = self._client.attach(other.key)
+        except NotFound:
+            return False  # it has left
+        try:
+            told = json.loads(segment.description)
+            size = told.pop("size")
+            if size != self._size:
+                raise InvalidArgument(
+                    f"BoxGroup: member {ROOT} of '{self._name}' was told of {self._size} members"
+                    f" and member {other.rank} of {size}; give every member the same size"
+                )
+            self._shapes.check_same(
+                "BoxGroup", self._name, json.dumps(told), f"member {other.rank}'s"
+            )
+        except InvalidArgument as error:
+            self._refuse(str(error).removeprefix("BoxGroup: "))
+            raise
+        finally:
+            segment.detach()
+        return True
+
+    def _refuse(self, said: str) -> None:
+        for one in self._seen():
+            if one.forming:
+                self._write(one.key, {"refused": said})
+
+    def _write(self, key: int, letter: dict[str, str]) -> None:
+        data = json.dumps(letter).encode()
+        if len(data) > _INBOX:  # names can be long
+            short = {"refused": "the members do not agree; see the error of another member"}
+            data = json.dumps(short).encode()
+        try:
+            segment = self._client.attach(key)
+        except NotFound:
+            return  # it has left
+        with contextlib.suppress(NotFound):
+            segment.write(np.frombuffer(data.ljust(_INBOX), np.uint8))
+        segment.detach()
+
+    def _read_letter(self) -> str | None:
+        if self._claim.version == 0:
+            return None
+        letter: dict[str, str] = json.loads(bytes(self._claim.read(timeout=self._timeout)))
+        if "refused" in letter:
+            raise FailedPrecondition(f"BoxGroup: {letter['refused']}")
+        return letter["generation"]
+
+    def _report_absent(self, living: dict[int, _Seen]) -> None:
+        ranks = range(self._size)
+        absent = [rank for rank in ranks if rank not in living]
+        earlier = [rank for rank in ranks if rank in living and not living[rank].forming]
+        told = [f"{absent} did not start"] if absent else []
+        told += [f"{earlier} are in a group that began earlier"] if earlier else []
+        raise DeadlineExceeded(
+            f"BoxGroup: member {self._rank} waited {self._timeout} s for the {self._size} members"
+            f" of '{self._name}': {' and '.join(told)}; end those of an earlier group, and start"
+            " all members again"
+        )
