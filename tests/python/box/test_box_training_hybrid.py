@@ -162,3 +162,41 @@ def test_two_groups_of_two_follow_the_formula() -> None:
             center += delta
     np.testing.assert_allclose(ends, np.repeat(expected, 2), rtol=1e-5)
     assert shared == pytest.approx(center, rel=1e-5)
+
+
+def test_a_group_that_lost_a_member_starts_again_from_the_shared_weights() -> None:
+    with open_box() as connect:
+        clients = [connect(), connect()]
+
+        def start(rank: int, value: float) -> tuple[BoxGroup, HybridSEASGD, list[np.ndarray]]:
+            mine = [np.full(2, value, np.float32)]
+            group = BoxGroup(clients[rank], "g", mine, rank, 2)
+            sgd = HybridSEASGD(
+                clients[rank], "w", mine, root=rank == 0,
+                all_reduce=group.all_reduce, broadcast=group.broadcast,
+            )  # fmt: skip
+            return group, sgd, mine
+
+        other = [np.full(2, 7, np.float32)]
+        with (
+            HybridSEASGD(
+                connect(), "w", other, all_reduce=id, broadcast=id, root=True
+            ) as other_group,
+            ThreadPoolExecutor(2) as pool,
+        ):
+            old = list(pool.map(start, range(2), [1, 2]))
+            assert all(mine[0].tolist() == [7, 7] for _, _, mine in old)
+            clients[1].close()  # as the end of its process does
+            for _ in range(2):
+                with pytest.raises(fw.FailedPrecondition, match="start all members"):
+                    old[0][1].step(old[0][2])
+            old[0][1].close()
+            old[0][0].close()
+            clients[1] = connect()
+            again = list(pool.map(start, range(2), [3, 4]))
+            assert all(mine[0].tolist() == [7, 7] for _, _, mine in again)
+            list(pool.map(lambda each: each[1].step(each[2]), again))
+            other_group.step(other)
+            for group, sgd, _ in again:
+                sgd.close()
+                group.close()
