@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "farwrite/bytes.h"
@@ -51,11 +52,41 @@ FARWRITE_API Result<ElementType> parse_element_type(std::string_view name);
 /// The size of one element, in bytes.
 FARWRITE_API std::uint64_t bytes_of(ElementType type);
 
+/// A number that elements are multiplied by or set to. Made implicitly from any number of C++: a
+/// whole one is kept as 64 bits of two's complement, any other as IEEE binary64, each exactly.
+class Factor {
+ public:
+  /// A real number; also a whole one, if an integer type holds it.
+  constexpr Factor(double number) : real_(number) {}  // NOLINT(google-explicit-constructor)
+  /// A whole number. One above 2^63 - 1 becomes a real one, which no integer type holds.
+  template <typename Whole, std::enable_if_t<std::is_integral_v<Whole>, int> = 0>
+  constexpr Factor(Whole number)  // NOLINT(google-explicit-constructor)
+      : is_whole_(std::is_signed_v<Whole> || static_cast<std::uint64_t>(number) >> 63 == 0),
+        real_(static_cast<double>(number)),
+        whole_(is_whole_ ? static_cast<std::int64_t>(number) : 0) {}
+
+  /// Whether it was made from a whole number.
+  constexpr bool is_whole() const { return is_whole_; }
+  /// The number, for elements of a floating type; a whole one is rounded to nearest.
+  constexpr double real() const { return real_; }
+  /// The number, for elements of an integer type; 0 for a real one outside the 64 bits.
+  constexpr std::int64_t whole() const {
+    if (is_whole_ || !(real_ >= -0x1p63 && real_ < 0x1p63)) return whole_;
+    return static_cast<std::int64_t>(real_);
+  }
+
+ private:
+  bool is_whole_ = false;
+  double real_;
+  std::int64_t whole_ = 0;
+};
+
 /// destination += factor * source, for `elements` elements of the two arrays in this process, which
-/// may not overlap. The arithmetic of Operation::kAccumulate, in this thread. Of kBytes nothing is
-/// added.
-FARWRITE_API void add_scaled(ElementType type, void* destination, const void* source, double factor,
-                             std::uint64_t elements);
+/// may not overlap. The arithmetic of Operation::kAccumulate, in this thread. kInvalidArgument,
+/// with nothing added, for what the server refuses: kBytes, or a factor that is no value of an
+/// integer `type`.
+FARWRITE_API Status add_scaled(ElementType type, void* destination, const void* source,
+                               Factor factor, std::uint64_t elements);
 
 /// The most buffers of one segment.
 inline constexpr std::uint32_t kMaxBuffers = 64;
@@ -130,7 +161,7 @@ struct Change {
   std::uint64_t offset = 0;                 ///< into the destination
   /// Of the changed range. Unset: as long as `memory`, or else from `offset` to the segment's end.
   std::uint64_t length = kWhole;
-  double factor = 1.0;  ///< the a of the formulas; a whole number for integer elements
+  Factor factor = 1.0;  ///< the a of the formulas; a value of the type, if that is of integers
   /// x, in any memory of this process. It must stay valid until the completion is settled. Memory
   /// from Client::allocate() is read where it is; other memory is copied into such memory first.
   ByteView memory;

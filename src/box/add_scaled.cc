@@ -3,10 +3,11 @@
 
 namespace farwrite::box {
 
-void add_scaled(ElementType type, void* destination, const void* source, double factor,
-                std::uint64_t elements) {
-  if (type == ElementType::kBytes) return;
+Status add_scaled(ElementType type, void* destination, const void* source, Factor factor,
+                  std::uint64_t elements) {
+  FARWRITE_RETURN_IF_ERROR(check_factor(type, factor));
   accumulate(type, destination, source, factor, static_cast<std::size_t>(elements));
+  return Status();
 }
 
 }  // namespace farwrite::box

@@ -20,9 +20,10 @@ const ArithmeticPath& chosen_once() {
   return path;
 }
 
-std::string written(double factor) {
+std::string written(Factor factor) {
+  if (factor.is_whole()) return std::to_string(factor.whole());
   std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), factor).ptr;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), factor.real()).ptr;
   return std::string(text.data(), end);
 }
 
@@ -35,28 +36,28 @@ std::vector<ArithmeticPath> arithmetic_paths() {
   return paths;
 }
 
-void accumulate(ElementType type, void* destination, const void* x, double factor,
+void accumulate(ElementType type, void* destination, const void* x, Factor factor,
                 std::size_t elements) {
   chosen_once().accumulate(type, destination, x, factor, elements);
 }
 
-void axpy(ElementType type, void* destination, const void* x, const void* y, double factor,
+void axpy(ElementType type, void* destination, const void* x, const void* y, Factor factor,
           std::size_t elements) {
   chosen_once().axpy(type, destination, x, y, factor, elements);
 }
 
-void scale(ElementType type, void* destination, double factor, std::size_t elements) {
+void scale(ElementType type, void* destination, Factor factor, std::size_t elements) {
   chosen_once().scale(type, destination, factor, elements);
 }
 
-void fill(ElementType type, void* destination, double value, std::size_t elements) {
+void fill(ElementType type, void* destination, Factor value, std::size_t elements) {
   chosen_once().fill(type, destination, value, elements);
 }
 
 void swap_bytes(void* a, void* b, std::size_t bytes) { chosen_once().swap_bytes(a, b, bytes); }
 
-Status check_factor(ElementType type, double factor) {
-  double limit = 0.0;  // the type holds the whole numbers from -limit to limit - 1
+Status check_factor(ElementType type, Factor factor) {
+  int bits = 0;
   switch (type) {
     case ElementType::kFloat64:
     case ElementType::kFloat32:
@@ -64,19 +65,23 @@ Status check_factor(ElementType type, double factor) {
     case ElementType::kBFloat16:
       return Status();
     case ElementType::kInt32:
-      limit = 0x1p31;
+      bits = 32;
       break;
     case ElementType::kInt64:
-      limit = 0x1p63;
+      bits = 64;
       break;
     case ElementType::kBytes:
       return Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
                            "its elements are bytes, which have no arithmetic",
                            "write the bytes, or create the segment with a numeric type");
   }
-  if (factor >= -limit && factor < limit && std::trunc(factor) == factor) {
-    return Status();
-  }
+  // Exact in both forms: the type holds the whole numbers from -limit to limit - 1.
+  const double limit = std::ldexp(1.0, bits - 1);
+  const bool held = factor.is_whole()
+                        ? bits == 64 || factor.whole() == static_cast<std::int32_t>(factor.whole())
+                        : factor.real() >= -limit && factor.real() < limit &&
+                              std::trunc(factor.real()) == factor.real();
+  if (held) return Status();
   return Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
                        "the factor " + written(factor) + " is not a value of " +
                            std::string(to_string(type)) + ", the type of its elements",

@@ -22,20 +22,20 @@
 namespace farwrite::box {
 
 // destination += factor * x
-void accumulate(ElementType type, void* destination, const void* x, double factor,
+void accumulate(ElementType type, void* destination, const void* x, Factor factor,
                 std::size_t elements);
 // destination = factor * x + y
-void axpy(ElementType type, void* destination, const void* x, const void* y, double factor,
+void axpy(ElementType type, void* destination, const void* x, const void* y, Factor factor,
           std::size_t elements);
 // destination *= factor
-void scale(ElementType type, void* destination, double factor, std::size_t elements);
+void scale(ElementType type, void* destination, Factor factor, std::size_t elements);
 // destination = value
-void fill(ElementType type, void* destination, double value, std::size_t elements);
+void fill(ElementType type, void* destination, Factor value, std::size_t elements);
 // Exchanges the contents of `a` and `b`, which do not overlap.
 void swap_bytes(void* a, void* b, std::size_t bytes);
 
 // kInvalidArgument unless `factor` may be the factor or the value of the calls above: always for
 // kBytes, which has no arithmetic, and for an integer type if the factor is no value of that type.
-Status check_factor(ElementType type, double factor);
+Status check_factor(ElementType type, Factor factor);
 
 }  // namespace farwrite::box

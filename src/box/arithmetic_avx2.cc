@@ -29,7 +29,9 @@ struct Float16 : OneStream {
   static constexpr std::size_t kStep = 16;
   static constexpr std::size_t kElement = 2;
 
-  FARWRITE_BOX_INLINE Vector all(double value) { return _mm256_set1_ps(static_cast<float>(value)); }
+  FARWRITE_BOX_INLINE Vector all(Factor value) {
+    return _mm256_set1_ps(static_cast<float>(value.real()));
+  }
   FARWRITE_BOX_INLINE Vector load(const std::byte* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
@@ -58,8 +60,8 @@ struct BFloat16 : OneStream {
   static constexpr std::size_t kStep = 32;
   static constexpr std::size_t kElement = 2;
 
-  FARWRITE_BOX_INLINE Vector all(double value) {
-    const __m256 factor = _mm256_set1_ps(static_cast<float>(value));
+  FARWRITE_BOX_INLINE Vector all(Factor value) {
+    const __m256 factor = _mm256_set1_ps(static_cast<float>(value.real()));
     return {factor, factor};
   }
   FARWRITE_BOX_INLINE Vector load(const std::byte* from) {

@@ -42,7 +42,9 @@ struct Half : OneStream {
   static constexpr std::size_t kStep = kRegister / 2;
   static constexpr std::size_t kElement = 2;
 
-  FARWRITE_BOX_INLINE Vector all(double value) { return static_cast<float>(value) - Vector{}; }
+  FARWRITE_BOX_INLINE Vector all(Factor value) {
+    return static_cast<float>(value.real()) - Vector{};
+  }
   FARWRITE_BOX_INLINE Bits load_bits(const std::byte* from) {
     const Narrow bits = *reinterpret_cast<const InMemory*>(from);
     return __builtin_convertvector(bits, Bits);

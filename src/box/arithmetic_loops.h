@@ -83,19 +83,21 @@ struct Plain : FourStreams {
 };
 
 struct Float64 : Plain<double> {
-  FARWRITE_BOX_INLINE Vector all(double value) { return value - Vector{}; }
+  FARWRITE_BOX_INLINE Vector all(Factor value) { return value.real() - Vector{}; }
 };
 struct Float32 : Plain<float> {
-  FARWRITE_BOX_INLINE Vector all(double value) { return static_cast<float>(value) - Vector{}; }
+  FARWRITE_BOX_INLINE Vector all(Factor value) {
+    return static_cast<float>(value.real()) - Vector{};
+  }
 };
 struct Int32 : Plain<std::uint32_t> {
-  FARWRITE_BOX_INLINE Vector all(double value) {
-    return Vector{} + static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+  FARWRITE_BOX_INLINE Vector all(Factor value) {
+    return Vector{} + static_cast<std::uint32_t>(value.whole());
   }
 };
 struct Int64 : Plain<std::uint64_t> {
-  FARWRITE_BOX_INLINE Vector all(double value) {
-    return Vector{} + static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  FARWRITE_BOX_INLINE Vector all(Factor value) {
+    return Vector{} + static_cast<std::uint64_t>(value.whole());
   }
 };
 
@@ -211,7 +213,7 @@ struct Run {
   }
 
   FARWRITE_BOX_KERNEL static void all(void* destination, const void* x, const void* y,
-                                      double factor, std::size_t elements) {
+                                      Factor factor, std::size_t elements) {
     const Vector factors = Element::all(factor);
     Run at{static_cast<std::byte*>(destination), static_cast<const std::byte*>(x),
            static_cast<const std::byte*>(y)};
@@ -237,7 +239,7 @@ struct Run {
 };
 
 template <typename Operation>
-void run(ElementType type, void* destination, const void* x, const void* y, double factor,
+void run(ElementType type, void* destination, const void* x, const void* y, Factor factor,
          std::size_t elements) {
   switch (type) {
     case ElementType::kFloat64:
@@ -257,18 +259,18 @@ void run(ElementType type, void* destination, const void* x, const void* y, doub
   }
 }
 
-void accumulate_here(ElementType type, void* destination, const void* x, double factor,
+void accumulate_here(ElementType type, void* destination, const void* x, Factor factor,
                      std::size_t elements) {
   run<Accumulate>(type, destination, x, nullptr, factor, elements);
 }
-void axpy_here(ElementType type, void* destination, const void* x, const void* y, double factor,
+void axpy_here(ElementType type, void* destination, const void* x, const void* y, Factor factor,
                std::size_t elements) {
   run<Axpy>(type, destination, x, y, factor, elements);
 }
-void scale_here(ElementType type, void* destination, double factor, std::size_t elements) {
+void scale_here(ElementType type, void* destination, Factor factor, std::size_t elements) {
   run<Scale>(type, destination, nullptr, nullptr, factor, elements);
 }
-void fill_here(ElementType type, void* destination, double value, std::size_t elements) {
+void fill_here(ElementType type, void* destination, Factor value, std::size_t elements) {
   run<Fill>(type, destination, nullptr, nullptr, value, elements);
 }
 

@@ -31,10 +31,10 @@ struct OneStream {
 struct ArithmeticPath {
   std::string_view name;   // "generic", "avx2"
   bool supported = false;  // this CPU can run it
-  void (*accumulate)(ElementType, void*, const void*, double, std::size_t) = nullptr;
-  void (*axpy)(ElementType, void*, const void*, const void*, double, std::size_t) = nullptr;
-  void (*scale)(ElementType, void*, double, std::size_t) = nullptr;
-  void (*fill)(ElementType, void*, double, std::size_t) = nullptr;
+  void (*accumulate)(ElementType, void*, const void*, Factor, std::size_t) = nullptr;
+  void (*axpy)(ElementType, void*, const void*, const void*, Factor, std::size_t) = nullptr;
+  void (*scale)(ElementType, void*, Factor, std::size_t) = nullptr;
+  void (*fill)(ElementType, void*, Factor, std::size_t) = nullptr;
   void (*swap_bytes)(void*, void*, std::size_t) = nullptr;
 };
 

@@ -26,7 +26,9 @@ void write_change(core::WireWriter& writer, const ChangeFields& change) {
   writer.u8(static_cast<std::uint8_t>(change.operation));
   writer.u64(change.offset);
   writer.u64(change.length);
-  writer.u64(std::bit_cast<std::uint64_t>(change.factor));
+  writer.u8(change.factor.is_whole() ? 1 : 0);
+  writer.u64(change.factor.is_whole() ? static_cast<std::uint64_t>(change.factor.whole())
+                                      : std::bit_cast<std::uint64_t>(change.factor.real()));
   writer.u64(change.x_key);
   writer.u64(change.x_offset);
   writer.u64(change.y_key);
@@ -38,7 +40,13 @@ ChangeFields read_change(core::WireReader& reader) {
   change.operation = static_cast<Operation>(reader.u8());
   change.offset = reader.u64();
   change.length = reader.u64();
-  change.factor = std::bit_cast<double>(reader.u64());
+  const bool whole = reader.u8() != 0;
+  const std::uint64_t factor = reader.u64();
+  if (whole) {
+    change.factor = static_cast<std::int64_t>(factor);
+  } else {
+    change.factor = std::bit_cast<double>(factor);
+  }
   change.x_key = reader.u64();
   change.x_offset = reader.u64();
   change.y_key = reader.u64();

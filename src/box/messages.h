@@ -53,7 +53,7 @@ struct ChangeFields {
   Operation operation = Operation::kSignal;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  double factor = 1.0;
+  Factor factor = 1.0;
   std::uint64_t x_key = 0;  // 0: x is lent or in the request
   std::uint64_t x_offset = 0;
   std::uint64_t y_key = 0;

@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -92,13 +93,14 @@ void copy(nb::handle destination, nb::handle source) {
 }
 
 void add_scaled(box::ElementType element, nb::handle destination, nb::handle source,
-                double factor) {
+                BoxNumber factor) {
   const Buffer to = Buffer::writable(destination);
   const Buffer from = Buffer::readable(source);
   const std::uint64_t elements = std::min(to.size(), from.size()) / box::bytes_of(element);
-  without_gil([&] {
-    box::add_scaled(element, to.mutable_bytes().data, from.bytes().data, factor, elements);
-  });
+  raise_if_error(without_gil([&] {
+    return box::add_scaled(element, to.mutable_bytes().data, from.bytes().data, to_factor(factor),
+                           elements);
+  }));
 }
 
 }  // namespace

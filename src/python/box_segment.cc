@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
@@ -67,14 +68,14 @@ ReadTuple read(Segment& self, nb::handle out, std::uint64_t offset, bool per_chu
 }
 
 box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
-                 std::optional<std::uint64_t> length, double factor,
+                 std::optional<std::uint64_t> length, BoxNumber factor,
                  std::optional<nb::object> memory, std::uint64_t x_key, std::uint64_t x_offset,
                  std::uint64_t y_key, std::uint64_t y_offset) {
   box::Change change;
   change.operation = operation;
   change.offset = offset;
   change.length = length.value_or(box::Change::kWhole);
-  change.factor = factor;
+  change.factor = to_factor(factor);
   change.x_key = x_key;
   change.x_offset = x_offset;
   change.y_key = y_key;

@@ -372,6 +372,27 @@ TEST_P(EveryPath, SwapsBytesOfAnyLengthAndAlignment) {
 INSTANTIATE_TEST_SUITE_P(Paths, EveryPath, ::testing::ValuesIn(supported_paths()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
+TEST_P(EveryArithmeticPath, UsesEveryBitOfAFactor) {
+  if (type() == ElementType::kInt64) {
+    constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1;
+    std::vector<std::int64_t> destination(9, 1);
+    const std::vector<std::int64_t> x(9, 3);
+    path().accumulate(type(), destination.data(), x.data(), kOdd, 9);
+    EXPECT_EQ(destination, std::vector<std::int64_t>(9, 1 + 3 * kOdd));
+    path().axpy(type(), destination.data(), x.data(), x.data(), kOdd, 9);
+    EXPECT_EQ(destination, std::vector<std::int64_t>(9, 3 + 3 * kOdd));
+    destination.assign(9, -1);
+    path().scale(type(), destination.data(), kOdd, 9);
+    EXPECT_EQ(destination, std::vector<std::int64_t>(9, -kOdd));
+    path().fill(type(), destination.data(), std::numeric_limits<std::int64_t>::max(), 9);
+    EXPECT_EQ(destination, std::vector<std::int64_t>(9, std::numeric_limits<std::int64_t>::max()));
+  } else if (type() == ElementType::kFloat64) {
+    std::vector<double> destination(9, 1.0);
+    path().fill(type(), destination.data(), -0.0, 9);
+    for (const double each : destination) EXPECT_TRUE(each == 0.0 && std::signbit(each));
+  }
+}
+
 TEST(Arithmetic, IsTheSameByTheChosenPath) {
   std::vector<float> destination = {1.0F, 2.0F, 3.0F};
   std::vector<float> other = {10.0F, 20.0F, 30.0F};
@@ -414,6 +435,38 @@ TEST(CheckFactor, TakesEveryValueOfAnIntegerTypeAndNoOtherNumber) {
   for (const double factor : {2147483648.0, -2147483649.0}) {
     EXPECT_EQ(check_factor(ElementType::kInt32, factor).code(), StatusCode::kInvalidArgument);
   }
+}
+
+TEST(CheckFactor, TakesWholeNumbersAsTheyAre) {
+  constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t factor : {kLowest, (std::int64_t{1} << 53) + 1, kHighest}) {
+    EXPECT_TRUE(check_factor(ElementType::kInt64, factor).ok()) << factor;
+    EXPECT_FALSE(check_factor(ElementType::kInt32, factor).ok()) << factor;
+  }
+  EXPECT_FALSE(check_factor(ElementType::kInt64, std::uint64_t{1} << 63).ok());
+  EXPECT_TRUE(check_factor(ElementType::kInt32, -2147483647 - 1).ok());
+  EXPECT_EQ(check_factor(ElementType::kInt32, std::uint32_t{1} << 31).message(),
+            "change a segment: the factor 2147483648 is not a value of int32, the type of its "
+            "elements; use a whole number from -2147483648 to 2147483647");
+}
+
+TEST(AddScaled, RefusesWhatTheServerRefusesAndAddsNothing) {
+  std::int32_t destination = 5;
+  const std::int32_t source = 1;
+  const auto refuses = [&](ElementType type, Factor factor) {
+    return add_scaled(type, &destination, &source, factor, 1).code() ==
+           StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refuses(ElementType::kInt32, 0x1p31));
+  EXPECT_TRUE(refuses(ElementType::kInt32, std::int64_t{1} << 31));
+  EXPECT_TRUE(refuses(ElementType::kInt32, 0.5));
+  EXPECT_TRUE(refuses(ElementType::kInt32, std::nan("")));
+  EXPECT_TRUE(refuses(ElementType::kInt64, 1e300));
+  EXPECT_TRUE(refuses(ElementType::kBytes, 1));
+  EXPECT_EQ(destination, 5);
+  EXPECT_TRUE(add_scaled(ElementType::kInt32, &destination, &source, -0x1p31, 1).ok());
+  EXPECT_EQ(destination, 5 + std::numeric_limits<std::int32_t>::min());
 }
 
 TEST(CheckFactor, NamesTheNumberTheTypeAndTheRemedy) {

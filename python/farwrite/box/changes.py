@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import abc
-import math
 import operator
 from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, SupportsIndex, TypeVar
 
 from farwrite import _farwrite
-from farwrite.box.element import Elements, Layout, elements_of, type_name
+from farwrite.box.element import Elements, Layout, elements_of, factor_of, type_name
 from farwrite.box.update import Update
 from farwrite.errors import InvalidArgument, OutOfRange
 
@@ -76,8 +75,8 @@ class Changes(abc.ABC, Generic[Outcome]):
         ----------
         delta : Segment, array, buffer or DLPack exporter
             As `write`. A segment of the same server and dtype is added where it is.
-        scale : float
-            A whole number for a segment of integers.
+        scale : int or float
+            For a segment of integers a value of its dtype, which is used exactly.
         start : int, optional
             Index of the first element to change.
         delta_start, count : int, optional
@@ -110,8 +109,8 @@ class Changes(abc.ABC, Generic[Outcome]):
 
         Parameters
         ----------
-        a : float
-            A whole number for a segment of integers.
+        a : int or float
+            As `scale` of `accumulate`.
         x : Segment, array, buffer or DLPack exporter
             As `accumulate`.
         y : Segment
@@ -137,7 +136,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         start: SupportsIndex = 0,
         count: SupportsIndex | None = None,
     ) -> Outcome:
-        """Multiply elements by `factor`, a whole number for a segment of integers."""
+        """Multiply elements by `factor`; of integers, by a value of their dtype."""
         return self._alone("scale", _Operation.SCALE, "factor", factor, start, count)
 
     def fill(
@@ -147,7 +146,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         start: SupportsIndex = 0,
         count: SupportsIndex | None = None,
     ) -> Outcome:
-        """Set elements to `value`, a whole number for a segment of integers."""
+        """Set elements to `value`; integers to any value of their dtype, exactly."""
         return self._alone("fill", _Operation.FILL, "value", value, start, count)
 
     def copy_from(
@@ -188,7 +187,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         operation: str,
         code: _farwrite.BoxOperation,
         source: object,
-        factor: float,
+        factor: int | float,
         start: SupportsIndex | None,
         **fields: Any,
     ) -> Outcome:
@@ -204,7 +203,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         operation: str,
         code: _farwrite.BoxOperation,
         source: object,
-        factor: float,
+        factor: int | float,
         start: SupportsIndex | None,
         source_start: SupportsIndex,
         count: SupportsIndex | None,
@@ -247,7 +246,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         code: _farwrite.BoxOperation,
         offset: int,
         length: int | None,
-        factor: float,
+        factor: int | float,
         *,
         memory: Any = None,
         x_key: int = 0,
@@ -324,24 +323,8 @@ def _index(operation: str, what: str, value: SupportsIndex) -> int:
     return number
 
 
-def _factor(operation: str, what: str, value: SupportsFloat, target: Segment) -> float:
-    if target.layout.element is _farwrite.BoxElement.BYTES:
-        raise InvalidArgument(
-            f"{operation}: '{target.name}' has dtype {target.layout.name}, which the server has no"
-            " arithmetic for; use float64, float32, float16, bfloat16, int64 or int32"
-        )
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(f"{operation}: {what} {value!r} is not a number; give a float") from (
-            None
-        )
-    if target.layout.text in ("<i4", "<i8") and not (math.isfinite(number) and number.is_integer()):
-        raise InvalidArgument(
-            f"{operation}: {what} {number} is not a whole number, and '{target.name}' has dtype"
-            f" {target.layout.name}; give a whole number, or create the segment as float64"
-        )
-    return number
+def _factor(operation: str, what: str, value: SupportsFloat, target: Segment) -> int | float:
+    return factor_of(operation, what, value, target.layout, f"'{target.name}' has")
 
 
 def _is_segment(value: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, SupportsFloat, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -224,6 +224,65 @@ def destination_of(operation: str, payload: object) -> Elements:
             " np.empty(segment.shape, segment.dtype)"
         )
     return elements
+
+
+def factor_of(
+    operation: str, what: str, value: SupportsFloat, layout: Layout, owner: str
+) -> int | float:
+    """Turn a caller's number into a factor for elements of `layout`, without rounding an integer.
+
+    Parameters
+    ----------
+    operation, what : str
+        For error messages: "fill", "value".
+    value : number
+        Of Python, NumPy or another library.
+    owner : str
+        For error messages, what has the elements: "'weights' has".
+
+    Returns
+    -------
+    int or float
+        An int of at most 64 bits for a dtype of integers, otherwise a float. The core refuses an
+        int that is no value of the dtype.
+
+    Raises
+    ------
+    InvalidArgument
+        If `value` is not such a number, or the dtype has no arithmetic.
+    """
+    if layout.element is _farwrite.BoxElement.BYTES:
+        raise InvalidArgument(
+            f"{operation}: {owner} dtype {layout.name}, which has no arithmetic; use float64,"
+            " float32, float16, bfloat16, int64 or int32"
+        )
+    # NumPy would drop the imaginary part with no more than a warning.
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind == "c":
+        raise InvalidArgument(f"{operation}: {what} {value!r} is complex; give a real number")
+    number: Any = value
+    if layout.text not in ("<i4", "<i8"):
+        try:
+            return float(number)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidArgument(
+                f"{operation}: {what} {value!r} is not a number of a float's range; give a float"
+            ) from None
+    try:
+        whole = int(number)
+        exact = bool(whole == number)
+    except (TypeError, ValueError, OverflowError):  # no number, NaN, infinity
+        whole, exact = 0, False
+    if not exact:
+        raise InvalidArgument(
+            f"{operation}: {what} {value!r} is not a whole number, and {owner} dtype"
+            f" {layout.name}; give a whole number, or use float64"
+        )
+    if not -(2**63) <= whole < 2**63:
+        raise InvalidArgument(
+            f"{operation}: {what} {whole} has more than 64 bits, and {owner} dtype {layout.name};"
+            " give a value of that dtype, or use float64"
+        )
+    return whole
 
 
 def type_name(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import SupportsFloat
 
 from farwrite import _farwrite
-from farwrite.box.element import Layout, destination_of, elements_of, type_name
+from farwrite.box.element import Layout, destination_of, elements_of, factor_of, type_name
 from farwrite.errors import InvalidArgument
 
 
@@ -19,13 +19,14 @@ def add_scaled(destination: object, source: object, scale: SupportsFloat = 1.0) 
     destination, source : array, buffer or DLPack exporter
         Of one shape and dtype: float64, float32, float16, bfloat16, int64 or int32. On the CPU and
         C-contiguous. They must not overlap.
-    scale : float
-        A whole number for integers.
+    scale : int or float
+        For integers a value of their dtype, which is used exactly.
 
     Raises
     ------
     InvalidArgument
-        If the arrays differ, the dtype has no arithmetic, or `destination` is read-only.
+        If the arrays differ, the dtype has no arithmetic, `scale` is no value of a dtype of
+        integers, or `destination` is read-only.
     """
     to = destination_of("add_scaled", destination)
     by = elements_of("add_scaled", source)
@@ -39,15 +40,5 @@ def add_scaled(destination: object, source: object, scale: SupportsFloat = 1.0) 
             f"add_scaled: the destination has shape {to.shape} and dtype {layout.name}, and the"
             f" source {by.shape} and {type_name(by.text)}; give two arrays of one kind"
         )
-    if layout.element is _farwrite.BoxElement.BYTES:
-        raise InvalidArgument(
-            f"add_scaled: dtype {layout.name} has no arithmetic; use float64, float32, float16,"
-            " bfloat16, int64 or int32"
-        )
-    factor = float(scale)
-    if layout.text in ("<i4", "<i8") and not factor.is_integer():
-        raise InvalidArgument(
-            f"add_scaled: scale {factor} is not a whole number, and the arrays have dtype"
-            f" {layout.name}; give a whole number"
-        )
+    factor = factor_of("add_scaled", "scale", scale, layout, "the arrays have")
     _farwrite.add_scaled(layout.element, to.data, by.data, factor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,89 @@ def test_the_arithmetic_on_local_arrays(dtype: str) -> None:
     to, by = np.arange(1000).astype(dtype), np.ones(1000, dtype)
     fw.box.add_scaled(to, by, 2)
     np.testing.assert_array_equal(to, np.arange(2, 1002).astype(dtype))
+
+
+EXACT = {"int64": [2**53 + 1, -(2**63), 2**63 - 1, 3.0, True], "int32": [2**31 - 1, -(2**31)]}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(dtype, number) for dtype in EXACT for number in EXACT[dtype]]
+)
+def test_a_number_reaches_integers_exactly(box: fw.box.Client, dtype: str, number: Any) -> None:
+    segment = box.create("w", 3, dtype)
+    other = box.create("y", 3, dtype)
+    ones = np.ones(3, dtype)
+    exact = np.array([int(number)] * 3, dtype)
+    for given in (number, np.dtype(dtype).type(number), np.array(int(number), dtype)):
+        segment.fill(given)
+        np.testing.assert_array_equal(segment.read(), exact)
+        segment.fill(0)
+        segment.accumulate(ones, scale=given)
+        np.testing.assert_array_equal(segment.read(), exact)
+        segment.axpy(given, ones, other)
+        np.testing.assert_array_equal(segment.read(), exact)
+        segment.write(ones)
+        segment.scale(given)
+        np.testing.assert_array_equal(segment.read(), exact)
+        local = np.zeros(3, dtype)
+        fw.box.add_scaled(local, ones, given)
+        np.testing.assert_array_equal(local, exact)
+
+
+NO_INTEGERS = [0.5, float("nan"), float("inf"), 1e300, 2**63, -(2**63) - 1, 10**400, 2.0**63,
+               Fraction(2**54 + 1, 2), np.complex64(1 + 2j), "5", None]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", NO_INTEGERS, ids=repr)
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_the_box_and_the_process_refuse_the_same_numbers(
+    box: fw.box.Client, dtype: str, number: Any
+) -> None:
+    segment = box.create("w", 3, dtype)
+    other = box.create("y", 3, dtype)
+    local = np.zeros(3, dtype)
+    ones = np.ones(3, dtype)
+    for change in (
+        lambda: segment.fill(number),
+        lambda: segment.scale(number),
+        lambda: segment.accumulate(ones, scale=number),
+        lambda: segment.axpy(number, ones, other),
+        lambda: fw.box.add_scaled(local, ones, number),
+    ):
+        with pytest.raises(fw.InvalidArgument):
+            change()
+    assert segment.version == 0
+    assert not local.any()
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2.0**31])
+def test_both_refuse_a_number_that_int32_lacks(box: fw.box.Client, number: Any) -> None:
+    segment = box.create("w", 3, "int32")
+    local = np.zeros(3, "int32")
+    with pytest.raises(fw.InvalidArgument, match="not a value of int32"):
+        segment.fill(number)
+    with pytest.raises(fw.InvalidArgument, match="not a value of int32"):
+        fw.box.add_scaled(local, np.ones(3, "int32"), number)
+    assert not local.any()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("number", [-0.0, float("nan"), float("-inf"), 2**53 + 2, Fraction(1, 2)])
+def test_any_real_number_reaches_floats(box: fw.box.Client, dtype: str, number: Any) -> None:
+    segment = box.create("w", 3, dtype)
+    segment.fill(number)
+    with np.errstate(over="ignore"):
+        expected = np.full(3, float(number)).astype(dtype)
+    np.testing.assert_array_equal(segment.read(), expected)
+    np.testing.assert_array_equal(np.signbit(segment.read()), np.signbit(expected))
+
+
+@pytest.mark.parametrize("number", [10**400, np.complex64(1 + 2j), np.array(2j), "half", None])
+def test_floats_refuse_what_is_no_real_number(box: fw.box.Client, number: Any) -> None:
+    segment = box.create("w", 3, "float64")
+    with pytest.raises(fw.InvalidArgument):
+        segment.fill(number)
+    assert segment.version == 0
 
 
 def test_local_arithmetic_refuses_what_does_not_fit() -> None:
