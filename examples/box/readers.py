@@ -21,12 +21,13 @@ def reader(number: int, endpoint: str, images: np.ndarray, labels: np.ndarray) -
     """Score each version that is newer than the one before, until the last epoch's."""
     with fw.box.connect(endpoint) as box, box.subscribe("policy") as policy:
         box.event("readers").signal()
-        scored = version = epoch = 0
+        scored = epoch = 0
+        model = None
         right = 0.0
         while epoch < EPOCHS:
-            with policy.latest(newer_than=version, timeout=120) as model:
+            with policy.latest(newer_than=model, timeout=120) as model:
                 answers = (images @ model["weights"] + model["bias"]).argmax(axis=1)
-                version, epoch = model.version, int(model["epoch"])
+                epoch = model.step or 0
             right = (answers == labels).mean()
             scored += 1
     print(f"reader {number}: scored {scored} versions; the last recognizes {right:.1%}")
@@ -45,15 +46,13 @@ def train(policy: fw.box.Publisher, images: np.ndarray, labels: np.ndarray) -> N
             errors = (chances - wanted[start : start + 50]) / len(batch)
             model["weights"] -= 0.5 * batch.T @ errors
             model["bias"] -= 0.5 * errors.sum(axis=0)
-        model["epoch"][...] = epoch
-        policy.publish(model)
+        policy.publish(model, step=epoch)
 
 
 def new_model() -> dict[str, np.ndarray]:
     return {
         "weights": np.zeros((64, 10), np.float32),
         "bias": np.zeros(10, np.float32),
-        "epoch": np.zeros((), np.int64),
     }
 
 

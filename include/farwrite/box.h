@@ -113,11 +113,29 @@ struct SegmentSpec {
   bool temporary = false;
 };
 
+/// Which contents a segment has. Versions are counted on after a restart, after a restore from an
+/// older snapshot, and by the next publisher, so the number alone may name two contents. The epoch
+/// tells them apart: two contents are the same only if both numbers are equal.
+struct VersionId {
+  /// A 64-bit number, never 0. The server gives a new one, above the one before, when it creates or
+  /// restores the segment, and with a change that has Change::new_epoch.
+  std::uint64_t epoch = 0;
+  std::uint64_t version = 0;  ///< the number of changes applied
+
+  /// Whether both name the same contents of a segment.
+  friend bool operator==(const VersionId& a, const VersionId& b) {
+    return a.epoch == b.epoch && a.version == b.version;
+  }
+  /// The opposite.
+  friend bool operator!=(const VersionId& a, const VersionId& b) { return !(a == b); }
+};
+
 /// A segment, as the server describes it.
 struct SegmentInfo {
   SegmentSpec spec = {};       ///< as it was created
   std::uint64_t key = 0;       ///< identifies this segment for ever, also in another process
   std::uint64_t bytes = 0;     ///< of all elements
+  std::uint64_t epoch = 0;     ///< of the version
   std::uint64_t version = 0;   ///< the number of changes applied when the answer was made
   std::uint32_t attached = 0;  ///< clients that have it attached
 };
@@ -132,11 +150,13 @@ enum class Consistency : std::uint8_t {
 struct ReadOptions {
   Consistency consistency = Consistency::kSegment;  ///< what has to be whole
   std::uint64_t min_version = 0;  ///< wait until the segment has at least this version
+  std::uint64_t epoch = 0;        ///< wait no longer if it has another epoch; 0: any will do
   std::chrono::nanoseconds timeout = kForever;  ///< of the wait for `min_version`
 };
 
 /// What a read returned.
 struct ReadResult {
+  std::uint64_t epoch = 0;    ///< of the version
   std::uint64_t version = 0;  ///< of the bytes; with kChunk the lowest that a piece can have
   std::uint32_t retries = 0;  ///< pieces or segments read again, because they changed meanwhile
   bool leased = false;        ///< the server pinned a buffer for this read, after failed tries
@@ -169,6 +189,8 @@ struct Change {
   std::uint64_t x_offset = 0;  ///< into that segment
   std::uint64_t y_key = 0;     ///< y, always a segment; of kAxpy only
   std::uint64_t y_offset = 0;  ///< into that segment
+  /// Give the segment a new epoch together with the new version. The contents before keep theirs.
+  bool new_epoch = false;
 
   static constexpr std::uint64_t kWhole = ~std::uint64_t{0};  ///< up to the end
 };
@@ -186,15 +208,16 @@ class FARWRITE_API LeasedSegment {
  public:
   LeasedSegment() = default;
   /// @private Made by Segment::lease().
-  LeasedSegment(std::shared_ptr<const void> held, ByteView bytes, std::uint64_t version)
-      : held_(std::move(held)), bytes_(bytes), version_(version) {}
-  ByteView bytes() const { return bytes_; }           ///< valid as long as a copy of this object
-  std::uint64_t version() const { return version_; }  ///< of the bytes
+  LeasedSegment(std::shared_ptr<const void> held, ByteView bytes, const VersionId& id)
+      : held_(std::move(held)), bytes_(bytes), id_(id) {}
+  ByteView bytes() const { return bytes_; }              ///< valid as long as a copy of this object
+  std::uint64_t epoch() const { return id_.epoch; }      ///< of the version
+  std::uint64_t version() const { return id_.version; }  ///< of the bytes
 
  private:
   std::shared_ptr<const void> held_;
   ByteView bytes_;
-  std::uint64_t version_ = 0;
+  VersionId id_;
 };
 
 /// Counts of a Client, over all its segments.
@@ -221,6 +244,9 @@ class FARWRITE_API Segment {
   const SegmentInfo& info() const;
   /// The number of changes applied, read from the server's memory. kNotFound once it was freed.
   Result<std::uint64_t> version() const;
+  /// The epoch and the version, read from the server's memory. While a change gives a new epoch,
+  /// the two may be of two moments between hosts; read() and lease() always return both of one.
+  Result<VersionId> version_id() const;
   /// The changes that each piece of kChunkBytes has seen.
   Result<std::vector<std::uint64_t>> chunk_versions() const;
 
@@ -231,13 +257,14 @@ class FARWRITE_API Segment {
                           const ReadOptions& options = {}) const;
   /// Posts one change. The server applies the changes of one client in the order of posting.
   Update post(const Change& change) const;
-  /// Waits until the version is at least `version`, and returns the present one.
-  Result<std::uint64_t> wait(std::uint64_t version,
-                             std::chrono::nanoseconds timeout = kForever) const;
-  /// Calls `callback` once, when the version is at least `version` or with an error when that can
-  /// no longer be. On any thread; it must not block.
-  void on_version(std::uint64_t version,
-                  std::function<void(const Result<std::uint64_t>&)> callback) const;
+  /// Waits until the version is at least `version`, and returns what the segment has then. With an
+  /// `epoch`, that of the contents which the caller has, another epoch ends the wait as well.
+  Result<VersionId> wait(std::uint64_t version, std::chrono::nanoseconds timeout = kForever,
+                         std::uint64_t epoch = 0) const;
+  /// Calls `callback` once, when wait() would return, or with an error when that can no longer be.
+  /// On any thread; it must not block.
+  void on_version(std::uint64_t version, std::function<void(const Result<VersionId>&)> callback,
+                  std::uint64_t epoch = 0) const;
   /// Pins the newest version. kResourceExhausted if other versions are leased already, as many as
   /// SegmentSpec::buffers allows, or if the server has no memory to go on with meanwhile.
   Result<LeasedSegment> lease(std::chrono::nanoseconds timeout = kForever) const;
@@ -364,8 +391,8 @@ class FARWRITE_API Server {
   /// A buffer for the next version of the segment `key`, which this process fills by itself: so a
   /// publisher in the server's process makes one copy and no more. End it with commit() or drop().
   Result<Draft> draft(std::uint64_t key);
-  /// Makes the draft current, and returns the version that it became.
-  Result<std::uint64_t> commit(const Draft& draft);
+  /// Makes the draft current, and returns the version that it became. `new_epoch` as in Change.
+  Result<std::uint64_t> commit(const Draft& draft, bool new_epoch = false);
   /// Gives the draft back unused.
   void drop(const Draft& draft);
 

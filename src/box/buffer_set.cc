@@ -19,7 +19,7 @@ void fence_before_bytes() { std::atomic_thread_fence(std::memory_order_seq_cst);
 }  // namespace
 
 Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uint32_t most,
-                                    std::uint64_t version) {
+                                    const VersionId& id) {
   BufferSet set(std::move(device), bytes, most);
   Result<MemoryRegion> state = set.device_.allocate(SegmentLayout::size(bytes));
   if (!state.ok()) return state.status();
@@ -33,10 +33,12 @@ Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uin
   std::byte* const memory = set.state_.data();
   store_word(memory, SegmentLayout::buffer_at(0), set.slots_[0].number);
   for (std::uint64_t chunk = 0; chunk < set.chunks(); ++chunk) {
-    store_word(memory, set.chunk_at(0, chunk), SegmentLayout::stamp(version));
+    store_word(memory, set.chunk_at(0, chunk), SegmentLayout::stamp(id.version));
   }
-  store_word(memory, SegmentLayout::stamp_at(0), SegmentLayout::stamp(version));
-  store_word(memory, SegmentLayout::kVersionAt, version);
+  store_word(memory, SegmentLayout::stamp_at(0), SegmentLayout::stamp(id.version));
+  store_word(memory, SegmentLayout::epoch_at(0), id.epoch);
+  store_word(memory, SegmentLayout::kEpochAt, id.epoch);
+  store_word(memory, SegmentLayout::kVersionAt, id.version);
   return set;
 }
 
@@ -149,15 +151,21 @@ void BufferSet::end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh) {
   store_word(memory, chunk_at(slot, chunk), SegmentLayout::stamp(before + (fresh ? 1 : 0)));
 }
 
-std::uint64_t BufferSet::finish(std::uint32_t slot) {
+VersionId BufferSet::finish(std::uint32_t slot, std::uint64_t epoch) {
   std::byte* const memory = state_.data();
   const std::uint64_t next = version() + 1;
+  const std::uint64_t epoch_at = SegmentLayout::epoch_at(slot);
+  // No reader may pair the new stamp with the old epoch, or the old stamp with the new epoch.
+  const bool changes = load_word(memory, epoch_at) != epoch;
+  if (changes) store_word(memory, epoch_at, 0);
   store_word(memory, SegmentLayout::stamp_at(slot), SegmentLayout::stamp(next));
+  if (changes) store_word(memory, epoch_at, epoch);
   slots_[slot].filling = false;
   current_ = slot;
   store_word(memory, SegmentLayout::kCurrentAt, slot);
+  store_word(memory, SegmentLayout::kEpochAt, epoch);
   store_word(memory, SegmentLayout::kVersionAt, next);
-  return next;
+  return {.epoch = epoch, .version = next};
 }
 
 }  // namespace farwrite::box

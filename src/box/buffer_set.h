@@ -20,13 +20,17 @@ namespace farwrite::box {
 
 class BufferSet {
  public:
-  // One buffer of zeros, at `version`; each chunk has seen as many changes.
+  // One buffer of zeros, at `id`; each chunk has seen as many changes as the version says.
   static Result<BufferSet> create(Device device, std::uint64_t bytes, std::uint32_t most,
-                                  std::uint64_t version);
+                                  const VersionId& id);
 
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t chunks() const { return SegmentLayout::chunks(bytes_); }
   std::uint64_t version() const { return load_word(state_.data(), SegmentLayout::kVersionAt); }
+  // Not beside finish().
+  VersionId id() const {
+    return {.epoch = load_word(state_.data(), SegmentLayout::kEpochAt), .version = version()};
+  }
   // What clients open to see the stamps.
   RegionDescriptor state() const { return state_.descriptor(); }
   // Of the buffer of that number. kNotFound if there is none.
@@ -55,8 +59,8 @@ class BufferSet {
   void begin(std::uint32_t slot);
   void begin_chunk(std::uint32_t slot, std::uint64_t chunk);
   void end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh);
-  // Makes `slot` current, at the next version, which it returns.
-  std::uint64_t finish(std::uint32_t slot);
+  // Makes `slot` current, at the next version of `epoch`, and returns both.
+  VersionId finish(std::uint32_t slot, std::uint64_t epoch);
 
   // Readers see from then on that the segment is gone. Buffers that are neither pinned nor filling
   // go at once, the others with that.

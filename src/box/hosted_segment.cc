@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "box/arithmetic.h"
+#include "box/epoch.h"
 #include "farwrite/copy.h"
 
 namespace farwrite::box {
@@ -48,13 +49,17 @@ bool overlap(std::uint64_t a, std::uint64_t b, std::uint64_t length) {
   return a != b && a < b + length && b < a + length;
 }
 
+bool reached(const VersionId& wanted, const VersionId& now) {
+  return now.version >= wanted.version || (wanted.epoch != 0 && wanted.epoch != now.epoch);
+}
+
 }  // namespace
 
 Pin& Pin::operator=(Pin&& other) noexcept {
   release();
   segment_ = std::move(other.segment_);
   slot_ = other.slot_;
-  version_ = other.version_;
+  id_ = other.id_;
   return *this;
 }
 
@@ -69,13 +74,18 @@ void Pin::release() {
 
 Result<std::shared_ptr<HostedSegment>> HostedSegment::create(const Device& device, SegmentSpec spec,
                                                              std::uint64_t key,
-                                                             std::uint64_t version) {
+                                                             const VersionId& id) {
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
-  Result<BufferSet> buffers = BufferSet::create(device, bytes.value(), spec.buffers, version);
+  Result<BufferSet> buffers = BufferSet::create(device, bytes.value(), spec.buffers, id);
   if (!buffers.ok()) return buffers.status();
   return std::shared_ptr<HostedSegment>(
       new HostedSegment(std::move(spec), key, *std::move(buffers)));
+}
+
+VersionId HostedSegment::id() const {
+  const std::lock_guard lock(mutex_);
+  return buffers_.id();
 }
 
 Result<RegionDescriptor> HostedSegment::buffer(std::uint64_t number) const {
@@ -179,7 +189,7 @@ Result<Pin> HostedSegment::pin() {
     changed_.wait(lock, [&] { return !changing_.has_value(); });
   }
   leased_ = true;
-  return Pin(shared_from_this(), buffers_.current(), buffers_.version());
+  return Pin(shared_from_this(), buffers_.current(), buffers_.id());
 }
 
 void HostedSegment::unpin(std::uint32_t slot) {
@@ -213,12 +223,13 @@ void HostedSegment::cancel_change(const Target& target) {
   changed_.notify_all();
 }
 
-std::uint64_t HostedSegment::end_change(std::uint32_t slot) {
+VersionId HostedSegment::end_change(std::uint32_t slot, bool new_epoch) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t version = buffers_.finish(slot);
+  const std::uint64_t epoch = buffers_.id().epoch;
+  const VersionId id = buffers_.finish(slot, new_epoch ? box::new_epoch(epoch) : epoch);
   changing_.reset();
   changed_.notify_all();
-  return version;
+  return id;
 }
 
 void HostedSegment::replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop) {
@@ -337,8 +348,9 @@ Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, Out
       const Piece piece = piece_of(chunk, side.offset, change.length);
       buffers.end_chunk(side.target.slot, chunk, piece.begin < piece.end);
     }
-    const std::uint64_t version = side.segment->end_change(side.target.slot);
-    if (side.segment == this) outcome.version = version;
+    const bool mine_too = side.segment == this;
+    const VersionId id = side.segment->end_change(side.target.slot, mine_too && change.new_epoch);
+    if (mine_too) outcome.id = id;
   }
   outcome.switched = mine->fresh();
   outcome.copied = mine->pinned;
@@ -384,9 +396,10 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
         buffers_.end_chunk(*sources.draft, chunk, true);
       }
       outcome.switched = true;
-      outcome.version = end_change(*sources.draft);
+      outcome.id = end_change(*sources.draft, change.new_epoch);
     } else if (change.length == 0) {
-      outcome.version = end_change(buffers_.current());  // which disturbs no lease
+      // Which disturbs no lease.
+      outcome.id = end_change(buffers_.current(), change.new_epoch);
     } else {
       const bool whole = change.length == bytes_;
       const bool overwrites =
@@ -397,32 +410,32 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
       change_bytes(change, sources, found.value(), loop);
       outcome.switched = found->fresh();
       outcome.copied = found->pinned && !(whole && overwrites);
-      outcome.version = end_change(found->slot);
+      outcome.id = end_change(found->slot, change.new_epoch);
     }
   }
   outcome.length = change.length;
-  call_waiters(outcome.version);
-  if (change.operation == Operation::kSwap) sources.x->call_waiters(sources.x->version());
+  call_waiters(outcome.id);
+  if (change.operation == Operation::kSwap) sources.x->call_waiters(sources.x->id());
   return outcome;
 }
 
 Status HostedSegment::hold_still(
-    const std::function<Status(ByteView bytes, std::uint64_t version)>& read) {
+    const std::function<Status(ByteView bytes, const VersionId& id)>& read) {
   const std::lock_guard change(change_mutex_);
   if (freed()) return gone();
-  return read({buffers_.data(buffers_.current()), bytes_}, version());
+  return read({buffers_.data(buffers_.current()), bytes_}, id());
 }
 
-std::uint64_t HostedSegment::wait(std::uint64_t version, Waiter waiter) {
+std::uint64_t HostedSegment::wait(const VersionId& wanted, Waiter waiter) {
   std::unique_lock lock(mutex_);
-  const std::uint64_t reached = buffers_.version();
-  if (freed_ || reached >= version) {
+  const VersionId now = buffers_.id();
+  if (freed_ || reached(wanted, now)) {
     const bool was_freed = freed_;
     lock.unlock();
-    waiter(was_freed ? Result<std::uint64_t>(gone()) : Result<std::uint64_t>(reached));
+    waiter(was_freed ? Result<VersionId>(gone()) : Result<VersionId>(now));
     return 0;
   }
-  waiting_.push_back({.id = next_waiting_, .version = version, .waiter = std::move(waiter)});
+  waiting_.push_back({.id = next_waiting_, .wanted = wanted, .waiter = std::move(waiter)});
   return next_waiting_++;
 }
 
@@ -431,17 +444,17 @@ void HostedSegment::stop_waiting(std::uint64_t id) {
   std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.id == id; });
 }
 
-void HostedSegment::call_waiters(std::uint64_t version) {
-  std::vector<Waiting> reached;
+void HostedSegment::call_waiters(const VersionId& now) {
+  std::vector<Waiting> done;
   {
     const std::lock_guard lock(mutex_);
     const auto left = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
-      return waiting.version > version;
+      return !reached(waiting.wanted, now);
     });
-    std::move(left, waiting_.end(), std::back_inserter(reached));
+    std::move(left, waiting_.end(), std::back_inserter(done));
     waiting_.erase(left, waiting_.end());
   }
-  for (const Waiting& waiting : reached) waiting.waiter(version);
+  for (const Waiting& waiting : done) waiting.waiter(now);
 }
 
 bool HostedSegment::free() {

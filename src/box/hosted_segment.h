@@ -27,17 +27,17 @@ class HostedSegment;
 class Pin {
  public:
   Pin() = default;
-  Pin(std::shared_ptr<HostedSegment> segment, std::uint32_t slot, std::uint64_t version)
-      : segment_(std::move(segment)), slot_(slot), version_(version) {}
+  Pin(std::shared_ptr<HostedSegment> segment, std::uint32_t slot, const VersionId& id)
+      : segment_(std::move(segment)), slot_(slot), id_(id) {}
   ~Pin() { release(); }
   Pin(const Pin&) = delete;
   Pin& operator=(const Pin&) = delete;
   Pin(Pin&& other) noexcept
-      : segment_(std::move(other.segment_)), slot_(other.slot_), version_(other.version_) {}
+      : segment_(std::move(other.segment_)), slot_(other.slot_), id_(other.id_) {}
   Pin& operator=(Pin&& other) noexcept;
 
   std::uint32_t slot() const { return slot_; }
-  std::uint64_t version() const { return version_; }
+  const VersionId& id() const { return id_; }
   const std::shared_ptr<HostedSegment>& segment() const { return segment_; }
   ByteView bytes() const;
 
@@ -46,24 +46,24 @@ class Pin {
 
   std::shared_ptr<HostedSegment> segment_;
   std::uint32_t slot_ = 0;
-  std::uint64_t version_ = 0;
+  VersionId id_;
 };
 
 // Thread-safe.
 class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
  public:
-  using Waiter = std::function<void(const Result<std::uint64_t>& version)>;
+  using Waiter = std::function<void(const Result<VersionId>& id)>;
 
   // `spec` has passed checked_bytes(). kResourceExhausted without memory for it.
   static Result<std::shared_ptr<HostedSegment>> create(const Device& device, SegmentSpec spec,
-                                                       std::uint64_t key, std::uint64_t version);
+                                                       std::uint64_t key, const VersionId& id);
   // Of the one buffer of a segment that nobody has seen yet.
   MutableByteView first_bytes() { return {buffers_.data(0), bytes_}; }
 
   const SegmentSpec& spec() const { return spec_; }
   std::uint64_t key() const { return key_; }
   std::uint64_t bytes() const { return bytes_; }
-  std::uint64_t version() const { return buffers_.version(); }
+  VersionId id() const;
   RegionDescriptor state() const { return buffers_.state(); }
   Result<RegionDescriptor> buffer(std::uint64_t number) const;
   std::uint64_t buffer_number(std::uint32_t slot) const;
@@ -78,7 +78,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   };
   // How a change was made, for the server's counters.
   struct Outcome {
-    std::uint64_t version = 0;
+    VersionId id = {};
     std::uint64_t length = 0;
     bool switched = false;  // into another buffer
     bool copied = false;    // the old bytes first, because they were pinned
@@ -101,11 +101,12 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   Result<Pin> pin();
 
   // Calls `read` with the current bytes while no change is made.
-  Status hold_still(const std::function<Status(ByteView bytes, std::uint64_t version)>& read);
+  Status hold_still(const std::function<Status(ByteView bytes, const VersionId& id)>& read);
 
-  // Calls `waiter` once: when the version is reached, or with kNotFound when the segment is freed.
-  // In this thread if that is now. Returns what stop_waiting() takes; 0 if it was called.
-  std::uint64_t wait(std::uint64_t version, Waiter waiter);
+  // Calls `waiter` once: when the version is reached or the epoch is another than `wanted` has
+  // (0: any epoch will do), or with kNotFound when the segment is freed. In this thread if that is
+  // now. Returns what stop_waiting() takes; 0 if it was called.
+  std::uint64_t wait(const VersionId& wanted, Waiter waiter);
   void stop_waiting(std::uint64_t id);
 
   // Readers and waiters see that it is gone; later calls fail. False if it was gone already.
@@ -116,7 +117,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   friend class Pin;
   struct Waiting {
     std::uint64_t id;
-    std::uint64_t version;
+    VersionId wanted;
     Waiter waiter;
   };
   // A buffer in which a change is made.
@@ -137,7 +138,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // none of the old ones. kResourceExhausted.
   Result<Target> begin_change(bool whole = false, bool overwrites = false);
   void cancel_change(const Target& target);
-  std::uint64_t end_change(std::uint32_t slot);
+  VersionId end_change(std::uint32_t slot, bool new_epoch = false);
   // With change_mutex_.
   const std::byte* current_bytes() const { return buffers_.data(buffers_.current()); }
   void replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop);
@@ -148,7 +149,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   Status swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
               ParallelLoop& loop);
   void unpin(std::uint32_t slot);
-  void call_waiters(std::uint64_t version);
+  void call_waiters(const VersionId& now);
 
   const SegmentSpec spec_;
   const std::uint64_t key_;

@@ -33,6 +33,7 @@ void write_change(core::WireWriter& writer, const ChangeFields& change) {
   writer.u64(change.x_offset);
   writer.u64(change.y_key);
   writer.u64(change.y_offset);
+  writer.u8(change.new_epoch ? 1 : 0);
 }
 
 ChangeFields read_change(core::WireReader& reader) {
@@ -51,6 +52,7 @@ ChangeFields read_change(core::WireReader& reader) {
   change.x_offset = reader.u64();
   change.y_key = reader.u64();
   change.y_offset = reader.u64();
+  change.new_epoch = reader.u8() != 0;
   return change;
 }
 
@@ -129,6 +131,7 @@ std::vector<std::byte> Request::encode() const {
   writer.u64(key);
   writer.u64(number);
   if (verb == Verb::kAttachName) writer.string(name);
+  if (verb == Verb::kWaitVersion) writer.u64(epoch);
   if (verb == Verb::kCreate) {
     write_spec(writer, spec);
     writer.u8(static_cast<std::uint8_t>(creation));
@@ -146,6 +149,7 @@ Result<Request> Request::decode(ByteView message) {
   request.key = reader.u64();
   request.number = reader.u64();
   if (request.verb == Verb::kAttachName) request.name = reader.string(kMaxNameBytes);
+  if (request.verb == Verb::kWaitVersion) request.epoch = reader.u64();
   if (request.verb == Verb::kCreate) {
     request.spec = read_spec(reader);
     request.creation = static_cast<Creation>(reader.u8());
@@ -170,7 +174,8 @@ std::vector<std::byte> Reply::encode() const {
   core::WireWriter writer;
   writer.u64(id);
   writer.u64(key);
-  writer.u64(version);
+  writer.u64(version.epoch);
+  writer.u64(version.version);
   writer.u64(number);
   writer.u64(buffer);
   writer.blob(view(core::status_to_bytes(status)));
@@ -185,7 +190,8 @@ Result<Reply> Reply::decode(ByteView message) {
   Reply reply;
   reply.id = reader.u64();
   reply.key = reader.u64();
-  reply.version = reader.u64();
+  reply.version.epoch = reader.u64();
+  reply.version.version = reader.u64();
   reply.number = reader.u64();
   reply.buffer = reader.u64();
   const ByteView status = reader.blob(kMaxStatusBytes);
@@ -209,6 +215,7 @@ std::vector<std::byte> encode_infos(const std::vector<SegmentInfo>& infos) {
     writer.string(info.spec.description);
     writer.u64(info.key);
     writer.u64(info.bytes);
+    writer.u64(info.epoch);
     writer.u64(info.version);
     writer.u32(info.attached);
   }
@@ -226,6 +233,7 @@ Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes) {
     info.spec.description = reader.string(kMaxDescription);
     info.key = reader.u64();
     info.bytes = reader.u64();
+    info.epoch = reader.u64();
     info.version = reader.u64();
     info.attached = reader.u32();
     if (!reader.ok()) break;

@@ -38,7 +38,7 @@ enum class Verb : std::uint8_t {
   kFree = 5,         // key
   kList = 6,         //
   kChange = 7,       // key, change; x lent, in `bytes`, or a segment
-  kWaitVersion = 8,  // key, number: the version
+  kWaitVersion = 8,  // key, number: the version; epoch: another one ends the wait as well
   kCancel = 9,       // number: the request that shall wait no longer; no answer
   kLease = 10,       // key
   kRelease = 11,     // number: the lease; no answer
@@ -58,6 +58,7 @@ struct ChangeFields {
   std::uint64_t x_offset = 0;
   std::uint64_t y_key = 0;
   std::uint64_t y_offset = 0;
+  bool new_epoch = false;
 };
 
 struct Request {
@@ -65,6 +66,7 @@ struct Request {
   std::uint64_t id = 0;  // never 0
   std::uint64_t key = 0;
   std::uint64_t number = 0;
+  std::uint64_t epoch = 0;  // of kWaitVersion; 0: any will do
   std::string name = {};
   SegmentSpec spec = {};  // without its description
   Creation creation = Creation::kExclusive;
@@ -80,7 +82,7 @@ struct Reply {
   std::uint64_t id = 0;
   Status status = {};
   std::uint64_t key = 0;
-  std::uint64_t version = 0;
+  VersionId version = {};
   std::uint64_t number = 0;  // of a lease
   std::uint64_t buffer = 0;  // of a lease
   // Of the segment's state (attach) or of a buffer (lease, open).

@@ -35,6 +35,8 @@ const SegmentInfo& Segment::info() const { return state_->info(); }
 
 Result<std::uint64_t> Segment::version() const { return state_->version(); }
 
+Result<VersionId> Segment::version_id() const { return state_->id(); }
+
 Result<std::vector<std::uint64_t>> Segment::chunk_versions() const {
   const Result<std::uint64_t> open = version();
   if (!open.ok()) return open.status();
@@ -61,7 +63,7 @@ Result<ReadResult> Segment::read(MutableByteView out, std::uint64_t offset,
                          "read a range inside the segment");
   }
   if (options.min_version > 0) {
-    const Result<std::uint64_t> reached = wait(options.min_version, options.timeout);
+    const Result<VersionId> reached = wait(options.min_version, options.timeout, options.epoch);
     if (!reached.ok()) return reached.status();
   }
   return SegmentReader(*state_).read(out, offset, options.consistency);
@@ -82,12 +84,13 @@ Update Segment::post(const Change& change) const {
                                 .x_key = change.x_key,
                                 .x_offset = change.x_offset,
                                 .y_key = change.y_key,
-                                .y_offset = change.y_offset}};
+                                .y_offset = change.y_offset,
+                                .new_epoch = change.new_epoch}};
   const std::shared_ptr<ClientState>& client = state_->client();
   const auto state = std::make_shared<core::CompletionState>();
   const auto answered = [state, version](Result<ClientState::Answer> answer) {
     Status status = answer.ok() ? answer->reply.status : answer.status();
-    if (status.ok()) *version = answer->reply.version;
+    if (status.ok()) *version = answer->reply.version.version;
     state->finish(std::move(status));
   };
   client->counters().changes.fetch_add(1, std::memory_order_relaxed);
@@ -125,11 +128,14 @@ Update Segment::post(const Change& change) const {
   return update;
 }
 
-Result<std::uint64_t> Segment::wait(std::uint64_t version, std::chrono::nanoseconds timeout) const {
-  Result<std::uint64_t> now = this->version();
-  if (!now.ok() || now.value() >= version) return now;
+Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds timeout,
+                                std::uint64_t epoch) const {
+  // Also with a timeout of 0, for which the server's answer would come too late.
+  Result<VersionId> now = version_id();
+  if (!now.ok() || now->version >= version || (epoch != 0 && now->epoch != epoch)) return now;
   const Result<ClientState::Answer> answer = state_->client()->call(
-      {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version}, timeout);
+      {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version, .epoch = epoch},
+      timeout);
   if (!answer.ok()) {
     if (answer.status().code() != StatusCode::kDeadlineExceeded) return answer.status();
     return Status::error(
@@ -141,10 +147,11 @@ Result<std::uint64_t> Segment::wait(std::uint64_t version, std::chrono::nanoseco
 }
 
 void Segment::on_version(std::uint64_t version,
-                         std::function<void(const Result<std::uint64_t>&)> callback) const {
+                         std::function<void(const Result<VersionId>&)> callback,
+                         std::uint64_t epoch) const {
   if (Status status = state_->check_open(); !status.ok()) return callback(std::move(status));
   state_->client()->post(
-      {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version},
+      {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version, .epoch = epoch},
       [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
         if (!answer.ok()) return callback(answer.status());
         const Reply& reply = answer.value().reply;
@@ -194,7 +201,7 @@ Result<LeasedSegment> Segment::view() const {
   if (!current.ok()) return current.status();
   const auto held = std::make_shared<const SegmentState::Buffer>(current.value());
   return LeasedSegment(held, {held->alias.data(), static_cast<std::size_t>(state_->info().bytes)},
-                       SegmentLayout::version(place.value().stamp));
+                       place.value().id());
 }
 
 Status Segment::detach() { return state_->detach(); }

@@ -3,12 +3,18 @@
 //
 //      0  u64 version: changes applied to the segment
 //      8  u64 current: the slot of the current buffer, or kFreed
-//     64  kMaxBuffers slots {u64 stamp, u64 buffer}: a buffer's number is never used twice
-//    320  u64[kMaxBuffers][chunks]: the stamp of each chunk of each slot
+//     16  u64 epoch: of the version; the two may be of two moments
+//     64  kMaxBuffers slots {u64 stamp, u64 buffer, u64 epoch}: a buffer's number is never used
+//         twice
+//   1600  u64[kMaxBuffers][chunks]: the stamp of each chunk of each slot
 //
 // A stamp is a sequence lock: twice a version, plus one while the bytes change. A reader takes the
 // stamp, then the bytes, then the stamp again; the bytes are whole if both are equal and even. The
 // stamp of a slot counts the segment's version, the stamp of a chunk the changes of that chunk.
+//
+// A slot's stamp guards its epoch as well. When a change gives the slot another epoch, the epoch is
+// 0 while the stamp goes from the old version to the new one. So a stamp and an epoch that is not 0
+// belong together if neither has changed when they are read again, also while the bytes change.
 #pragma once
 
 #include <atomic>
@@ -22,8 +28,9 @@ namespace farwrite::box {
 struct SegmentLayout {
   static constexpr std::uint64_t kVersionAt = 0;
   static constexpr std::uint64_t kCurrentAt = 8;
+  static constexpr std::uint64_t kEpochAt = 16;
   static constexpr std::uint64_t kSlotsAt = 64;
-  static constexpr std::uint64_t kSlotBytes = 16;
+  static constexpr std::uint64_t kSlotBytes = 24;
   static constexpr std::uint64_t kChunksAt = kSlotsAt + kMaxBuffers * kSlotBytes;
   // What a client reads at once to know where the bytes are.
   static constexpr std::uint64_t kHeadBytes = kChunksAt;
@@ -36,6 +43,7 @@ struct SegmentLayout {
     return kSlotsAt + slot * kSlotBytes;
   }
   static constexpr std::uint64_t buffer_at(std::uint64_t slot) { return stamp_at(slot) + 8; }
+  static constexpr std::uint64_t epoch_at(std::uint64_t slot) { return stamp_at(slot) + 16; }
   static constexpr std::uint64_t chunk_at(std::uint64_t bytes, std::uint64_t slot,
                                           std::uint64_t chunk) {
     return kChunksAt + (slot * chunks(bytes) + chunk) * 8;

@@ -79,10 +79,10 @@ Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offs
       FARWRITE_RETURN_IF_ERROR(segment_.check_open());
       continue;
     }
-    std::uint64_t after[2] = {};
-    FARWRITE_RETURN_IF_ERROR(segment_.load(SegmentLayout::stamp_at(found.slot), after, 2));
-    if (after[0] == found.stamp && after[1] == found.number) {
-      result_.version = SegmentLayout::version(found.stamp);
+    const Result<SegmentState::Place> after = segment_.place_at(found.slot);
+    if (!after.ok()) return after.status();
+    if (found.same_as(after.value())) {
+      set_version(found.id());
       return true;
     }
     ++result_.retries;
@@ -91,9 +91,9 @@ Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offs
 }
 
 Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offset) {
-  const Result<std::uint64_t> version = segment_.version();
+  const Result<VersionId> version = segment_.id();
   if (!version.ok()) return version.status();
-  result_.version = version.value();
+  set_version(version.value());
   const std::uint64_t first = offset / kChunkBytes;
   const std::uint64_t end = (offset + out.size + kChunkBytes - 1) / kChunkBytes;
   const std::uint64_t most = segment_.mapped() != nullptr ? 1 : kRemoteGroup;
@@ -166,7 +166,7 @@ Status SegmentReader::read_leased(MutableByteView out, std::uint64_t offset) {
   const Result<SegmentState::Buffer> buffer = segment_.buffer(lease.buffer, lease.region);
   Status status = buffer.ok() ? fetch({.number = lease.buffer}, out, offset) : buffer.status();
   client->tell({.verb = Verb::kRelease, .number = lease.number});
-  result_.version = lease.version;
+  set_version(lease.version);
   result_.leased = true;
   return status;
 }
@@ -192,9 +192,9 @@ Result<ReadResult> SegmentReader::read(MutableByteView out, std::uint64_t offset
   if (out.size > 0) {
     FARWRITE_RETURN_IF_ERROR(read_range(out, offset, consistency));
   } else {
-    const Result<std::uint64_t> version = segment_.version();
+    const Result<VersionId> version = segment_.id();
     if (!version.ok()) return version.status();
-    result_.version = version.value();
+    set_version(version.value());
   }
   ClientState::Counters& counters = segment_.client()->counters();
   counters.reads.fetch_add(1, std::memory_order_relaxed);

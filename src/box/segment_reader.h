@@ -32,6 +32,10 @@ class SegmentReader {
   Result<std::uint64_t> read_run(MutableByteView out, std::uint64_t offset, std::uint64_t chunk,
                                  std::uint64_t count, std::vector<bool>& missing);
   Status read_leased(MutableByteView out, std::uint64_t offset);
+  void set_version(const VersionId& id) {
+    result_.epoch = id.epoch;
+    result_.version = id.version;
+  }
 
   SegmentState& segment_;
   ReadResult result_;

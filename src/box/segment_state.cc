@@ -103,8 +103,7 @@ Result<SegmentState::Place> SegmentState::place() const {
     const std::uint64_t slot = words[0];
     if (slot == SegmentLayout::kFreed) return gone();
     if (slot >= kMaxBuffers) return malformed();
-    FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(slot), words, 2));
-    return Place{.slot = slot, .stamp = words[0], .number = words[1]};
+    return place_at(slot);
   }
   FARWRITE_RETURN_IF_ERROR(load(0, words, SegmentLayout::kHeadBytes / 8));
   const std::uint64_t slot = words[SegmentLayout::kCurrentAt / 8];
@@ -112,13 +111,39 @@ Result<SegmentState::Place> SegmentState::place() const {
   if (slot >= kMaxBuffers) return malformed();
   return Place{.slot = slot,
                .stamp = words[SegmentLayout::stamp_at(slot) / 8],
-               .number = words[SegmentLayout::buffer_at(slot) / 8]};
+               .number = words[SegmentLayout::buffer_at(slot) / 8],
+               .epoch = words[SegmentLayout::epoch_at(slot) / 8]};
+}
+
+Result<SegmentState::Place> SegmentState::place_at(std::uint64_t slot) const {
+  std::uint64_t words[3] = {};
+  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(slot), words, 3));
+  return Place{.slot = slot, .stamp = words[0], .number = words[1], .epoch = words[2]};
+}
+
+Result<VersionId> SegmentState::id() const {
+  FARWRITE_RETURN_IF_ERROR(check_open());
+  // A change in place takes its time, and keeps its version until it ends. But a server that was
+  // stopped in its last step must not hold this process up.
+  constexpr int kTries = 100;
+  for (int tries = 0; mapped() != nullptr && tries < kTries; ++tries) {
+    const Result<Place> before = place();
+    if (!before.ok()) return before.status();
+    const Result<Place> after = place_at(before.value().slot);
+    if (!after.ok()) return after.status();
+    if (before.value().same_as(after.value())) return before.value().id();
+  }
+  std::uint64_t words[3] = {};
+  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kVersionAt, words, 3));
+  if (words[1] == SegmentLayout::kFreed) return gone();
+  return VersionId{.epoch = words[2], .version = words[0]};
 }
 
 Result<std::uint64_t> SegmentState::version() const {
   FARWRITE_RETURN_IF_ERROR(check_open());
   std::uint64_t words[2] = {};
-  static_assert(SegmentLayout::kVersionAt == 0 && SegmentLayout::kCurrentAt == 8);
+  static_assert(SegmentLayout::kVersionAt == 0 && SegmentLayout::kCurrentAt == 8 &&
+                SegmentLayout::kEpochAt == 16);
   FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kVersionAt, words, 2));
   if (words[1] == SegmentLayout::kFreed) return gone();
   return words[0];

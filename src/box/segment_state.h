@@ -52,8 +52,20 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
     std::uint64_t slot = 0;
     std::uint64_t stamp = 0;
     std::uint64_t number = 0;  // of the buffer
+    std::uint64_t epoch = 0;   // 0 while it changes together with the stamp
+
+    // Whether the place, loaded before, still has the same contents.
+    bool same_as(const Place& later) const {
+      return stamp == later.stamp && number == later.number && epoch == later.epoch && epoch != 0;
+    }
+    VersionId id() const { return {.epoch = epoch, .version = SegmentLayout::version(stamp)}; }
   };
   Result<Place> place() const;
+  // What `slot` has now.
+  Result<Place> place_at(std::uint64_t slot) const;
+  // The epoch and the version. Between hosts they may be of two moments, the epoch of the later
+  // one.
+  Result<VersionId> id() const;
   Result<std::uint64_t> version() const;
   Status gone() const;
   Status malformed() const;

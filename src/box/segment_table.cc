@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "box/epoch.h"
+
 namespace farwrite::box {
 namespace {
 
@@ -80,13 +82,13 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
       key = (std::uint64_t{random_()} << 32) | random_();
     }
   }
-  Result<Segment> made = HostedSegment::create(device_, spec, key, 0);
+  Result<Segment> made = HostedSegment::create(device_, spec, key, {.epoch = new_epoch()});
   if (made.ok()) add(made.value(), 1);
   return made;
 }
 
 Result<SegmentTable::Segment> SegmentTable::restore(
-    const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
+    const SegmentSpec& spec, std::uint64_t key, const VersionId& stored,
     const std::function<Status(MutableByteView)>& fill) {
   const std::lock_guard making(making_);
   const auto taken = [&] {
@@ -98,7 +100,8 @@ Result<SegmentTable::Segment> SegmentTable::restore(
                          "it has two segments '" + spec.name + "', or two of one key",
                          "remove the file, and restore the one before");
   }
-  Result<Segment> made = HostedSegment::create(device_, spec, key, version);
+  Result<Segment> made = HostedSegment::create(
+      device_, spec, key, {.epoch = new_epoch(stored.epoch), .version = stored.version});
   if (!made.ok()) return made;
   FARWRITE_RETURN_IF_ERROR(fill(made.value()->first_bytes()));
   add(made.value(), 0);
@@ -140,10 +143,12 @@ std::vector<SegmentTable::Segment> SegmentTable::all() const {
 }
 
 SegmentInfo SegmentTable::describe(const HostedSegment& segment) const {
+  const VersionId id = segment.id();
   SegmentInfo info = {.spec = segment.spec(),
                       .key = segment.key(),
                       .bytes = segment.bytes(),
-                      .version = segment.version()};
+                      .epoch = id.epoch,
+                      .version = id.version};
   const std::lock_guard lock(mutex_);
   if (const auto found = by_key_.find(segment.key()); found != by_key_.end()) {
     info.attached = found->second.attached;

@@ -27,9 +27,9 @@ class SegmentTable {
   // Attaches a new segment, or with kOpenOrCreate the one of that name, type and shape.
   // kAlreadyExists, kInvalidArgument, kResourceExhausted.
   Result<Segment> create(const SegmentSpec& spec, Creation creation);
-  // Adds one out of a snapshot, with its key and version; `fill` gives it its bytes. Nobody has it
-  // attached.
-  Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, std::uint64_t version,
+  // Adds one out of a snapshot, with its key, its version and an epoch above its own; `fill` gives
+  // it its bytes. Nobody has it attached.
+  Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, const VersionId& stored,
                           const std::function<Status(MutableByteView)>& fill);
 
   // Finds and attaches in one step: no other client's detach() frees the segment in between. Every

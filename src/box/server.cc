@@ -28,15 +28,16 @@ Result<Draft> Server::draft(std::uint64_t key) {
   return Draft{.key = key, .buffer = *buffer, .bytes = segment.value()->draft_bytes(*buffer)};
 }
 
-Result<std::uint64_t> Server::commit(const Draft& draft) {
+Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch) {
   const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
   if (!segment.ok()) return segment.status();
-  const ChangeFields change = {.operation = Operation::kWrite, .length = Change::kWhole};
+  const ChangeFields change = {
+      .operation = Operation::kWrite, .length = Change::kWhole, .new_epoch = new_epoch};
   Result<HostedSegment::Outcome> outcome =
       segment.value()->apply(change, {.draft = draft.buffer}, state_->loop());
   if (!outcome.ok()) return outcome.status();
   state_->count(outcome.value());
-  return outcome->version;
+  return outcome->id.version;
 }
 
 void Server::drop(const Draft& draft) {

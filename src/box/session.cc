@@ -204,15 +204,13 @@ void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
     }
   }
   if (left) return server_.table().detach(segment);
-  reply_with({.id = request,
-              .key = segment->key(),
-              .version = segment->version(),
-              .region = segment->state()},
-             encode_infos({server_.table().describe(*segment)}));
+  reply_with(
+      {.id = request, .key = segment->key(), .version = segment->id(), .region = segment->state()},
+      encode_infos({server_.table().describe(*segment)}));
   if (!first) return;
   const std::uint64_t news =
-      segment->wait(~std::uint64_t{0},
-                    [weak = weak_from_this(), key = segment->key()](const Result<std::uint64_t>&) {
+      segment->wait({.version = ~std::uint64_t{0}},
+                    [weak = weak_from_this(), key = segment->key()](const Result<VersionId>&) {
                       if (const auto session = weak.lock()) session->reply({.id = 0, .key = key});
                     });
   const std::lock_guard lock(mutex_);
@@ -286,7 +284,7 @@ void Session::change(Arrival& arrival) {
   arrival.piece.reset();
   if (!outcome.ok()) return refuse(request.id, outcome.status());
   server_.count(outcome.value());
-  reply({.id = request.id, .key = request.key, .version = outcome->version});
+  reply({.id = request.id, .key = request.key, .version = outcome->id});
 }
 
 void Session::wait_version(const Request& request) {
@@ -297,15 +295,15 @@ void Session::wait_version(const Request& request) {
     waits_[request.id] = {.segment = segment};
   }
   const std::uint64_t id = segment->wait(
-      request.number,
-      [weak = weak_from_this(), number = request.id](const Result<std::uint64_t>& version) {
+      {.epoch = request.epoch, .version = request.number},
+      [weak = weak_from_this(), number = request.id](const Result<VersionId>& version) {
         if (const auto session = weak.lock()) session->answer_wait(number, version);
       });
   const std::lock_guard lock(mutex_);
   if (const auto wait = waits_.find(request.id); wait != waits_.end()) wait->second.id = id;
 }
 
-void Session::answer_wait(std::uint64_t request, const Result<std::uint64_t>& version) {
+void Session::answer_wait(std::uint64_t request, const Result<VersionId>& version) {
   if (!take_wait(request)) return;
   if (!version.ok()) return refuse(request, version.status());
   reply({.id = request, .version = version.value()});
@@ -363,7 +361,7 @@ void Session::lease(const Request& request) {
   const Result<RegionDescriptor> region = segment->buffer(buffer);
   if (!region.ok()) return refuse(request.id, region.status());
   const std::uint64_t lease = next_lease_++;
-  const std::uint64_t version = pin->version();
+  const VersionId version = pin->id();
   leases_.emplace(lease, *std::move(pin));
   server_.count_lease();
   reply({.id = request.id,

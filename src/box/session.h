@@ -62,7 +62,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found);
   // Whether the request still waits: the caller answers it then.
   bool take_wait(std::uint64_t request);
-  void answer_wait(std::uint64_t request, const Result<std::uint64_t>& version);
+  void answer_wait(std::uint64_t request, const Result<VersionId>& version);
   void change(Arrival& arrival);
   void wait_version(const Request& request);
   void wait_name(const Request& request);

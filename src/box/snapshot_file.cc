@@ -76,8 +76,11 @@ Status SnapshotFile::read_head() {
   if (bytes_ < head.size()) return damaged("the file ends within its head");
   FARWRITE_RETURN_IF_ERROR(read_at(0, {head.data(), head.size()}));
   const ByteView view(head.data(), head.size());
-  const Status status = check_snapshot_head(view);
-  if (!status.ok()) return Status(status.code(), path_ + ": " + status.message());
+  const Result<std::uint32_t> version = read_snapshot_head(view);
+  if (!version.ok()) {
+    return Status(version.status().code(), path_ + ": " + version.status().message());
+  }
+  version_ = version.value();
   structure_ = add_to_structure(0, view);
   position_ = head.size();
   return Status();
@@ -93,7 +96,8 @@ Result<std::optional<SnapshotEntry>> SnapshotFile::next() {
     ended_ = true;
     return std::optional<SnapshotEntry>();
   }
-  auto entry = SnapshotEntry::from_bytes(record->content());
+  auto entry = version_ == 1 ? SnapshotEntry::from_version_1(record->content())
+                             : SnapshotEntry::from_bytes(record->content());
   if (!entry.ok()) return damaged_at("the segment", "is malformed: " + entry.status().message());
   position_ += record->bytes.size();
   structure_ = add_to_structure(structure_, {record->bytes.data(), record->bytes.size()});

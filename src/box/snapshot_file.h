@@ -63,6 +63,7 @@ class SnapshotFile {
   std::uint64_t position_ = 0;  // of the next record, or of `data_`
   std::uint64_t segments_ = 0;
   std::uint32_t structure_ = 0;
+  std::uint32_t version_ = kSnapshotVersion;
   std::optional<Data> data_;
   bool ended_ = false;
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "box/crc32c.h"
+#include "box/epoch.h"
 #include "box/messages.h"
 #include "core/wire.h"
 
@@ -33,7 +34,8 @@ Status SnapshotEntry::check() const {
 std::vector<std::byte> SnapshotEntry::to_bytes() const {
   core::WireWriter writer;
   writer.u64(key);
-  writer.u64(version);
+  writer.u64(id.epoch);
+  writer.u64(id.version);
   writer.u64(bytes);
   write_spec(writer, spec);
   writer.string(spec.description);
@@ -44,18 +46,30 @@ Result<SnapshotEntry> SnapshotEntry::from_bytes(ByteView bytes) {
   core::WireReader reader(bytes);
   SnapshotEntry entry;
   entry.key = reader.u64();
-  entry.version = reader.u64();
+  entry.id.epoch = reader.u64();
+  entry.id.version = reader.u64();
   entry.bytes = reader.u64();
   entry.spec = read_spec(reader);
   entry.spec.description = reader.string(kMaxDescription);
   if (!reader.ok() || reader.remaining() != 0) return malformed(left_over(reader, bytes.size));
   const Status status = entry.check();
   if (!status.ok()) return malformed("no segment is like that: " + status.message());
+  if (entry.id.epoch > kMaxEpoch) return malformed("no segment has so high an epoch");
   const std::vector<std::byte> written = entry.to_bytes();
   if (!std::equal(written.begin(), written.end(), bytes.data, bytes.data + bytes.size)) {
     return malformed("it has bytes that no snapshot has");
   }
   return entry;
+}
+
+Result<SnapshotEntry> SnapshotEntry::from_version_1(ByteView bytes) {
+  constexpr std::size_t kKeyBytes = 8;
+  constexpr std::size_t kEpochBytes = 8;
+  std::vector<std::byte> with_epoch(bytes.data, bytes.data + bytes.size);
+  const std::size_t at = std::min(kKeyBytes, with_epoch.size());
+  with_epoch.insert(with_epoch.begin() + static_cast<std::ptrdiff_t>(at), kEpochBytes,
+                    std::byte{0});
+  return from_bytes({with_epoch.data(), with_epoch.size()});
 }
 
 std::vector<std::byte> SnapshotEnd::to_bytes() const {
@@ -84,7 +98,7 @@ std::vector<std::byte> snapshot_head() {
   return writer.take();
 }
 
-Status check_snapshot_head(ByteView head) {
+Result<std::uint32_t> read_snapshot_head(ByteView head) {
   core::WireReader reader(head);
   const ByteView magic = reader.bytes(kSnapshotMagic.size());
   const std::uint32_t version = reader.u32();
@@ -97,10 +111,10 @@ Status check_snapshot_head(ByteView head) {
   if (sum != crc32c({head.data, summed})) {
     return malformed("the file's head does not match its checksum");
   }
-  if (version == kSnapshotVersion) return Status();
+  if (version >= 1 && version <= kSnapshotVersion) return version;
   return Status(StatusCode::kVersionMismatch,
                 "the file has format version " + std::to_string(version) +
-                    ", and this build reads version " + std::to_string(kSnapshotVersion));
+                    ", and this build reads versions 1 to " + std::to_string(kSnapshotVersion));
 }
 
 std::vector<std::byte> snapshot_record(SnapshotRecord kind, ByteView content) {

@@ -27,7 +27,7 @@ namespace farwrite::box {
 struct SnapshotEntry {
   SegmentSpec spec;
   std::uint64_t key = 0;
-  std::uint64_t version = 0;
+  VersionId id = {};
   std::uint64_t bytes = 0;  // of the data
 
   // Ok if `spec` has passed checked_bytes(), with `bytes` as its result. kInvalidArgument.
@@ -38,6 +38,8 @@ struct SnapshotEntry {
   // kProtocolError, with the cause alone as its message, for bytes that to_bytes() cannot make from
   // an entry that passes check().
   static Result<SnapshotEntry> from_bytes(ByteView bytes);
+  // The same, of a file of version 1. The epoch is 0.
+  static Result<SnapshotEntry> from_version_1(ByteView bytes);
 };
 
 // The last record.
@@ -52,7 +54,8 @@ struct SnapshotEnd {
 };
 
 inline constexpr std::string_view kSnapshotMagic = "fwboxsnp";
-inline constexpr std::uint32_t kSnapshotVersion = 1;
+// Version 1 had no epochs.
+inline constexpr std::uint32_t kSnapshotVersion = 2;
 inline constexpr std::size_t kSnapshotChecksumBytes = 4;
 inline constexpr std::size_t kSnapshotHeadBytes = 16;
 // The kind and the length of a record.
@@ -67,9 +70,9 @@ enum class SnapshotRecord : std::uint8_t { kSegment = 1, kEnd = 2 };
 
 // The head of a file that this build writes.
 std::vector<std::byte> snapshot_head();
-// Ok if the head is one of kSnapshotVersion. kVersionMismatch for a whole head of another version,
-// otherwise kProtocolError. The message is the cause alone.
-Status check_snapshot_head(ByteView head);
+// The version of a head that this build reads. kVersionMismatch for a whole head of another
+// version, otherwise kProtocolError. The message is the cause alone.
+Result<std::uint32_t> read_snapshot_head(ByteView head);
 
 // A whole record with its checksum.
 std::vector<std::byte> snapshot_record(SnapshotRecord kind, ByteView content);

@@ -30,7 +30,7 @@ Status Snapshotter::restore() {
     if (!entry.value().has_value()) return Status();
     const SnapshotEntry& found = *entry.value();
     const Result<SegmentTable::Segment> segment =
-        table_.restore(found.spec, found.key, found.version,
+        table_.restore(found.spec, found.key, found.id,
                        [&](MutableByteView bytes) { return reader->read(bytes); });
     if (!segment.ok()) return segment.status();
   }
@@ -42,15 +42,15 @@ Status Snapshotter::write_all() {
   for (const SegmentTable::Segment& segment : table_.all()) {
     if (segment->spec().temporary) continue;
     SnapshotEntry entry = {
-        .spec = segment->spec(), .key = segment->key(), .version = 0, .bytes = segment->bytes()};
-    const auto add = [&](ByteView bytes, std::uint64_t version) {
-      entry.version = version;
+        .spec = segment->spec(), .key = segment->key(), .id = {}, .bytes = segment->bytes()};
+    const auto add = [&](ByteView bytes, const VersionId& id) {
+      entry.id = id;
       return writer->add(entry, bytes);
     };
     Status status;
     Result<Pin> pin = segment->pin();
     if (pin.ok()) {
-      status = add(pin->bytes(), pin->version());
+      status = add(pin->bytes(), pin->id());
     } else if (pin.status().code() == StatusCode::kResourceExhausted) {
       // Without a second buffer, changes of the segment wait until it is written.
       status = segment->hold_still(add);

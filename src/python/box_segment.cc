@@ -31,6 +31,7 @@ nb::typed<nb::dict, nb::str, nb::object> to_dict(const box::SegmentInfo& info) {
   segment["element"] = info.spec.type;
   segment["dims"] = info.spec.dims;
   segment["nbytes"] = info.bytes;
+  segment["epoch"] = info.epoch;
   segment["version"] = info.version;
   segment["buffers"] = info.spec.buffers;
   segment["temporary"] = info.spec.temporary;
@@ -42,10 +43,14 @@ nb::typed<nb::dict, nb::str, nb::object> to_dict(const box::SegmentInfo& info) {
 namespace {
 
 using Segment = Held<box::Segment>;
-// The bytes that a lease pins, and their version.
-using LeaseTuple = nb::typed<nb::tuple, ReadOnlyBytesArray, std::uint64_t>;
-// The version, the retries, and whether the server pinned a buffer for the read.
-using ReadTuple = nb::typed<nb::tuple, std::uint64_t, std::uint32_t, bool>;
+// An epoch and a version.
+using IdTuple = nb::typed<nb::tuple, std::uint64_t, std::uint64_t>;
+// The bytes that a lease pins, their epoch and their version.
+using LeaseTuple = nb::typed<nb::tuple, ReadOnlyBytesArray, std::uint64_t, std::uint64_t>;
+// The epoch, the version, the retries, and whether the server pinned a buffer for the read.
+using ReadTuple = nb::typed<nb::tuple, std::uint64_t, std::uint64_t, std::uint32_t, bool>;
+
+IdTuple to_tuple(const box::VersionId& id) { return nb::make_tuple(id.epoch, id.version); }
 
 // Longer than a call with `bytes` takes on a slow network, so that few calls are repeated.
 std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
@@ -54,23 +59,24 @@ std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
 }
 
 ReadTuple read(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
-               std::uint64_t min_version, std::optional<double> timeout) {
+               std::uint64_t min_version, std::uint64_t epoch, std::optional<double> timeout) {
   const Buffer buffer = Buffer::writable(out);
   const box::ReadResult result = value_or_raise(wait_in_growing_slices(
       to_timeout(timeout), first_slice(buffer.size()), [&](std::chrono::nanoseconds slice) {
         box::ReadOptions options;
         options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
         options.min_version = min_version;
+        options.epoch = epoch;
         options.timeout = slice;
         return self->read(buffer.mutable_bytes(), offset, options);
       }));
-  return nb::make_tuple(result.version, result.retries, result.leased);
+  return nb::make_tuple(result.epoch, result.version, result.retries, result.leased);
 }
 
 box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
                  std::optional<std::uint64_t> length, BoxNumber factor,
                  std::optional<nb::object> memory, std::uint64_t x_key, std::uint64_t x_offset,
-                 std::uint64_t y_key, std::uint64_t y_offset) {
+                 std::uint64_t y_key, std::uint64_t y_offset, bool new_epoch) {
   box::Change change;
   change.operation = operation;
   change.offset = offset;
@@ -80,6 +86,7 @@ box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
   change.x_offset = x_offset;
   change.y_key = y_key;
   change.y_offset = y_offset;
+  change.new_epoch = new_epoch;
   if (!memory.has_value()) return without_gil([&] { return self->post(change); });
   const Buffer buffer = Buffer::readable(*memory);
   change.memory = buffer.bytes();
@@ -88,28 +95,33 @@ box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
   return update;
 }
 
-std::uint64_t wait(Segment& self, std::uint64_t version, std::optional<double> timeout) {
-  return value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
-    return self->wait(version, slice);
-  }));
+IdTuple wait(Segment& self, std::uint64_t version, std::uint64_t epoch,
+             std::optional<double> timeout) {
+  return to_tuple(
+      value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
+        return self->wait(version, slice, epoch);
+      })));
 }
 
-// Calls function(version, code, message) once.
-void on_version(Segment& self, std::uint64_t version, nb::callable function) {
-  auto callback = [function = Callback(std::move(function))](const Result<std::uint64_t>& now) {
+// Calls function(epoch, version, code, message) once.
+void on_version(Segment& self, std::uint64_t version, std::uint64_t epoch, nb::callable function) {
+  auto callback = [function = Callback(std::move(function))](const Result<box::VersionId>& now) {
     function([&] {
-      return nb::make_tuple(now.ok() ? now.value() : 0, static_cast<int>(now.status().code()),
+      const box::VersionId id = now.ok() ? now.value() : box::VersionId();
+      return nb::make_tuple(id.epoch, id.version, static_cast<int>(now.status().code()),
                             sentence_of(now.status()));
     });
   };
-  without_gil([&] { self->on_version(version, std::move(callback)); });
+  without_gil([&] { self->on_version(version, std::move(callback), epoch); });
 }
 
 LeaseTuple to_tuple(box::LeasedSegment leased) {
   const auto* const data = reinterpret_cast<const std::uint8_t*>(leased.bytes().data);
   const std::size_t size = leased.bytes().size;
+  const std::uint64_t epoch = leased.epoch();
   const std::uint64_t version = leased.version();
-  return nb::make_tuple(view_bytes<ReadOnlyBytesArray>(data, size, std::move(leased)), version);
+  return nb::make_tuple(view_bytes<ReadOnlyBytesArray>(data, size, std::move(leased)), epoch,
+                        version);
 }
 
 LeaseTuple lease(Segment& self, std::optional<double> timeout) {
@@ -164,19 +176,23 @@ void bind_box_segment(nb::module_& module) {
            [](const Segment& segment) {
              return value_or_raise(without_gil([&] { return segment->version(); }));
            })
+      .def("version_id",
+           [](const Segment& segment) {
+             return to_tuple(value_or_raise(without_gil([&] { return segment->version_id(); })));
+           })
       .def("chunk_versions",
            [](const Segment& segment) {
              return value_or_raise(without_gil([&] { return segment->chunk_versions(); }));
            })
       .def("read", &read, nb::arg("out"), nb::arg("offset"), nb::arg("per_chunk"),
-           nb::arg("min_version"), nb::arg("timeout").none())
+           nb::arg("min_version"), nb::arg("epoch"), nb::arg("timeout").none())
       .def("post", &post, nb::arg("operation"), nb::arg("offset"), nb::arg("length").none(),
            nb::arg("factor"), nb::arg("memory").none(), nb::arg("x_key"), nb::arg("x_offset"),
-           nb::arg("y_key"), nb::arg("y_offset"))
-      .def("wait", &wait, nb::arg("version"), nb::arg("timeout").none())
-      .def("on_version", &on_version, nb::arg("version"), nb::arg("function"),
-           nb::sig("def on_version(self, version: int, function: "
-                   "collections.abc.Callable[[int, int, str], object]) -> None"))
+           nb::arg("y_key"), nb::arg("y_offset"), nb::arg("new_epoch"))
+      .def("wait", &wait, nb::arg("version"), nb::arg("epoch"), nb::arg("timeout").none())
+      .def("on_version", &on_version, nb::arg("version"), nb::arg("epoch"), nb::arg("function"),
+           nb::sig("def on_version(self, version: int, epoch: int, function: "
+                   "collections.abc.Callable[[int, int, int, str], object]) -> None"))
       .def("lease", &lease, nb::arg("timeout").none())
       .def("view", &view)
       .def("detach",

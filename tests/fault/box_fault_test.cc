@@ -190,7 +190,7 @@ TEST_P(BoxFault, AKilledServerEndsEveryCallAndItsSnapshotComesBack) {
     ASSERT_TRUE(segment_.post(add(ones)).done.wait(kPatience).ok());
 
     std::atomic<bool> called = false;
-    segment_.on_version(100, [&](const Result<std::uint64_t>& version) {
+    segment_.on_version(100, [&](const Result<box::VersionId>& version) {
       called = version.status().code() == StatusCode::kPeerDead;
     });
     const box::Update late = segment_.post(add(ones));

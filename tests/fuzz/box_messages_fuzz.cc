@@ -94,6 +94,13 @@ Seeds seeds() {
   change.change.operation = box::Operation::kAccumulate;
   change.change.length = 4;
   change.bytes.resize(4);
+  change.change.factor = std::int64_t{3};
+  Request wait;
+  wait.verb = Verb::kWaitVersion;
+  wait.id = 5;
+  wait.key = 7;
+  wait.number = 6;
+  wait.epoch = 8;
   Request lease;
   lease.verb = Verb::kLease;
   lease.id = 4;
@@ -103,7 +110,7 @@ Seeds seeds() {
   refused.status = Status(StatusCode::kNotFound, "the segment was freed");
   Reply leased;
   leased.id = 4;
-  leased.version = 5;
+  leased.version = {.epoch = 8, .version = 5};
   leased.number = 1;
   leased.buffer = 2;
   leased.region.length = 24;
@@ -116,6 +123,7 @@ Seeds seeds() {
   return {{"create", seed(kRequest, create.encode())},
           {"attach", seed(kRequest, attach.encode())},
           {"change", seed(kRequest, change.encode())},
+          {"wait", seed(kRequest, wait.encode())},
           {"lease", seed(kRequest, lease.encode())},
           {"refused", seed(kReply, refused.encode())},
           {"leased", seed(kReply, leased.encode())},

@@ -73,7 +73,7 @@ SnapshotEntry entry(const std::string& name, std::vector<std::uint64_t> dims, st
   made.spec.dims = std::move(dims);
   made.spec.description = "any text";
   made.key = 11;
-  made.version = 42;
+  made.id = {.epoch = 43, .version = 42};
   made.bytes = bytes;
   return made;
 }

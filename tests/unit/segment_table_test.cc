@@ -70,6 +70,26 @@ TEST_F(SegmentTableTest, ALateDetachLeavesTheNextSegmentOfTheNameAlone) {
   EXPECT_EQ(next, table_.attach("scratch").value());
 }
 
+TEST_F(SegmentTableTest, EverySegmentOfANameHasItsOwnEpoch) {
+  const SegmentTable::Segment first = create();
+  EXPECT_NE(0U, first->id().epoch);
+  ASSERT_TRUE(table_.free(first).ok());
+  EXPECT_GT(create()->id().epoch, first->id().epoch);
+}
+
+TEST_F(SegmentTableTest, ARestoredVersionHasAnEpochAboveTheStoredOne) {
+  const auto nothing = [](MutableByteView) { return Status(); };
+  const VersionId stored = {.epoch = std::uint64_t{1} << 60, .version = 5};
+  std::uint64_t before = stored.epoch;
+  for (int time = 0; time < 2; ++time) {
+    const SegmentTable::Segment restored = table_.restore(scratch(), 7, stored, nothing).value();
+    EXPECT_EQ(5U, restored->id().version);
+    EXPECT_GT(restored->id().epoch, before);
+    before = restored->id().epoch;
+    ASSERT_TRUE(table_.free(restored).ok());
+  }
+}
+
 TEST_F(SegmentTableTest, ARefusedCreationAttachesNothing) {
   const SegmentTable::Segment made = create();
   EXPECT_EQ(StatusCode::kAlreadyExists,

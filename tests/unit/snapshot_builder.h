@@ -18,7 +18,9 @@ namespace farwrite::box {
 
 class SnapshotBuilder {
  public:
-  SnapshotBuilder() { structure(snapshot_head()); }
+  explicit SnapshotBuilder(const std::vector<std::byte>& head = snapshot_head()) {
+    structure(head);
+  }
 
   // Any content, then any data.
   SnapshotBuilder& segment(ByteView content, ByteView data) {

@@ -41,7 +41,7 @@ inline StoredSegment make_segment(const std::string& name, std::vector<std::uint
   segment.entry.spec.description = "what " + name + " holds";
   segment.entry.spec.buffers = 3;
   segment.entry.key = 1000 + version;
-  segment.entry.version = version;
+  segment.entry.id = {.epoch = 500 + version, .version = version};
   segment.entry.bytes = 4;
   for (const std::uint64_t dim : segment.entry.spec.dims) segment.entry.bytes *= dim;
   segment.data.resize(segment.entry.bytes);

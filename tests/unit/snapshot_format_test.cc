@@ -9,6 +9,7 @@
 #include <string>
 
 #include "box/crc32c.h"
+#include "box/epoch.h"
 #include "unit/snapshot_fixture.h"
 
 namespace farwrite::box {
@@ -41,7 +42,7 @@ TEST(SnapshotEntry, KeepsEveryFieldOnItsWay) {
   EXPECT_EQ(decoded->spec.buffers, entry.spec.buffers);
   EXPECT_EQ(decoded->spec.temporary, entry.spec.temporary);
   EXPECT_EQ(decoded->key, entry.key);
-  EXPECT_EQ(decoded->version, entry.version);
+  EXPECT_EQ(decoded->id, entry.id);
   EXPECT_EQ(decoded->bytes, entry.bytes);
 }
 
@@ -95,7 +96,7 @@ TEST(SnapshotEntry, IsRefusedWhenNoSegmentCanHaveIt) {
 
 TEST(SnapshotEntry, IsRefusedWithAMarkThatIsNeitherZeroNorOne) {
   std::vector<std::byte> bytes = make_segment("weights", {2, 3}, 1).entry.to_bytes();
-  const std::size_t temporary = 3 * 8 + 4 + 7 + 1 + 4;
+  const std::size_t temporary = 4 * 8 + 4 + 7 + 1 + 4;
   bytes[temporary] = std::byte{1};
   ASSERT_TRUE(SnapshotEntry::from_bytes(view_of(bytes)).ok());
   bytes[temporary] = std::byte{2};
@@ -109,18 +110,38 @@ TEST(SnapshotEntry, OfAnEventHasNoBytes) {
   EXPECT_TRUE(event.check().ok()) << "a dimension of 0 leaves no element, whatever the others are";
 }
 
+TEST(SnapshotEntry, OfAnEpochThatNothingCanFollowIsRefused) {
+  SnapshotEntry entry = make_segment("weights", {2, 3}, 1).entry;
+  entry.id.epoch = kMaxEpoch;
+  EXPECT_TRUE(SnapshotEntry::from_bytes(view_of(entry.to_bytes())).ok());
+  entry.id.epoch = kMaxEpoch + 1;
+  EXPECT_EQ(SnapshotEntry::from_bytes(view_of(entry.to_bytes())).status().code(),
+            StatusCode::kProtocolError);
+}
+
+TEST(SnapshotEntry, OfVersion1HasNoEpoch) {
+  SnapshotEntry entry = make_segment("weights", {2, 3}, 41).entry;
+  entry.id.epoch = 0;
+  std::vector<std::byte> bytes = entry.to_bytes();
+  bytes.erase(bytes.begin() + 8, bytes.begin() + 16);
+  auto decoded = SnapshotEntry::from_version_1(view_of(bytes));
+  ASSERT_TRUE(decoded.ok()) << decoded.status().to_string();
+  EXPECT_EQ(decoded->to_bytes(), entry.to_bytes());
+  expect_truncations_refused(bytes, SnapshotEntry::from_version_1);
+}
+
 TEST(SnapshotHead, OfAnotherVersionIsToldFromADamagedOne) {
   const auto good = snapshot_head();
-  EXPECT_TRUE(check_snapshot_head(view_of(good)).ok());
-  expect_truncations_refused(good, check_snapshot_head);
+  EXPECT_EQ(read_snapshot_head(view_of(good)).value(), kSnapshotVersion);
+  expect_truncations_refused(good, read_snapshot_head);
   auto damaged = good;
-  damaged[8] = std::byte{2};
-  EXPECT_EQ(check_snapshot_head(view_of(damaged)).code(), StatusCode::kProtocolError);
+  damaged[8] = std::byte{3};
+  EXPECT_EQ(read_snapshot_head(view_of(damaged)).status().code(), StatusCode::kProtocolError);
   const auto sum = snapshot_checksum(crc32c({damaged.data(), 12}));
   std::copy(sum.begin(), sum.end(), damaged.begin() + 12);
-  const Status later = check_snapshot_head(view_of(damaged));
+  const Status later = read_snapshot_head(view_of(damaged)).status();
   EXPECT_EQ(later.code(), StatusCode::kVersionMismatch);
-  EXPECT_THAT(later.message(), HasSubstr("version 2"));
+  EXPECT_THAT(later.message(), HasSubstr("version 3"));
 }
 
 }  // namespace

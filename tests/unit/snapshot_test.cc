@@ -14,6 +14,7 @@
 
 #include "box/crc32c.h"
 #include "core/log.h"
+#include "unit/snapshot_builder.h"
 #include "unit/snapshot_fixture.h"
 
 namespace farwrite::box {
@@ -125,14 +126,29 @@ TEST_F(ASnapshot, OfALaterFormatIsAnErrorAndNotSkipped) {
   write({});
   write({});
   std::string bytes = content(snapshot(2));
-  bytes[8] = 2;
+  bytes[8] = 3;
   const auto sum = snapshot_checksum(crc32c({bytes.data(), 12}));
   for (std::size_t i = 0; i < sum.size(); ++i) bytes[12 + i] = static_cast<char>(sum[i]);
   put(snapshot(2), bytes);
   const Status status = SnapshotReader::open(*directory_).status();
   EXPECT_EQ(status.code(), StatusCode::kVersionMismatch);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr(snapshot(2)), HasSubstr("format version 2"),
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(snapshot(2)), HasSubstr("format version 3"),
                                       HasSubstr("move the file elsewhere")));
+}
+
+TEST_F(ASnapshot, OfTheFormatBeforeIsRestored) {
+  StoredSegment segment = make_segment("a", {100}, 7);
+  segment.entry.id.epoch = 0;
+  std::vector<std::byte> content_of_1 = segment.entry.to_bytes();
+  content_of_1.erase(content_of_1.begin() + 8, content_of_1.begin() + 16);
+  std::vector<std::byte> head = snapshot_head();
+  head[8] = std::byte{1};
+  const auto sum = snapshot_checksum(crc32c({head.data(), 12}));
+  std::copy(sum.begin(), sum.end(), head.begin() + 12);
+  const std::vector<std::byte> file =
+      SnapshotBuilder(head).segment(view_of(content_of_1), view_of(segment.data)).finish();
+  put(snapshot(1), std::string(reinterpret_cast<const char*>(file.data()), file.size()));
+  EXPECT_EQ(restore(), std::vector{segment});
 }
 
 TEST_F(ASnapshot, DoesNotExistBeforeItsCommit) {

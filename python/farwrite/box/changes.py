@@ -40,7 +40,9 @@ class Changes(abc.ABC, Generic[Outcome]):
     @abc.abstractmethod
     def _outcome(self, update: Update) -> Outcome: ...
 
-    def write(self, source: object, *, start: SupportsIndex | None = None) -> Outcome:
+    def write(
+        self, source: object, *, start: SupportsIndex | None = None, new_epoch: bool = False
+    ) -> Outcome:
         """Replace elements. A write of the whole segment costs the server no second copy.
 
         Parameters
@@ -50,6 +52,9 @@ class Changes(abc.ABC, Generic[Outcome]):
             shape.
         start : int, optional
             Index of the first element to replace. `source` may then have fewer elements.
+        new_epoch : bool
+            Give the segment a new epoch with this version, for contents that do not go on from the
+            ones before. It ends the waits of readers that gave the epoch before.
 
         Raises
         ------
@@ -58,7 +63,9 @@ class Changes(abc.ABC, Generic[Outcome]):
         OutOfRange
             If the elements exceed the segment.
         """
-        return self._from_memory("write", _Operation.WRITE, source, 1.0, start)
+        return self._from_memory(
+            "write", _Operation.WRITE, source, 1.0, start, new_epoch=bool(new_epoch)
+        )
 
     def accumulate(
         self,
@@ -253,9 +260,10 @@ class Changes(abc.ABC, Generic[Outcome]):
         x_offset: int = 0,
         y_key: int = 0,
         y_offset: int = 0,
+        new_epoch: bool = False,
     ) -> Outcome:
         native = self._segment().native.post(
-            code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset
+            code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset, new_epoch
         )
         return self._outcome(Update(native))
 

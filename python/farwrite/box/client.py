@@ -275,7 +275,7 @@ class Client(Closing):
         like : dict, list or tuple of arrays
             A model with the names, shapes and dtypes of all that will be published.
         takeover : bool
-            Go on with the versions of an earlier publisher that has ended.
+            Go on with the versions of an earlier publisher that has ended, in a new epoch.
         buffers : int
             ``buffers - 1`` versions can be leased by readers at a time; see `create`.
 
@@ -344,6 +344,7 @@ def _info(fields: Any) -> SegmentInfo:
         dtype="bytes" if plain else type_name(layout.text),
         shape=layout.shape,
         nbytes=fields["nbytes"],
+        epoch=fields["epoch"],
         version=fields["version"],
         buffers=fields["buffers"],
         temporary=fields["temporary"],

@@ -35,7 +35,18 @@ class Event:
         """Count one up, and return the new count."""
         return self._segment.signal()
 
-    def wait(self, count: SupportsIndex | None = None, timeout: float | None = None) -> int:
+    @property
+    def epoch(self) -> int:
+        """The epoch of the count; see `Segment.epoch`."""
+        return self._segment.epoch
+
+    def wait(
+        self,
+        count: SupportsIndex | None = None,
+        timeout: float | None = None,
+        *,
+        epoch: SupportsIndex | None = None,
+    ) -> int:
         """Wait until there were at least `count` signals. Ctrl-C interrupts the wait.
 
         Parameters
@@ -44,6 +55,9 @@ class Event:
             By default one more than there are at the call.
         timeout : float or None
             Seconds; None waits for ever.
+        epoch : int, optional
+            The epoch that the caller has, of an earlier connection: if the event has another one,
+            it counts from somewhere else, and the wait ends.
 
         Returns
         -------
@@ -55,18 +69,25 @@ class Event:
         DeadlineExceeded
             If the timeout passed.
         """
-        return self._segment.wait(self.count + 1 if count is None else count, timeout)
+        wanted = self.count + 1 if count is None else count
+        return self._segment.wait(wanted, timeout, epoch=epoch)
 
     async def wait_async(
-        self, count: SupportsIndex | None = None, timeout: float | None = None
+        self,
+        count: SupportsIndex | None = None,
+        timeout: float | None = None,
+        *,
+        epoch: SupportsIndex | None = None,
     ) -> int:
         """Wait as `wait` does, without blocking the event loop."""
         wanted = self.count + 1 if count is None else count
-        return await self._segment.wait_async(wanted, timeout)
+        return await self._segment.wait_async(wanted, timeout, epoch=epoch)
 
-    def counts(self, since: SupportsIndex | None = None) -> Updates:
+    def counts(
+        self, since: SupportsIndex | None = None, *, epoch: SupportsIndex | None = None
+    ) -> Updates:
         """Iterate over new counts, with ``for`` or ``async for``; see `Segment.updates`."""
-        return self._segment.updates(since)
+        return self._segment.updates(since, epoch=epoch)
 
     def on_signal(self, callback: Callable[[int], object]) -> Watch:
         """Call ``callback(count)`` after new signals; see `Segment.on_update`."""

@@ -21,8 +21,11 @@ class Lease:
     The constructor is internal: use `Segment.lease`.
     """
 
-    def __init__(self, data: npt.NDArray[np.uint8], version: int, layout: Layout) -> None:
+    def __init__(
+        self, data: npt.NDArray[np.uint8], epoch: int, version: int, layout: Layout
+    ) -> None:
         self._data: npt.NDArray[np.uint8] | None = data
+        self._epoch = epoch
         self._version = version
         self._layout = layout
 
@@ -40,8 +43,13 @@ class Lease:
 
     @property
     def version(self) -> int:
-        """The version of the elements."""
+        """The version of the elements, in its epoch."""
         return self._version
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the version; see `Segment.epoch`."""
+        return self._epoch
 
     def close(self) -> None:
         """End the lease. Closing twice is allowed."""

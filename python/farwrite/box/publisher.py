@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from farwrite.arguments import text
+from farwrite.arguments import text, whole_number
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.closing import Closing
@@ -34,7 +34,7 @@ Pack = Callable[[npt.NDArray[np.uint8]], None]
 class Target(Protocol):
     """Where the next version of a segment is prepared."""
 
-    def fill(self, pack: Pack) -> int:
+    def fill(self, pack: Pack, new_epoch: bool) -> int:
         """Let `pack` fill the bytes, make them the current version, and return that version."""
 
 
@@ -45,13 +45,13 @@ class WriteTarget:
         self._client = client
         self._segment = segment
 
-    def fill(self, pack: Pack) -> int:
+    def fill(self, pack: Pack, new_epoch: bool) -> int:
         """Fill memory, and let the server read it."""
         # An interrupted call may have left a write under way. That write owns its memory, so this
         # one takes other memory. It is warm: the client keeps what a write has given back.
         memory = self._client.array((self._segment.nbytes,), "uint8").array
         pack(memory)
-        return self._segment.write(memory)
+        return self._segment.write(memory, new_epoch=new_epoch)
 
 
 class DraftTarget:
@@ -62,16 +62,16 @@ class DraftTarget:
         self._key = segment.key
         self._other = WriteTarget(client, segment)
 
-    def fill(self, pack: Pack) -> int:
+    def fill(self, pack: Pack, new_epoch: bool) -> int:
         """Fill a buffer that nobody reads, and make it current."""
         try:
             draft = self._server.draft(self._key)
         except ResourceExhausted:
             # Readers hold every other buffer. A write may then change the current one in place.
-            return self._other.fill(pack)
+            return self._other.fill(pack, new_epoch)
         try:
             pack(draft.view())
-            return draft.commit()
+            return draft.commit(new_epoch)
         finally:
             draft.drop()  # else the traceback of an exception would hold it
 
@@ -86,7 +86,9 @@ class Publisher(Closing):
     `ResourceExhausted` for other versions. The publisher goes on, at the cost of a second copy.
 
     One publisher at a time has a name. The name is free again when the publisher closes or dies;
-    its last version stays in the box. The next publisher goes on with ``takeover=True``.
+    its last version stays in the box. The next publisher goes on with ``takeover=True``: its
+    versions count on, and the first of them begins a new epoch, because what it publishes need not
+    go on from the last version.
 
     The constructor is internal.
     """
@@ -101,8 +103,9 @@ class Publisher(Closing):
         takeover: bool,
         buffers: SupportsIndex,
     ) -> None:
-        self._schema = Schema.of("publisher", like)
+        self._schema = Schema.of("publisher", like, step=True)
         self._name = text("publisher", "name", name)
+        self._took_over = False  # and has not published since
         try:
             self._mark = client.create_bytes(name + MARK, 0, buffers=2, temporary=True)
         except AlreadyExists:
@@ -120,7 +123,7 @@ class Publisher(Closing):
 
     def _open(self, client: Client, takeover: bool, buffers: SupportsIndex) -> Segment:
         description = self._schema.to_json()
-        nbytes = max(self._schema.nbytes, 1)
+        nbytes = self._schema.segment_nbytes
         try:
             return client.create_bytes(self._name, nbytes, description, buffers=buffers)
         except AlreadyExists:
@@ -136,6 +139,8 @@ class Publisher(Closing):
                 f"publisher: the earlier model '{self._name}' has other names, shapes or dtypes;"
                 " publish under another name, or free the segment first"
             )
+        self._schema = earlier
+        self._took_over = True
         return segment
 
     @property
@@ -145,15 +150,25 @@ class Publisher(Closing):
 
     @property
     def version(self) -> int:
-        """The newest version; 0 before the first `publish`."""
+        """The newest version in the box; 0 before the first `publish`.
+
+        The box counts it, not this publisher: after a takeover it goes on from the earlier
+        publisher's, and after a restore from the snapshot's. So it may come a second time, for
+        another model, in another `epoch`.
+        """
         return self._segment.version
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the newest version; see `Segment.epoch`."""
+        return self._segment.epoch
 
     @property
     def nbytes(self) -> int:
         """Bytes of one version."""
         return self._schema.nbytes
 
-    def publish(self, model: Any) -> int:
+    def publish(self, model: Any, *, step: SupportsIndex | None = None) -> int:
         """Make `model` the newest version. When the call returns, every reader can get it.
 
         Threads may call it at the same time: their models become versions one after the other.
@@ -162,6 +177,8 @@ class Publisher(Closing):
         ----------
         model : dict, list or tuple of arrays
             As `like` of the publisher: the same names, shapes and dtypes. It is copied in the call.
+        step : int, optional
+            The publisher's own number for the model, of 64 bits: `Model.step` of this version.
 
         Returns
         -------
@@ -171,7 +188,8 @@ class Publisher(Closing):
         Raises
         ------
         InvalidArgument
-            If a name, shape or dtype differs; the message names the tensor.
+            If a name, shape or dtype differs; the message names the tensor. If a step is given, and
+            the segment is of an earlier release, which kept none.
         ResourceExhausted
             If the server has no memory for the buffer, or the client has reached its `send_limit`.
         NotFound
@@ -186,7 +204,19 @@ class Publisher(Closing):
             raise FailedPrecondition(
                 f"publish: the publisher of '{self._name}' is closed; open another one"
             )
-        return self._target.fill(lambda data: self._schema.pack("publish", model, data))
+        number = None
+        if step is not None:
+            number = whole_number("publish", "step", step, -(2**63), 2**63 - 1)
+            if self._schema.step_at is None:
+                raise InvalidArgument(
+                    f"publish: '{self._name}' is of an earlier release and has no place for a step;"
+                    " free it and publish anew, or leave the step out"
+                )
+        version = self._target.fill(
+            lambda data: self._schema.pack("publish", model, data, number), self._took_over
+        )
+        self._took_over = False  # an interrupted call leaves it: one epoch more does no harm
+        return version
 
     def free(self) -> None:
         """Close, and remove the model from the box. Versions that readers hold stay valid."""

@@ -7,13 +7,16 @@ of the segment has the schema as JSON::
     {"model": 1, "bytes": 4160, "tree": {"dict": {"w": ["<f4", [32, 32], 0], "b": ...}}}
 
 ``model`` is the version of this format. A tensor is its element type as in farwrite.description,
-its shape and its offset in bytes. ``{"list": [...]}`` is a list or a tuple.
+its shape and its offset in bytes. ``{"list": [...]}`` is a list or a tuple. ``bytes`` are those of
+the tensors. A published model has ``"step": OFFSET`` as well: there the publisher's step follows
+the tensors, as u64 1 if it gave one and i64 the step, both little-endian.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -32,6 +35,7 @@ PAGE = 4096
 """Of a large one. A copy is up to three times slower where source and destination differ by a
 little more than a multiple of a page; a library's large arrays start soon after a page does."""
 LARGE = 1 << 16
+_STEP = struct.Struct("<Qq")
 _DEPTH = 32
 """The most levels of a model."""
 
@@ -56,13 +60,21 @@ class Slot:
 class Schema:
     """The tensors of a model, and where they lie. Internal."""
 
-    def __init__(self, tree: Tree, nbytes: int) -> None:
+    def __init__(self, tree: Tree, nbytes: int, step_at: int | None = None) -> None:
         self.tree = tree
         self.nbytes = nbytes
+        """Of the tensors."""
+        self.step_at = step_at
+        """Offset of the publisher's step; None if there is no place for one."""
+
+    @property
+    def segment_nbytes(self) -> int:
+        """Bytes of a segment with this schema."""
+        return max(self.nbytes, 1) if self.step_at is None else self.step_at + _STEP.size
 
     @classmethod
-    def of(cls, operation: str, model: Tree) -> Schema:
-        """Make the schema of a caller's model.
+    def of(cls, operation: str, model: Tree, *, step: bool = False) -> Schema:
+        """Make the schema of a caller's model, with a place for the publisher's step if asked to.
 
         Raises
         ------
@@ -85,7 +97,7 @@ class Schema:
             return slot
 
         tree = _mapped(operation, model, place)
-        return cls(tree, end)
+        return cls(tree, end, -(-end // ALIGNMENT) * ALIGNMENT if step else None)
 
     def to_json(self) -> str:
         """Write the description of the segment.
@@ -103,10 +115,10 @@ class Schema:
                 return {"dict": {key: write(child) for key, child in tree.items()}}
             return {"list": [write(child) for child in tree]}
 
-        text = json.dumps(
-            {"model": VERSION, "bytes": self.nbytes, "tree": write(self.tree)},
-            separators=(",", ":"),
-        )
+        fields = {"model": VERSION, "bytes": self.nbytes}
+        if self.step_at is not None:
+            fields["step"] = self.step_at
+        text = json.dumps({**fields, "tree": write(self.tree)}, separators=(",", ":"))
         if len(text.encode()) > _farwrite.BOX_MAX_DESCRIPTION:
             raise ResourceExhausted(
                 f"publish: the schema of {self.count()} tensors has {len(text)} bytes, and a"
@@ -142,7 +154,12 @@ class Schema:
             fields = json.loads(description)
             if fields["model"] != VERSION:
                 raise ValueError(f"version {fields['model']!r} is not {VERSION}")
-            return cls(read(fields["tree"], 0), int(fields["bytes"]))
+            step_at = fields.get("step")
+            if step_at is not None and (
+                type(step_at) is not int or not 0 <= step_at <= nbytes - _STEP.size
+            ):
+                raise ValueError(f"a step at {step_at!r} exceeds the segment's {nbytes} bytes")
+            return cls(read(fields["tree"], 0), int(fields["bytes"]), step_at)
         except (Error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InvalidArgument(
                 f"{operation}: the segment '{name}' holds no model ({type(error).__name__}:"
@@ -153,8 +170,10 @@ class Schema:
         """Return the number of tensors."""
         return sum(1 for _ in _leaves("", self.tree))
 
-    def pack(self, operation: str, model: Tree, data: npt.NDArray[np.uint8]) -> None:
-        """Copy the tensors of `model` into `data`, the bytes of a segment.
+    def pack(
+        self, operation: str, model: Tree, data: npt.NDArray[np.uint8], step: int | None = None
+    ) -> None:
+        """Copy the tensors of `model`, and the step, into `data`, the bytes of a segment.
 
         Raises
         ------
@@ -165,6 +184,16 @@ class Schema:
         for slot, elements in matched:
             if elements.data.nbytes:
                 _farwrite.copy(slot.view(data), elements.data)
+        if self.step_at is not None:
+            packed = _STEP.pack(step is not None, 0 if step is None else step)
+            _farwrite.copy(data[self.step_at : self.step_at + _STEP.size], packed)
+
+    def step(self, data: npt.NDArray[np.uint8]) -> int | None:
+        """Return the publisher's step in `data`, the bytes of a segment."""
+        if self.step_at is None:
+            return None
+        given, step = _STEP.unpack(data[self.step_at : self.step_at + _STEP.size].tobytes())
+        return int(step) if given else None
 
     def match(self, operation: str, model: Tree) -> list[tuple[Slot, Elements]]:
         """Pair the tensors of `model` with the schema's.
@@ -234,8 +263,9 @@ class Schema:
         return _with_leaves(self.tree, view)
 
     def same_as(self, other: Schema) -> bool:
-        """Whether both have the same tensors at the same places."""
-        return self.to_json() == other.to_json()
+        """Whether both have the same tensors at the same places; a step may be in one alone."""
+        mine, its = (Schema(one.tree, one.nbytes) for one in (self, other))
+        return mine.to_json() == its.to_json()
 
 
 def _with_leaves(tree: Tree, view: Callable[[Slot], Any]) -> Tree:

@@ -36,6 +36,8 @@ class SegmentInfo:
     shape: tuple[int, ...]
     nbytes: int
     """Bytes of one buffer."""
+    epoch: int
+    """The epoch of the version; see `Segment.epoch`."""
     version: int
     """Number of changes applied so far."""
     buffers: int
@@ -117,8 +119,18 @@ class Segment(Changes[int]):
 
     @property
     def version(self) -> int:
-        """Number of changes that the server has applied."""
+        """Number of changes that the server has applied. It names the contents only in an epoch."""
         return self._native.version()
+
+    @property
+    def epoch(self) -> int:
+        """What tells versions of one number apart: a number of 64 bits, never 0.
+
+        The server gives the segment a new one, above the one before, when it creates the segment,
+        when it restores it from a snapshot, and with the first version of a publisher that takes
+        over. Two contents are the same only if epoch and version are.
+        """
+        return self._native.version_id()[0]
 
     @property
     def chunk_versions(self) -> list[int]:
@@ -145,6 +157,7 @@ class Segment(Changes[int]):
         count: SupportsIndex | None = None,
         consistent: Consistency = "segment",
         min_version: SupportsIndex = 0,
+        epoch: SupportsIndex | None = None,
         timeout: float | None = None,
     ) -> Any:
         """Read elements into local memory. Ctrl-C interrupts the wait.
@@ -162,6 +175,8 @@ class Segment(Changes[int]):
             "chunk" reads one version of each chunk of 1 MiB. Frequent changes cannot starve it.
         min_version : int
             Wait until the segment has at least this version.
+        epoch : int, optional
+            The epoch that the caller has. If the segment has another one, do not wait.
         timeout : float or None
             Seconds; None waits for ever.
 
@@ -183,7 +198,7 @@ class Segment(Changes[int]):
         """
         return self.read_with_version(
             out, start=start, count=count, consistent=consistent, min_version=min_version,
-            timeout=timeout,
+            epoch=epoch, timeout=timeout,
         )[0]  # fmt: skip
 
     def read_with_version(
@@ -194,6 +209,7 @@ class Segment(Changes[int]):
         count: SupportsIndex | None = None,
         consistent: Consistency = "segment",
         min_version: SupportsIndex = 0,
+        epoch: SupportsIndex | None = None,
         timeout: float | None = None,
     ) -> tuple[Any, int]:
         """Read as `read` does. Return the array, and the version of the elements in it.
@@ -218,7 +234,9 @@ class Segment(Changes[int]):
                 raise InvalidArgument("read: out and count both say how many; give one of them")
             elements = destination_of("read", out)
             offset, data = self.offset_of("read", elements, start), elements.data
-        version, _, _ = self._native.read(data, offset, consistent == "chunk", least, limit)
+        _, version, _, _ = self._native.read(
+            data, offset, consistent == "chunk", least, _epoch("read", epoch), limit
+        )
         elements.finish()
         return out, version
 
@@ -248,8 +266,8 @@ class Segment(Changes[int]):
         >>> with segment.lease() as lease:  # doctest: +SKIP
         ...     print(lease.version, lease.array.mean())
         """
-        data, version = self._native.lease(seconds("lease", timeout))
-        return Lease(data, version, self._layout)
+        data, epoch, version = self._native.lease(seconds("lease", timeout))
+        return Lease(data, epoch, version, self._layout)
 
     def view(self) -> npt.NDArray[Any]:
         """Return a read-only view of the server's memory, without a copy.
@@ -263,7 +281,7 @@ class Segment(Changes[int]):
         Unsupported
             If the fabric cannot map the server's memory.
         """
-        data, _ = self._native.view()
+        data, _, _ = self._native.view()
         return self._layout.over(data)
 
     def cached(self, *, consistent: Consistency = "segment") -> Cached:
@@ -272,7 +290,13 @@ class Segment(Changes[int]):
 
     # --- News.
 
-    def wait(self, version: SupportsIndex, timeout: float | None = None) -> int:
+    def wait(
+        self,
+        version: SupportsIndex,
+        timeout: float | None = None,
+        *,
+        epoch: SupportsIndex | None = None,
+    ) -> int:
         """Wait until the segment has at least `version`. Ctrl-C interrupts the wait.
 
         Parameters
@@ -281,6 +305,8 @@ class Segment(Changes[int]):
             ``segment.version + 1`` waits for the next change.
         timeout : float or None
             Seconds; None waits for ever.
+        epoch : int, optional
+            The epoch that the caller has. If the segment has or gets another one, the wait ends.
 
         Returns
         -------
@@ -294,13 +320,25 @@ class Segment(Changes[int]):
         NotFound
             If the segment was freed.
         """
-        return self._native.wait(_version("wait", version), seconds("wait", timeout))
+        return self._native.wait(
+            _version("wait", version), _epoch("wait", epoch), seconds("wait", timeout)
+        )[1]
 
-    async def wait_async(self, version: SupportsIndex, timeout: float | None = None) -> int:
+    async def wait_async(
+        self,
+        version: SupportsIndex,
+        timeout: float | None = None,
+        *,
+        epoch: SupportsIndex | None = None,
+    ) -> int:
         """Wait as `wait` does, without blocking the event loop."""
-        return await wait_async(
-            self._native, _version("wait_async", version), seconds("wait_async", timeout)
+        _, reached = await wait_async(
+            self._native,
+            _version("wait_async", version),
+            _epoch("wait_async", epoch),
+            seconds("wait_async", timeout),
         )
+        return reached
 
     async def read_async(self, out: Any = None, **options: Any) -> Any:
         """Read as `read` does, in a thread, without blocking the event loop.
@@ -309,7 +347,9 @@ class Segment(Changes[int]):
         """
         return await asyncio.to_thread(self.read, out, **options)
 
-    def updates(self, since: SupportsIndex | None = None) -> Updates:
+    def updates(
+        self, since: SupportsIndex | None = None, *, epoch: SupportsIndex | None = None
+    ) -> Updates:
         """Iterate over new versions, with ``for`` or ``async for``.
 
         Each item is the present version. Versions that came in between are not repeated. The
@@ -319,9 +359,11 @@ class Segment(Changes[int]):
         ----------
         since : int, optional
             The version that the caller has. By default the present one.
+        epoch : int, optional
+            The epoch of `since`: if the segment has another one, its version is the first item.
         """
         first = self.version if since is None else _version("updates", since)
-        return Updates(self._native, first)
+        return Updates(self._native, first, _epoch("updates", epoch))
 
     def on_update(self, callback: Callable[[int], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
@@ -401,3 +443,7 @@ class Posted(Changes[Update]):
 
 def _version(operation: str, version: SupportsIndex) -> int:
     return whole_number(operation, "version", version, 0, _MOST)
+
+
+def _epoch(operation: str, epoch: SupportsIndex | None) -> int:
+    return 0 if epoch is None else whole_number(operation, "epoch", epoch, 1, _MOST)

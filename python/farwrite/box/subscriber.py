@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, SupportsIndex
@@ -13,9 +14,9 @@ from farwrite.arguments import seconds, whole_number
 from farwrite.box.lease import Lease
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
-from farwrite.box.updates import Watch
+from farwrite.box.updates import Watch, wait_async
 from farwrite.closing import Closing
-from farwrite.errors import Cancelled, FailedPrecondition, NotFound
+from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, NotFound
 
 
 class Model:
@@ -34,12 +35,31 @@ class Model:
     def __init__(self, lease: Lease, schema: Schema) -> None:
         self._lease = lease
         self._schema = schema
+        self._step = schema.step(lease.data)
         self._tree: Any = None
 
     @property
     def version(self) -> int:
-        """The version; the first one that was published is 1."""
+        """The version; the first one that was published is 1.
+
+        The box counts it. After a restart or a restore the same number may come again with other
+        weights, in another `epoch`: key a cache by both.
+        """
         return self._lease.version
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the version: a number of 64 bits, never 0.
+
+        It is another, higher one after the box was started anew or restored, and from the first
+        model of a publisher that took over.
+        """
+        return self._lease.epoch
+
+    @property
+    def step(self) -> int | None:
+        """The step that the publisher gave for this version, or None; see `Publisher.publish`."""
+        return self._step
 
     @property
     def tree(self) -> Any:
@@ -114,7 +134,12 @@ class Model:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Model at version {self.version}, {self._schema.count()} tensors>"
+        step = "" if self.step is None else f", step {self.step}"
+        return f"<Model at version {self.version}{step}, {self._schema.count()} tensors>"
+
+
+Newer = Model | tuple[SupportsIndex, SupportsIndex] | None
+"""What a reader has: a model, or its epoch and version."""
 
 
 class Subscriber(Closing):
@@ -153,15 +178,16 @@ class Subscriber(Closing):
         """The newest version; 0 before the first one."""
         return self._segment.version
 
-    def latest(self, *, newer_than: SupportsIndex = 0, timeout: float | None = None) -> Model:
+    def latest(self, *, newer_than: Newer = None, timeout: float | None = None) -> Model:
         """Pin the newest version. Ctrl-C interrupts the wait.
 
         On one host nothing is copied. Between hosts the version is read once.
 
         Parameters
         ----------
-        newer_than : int
-            Wait for a version above this one. By default any version will do.
+        newer_than : Model or tuple of int
+            The model that the caller has, or its ``(epoch, version)``: wait for a version above it,
+            or for one of another epoch. By default any version will do.
         timeout : float or None
             Seconds; None waits for ever.
 
@@ -174,6 +200,8 @@ class Subscriber(Closing):
         ------
         DeadlineExceeded
             If no such version came in time.
+        InvalidArgument
+            If `newer_than` is a number: it does not say of which epoch.
         ResourceExhausted
             If readers hold as many other versions as the publisher's `buffers` allow.
         NotFound
@@ -183,22 +211,38 @@ class Subscriber(Closing):
         self.wait(newer_than, limit)
         return Model(self._segment.lease(limit), self._schema)
 
-    def wait(self, newer_than: SupportsIndex = 0, timeout: float | None = None) -> int:
-        """Wait for a version above `newer_than`, and return the newest. Ctrl-C interrupts it.
+    def wait(self, newer_than: Newer = None, timeout: float | None = None) -> tuple[int, int]:
+        """Wait as `latest` does, and return epoch and version of the newest. Ctrl-C interrupts it.
 
         Raises
         ------
         DeadlineExceeded
             If the timeout passed.
         """
-        return self._segment.wait(_above(newer_than), timeout)
+        limit = seconds("wait", timeout)
+        end = None if limit is None else time.monotonic() + limit
+        epoch, version = _parsed("wait", newer_than)
+        found = self._segment.native.wait(version + 1, epoch, limit)
+        if found[1] == 0:  # a box that was started anew: nobody has published yet
+            left = None if end is None else max(end - time.monotonic(), 0)
+            found = self._segment.native.wait(1, 0, left)
+        return found
 
-    async def wait_async(self, newer_than: SupportsIndex = 0, timeout: float | None = None) -> int:
+    async def wait_async(
+        self, newer_than: Newer = None, timeout: float | None = None
+    ) -> tuple[int, int]:
         """Wait as `wait` does, without blocking the event loop."""
-        return await self._segment.wait_async(_above(newer_than), timeout)
+        limit = seconds("wait_async", timeout)
+        end = None if limit is None else time.monotonic() + limit
+        epoch, version = _parsed("wait_async", newer_than)
+        found = await wait_async(self._segment.native, version + 1, epoch, limit)
+        if found[1] == 0:
+            left = None if end is None else max(end - time.monotonic(), 0)
+            found = await wait_async(self._segment.native, 1, 0, left)
+        return found
 
     async def latest_async(
-        self, *, newer_than: SupportsIndex = 0, timeout: float | None = None
+        self, *, newer_than: Newer = None, timeout: float | None = None
     ) -> Model:
         """Pin the newest version as `latest` does, without blocking the event loop."""
         await self.wait_async(newer_than, timeout)
@@ -214,25 +258,23 @@ class Subscriber(Closing):
         A model is closed when the next one is asked for. The iteration ends when the publisher
         frees the model, or this subscriber or its client closes.
         """
-        version = 0
+        model: Model | None = None
         while True:
             try:
-                model = self.latest(newer_than=version)
+                model = self.latest(newer_than=model)
             except _ENDED:
                 return
-            version = model.version
             with model:
                 yield model
 
     async def __aiter__(self) -> AsyncIterator[Model]:
         """Iterate as ``for`` does, without blocking the event loop."""
-        version = 0
+        model: Model | None = None
         while True:
             try:
-                model = await self.latest_async(newer_than=version)
+                model = await self.latest_async(newer_than=model)
             except _ENDED:
                 return
-            version = model.version
             with model:
                 yield model
 
@@ -250,8 +292,21 @@ class Subscriber(Closing):
         return f"<Subscriber of '{self.name}'>"
 
 
-def _above(newer_than: SupportsIndex) -> int:
-    return whole_number("wait", "newer_than", newer_than, 0, 2**64 - 2) + 1
+def _parsed(operation: str, newer_than: Newer) -> tuple[int, int]:
+    """Return epoch and version; (0, 0) for any version that was published."""
+    if newer_than is None:
+        return 0, 0
+    if isinstance(newer_than, Model):
+        return newer_than.epoch, newer_than.version
+    if not isinstance(newer_than, tuple) or len(newer_than) != 2:
+        raise InvalidArgument(
+            f"{operation}: newer_than {newer_than!r} does not say which version of which epoch;"
+            " give the Model that you have, or its (model.epoch, model.version)"
+        )
+    return (
+        whole_number(operation, "the epoch of newer_than", newer_than[0], 1, 2**64 - 1),
+        whole_number(operation, "the version of newer_than", newer_than[1], 0, 2**64 - 2),
+    )
 
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)

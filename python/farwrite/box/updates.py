@@ -18,13 +18,13 @@ _ENDED = (NotFound, Cancelled, FailedPrecondition)
 
 
 async def wait_async(
-    native: _farwrite.BoxSegment, version: int, timeout: float | None = None
-) -> int:
-    """Wait until the segment has at least `version`, without blocking the event loop."""
+    native: _farwrite.BoxSegment, version: int, epoch: int = 0, timeout: float | None = None
+) -> tuple[int, int]:
+    """Wait as `Segment.wait`, without blocking the event loop. Return epoch and version."""
     loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[int] = loop.create_future()
+    outcome: asyncio.Future[tuple[int, int]] = loop.create_future()
 
-    def deliver(now: int, code: int, message: str) -> None:
+    def deliver(now: tuple[int, int], code: int, message: str) -> None:
         if outcome.done():
             return  # the awaiting task was cancelled
         if code == 0:
@@ -32,12 +32,12 @@ async def wait_async(
         else:
             outcome.set_exception(from_status(code, message))
 
-    def on_version(now: int, code: int, message: str) -> None:
+    def on_version(found: int, now: int, code: int, message: str) -> None:
         # In a poller's thread. The loop may have been closed meanwhile: nobody awaits then.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(deliver, now, code, message)
+            loop.call_soon_threadsafe(deliver, (found, now), code, message)
 
-    native.on_version(version, on_version)
+    native.on_version(version, epoch, on_version)
     try:
         return await asyncio.wait_for(outcome, timeout)
     except asyncio.TimeoutError:
@@ -50,14 +50,15 @@ async def wait_async(
 class Updates:
     """The new versions of a segment as a stream. `Segment.updates` creates it."""
 
-    def __init__(self, native: _farwrite.BoxSegment, version: int) -> None:
+    def __init__(self, native: _farwrite.BoxSegment, version: int, epoch: int) -> None:
         self._native = native
         self._version = version
+        self._epoch = epoch  # 0: any
 
     def __iter__(self) -> Iterator[int]:
         while True:
             try:
-                self._version = self._native.wait(self._version + 1, None)
+                self._epoch, self._version = self._native.wait(self._version + 1, self._epoch, None)
             except _ENDED:
                 return
             yield self._version
@@ -65,7 +66,9 @@ class Updates:
     async def __aiter__(self) -> AsyncIterator[int]:
         while True:
             try:
-                self._version = await wait_async(self._native, self._version + 1)
+                self._epoch, self._version = await wait_async(
+                    self._native, self._version + 1, self._epoch
+                )
             except _ENDED:
                 return
             yield self._version
@@ -113,12 +116,13 @@ class Watch:
         # keeps the client. Weak, this is no cycle that keeps a client which nobody closes.
         arrive = weakref.WeakMethod(self._arrive)
 
-        def on_version(now: int, code: int, message: str) -> None:
+        def on_version(_: int, now: int, code: int, message: str) -> None:
             alive = arrive()
             if alive is not None:
                 alive(now, code, message)
 
-        self._native.on_version(version, on_version)
+        # An attachment ends with its server, and while it lasts versions only grow.
+        self._native.on_version(version, 0, on_version)
 
     def _arrive(self, version: int, code: int, _: str) -> None:
         # on_version() may call back before it returns: the loop below takes that one up, so that

@@ -114,9 +114,12 @@ def test_latest_waits_for_the_first_version(box: fw.box.Client, policy: fw.box.P
     with subscriber.latest(timeout=30) as model:
         assert_is(model, 1)
     later.join()
-    assert subscriber.wait(newer_than=0) == 1
+    epoch, version = subscriber.wait()
+    assert (epoch, version) == (policy.epoch, 1)
     with pytest.raises(fw.DeadlineExceeded):
-        subscriber.latest(newer_than=1, timeout=0.05)
+        subscriber.latest(newer_than=(epoch, version), timeout=0.05)
+    with subscriber.latest(newer_than=(epoch, 0)) as model:
+        assert_is(model, 1)
 
 
 def test_a_task_reads_versions_until_the_model_is_freed(
@@ -249,7 +252,8 @@ def test_a_publisher_that_is_killed_leaves_its_last_version_and_its_name(
     """
     with BoxProcess(box_server.endpoint, program) as process:
         assert process.line() == "1"
-        box.subscribe("policy").wait(newer_than=2, timeout=30)
+        subscriber = box.subscribe("policy")
+        subscriber.wait(newer_than=(subscriber.wait(timeout=30)[0], 2), timeout=30)
         process.kill()
     like = {"w": np.ones(1000, "float32")}
     subscriber = box.subscribe("policy")

@@ -114,9 +114,13 @@ def box_reader(order: Open, fabric: str) -> Reader:
     client = box.connect(order.place, fabrics=[fabric])
     models = client.subscribe(NAME, timeout=WAIT_SECONDS)
 
+    seen: box.Model | None = None
+
     def look(version: int) -> tuple[float, float]:
-        with models.latest(newer_than=version - 1, timeout=WAIT_SECONDS) as model:
-            return _ends(model["w"])
+        nonlocal seen
+        seen = models.latest(newer_than=seen, timeout=WAIT_SECONDS)
+        with seen:
+            return _ends(seen["w"])
 
     return Reader(look, client.close)
 
