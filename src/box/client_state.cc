@@ -13,6 +13,12 @@
 #include "farwrite/copy.h"
 
 namespace farwrite::box {
+namespace {
+
+// How long the end of the last handle waits for the server.
+constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
+
+}  // namespace
 
 Result<std::shared_ptr<ClientState>> ClientState::connect(const Endpoint& server,
                                                           const ClientOptions& options) {
@@ -36,11 +42,15 @@ Result<std::shared_ptr<ClientState>> ClientState::connect(const Endpoint& server
 
 ClientState::~ClientState() {
   if (fork_guard_.in_forked_child()) return;
-  const Status status = close(std::chrono::seconds(1));
+  const Status status = close(kSettle);
   if (!status.ok()) core::log(core::LogLevel::kInfo, "box client: " + status.message());
 }
 
 std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
+  if (Status forked = fork_guard_.check("use the box"); !forked.ok()) {
+    on_answer(std::move(forked));
+    return 0;
+  }
   std::unique_lock lock(mutex_);
   if (!ended_.ok()) {
     const Status reason = ended_;
@@ -100,6 +110,7 @@ std::uint64_t ClientState::post(Request request, ByteView memory, std::function<
 }
 
 void ClientState::tell(Request request) {
+  if (fork_guard_.in_forked_child()) return;  // the parent's to say, and so is the mutex
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.ok()) return;
@@ -194,7 +205,7 @@ void ClientState::take(Notification notification) {
 void ClientState::give_back(const Answer& late) {
   const Reply& reply = late.reply;
   const bool describes = late.lent.valid() || !reply.body.empty();
-  if (reply.number != 0) {
+  if (reply.number != 0) {  // a lease, which `late.lent` gives back
     tell({.verb = Verb::kRelease, .number = reply.number});
   } else if (describes && !reply.region.keys.empty()) {
     tell({.verb = Verb::kDetach, .key = reply.key});
@@ -250,9 +261,30 @@ void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
   segments_.push_back(segment);
 }
 
+Result<std::shared_ptr<const void>> ClientState::begin_view() {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("use the box"));
+  // Its end is wanted, whatever it looks at.
+  std::shared_ptr<const void> view(this,
+                                   [self = shared_from_this()](const void*) { self->end_view(); });
+  views_.fetch_add(1);
+  if (closed_.load()) return closed();
+  return view;
+}
+
+void ClientState::end_view() {
+  if (views_.fetch_sub(1) != 1 || !closed_.load()) return;
+  // Nobody is left to tell of a server that did not settle.
+  static_cast<void>(device_.close(kSettle));
+}
+
+Status ClientState::closed() {
+  return Status::error(StatusCode::kCancelled, {.operation = "use the box"},
+                       "this side has closed the connection", "connect again");
+}
+
 Status ClientState::close(std::chrono::nanoseconds timeout) {
-  end(Status::error(StatusCode::kCancelled, {.operation = "use the box"},
-                    "this side has closed the connection", "connect again"));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box client"));
+  end(closed());
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(channel_.close(timeout));
   // The end of the device ends the leases on what changes lent, but not the server's reading.
@@ -262,7 +294,8 @@ Status ClientState::close(std::chrono::nanoseconds timeout) {
         return stats.leases_granted == stats.leases_released;
       },
       deadline));
-  return device_.close(timeout);
+  closed_.store(true);
+  return views_.load() == 0 ? device_.close(timeout) : Status();
 }
 
 }  // namespace farwrite::box

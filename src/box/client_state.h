@@ -69,6 +69,10 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // The SegmentInfos of an answer.
   Result<std::vector<SegmentInfo>> infos(const Answer& answer);
 
+  // A program looks at the server's memory as long as the result lives. close() leaves the device
+  // open meanwhile, so that the server learns of the end. kCancelled after close().
+  Result<std::shared_ptr<const void>> begin_view();
+
   // Segments hear when theirs was freed.
   void add_segment(const std::shared_ptr<SegmentState>& segment);
 
@@ -90,6 +94,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // The lease or the attachment of an answer that nobody waits for any more.
   void give_back(const Answer& late);
   void end(const Status& reason);
+  void end_view();
+  static Status closed();
   std::uint64_t add_pending(OnAnswer on_answer);
   Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
                        const std::function<std::uint64_t(OnAnswer)>& post);
@@ -102,6 +108,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Channel channel_;
   const std::chrono::nanoseconds timeout_;
   Counters counters_;
+  std::atomic<std::uint64_t> views_ = 0;
+  std::atomic<bool> closed_ = false;
 
   std::mutex mutex_;
   std::map<std::uint64_t, OnAnswer> pending_;

@@ -40,7 +40,7 @@ enum class Verb : std::uint8_t {
   kChange = 7,       // key, change; x lent, in `bytes`, or a segment
   kWaitVersion = 8,  // key, number: the version; epoch: another one ends the wait as well
   kCancel = 9,       // number: the request that shall wait no longer; no answer
-  kLease = 10,       // key
+  kLease = 10,       // key; the answer lends the bytes
   kRelease = 11,     // number: the lease; no answer
   kOpenBuffer = 12,  // key, number: the buffer
 };
@@ -84,8 +84,8 @@ struct Reply {
   std::uint64_t key = 0;
   VersionId version = {};
   std::uint64_t number = 0;  // of a lease
-  std::uint64_t buffer = 0;  // of a lease
-  // Of the segment's state (attach) or of a buffer (lease, open).
+  std::uint64_t buffer = 0;  // that was opened
+  // Of the segment's state (attach) or of a buffer (open).
   RegionDescriptor region = {};
   // Encoded SegmentInfos (attach, list), unless they were lent.
   std::vector<std::byte> body = {};

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "box/client_state.h"
+#include "box/held_lease.h"
 #include "box/segment_reader.h"
 #include "box/segment_state.h"
 #include "box/settled.h"
@@ -10,27 +11,6 @@
 #include "farwrite/copy.h"
 
 namespace farwrite::box {
-namespace {
-
-// Ends a lease with its last copy.
-class HeldLease {
- public:
-  HeldLease(std::shared_ptr<SegmentState> segment, std::uint64_t lease)
-      : segment_(std::move(segment)), lease_(lease) {}
-  ~HeldLease() { segment_->client()->tell({.verb = Verb::kRelease, .number = lease_}); }
-  HeldLease(const HeldLease&) = delete;
-  HeldLease& operator=(const HeldLease&) = delete;
-
-  // Keeps the bytes mapped, where they are mapped.
-  SegmentState::Buffer buffer;
-
- private:
-  std::shared_ptr<SegmentState> segment_;
-  std::uint64_t lease_;
-};
-
-}  // namespace
-
 const SegmentInfo& Segment::info() const { return state_->info(); }
 
 Result<std::uint64_t> Segment::version() const { return state_->version(); }
@@ -163,30 +143,21 @@ void Segment::on_version(std::uint64_t version,
 Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
   FARWRITE_RETURN_IF_ERROR(state_->check_open());
   const std::shared_ptr<ClientState>& client = state_->client();
-  const Result<ClientState::Answer> answer =
-      client->call({.verb = Verb::kLease, .key = state_->info().key}, timeout);
-  if (!answer.ok()) return answer.status();
-  const Reply& reply = answer.value().reply;
-  const auto held = std::make_shared<HeldLease>(state_, reply.number);
-  const Result<SegmentState::Buffer> buffer = state_->buffer(reply.buffer, reply.region);
-  if (!buffer.ok()) return buffer.status();
-  const std::uint64_t bytes = state_->info().bytes;
+  const Result<std::shared_ptr<HeldLease>> lease = HeldLease::take(state_, timeout);
+  if (!lease.ok()) return lease.status();
+  const std::shared_ptr<HeldLease>& held = lease.value();
+  const auto bytes = static_cast<std::size_t>(state_->info().bytes);
   client->counters().leases.fetch_add(1, std::memory_order_relaxed);
-  if (buffer.value().alias.data() != nullptr) {
-    held->buffer = buffer.value();
-    return LeasedSegment(held, {held->buffer.alias.data(), static_cast<std::size_t>(bytes)},
-                         reply.version);
+  if (held->mapped() != nullptr) {
+    return LeasedSegment(held, {held->mapped(), bytes}, held->id());
   }
   // Between hosts the bytes are read once, and the server's are free again.
   Result<MemoryRegion> memory = client->device().allocate(bytes);
   if (!memory.ok()) return memory.status();
   const auto copy = std::make_shared<MemoryRegion>(*std::move(memory));
-  const MutableByteView destination(copy->data(), static_cast<std::size_t>(bytes));
-  if (bytes > 0) {
-    FARWRITE_RETURN_IF_ERROR(
-        wait_until_settled(client->channel().read(destination, buffer.value().region)));
-  }
-  return LeasedSegment(copy, destination, reply.version);
+  const MutableByteView destination(copy->data(), bytes);
+  if (bytes > 0) FARWRITE_RETURN_IF_ERROR(held->read(destination, 0));
+  return LeasedSegment(copy, destination, held->id());
 }
 
 Result<LeasedSegment> Segment::view() const {
@@ -199,9 +170,13 @@ Result<LeasedSegment> Segment::view() const {
   if (!place.ok()) return place.status();
   const Result<SegmentState::Buffer> current = state_->buffer(place.value().number);
   if (!current.ok()) return current.status();
-  const auto held = std::make_shared<const SegmentState::Buffer>(current.value());
-  return LeasedSegment(held, {held->alias.data(), static_cast<std::size_t>(state_->info().bytes)},
-                       place.value().id());
+  Result<std::shared_ptr<const void>> view = state_->client()->begin_view();
+  if (!view.ok()) return view.status();
+  const ByteView bytes(current.value().alias.data(),
+                       static_cast<std::size_t>(state_->info().bytes));
+  const auto held = std::make_shared<std::pair<std::shared_ptr<const void>, SegmentState::Buffer>>(
+      *std::move(view), current.value());
+  return LeasedSegment(held, bytes, place.value().id());
 }
 
 Status Segment::detach() { return state_->detach(); }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "box/held_lease.h"
 #include "box/settled.h"
 #include "core/cpu_relax.h"
 #include "core/unchecked_reads.h"
@@ -158,17 +159,12 @@ Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t
 }
 
 Status SegmentReader::read_leased(MutableByteView out, std::uint64_t offset) {
-  const std::shared_ptr<ClientState>& client = segment_.client();
-  const Result<ClientState::Answer> answer =
-      client->call({.verb = Verb::kLease, .key = segment_.info().key});
-  if (!answer.ok()) return answer.status();
-  const Reply& lease = answer.value().reply;
-  const Result<SegmentState::Buffer> buffer = segment_.buffer(lease.buffer, lease.region);
-  Status status = buffer.ok() ? fetch({.number = lease.buffer}, out, offset) : buffer.status();
-  client->tell({.verb = Verb::kRelease, .number = lease.number});
-  set_version(lease.version);
+  const Result<std::shared_ptr<HeldLease>> lease =
+      HeldLease::take(segment_.shared_from_this(), segment_.client()->timeout());
+  if (!lease.ok()) return lease.status();
+  set_version(lease.value()->id());
   result_.leased = true;
-  return status;
+  return lease.value()->read(out, offset);
 }
 
 Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,

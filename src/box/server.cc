@@ -15,9 +15,12 @@ Result<Server> Server::serve(const ServerOptions& options) {
 Endpoint Server::endpoint() const { return state_->device().endpoint(); }
 
 Result<Draft> Server::draft(std::uint64_t key) {
+  FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("draft a segment"));
   const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(key);
   if (!segment.ok()) return segment.status();
-  const std::optional<std::uint32_t> buffer = segment.value()->draft();
+  const Result<std::optional<std::uint32_t>> drafted = state_->draft(*segment.value());
+  if (!drafted.ok()) return drafted.status();
+  const std::optional<std::uint32_t>& buffer = drafted.value();
   if (!buffer.has_value()) {
     return Status::error(StatusCode::kResourceExhausted, {.operation = "draft a segment"},
                          "'" + segment.value()->spec().name +

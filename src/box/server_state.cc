@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -22,7 +23,8 @@ DeviceOptions device_options(const ServerOptions& options) {
   if (device.name.empty()) device.name = "box";
   const std::uint64_t limit = (options.memory + kMemoryStep - 1) / kMemoryStep * kMemoryStep;
   device.send_limit = std::max(limit, kMemoryStep);
-  device.send_limit_per_peer = device.send_limit;
+  // What one client may hold is bounded by the buffers; it holds some of them several times.
+  device.send_limit_per_peer = std::numeric_limits<std::uint64_t>::max();
   return device;
 }
 
@@ -183,23 +185,28 @@ std::string ServerState::metrics_text() const {
   return device_.metrics_text() + out.take();
 }
 
+Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_) return segment.draft();
+  return Status::error(StatusCode::kFailedPrecondition, {.operation = "draft a segment"},
+                       "the server is closed", "serve another box");
+}
+
 Status ServerState::close(std::chrono::nanoseconds timeout) {
   const std::lock_guard closing(closing_);
   std::list<Connection> connections;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-  }
-  if (snapshotter_ != nullptr) snapshotter_->stop();
-  // The sessions' waits end with it. What they apply just now they finish.
-  Status status = device_.close(timeout);
-  if (acceptor_.joinable()) acceptor_.join();
-  {
-    const std::lock_guard lock(mutex_);
     connections.swap(connections_);
   }
+  if (snapshotter_ != nullptr) snapshotter_->stop();
+  // The leases end with the device, while clients may still look at the bytes. So every change ends
+  // before it: the sessions' waits end with their channels, and what they apply they finish.
+  for (Connection& connection : connections) connection.session->close(timeout);
   for (Connection& connection : connections) connection.thread.join();
-  if (status.code() == StatusCode::kDeadlineExceeded) status = device_.close(timeout);
+  Status status = device_.close(timeout);
+  if (acceptor_.joinable()) acceptor_.join();
   return status;
 }
 

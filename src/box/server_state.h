@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -38,6 +39,10 @@ class ServerState {
   void count(const HostedSegment::Outcome& outcome);
   void count_refusal() { refused_.fetch_add(1, std::memory_order_relaxed); }
   void count_lease() { leases_granted_.fetch_add(1, std::memory_order_relaxed); }
+
+  // HostedSegment::draft(). kFailedPrecondition after close(), which ends leases.
+  Result<std::optional<std::uint32_t>> draft(HostedSegment& segment);
+  const core::ForkGuard& fork_guard() const { return fork_guard_; }
 
   Status snapshot();
   ServerStats stats() const;

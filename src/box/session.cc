@@ -160,7 +160,7 @@ void Session::handle(Arrival& arrival) {
       lease(request);
       return;
     case Verb::kRelease:
-      leases_.erase(request.number);
+      release(request.number);
       return;
     case Verb::kOpenBuffer:
       open_buffer(request);
@@ -357,19 +357,24 @@ void Session::lease(const Request& request) {
   if (segment == nullptr) return;
   Result<Pin> pin = segment->pin();
   if (!pin.ok()) return refuse(request.id, pin.status());
-  const std::uint64_t buffer = segment->buffer_number(pin->slot());
-  const Result<RegionDescriptor> region = segment->buffer(buffer);
-  if (!region.ok()) return refuse(request.id, region.status());
+  const auto held = std::make_shared<Pin>(*std::move(pin));
   const std::uint64_t lease = next_lease_++;
-  const VersionId version = pin->id();
-  leases_.emplace(lease, *std::move(pin));
+  // Those that came back without a RELEASE.
+  std::erase_if(leases_, [](const auto& entry) { return entry.second.expired(); });
+  leases_.emplace(lease, held);
+  const std::vector<std::byte> message =
+      Reply{.id = request.id, .key = request.key, .version = held->id(), .number = lease}
+          .encode();
+  const Completion sent = channel_.lend({message.data(), message.size()}, held->bytes(), [held] {});
+  if (sent.done() && !sent.wait().ok()) return refuse(request.id, sent.wait());
   server_.count_lease();
-  reply({.id = request.id,
-         .key = request.key,
-         .version = version,
-         .number = lease,
-         .buffer = buffer,
-         .region = region.value()});
+}
+
+void Session::release(std::uint64_t lease) {
+  const auto found = leases_.find(lease);
+  if (found == leases_.end()) return;
+  if (const std::shared_ptr<Pin> pin = found->second.lock()) *pin = Pin();
+  leases_.erase(found);
 }
 
 void Session::open_buffer(const Request& request) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,6 +29,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The thread's work; returns when the client has left or the server closes.
   void run();
+  // Ends the thread's waits. What it applies it finishes.
+  void close(std::chrono::nanoseconds timeout) { static_cast<void>(channel_.close(timeout)); }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
  private:
@@ -69,6 +72,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void cancel(std::uint64_t request);
   void stop(const Wait& wait);
   void lease(const Request& request);
+  void release(std::uint64_t lease);
   void open_buffer(const Request& request);
   void detach(std::uint64_t key);
   void list(std::uint64_t request);
@@ -86,7 +90,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Of the thread alone.
   std::optional<Arrival> ahead_;
-  std::map<std::uint64_t, Pin> leases_;
+  // The loans to the client own the pins: they end when it can read the bytes no longer, which may
+  // be long after the session. RELEASE unpins sooner, in the order of the client's changes.
+  std::map<std::uint64_t, std::weak_ptr<Pin>> leases_;
   std::uint64_t next_lease_ = 1;
 
   struct Attachment {

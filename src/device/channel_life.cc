@@ -63,6 +63,11 @@ bool ChannelLife::peer_lingers() const {
   return peer_state_.load() == PeerState::kClosed && good_order_ && !peer_gone_.load();
 }
 
+void ChannelLife::readers_are_gone() {
+  const std::lock_guard lock(mutex_);
+  readers_gone_.store(true);
+}
+
 void ChannelLife::lanes_are_drained() {
   const std::lock_guard lock(mutex_);
   drained_.store(true);
@@ -145,7 +150,7 @@ void ChannelLife::fin_is_received() {
 
 bool ChannelLife::finish_is_due() const {
   const std::lock_guard lock(mutex_);
-  return closed_ && !finished_ && ((fin_sent_ && fin_received_) || peer_gone_);
+  return closed_ && !finished_ && ((fin_sent_ && fin_received_) || readers_gone_);
 }
 
 ChannelLife::Turn ChannelLife::begin_finishing(core::Deadline deadline) {

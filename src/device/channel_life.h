@@ -49,6 +49,9 @@ class ChannelLife {
   // Its death is proven, however it left.
   void peer_is_gone() { peer_gone_.store(true); }
   bool peer_gone() const { return peer_gone_.load(); }
+  // It is gone, and so are its forked children that could read what it held leases on.
+  void readers_are_gone();
+  bool readers_gone() const { return readers_gone_.load(); }
 
   // --- The lanes' end: the peer is over, and the users' lanes hold nothing more.
 
@@ -85,8 +88,8 @@ class ChannelLife {
   bool fin_is_due() const;
   void fin_is_sent();
   void fin_is_received();
-  // Closed, and nobody waits for the link: the peer is gone, or each side has heard the other's
-  // FIN.
+  // Closed, and nobody waits for the link: the peer and its readers are gone, or each side has
+  // heard the other's FIN.
   bool finish_is_due() const;
   Turn begin_finishing(core::Deadline deadline);
   void end_finishing(bool finished);
@@ -103,6 +106,7 @@ class ChannelLife {
   // What is atomic changes under the mutex, and is read without it.
   std::atomic<PeerState> peer_state_{PeerState::kAlive};
   std::atomic<bool> peer_gone_{false};
+  std::atomic<bool> readers_gone_{false};
   std::atomic<bool> closing_{false};
   std::atomic<bool> drained_{false};
   Status peer_reason_;

@@ -136,7 +136,7 @@ void ChannelState::on_peer_dead(const Status& reason) {
   peer_is(PeerState::kDead, reason);
   life_.peer_is_gone();
   cut_link(life_.left_in_good_order());  // no read of memory whose leases end now
-  leases_.close();
+  end_leases_of_the_dead();
   // Not at once: this may be the link's own call, and finishing destroys the link.
   if (auto self = weak_from_this().lock()) {
     device_->post([self] {
@@ -144,6 +144,16 @@ void ChannelState::on_peer_dead(const Status& reason) {
       self->finish_if_due();
     });
   }
+}
+
+void ChannelState::end_leases_of_the_dead() {
+  if (!life_.peer_gone() || life_.readers_gone()) return;
+  if (leases_.held() > 0) {
+    const ChannelLink::Use link(link_);
+    if (link && link->read_by_children()) return;  // tick() asks again
+  }
+  leases_.close();
+  life_.readers_are_gone();
 }
 
 void ChannelState::cut_link(bool in_good_order) {
@@ -174,6 +184,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   if (times_.abandon_is_due()) {
     operations_.abandon(unusable("finish an operation"), /*reads_too=*/false);
   }
+  end_leases_of_the_dead();
   say_fin_if_due();  // the last pending operation may have ended
   finish_if_due();
   if (times_.take_due_cut()) cut_link(/*in_good_order=*/false);

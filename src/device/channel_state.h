@@ -171,6 +171,8 @@ class ChannelState final : public fabric::LinkObserver,
   Completion post_return(const fabric::Operation& record);
   // What forked children held back, and hold no more.
   void release_held();
+  // Once the peer and its forked children are gone. On the loop's thread.
+  void end_leases_of_the_dead();
 
   // channel_end.cc.
   bool peer_over() const { return life_.peer_over(); }

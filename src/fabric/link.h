@@ -69,6 +69,10 @@ class Link {
   };
   virtual Parting part(bool /*last*/) { return Parting::kNotNeeded; }
 
+  // The peer's process is gone. Whether forked children of it may still read what it had mapped of
+  // this side's memory. One thread at a time.
+  virtual bool read_by_children() { return false; }
+
   virtual LinkCounters counters() const = 0;
 };
 

@@ -43,14 +43,28 @@ struct ForkHandlers {
   }
 
   static void view(const InheritedMapping& mapping) {
+    if (mapping.base_ == nullptr) return bear_witness(mapping.fd_);
     // Without a reserve: the child is expected to read, and no commit limit may refuse that.
     void* const viewed = ::mmap(mapping.base_, mapping.bytes_, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, mapping.fd_, 0);
     if (viewed != MAP_FAILED) return;
-    constexpr std::string_view kLine =
+    warn(
         "farwrite: a forked child cannot map its parent's memory and will crash if it reads that "
-        "memory; raise vm.max_map_count or `ulimit -v`\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+        "memory; raise vm.max_map_count or `ulimit -v`\n");
+  }
+
+  static void bear_witness(int fd) {
+    constexpr std::size_t kWitnessBytes = 4096;
+    if (::mmap(nullptr, kWitnessBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED) {
+      return;
+    }
+    warn(
+        "farwrite: a forked child cannot show a peer that it lives; if its parent ends first, "
+        "arrays in the peer's memory may change in it; raise vm.max_map_count or `ulimit -v`\n");
+  }
+
+  static void warn(std::string_view line) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   }
 };
 

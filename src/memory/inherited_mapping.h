@@ -5,6 +5,11 @@
 // is mapped at the same addresses again, privately. The child reads what its parent had, and its
 // writes reach nobody. What the parent or a peer writes later shows in pages that the child has not
 // written. Children of raw clone(2) get nothing.
+//
+// A witness shows the owner of memory that children of a reader still live. It is a file that the
+// owner has as well. A child maps its first page, shared, where nobody looks, and keeps the mapping
+// until it and its descendants have ended or run another program. Until then the kernel refuses to
+// seal the file against writing (forked_readers.h uses the same rule within one process).
 #pragma once
 
 #include <cstddef>
@@ -18,6 +23,8 @@ namespace farwrite::memory {
 class InheritedMapping {
  public:
   InheritedMapping(std::byte* base, std::uint64_t bytes, int fd);
+  // A witness, whose `fd` is a memory file that may be written and sealed.
+  explicit InheritedMapping(int witness) : InheritedMapping(nullptr, 0, witness) {}
   ~InheritedMapping();
   InheritedMapping(const InheritedMapping&) = delete;
   InheritedMapping& operator=(const InheritedMapping&) = delete;
@@ -25,7 +32,7 @@ class InheritedMapping {
  private:
   friend struct ForkHandlers;
 
-  std::byte* const base_;
+  std::byte* const base_;  // null: of a witness
   const std::uint64_t bytes_;
   const int fd_;
   const core::ForkGuard guard_;

@@ -50,7 +50,8 @@ Status check_seals_and_size(int fd, std::uint64_t expected_bytes, std::uint64_t*
 
 Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
                                                           std::uint64_t expected_bytes,
-                                                          bool writable) {
+                                                          bool writable,
+                                                          std::shared_ptr<const void> witness) {
   std::uint64_t backed_bytes = 0;
   FARWRITE_RETURN_IF_ERROR(check_seals_and_size(fd.get(), expected_bytes, &backed_bytes));
   const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
@@ -70,6 +71,7 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
   segment->bytes_ = expected_bytes;
   segment->writable_ = writable;
   segment->fd_ = std::move(fd);
+  segment->witness_ = std::move(witness);
   if (::madvise(base, expected_bytes, MADV_DONTFORK) != 0) {
     return Status::system_error(StatusCode::kUnsupported, kWhere, "madvise(MADV_DONTFORK) failed",
                                 errno, "use Linux 5.4 or newer");
@@ -99,6 +101,16 @@ MappedSegment::~MappedSegment() {
   inherited_.reset();
   if (base_ == nullptr || gpu_memory_ != nullptr || guard_.in_forked_child()) return;
   ::munmap(base_, bytes_);
+}
+
+bool MappedSegment::mapped_by_others() {
+  if (!left_) {
+    // At the same addresses, so that other threads need not stop using them.
+    left_ = ::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                   fd_.get(), 0) != MAP_FAILED;
+    if (!left_) return true;  // tried again with the next call
+  }
+  return ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE) != 0 && errno == EBUSY;
 }
 
 std::byte* MappedSegment::mutable_base() const {

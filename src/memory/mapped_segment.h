@@ -24,9 +24,10 @@ class MappedSegment {
   // memory file, is not sealed against shrinking (an access past the end would raise SIGBUS here),
   // or its size is not exactly `expected_bytes`; kPermissionDenied when `writable` but its seals
   // forbid writing. Pages the peer already backed are mapped at once; a sparse file is never filled
-  // on its behalf.
+  // on its behalf. `witness` is kept as long as the mapping.
   static Result<std::shared_ptr<MappedSegment>> map(core::UniqueFd fd, std::uint64_t expected_bytes,
-                                                    bool writable);
+                                                    bool writable,
+                                                    std::shared_ptr<const void> witness = nullptr);
   // All of `memory`, imported from a peer. The CPU must not touch it.
   static std::shared_ptr<MappedSegment> on_gpu(std::shared_ptr<gpu::GpuMemory> memory,
                                                bool writable);
@@ -38,6 +39,9 @@ class MappedSegment {
   std::byte* mutable_base() const;  // aborts unless writable()
   std::uint64_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
+  // Of a witness (inherited_mapping.h) whose maker's process is gone: whether children of that
+  // process still have it mapped. From the first call on, what is written here reaches nobody.
+  bool mapped_by_others();
   // The GPU that has the memory; null: the host's memory.
   const gpu::Gpu* gpu() const { return gpu_memory_ == nullptr ? nullptr : &gpu_memory_->gpu(); }
   // Lets `gpu` copy from and to host memory at full speed.
@@ -51,7 +55,9 @@ class MappedSegment {
   bool writable_ = false;
   core::ForkGuard guard_;
   core::UniqueFd fd_;
-  std::optional<InheritedMapping> inherited_;       // goes before the memory and its descriptor
+  bool left_ = false;                          // by mapped_by_others()
+  std::shared_ptr<const void> witness_;        // of the maker of `fd_` that children of ours live
+  std::optional<InheritedMapping> inherited_;  // goes before the memory and its descriptor
   std::optional<gpu::HostPin> pin_{std::in_place};  // likewise
   std::shared_ptr<gpu::GpuMemory> gpu_memory_;
 };

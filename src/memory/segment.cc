@@ -95,7 +95,8 @@ Status back_with_pages(const SegmentOptions& options, std::byte* base, std::uint
 }
 
 Status seal(const SegmentOptions& options, int fd) {
-  int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+  if (!options.takes_seals) seals |= F_SEAL_SEAL;
   // Spares the owner's own mapping, which is why it comes after mmap. A read-only mapping alone
   // would not do: whoever holds the descriptor could map it again, writable.
   if (options.use == SegmentUse::kExport) seals |= kSealFutureWrite;

@@ -40,7 +40,8 @@ struct SegmentOptions {
   std::uint64_t bytes = 0;  // > 0; rounded up to the page size (2 MiB with explicit huge pages)
   SegmentUse use = SegmentUse::kExport;
   HugePages huge_pages = HugePages::kTransparent;
-  bool prefault = true;  // back every page now: a first touch is up to 12x slower
+  bool takes_seals = false;  // later too, from everybody who has the descriptor: a witness
+  bool prefault = true;      // back every page now: a first touch is up to 12x slower
   NumaPlacement numa = {};
   std::string name = "farwrite";                    // shown in /proc/<pid>/maps and in errors
   std::shared_ptr<AddressRange::Slice> place = {};  // map here (it is large enough), or anywhere

@@ -53,11 +53,12 @@ class SegmentExchanges : public testing::Test {
   }
 
   std::unique_ptr<SegmentExchange> open(core::UniqueFd socket, FindSegment find) {
-    auto exchange = std::make_unique<SegmentExchange>(
-        std::move(socket), *loop_, "127.0.0.1:7777", std::move(find), [this](const Status& reason) {
-          const std::lock_guard<std::mutex> lock(mutex_);
-          closings_.push_back(reason);
-        });
+    auto exchange =
+        std::make_unique<SegmentExchange>(std::move(socket), *loop_, "127.0.0.1:7777",
+                                          std::move(find), nullptr, [this](const Status& reason) {
+                                            const std::lock_guard<std::mutex> lock(mutex_);
+                                            closings_.push_back(reason);
+                                          });
     exchange->start();
     return exchange;
   }

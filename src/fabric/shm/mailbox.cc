@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/sha256.h"
+#include "memory/inherited_mapping.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -22,6 +23,14 @@ std::uint64_t controls_offset(const MailboxGeometry& geometry) {
 std::uint64_t cells_offset(const MailboxGeometry& geometry) {
   return controls_offset(geometry) + geometry.lanes * sizeof(LaneControl);
 }
+
+struct Witness {
+  explicit Witness(std::shared_ptr<memory::Segment> file)
+      : segment(std::move(file)), inherited(segment->fd()) {}
+
+  const std::shared_ptr<memory::Segment> segment;
+  const memory::InheritedMapping inherited;
+};
 
 }  // namespace
 
@@ -55,10 +64,12 @@ Result<OwnMailbox> OwnMailbox::create(const MailboxGeometry& geometry) {
   options.use = memory::SegmentUse::kLanding;
   options.huge_pages = memory::HugePages::kOff;
   options.name = "farwrite-mailbox";
+  options.takes_seals = true;
   auto segment = memory::Segment::create(options);
   if (!segment.ok()) return segment.status();
   OwnMailbox mailbox;
   mailbox.segment = *std::move(segment);
+  mailbox.witness = std::make_shared<Witness>(mailbox.segment);
   mailbox.view = MailboxView(mailbox.segment->base(), geometry);
   core::random_bytes({mailbox.nonce.data(), mailbox.nonce.size()});
   // A fresh memfd is all zero, which is the empty state of every ring, row and control.

@@ -66,6 +66,9 @@ struct OwnMailbox {
   std::shared_ptr<memory::Segment> segment;
   MailboxView view;
   Nonce nonce{};
+  // Shows the peer that forked children may still read its memory: kept as long as such memory is
+  // mapped here, which may be longer than the mailbox is used.
+  std::shared_ptr<const void> witness;
 
   static Result<OwnMailbox> create(const MailboxGeometry& geometry);
 };

@@ -22,11 +22,13 @@ enum class PacketType : std::uint16_t { kRequest = 16, kAnswer = 17 };
 }  // namespace
 
 SegmentExchange::SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer,
-                                 FindSegment find, std::function<void(const Status&)> on_closed)
+                                 FindSegment find, std::shared_ptr<const void> witness,
+                                 std::function<void(const Status&)> on_closed)
     : socket_(std::move(socket)),
       loop_(loop),
       peer_(std::move(peer)),
       find_(std::move(find)),
+      witness_(std::move(witness)),
       on_closed_(std::move(on_closed)) {}
 
 void SegmentExchange::start() {
@@ -215,7 +217,8 @@ void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
     return;
   }
   Result<std::shared_ptr<memory::MappedSegment>> mapped =
-      answer.found ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable)
+      answer.found ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable,
+                                                witness_)
                    : Result<std::shared_ptr<memory::MappedSegment>>(Status::error(
                          StatusCode::kNotFound, {kOperation, peer_, "shm"},
                          "the peer has no such memory for this process, or no longer",

@@ -30,8 +30,10 @@ using FindSegment = std::function<std::shared_ptr<memory::Segment>(std::uint32_t
 // Thread-safe.
 class SegmentExchange {
  public:
-  // `on_closed` is called on the loop's thread, once, when the peer's socket ends or breaks.
+  // `on_closed` is called on the loop's thread, once, when the peer's socket ends or breaks. What
+  // is mapped keeps `witness`.
   SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer, FindSegment find,
+                  std::shared_ptr<const void> witness,
                   std::function<void(const Status&)> on_closed);
   ~SegmentExchange();
   // Begins to serve the peer: when whatever the callbacks touch is in place.
@@ -89,6 +91,7 @@ class SegmentExchange {
   core::EventLoop& loop_;
   const std::string peer_;
   const FindSegment find_;
+  const std::shared_ptr<const void> witness_;
   std::function<void(const Status&)> on_closed_;
 
   core::OrderedMutex<core::LockRank::kShmSegments> mutex_;

@@ -31,6 +31,7 @@ ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::Even
         const std::shared_ptr<memory::Segment> landing = grants_.find_segment(id);
         return landing != nullptr ? landing : find_export_(id);
       },
+      own_mailbox_.witness,
       [this, socket_end_is_death](const Status& reason) {
         // Without a pidfd the end of the socket is the best proof there is; with one, the process
         // may live on, and only its end proves that nothing more lands.
@@ -94,6 +95,8 @@ Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& de
   return std::shared_ptr<RemoteWindow>(
       std::make_shared<ShmWindow>(*std::move(segment), descriptor, row, key.row));
 }
+
+bool ShmLink::read_by_children() { return peer_mailbox_.segment->mapped_by_others(); }
 
 LinkCounters ShmLink::counters() const {
   LinkCounters sum;

@@ -36,6 +36,7 @@ class ShmLink final : public Link {
   Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
+  bool read_by_children() override;
   LinkCounters counters() const override;
 
   // For its lanes.

@@ -31,6 +31,12 @@ class BoxProcess:
         """The process's number."""
         return self._process.pid
 
+    @property
+    def standard_input(self) -> int:
+        """The descriptor that leads to its standard input, which its children share."""
+        assert self._process.stdin is not None
+        return self._process.stdin.fileno()
+
     def line(self) -> str:
         """Wait for the next line that it prints."""
         assert self._process.stdout is not None
