@@ -202,8 +202,10 @@ struct Update {
   std::shared_ptr<const std::uint64_t> version;
 };
 
-/// Memory that a lease pins. Copies share the lease, which ends with the last of them. On one host
-/// the bytes are the server's own, without a copy; between hosts they were read once.
+/// Memory that a lease pins. Copies share the lease, which ends with the last of them, and not before
+/// that with the client, the connection or the server. On one host the bytes are the server's own,
+/// without a copy; between hosts they were read once. A forked child may read them as long as it
+/// lives.
 class FARWRITE_API LeasedSegment {
  public:
   LeasedSegment() = default;
@@ -324,7 +326,8 @@ class FARWRITE_API Client {
   /// The counts of this client.
   ClientStats stats() const;
   /// Ends the connection: pending changes end with kCancelled, applied or not. Waits up to
-  /// `timeout` until the server reads their memory no more; until then they are not settled.
+  /// `timeout` until the server reads their memory no more; until then they are not settled. Leases
+  /// stay valid: the client's device stays open until the last of them has ended.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:
@@ -403,7 +406,8 @@ class FARWRITE_API Server {
   ServerStats stats() const;
   /// Those counts and the device's, in the Prometheus text format.
   std::string metrics_text() const;
-  /// Ends every connection. Segments are gone, except for what the last snapshot holds.
+  /// Ends every connection. Segments are gone, except for what the last snapshot holds. Bytes that
+  /// clients have leased stay as they are; draft() fails with kFailedPrecondition.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
  private:

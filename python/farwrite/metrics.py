@@ -155,6 +155,7 @@ def serve(source: Source, address: str) -> str:
     AlreadyExists, InvalidArgument, Unavailable
         See `farwrite.Device.serve_metrics`.
     """
+    source.metrics()  # of a forked child's parent: raises Forked now, not at each scrape
     host, port = parse_address(address)
     with _lock:
         endpoint = _endpoints.get((host, port))

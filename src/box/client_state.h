@@ -40,6 +40,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
 
   Channel& channel() { return channel_; }
   Device& device() { return device_; }
+  const core::ForkGuard& fork_guard() const { return fork_guard_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
 
   // Sends a request and returns its number; 0 if it failed, and then `on_answer` was called.

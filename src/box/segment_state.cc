@@ -27,6 +27,7 @@ SegmentState::~SegmentState() {
 }
 
 Status SegmentState::detach() {
+  FARWRITE_RETURN_IF_ERROR(client_->fork_guard().check("detach a segment"));
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(detached_, true)) return Status();
@@ -166,6 +167,7 @@ Status SegmentState::malformed() const {
 }
 
 Status SegmentState::check_open() const {
+  FARWRITE_RETURN_IF_ERROR(client_->fork_guard().check("use a segment"));
   const std::lock_guard lock(mutex_);
   if (detached_) {
     return Status::error(StatusCode::kFailedPrecondition, context("use a segment"),

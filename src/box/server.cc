@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "box/server_state.h"
+#include "core/left_to_parent.h"
 #include "farwrite/box.h"
 
 namespace farwrite::box {
@@ -9,7 +10,7 @@ namespace farwrite::box {
 Result<Server> Server::serve(const ServerOptions& options) {
   Result<std::shared_ptr<ServerState>> state = ServerState::serve(options);
   if (!state.ok()) return state.status();
-  return Server(*std::move(state));
+  return Server(core::left_to_parent(*std::move(state)));
 }
 
 Endpoint Server::endpoint() const { return state_->device().endpoint(); }
@@ -32,6 +33,7 @@ Result<Draft> Server::draft(std::uint64_t key) {
 }
 
 Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch) {
+  FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("commit a draft"));
   const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
   if (!segment.ok()) return segment.status();
   const ChangeFields change = {
@@ -44,6 +46,7 @@ Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch) {
 }
 
 void Server::drop(const Draft& draft) {
+  if (state_->fork_guard().in_forked_child()) return;
   // Nothing to give back to a segment that is gone.
   if (const auto segment = state_->table().find(draft.key); segment.ok()) {
     segment.value()->drop(draft.buffer);

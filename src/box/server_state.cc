@@ -90,15 +90,6 @@ Status ServerState::start_snapshots() {
 }
 
 ServerState::~ServerState() {
-  if (fork_guard_.in_forked_child()) {
-    // Threads of the parent. The snapshotter's condition would wait for one of them, so it stays.
-    static_cast<void>(snapshotter_.release());
-    if (acceptor_.joinable()) acceptor_.detach();
-    for (Connection& connection : connections_) {
-      if (connection.thread.joinable()) connection.thread.detach();
-    }
-    return;
-  }
   const Status status = close(std::chrono::seconds(1));
   if (!status.ok()) core::log(core::LogLevel::kWarning, "box: " + status.message());
 }
@@ -145,6 +136,7 @@ void ServerState::count(const HostedSegment::Outcome& outcome) {
 }
 
 Status ServerState::snapshot() {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("write a snapshot"));
   if (snapshotter_ != nullptr) return snapshotter_->write();
   return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
                        "the server has no directory for snapshots", "serve with one");
@@ -152,6 +144,7 @@ Status ServerState::snapshot() {
 
 ServerStats ServerState::stats() const {
   ServerStats stats;
+  if (fork_guard_.in_forked_child()) return stats;
   {
     const std::lock_guard lock(mutex_);
     stats.clients = static_cast<std::uint64_t>(
@@ -177,6 +170,7 @@ ServerStats ServerState::stats() const {
 }
 
 std::string ServerState::metrics_text() const {
+  if (fork_guard_.in_forked_child()) return {};
   const ServerStats stats = this->stats();
   const auto& table = core::counters<ServerStats>();
   core::Exposition out(std::nullopt);
@@ -193,6 +187,7 @@ Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) 
 }
 
 Status ServerState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box"));
   const std::lock_guard closing(closing_);
   std::list<Connection> connections;
   {

@@ -74,8 +74,8 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
 
 fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes, uint32_t tag,
                            uint32_t lane) {
-  if (channel->engine != nullptr) {
-    return outcome_now(channel->engine->send({message, bytes}, kMessageTag | tag, lane));
+  if (auto* const engine = channel->usable_engine()) {
+    return outcome_now(engine->send({message, bytes}, kMessageTag | tag, lane));
   }
   return outcome_now(channel->channel.send({message, bytes}, tag, lane));
 }
@@ -85,9 +85,9 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
                            void* context, uint32_t tag, uint32_t lane) {
   std::function<void()> on_return;
   if (returned != nullptr) on_return = [=] { returned(context); };
-  if (channel->engine != nullptr) {
-    return outcome_now(channel->engine->lend({message, bytes}, {memory, memory_bytes},
-                                             std::move(on_return), kMessageTag | tag, lane));
+  if (auto* const engine = channel->usable_engine()) {
+    return outcome_now(engine->lend({message, bytes}, {memory, memory_bytes}, std::move(on_return),
+                                    kMessageTag | tag, lane));
   }
   return outcome_now(channel->channel.lend({message, bytes}, {memory, memory_bytes},
                                            std::move(on_return), tag, lane));
@@ -99,7 +99,7 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   const bool in_use = status.code() == StatusCode::kFailedPrecondition ||
                       status.code() == StatusCode::kDeadlineExceeded;
   if (!in_use) {
-    if (channel->engine != nullptr) channel->engine->close();
+    if (auto* const engine = channel->usable_engine()) engine->close();
     delete channel;
   }
   return to_c(status);

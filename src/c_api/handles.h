@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/fork_guard.h"
 #include "farwrite/c_api.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
@@ -28,6 +29,12 @@ struct fw_channel {
   farwrite::Channel channel;
   std::shared_ptr<farwrite::transfer::EngineUser> user = nullptr;  // null without an engine
   std::shared_ptr<farwrite::transfer::Engine> engine = nullptr;    // likewise
+  farwrite::core::ForkGuard fork_guard = {};
+
+  // Null without an engine, and in a forked child, where the engine's locks may be held for ever.
+  farwrite::transfer::Engine* usable_engine() const {
+    return fork_guard.in_forked_child() ? nullptr : engine.get();
+  }
 };
 
 struct fw_view {

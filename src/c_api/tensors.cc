@@ -116,6 +116,9 @@ class Handlers final : public EngineUser {
 
 fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handlers* handlers,
                                     void* context) {
+  if (Status forked = channel->fork_guard.check("serve tensors of a channel"); !forked.ok()) {
+    return to_c(std::move(forked));
+  }
   const bool complete = handlers != nullptr && handlers->struct_size == sizeof(*handlers) &&
                         handlers->on_message != nullptr && handlers->on_end != nullptr &&
                         handlers->on_landing != nullptr && handlers->on_slot != nullptr &&
@@ -149,6 +152,9 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
                            uint64_t bytes, uint32_t lane, fw_push_done done, void* context,
                            int* pushed) {
   *pushed = 0;
+  if (Status forked = channel->fork_guard.check("push a tensor"); !forked.ok()) {
+    return to_c(std::move(forked));
+  }
   Engine* const engine = channel->engine.get();
   if (engine == nullptr) {
     return to_c(Status::error(StatusCode::kFailedPrecondition, {"push a tensor"},
@@ -178,14 +184,15 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
 
 int fw_channel_has_slot(const fw_channel* channel, const char* edge, uint64_t edge_bytes,
                         uint64_t bytes) {
-  return channel->engine != nullptr && channel->engine->has_credit({edge, edge_bytes}, bytes) ? 1
-                                                                                              : 0;
+  const Engine* const engine = channel->usable_engine();
+  return engine != nullptr && engine->has_credit({edge, edge_bytes}, bytes) ? 1 : 0;
 }
 
 void fw_channel_want_slots(fw_channel* channel, const char* edge, uint64_t edge_bytes,
                            uint64_t bytes) {
-  if (channel->engine == nullptr) return;
-  channel->engine->want({edge, edge_bytes}, bytes, kRecordLane);
+  if (Engine* const engine = channel->usable_engine()) {
+    engine->want({edge, edge_bytes}, bytes, kRecordLane);
+  }
 }
 
 void fw_landed_release(fw_landed* landed) { delete landed; }

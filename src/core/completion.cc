@@ -8,7 +8,11 @@
 namespace farwrite {
 namespace core {
 
+// In a forked child the thread that would end the operation is gone, and the mutex may be held for
+// ever. So the operation counts as over there, with kForked.
+
 void CompletionState::finish(Status status) {
+  if (fork_guard_.in_forked_child()) return;
   std::unique_lock<std::mutex> lock(mutex_);
   settled_ = true;
   const std::vector<std::function<void(const Status&)>> callbacks =
@@ -22,6 +26,7 @@ void CompletionState::finish(Status status) {
 }
 
 void CompletionState::abandon(Status reason) {
+  if (fork_guard_.in_forked_child()) return;
   std::unique_lock<std::mutex> lock(mutex_);
   if (!done_) decide(std::move(lock), std::move(reason));
 }
@@ -36,17 +41,18 @@ void CompletionState::decide(std::unique_lock<std::mutex> lock, Status status) {
 }
 
 bool CompletionState::done() const {
+  if (fork_guard_.in_forked_child()) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
   return done_;
 }
 
 bool CompletionState::settled() const {
+  if (fork_guard_.in_forked_child()) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
   return settled_;
 }
 
 Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
-  // Whoever would end the operation lives in the parent.
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait"));
   const Deadline deadline = Deadline::after(timeout);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -65,6 +71,7 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
 }
 
 void CompletionState::on_done(std::function<void(const Status&)> callback) {
+  if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait"));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!done_) {
@@ -76,6 +83,7 @@ void CompletionState::on_done(std::function<void(const Status&)> callback) {
 }
 
 void CompletionState::on_settled(std::function<void(const Status&)> callback) {
+  if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait"));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!settled_) {

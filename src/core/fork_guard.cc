@@ -4,6 +4,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/left_to_parent.h"
 
 namespace farwrite::core {
 namespace internal {
@@ -29,6 +34,14 @@ void count_fork() { internal::process_generation.fetch_add(1, std::memory_order_
 }
 
 }  // namespace
+
+void keep_for_ever(std::shared_ptr<void> thing) {
+  // Never destroyed, so that it goes on to refer to them while the process ends.
+  static std::mutex mutex;
+  static auto* const things = new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard lock(mutex);
+  things->push_back(std::move(thing));
+}
 
 Status ForkGuard::forked(std::string_view operation) {
   return Status::error(

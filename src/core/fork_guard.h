@@ -10,13 +10,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "farwrite/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
 
 namespace internal {
 // Written only by the child side of fork(2), when the process has a single thread.
-extern std::atomic<std::uint64_t> process_generation;
+FARWRITE_API extern std::atomic<std::uint64_t> process_generation;
 }  // namespace internal
 
 // Zero in the process that loaded Farwrite, and one more with every fork on the way to this
@@ -42,7 +43,7 @@ class ForkGuard {
   }
 
  private:
-  static Status forked(std::string_view operation);
+  FARWRITE_API static Status forked(std::string_view operation);
 
   std::uint64_t generation_;
 };

@@ -206,6 +206,7 @@ Status ChannelState::unusable(std::string_view operation) const {
 
 ChannelStats ChannelState::stats() const {
   ChannelStats stats;
+  if (device_->fork_guard().in_forked_child()) return stats;
   const fabric::LinkCounters link = link_.counters();
   stats.copies = link.copies;
   stats.backlogged = link.backlogged;

@@ -366,6 +366,7 @@ void DeviceState::tick(std::chrono::nanoseconds period) {
 
 DeviceStats DeviceState::stats() const {
   DeviceStats stats;
+  if (fork_guard_.in_forked_child()) return stats;
   const memory::ArenaStats send = arena_->stats();
   stats.send = {options_.send_limit, send.reserved_bytes, send.used_bytes,     send.peak_used_bytes,
                 send.segments,       send.failures,       send.held_back_bytes};

@@ -115,7 +115,7 @@ void bind_box_client(nb::module_& module) {
       .def("attach_key", &attach_key, nb::arg("key"))
       .def("list", &list)
       .def("allocate", &allocate, nb::arg("bytes"))
-      .def("server", [](const Client& client) { return to_dict(client->server()); })
+      .def("server", [](const Client& client) { return to_dict(client.facts().server()); })
       .def("stats", [](const Client& client) { return counts_of(client->stats()); })
       .def("close", &close, nb::arg("timeout").none());
   module.def("copy", &copy, nb::arg("destination"), nb::arg("source"));

@@ -171,7 +171,7 @@ void bind_box_segment(nb::module_& module) {
   bind_enumerations(module);
   bind_update(module);
   nb::class_<Segment>(module, "BoxSegment", nb::is_weak_referenceable())
-      .def("info", [](const Segment& segment) { return to_dict(segment->info()); })
+      .def("info", [](const Segment& segment) { return to_dict(segment.facts().info()); })
       .def("version",
            [](const Segment& segment) {
              return value_or_raise(without_gil([&] { return segment->version(); }));

@@ -96,7 +96,7 @@ void bind_box_server(nb::module_& module) {
       .def_static("serve", &serve, nb::arg("options"), nb::arg("memory"), nb::arg("pool"),
                   nb::arg("threads"), nb::arg("snapshot_directory"), nb::arg("snapshot_every"),
                   nb::arg("restore"))
-      .def("endpoint", [](const Server& server) { return server->endpoint().to_string(); })
+      .def("endpoint", [](const Server& server) { return server.facts().endpoint().to_string(); })
       .def("draft", &draft, nb::arg("key"))
       .def(
           "snapshot",

@@ -171,7 +171,8 @@ void bind_channel(nb::module_& module) {
           },
           nb::arg("tag"), nb::arg("lane"))
       .def("send", &send, nb::arg("message"), nb::arg("tag"), nb::arg("lane"))
-      .def("max_message_bytes", [](const Link& channel) { return channel->max_message_bytes(); })
+      .def("max_message_bytes",
+           [](const Link& channel) { return channel.facts().max_message_bytes(); })
       .def("wait_notification", &wait_notification, nb::arg("timeout").none())
       .def("try_notification", &try_notification)
       .def("on_notification", &on_notification, nb::arg("function").none(),
@@ -182,9 +183,9 @@ void bind_channel(nb::module_& module) {
       .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())
       .def("open", &open, nb::arg("descriptor"), nb::arg("timeout").none())
-      .def("peer", [](const Link& channel) { return to_dict(channel->peer()); })
+      .def("peer", [](const Link& channel) { return to_dict(channel.facts().peer()); })
       .def("peer_state",
-           [](const Link& channel) { return std::string(to_string(channel->peer_state())); })
+           [](const Link& channel) { return std::string(to_string(channel.facts().peer_state())); })
       .def("stats", [](const Link& channel) { return counts_of(channel->stats()); })
       .def("as_capsule", &as_capsule, nb::sig("def as_capsule(self) -> object"))
       .def("close", &close, nb::arg("timeout").none());

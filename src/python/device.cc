@@ -77,13 +77,13 @@ void close(Owner& device, std::optional<double> timeout) {
 void bind_device(nb::module_& module) {
   nb::class_<Owner>(module, "Device", nb::is_weak_referenceable())
       .def("__init__", &open, nb::arg("options"))
-      .def("endpoint", [](const Owner& device) { return device->endpoint().to_string(); })
+      .def("endpoint", [](const Owner& device) { return device.facts().endpoint().to_string(); })
       .def("uuid",
            [](const Owner& device) {
-             const DeviceUuid uuid = device->uuid();
+             const DeviceUuid uuid = device.facts().uuid();
              return nb::bytes(uuid.data(), uuid.size());
            })
-      .def("epoch", [](const Owner& device) { return device->epoch(); })
+      .def("epoch", [](const Owner& device) { return device.facts().epoch(); })
       .def("connect", &connect, nb::arg("peer"), nb::arg("timeout").none())
       .def("accept", &accept, nb::arg("timeout").none())
       .def("allocate", &allocate, nb::arg("bytes"), nb::arg("kind"))

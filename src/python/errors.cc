@@ -18,16 +18,20 @@ nb::str sentence_of(const Status& status) {
   return nb::steal<nb::str>(text);
 }
 
-[[noreturn]] void raise(const Status& status) {
+void set_error(const Status& status) {
   const nb::str sentence = sentence_of(status);
   const nb::module_ errors = nb::module_::import_("farwrite.errors");
   PyObject* const error = outlive_python([&] {
     return PyObject_CallMethod(errors.ptr(), "from_status", "iO", static_cast<int>(status.code()),
                                sentence.ptr());
   });
-  if (error == nullptr) throw nb::python_error();
+  if (error == nullptr) return;  // why, is set
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   Py_DECREF(error);
+}
+
+[[noreturn]] void raise(const Status& status) {
+  set_error(status);
   throw nb::python_error();
 }
 

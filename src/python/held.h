@@ -7,14 +7,22 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/fork_guard.h"
 #include "farwrite/bytes.h"
+#include "farwrite/status.h"
 #include "python/cuda_bytes.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
 
+// Thrown, with or without the GIL, when a forked child uses what is its parent's. Python gets
+// farwrite.Forked (module.cc).
+struct ForkedUse {
+  Status status;
+};
+
 // A handle whose end may block: closing waits for the peer and for handlers that need the GIL, so
-// the last one is let go of without it.
+// the last one is let go of without it. In a forked child every use throws ForkedUse.
 template <typename Handle>
 class Held {
  public:
@@ -27,13 +35,24 @@ class Held {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
 
-  Handle& operator*() { return handle_; }
-  Handle* operator->() { return &handle_; }
-  const Handle& operator*() const { return handle_; }
-  const Handle* operator->() const { return &handle_; }
+  Handle& operator*() { return checked(handle_); }
+  Handle* operator->() { return &checked(handle_); }
+  const Handle& operator*() const { return checked(handle_); }
+  const Handle* operator->() const { return &checked(handle_); }
+  // For what needs no lock and no thread: a forked child may read that.
+  const Handle& facts() const { return handle_; }
 
  private:
+  template <typename Any>
+  Any& checked(Any& handle) const {
+    if (fork_guard_.in_forked_child()) [[unlikely]] {
+      throw ForkedUse{fork_guard_.check("use an object of Farwrite")};
+    }
+    return handle;
+  }
+
   Handle handle_;
+  const core::ForkGuard fork_guard_;
 };
 
 using BytesArray = nanobind::ndarray<nanobind::numpy, std::uint8_t, nanobind::ndim<1>>;

@@ -1,6 +1,10 @@
 #include "python/module.h"
 
+#include <exception>
+
+#include "python/errors.h"
 #include "python/gil.h"
+#include "python/held.h"
 #include "python/waiting.h"
 
 NB_MODULE(_farwrite, module) {
@@ -11,6 +15,13 @@ NB_MODULE(_farwrite, module) {
   // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.
   nb::set_leak_warnings(false);
 
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const ForkedUse& forked) {
+      set_error(forked.status);
+    }
+  });
   // Finds the main thread now: later, two threads might want to at once.
   (void)in_main_thread();
   bind_options(module);

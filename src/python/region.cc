@@ -52,24 +52,25 @@ void bind_region(nb::module_& module) {
   nb::class_<Local>(module, "MemoryRegion")
       .def("view", &view, "The region's bytes as a writable array; keeps the region alive.")
       .def("view_cuda", &view_cuda, "The same for a region on a GPU.")
-      .def("on_gpu", [](const Local& region) { return region->kind().on_gpu(); })
-      .def("size", [](const Local& region) { return region->size(); })
-      .def("access", [](const Local& region) { return access_name(region->access()); })
-      .def("descriptor", [](const Local& region) { return descriptor_bytes(region->descriptor()); })
+      .def("on_gpu", [](const Local& region) { return region.facts().kind().on_gpu(); })
+      .def("size", [](const Local& region) { return region.facts().size(); })
+      .def("access", [](const Local& region) { return access_name(region.facts().access()); })
+      .def("descriptor",
+           [](const Local& region) { return descriptor_bytes(region.facts().descriptor()); })
       .def("close", &close, nb::arg("timeout").none());
 
   using Remote = Held<RemoteRegion>;
   nb::class_<Remote>(module, "RemoteRegion")
-      .def("on_gpu", [](const Remote& region) { return region->kind().on_gpu(); })
-      .def("size", [](const Remote& region) { return region->size(); })
-      .def("access", [](const Remote& region) { return access_name(region->access()); })
+      .def("on_gpu", [](const Remote& region) { return region.facts().kind().on_gpu(); })
+      .def("size", [](const Remote& region) { return region.facts().size(); })
+      .def("access", [](const Remote& region) { return access_name(region.facts().access()); })
       .def("description",
            [](const Remote& region) {
-             const std::string& text = region->description();
+             const std::string& text = region.facts().description();
              return nb::bytes(text.data(), text.size());
            })
       .def("descriptor",
-           [](const Remote& region) { return descriptor_bytes(region->descriptor()); });
+           [](const Remote& region) { return descriptor_bytes(region.facts().descriptor()); });
 }
 
 }  // namespace farwrite::python

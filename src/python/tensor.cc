@@ -131,9 +131,10 @@ void bind_tensor(nb::module_& module) {
   nb::class_<Sender>(module, "TensorSender")
       .def_static("open", &open_sender, nb::arg("device"), nb::arg("channel"), nb::arg("name"),
                   nb::arg("timeout").none())
-      .def("kind", [](const Sender& sender) { return std::string(to_string(sender->kind())); })
-      .def("dtype", [](const Sender& sender) { return sender->announced().dtype; })
-      .def("dims", [](const Sender& sender) { return sender->announced().dims; })
+      .def("kind",
+           [](const Sender& sender) { return std::string(to_string(sender.facts().kind())); })
+      .def("dtype", [](const Sender& sender) { return sender.facts().announced().dtype; })
+      .def("dims", [](const Sender& sender) { return sender.facts().announced().dims; })
       .def("send", &send, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
            nb::arg("dims"))
       .def("stats", &stats<Sender>)

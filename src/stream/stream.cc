@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/fork_guard.h"
+#include "core/left_to_parent.h"
 #include "stream/streams_state.h"
 
 namespace farwrite::stream {
@@ -10,33 +12,50 @@ namespace farwrite::stream {
 struct Stream::Handle {
   explicit Handle(std::shared_ptr<StreamState> stream) : state(std::move(stream)) {}
   ~Handle() {
+    if (fork_guard.in_forked_child()) return;
     state->abort(Status::error(StatusCode::kCancelled, {.operation = "use a stream"},
                                "its program has dropped it", "open another stream"));
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
+  const core::ForkGuard fork_guard;
   const std::shared_ptr<StreamState> state;
 };
 
 Stream::Stream(std::shared_ptr<StreamState> state)
-    : handle_(std::make_shared<Handle>(std::move(state))) {}
+    : handle_(std::make_shared<Handle>(core::left_to_parent(std::move(state)))) {}
 
 void Stream::write(std::vector<Slice> slices, OnDone done) {
+  if (const Status forked = handle_->fork_guard.check("write a stream"); !forked.ok()) {
+    return done(forked);
+  }
   handle_->state->outgoing().write(std::move(slices), std::move(done));
 }
 
-void Stream::read(OnRead on_read) { handle_->state->incoming().read(std::move(on_read)); }
+void Stream::read(OnRead on_read) {
+  if (Status forked = handle_->fork_guard.check("read a stream"); !forked.ok()) {
+    return on_read(std::move(forked));
+  }
+  handle_->state->incoming().read(std::move(on_read));
+}
 
-void Stream::finish(OnDone done) { handle_->state->outgoing().finish(std::move(done)); }
+void Stream::finish(OnDone done) {
+  if (const Status forked = handle_->fork_guard.check("finish a stream"); !forked.ok()) {
+    return done(forked);
+  }
+  handle_->state->outgoing().finish(std::move(done));
+}
 
-void Stream::abort(const Status& reason) { handle_->state->abort(reason); }
+void Stream::abort(const Status& reason) {
+  if (!handle_->fork_guard.in_forked_child()) handle_->state->abort(reason);
+}
 
 Result<Streams> Streams::create(Device device, Channel channel, const Options& options) {
   Result<std::shared_ptr<StreamsState>> state =
       StreamsState::create(std::move(device), std::move(channel), options);
   if (!state.ok()) return state.status();
-  return Streams(*std::move(state));
+  return Streams(core::left_to_parent(*std::move(state)));
 }
 
 Result<Stream> Streams::open(std::uint64_t number) {

@@ -63,6 +63,7 @@ StreamsState::~StreamsState() {
 }
 
 Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("open a stream"));
   const std::lock_guard lock(mutex_);
   if (!ended_.ok()) return ended_;
   std::weak_ptr<StreamState>& place = streams_[number];
@@ -83,6 +84,7 @@ Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
 }
 
 Status StreamsState::tune(std::chrono::nanoseconds time) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("tune streams"));
   Options measured = options();
   FARWRITE_RETURN_IF_ERROR(probe_.tune(measured, time));
   const std::lock_guard lock(mutex_);
@@ -92,7 +94,7 @@ Status StreamsState::tune(std::chrono::nanoseconds time) {
 }
 
 bool StreamsState::poll() {
-  if (over_.load() || polling_.exchange(true)) return false;
+  if (over_.load() || fork_guard_.in_forked_child() || polling_.exchange(true)) return false;
   bool found = false;
   for (int count = 0; count < kMostAtOnce; ++count) {
     Result<std::optional<Notification>> next = link_->channel().try_notification();
@@ -110,7 +112,7 @@ bool StreamsState::poll() {
 }
 
 bool StreamsState::arm() {
-  if (over_.load()) return true;
+  if (over_.load() || fork_guard_.in_forked_child()) return true;
   const Result<bool> quiet = link_->channel().arm_notifications();
   if (quiet.ok()) return quiet.value();
   end(quiet.status());
@@ -118,6 +120,7 @@ bool StreamsState::arm() {
 }
 
 Options StreamsState::options() const {
+  if (fork_guard_.in_forked_child()) return {};
   const std::lock_guard lock(mutex_);
   return options_;
 }

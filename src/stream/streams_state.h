@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "core/fork_guard.h"
 #include "farwrite/stream.h"
 #include "stream/stream_link.h"
 #include "stream/stream_probe.h"
@@ -44,6 +45,7 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   // The peer does not keep to the rules: ends all streams, and tells it.
   void break_off(const Status& reason);
 
+  const core::ForkGuard fork_guard_;
   const std::shared_ptr<StreamLink> link_;
   StreamProbe probe_{link_};
 

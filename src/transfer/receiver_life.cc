@@ -166,6 +166,7 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
 
 TensorStats ReceiverState::stats() const {
   TensorStats stats;
+  if (fork_guard_.in_forked_child()) return stats;
   const std::uint64_t registrations = Port::registrations_of(channel_);
   const std::lock_guard lock(port_->mutex());
   const Engine::SlotStats slots = port_->engine().stats(slots_);

@@ -239,8 +239,9 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
 }
 
 TensorStats SenderState::stats() {
-  port_->drain(channel_);  // credits that have come
   TensorStats stats;
+  if (fork_guard_.in_forked_child()) return stats;
+  port_->drain(channel_);  // credits that have come
   stats.registrations = Port::registrations_of(channel_) - registrations_before_;
   stats.pushed = pushed_.value();
   stats.offered = offered_.value();

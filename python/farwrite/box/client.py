@@ -322,7 +322,8 @@ class Client(Closing):
         """End the connection. Closing twice is allowed.
 
         Changes on their way end with `Cancelled`, applied or not. Their sources may change when
-        `Update.settled` says so. Leases stay valid.
+        `Update.settled` says so. Leases stay valid: their version stays pinned until the last array
+        of it is deleted.
 
         Parameters
         ----------

@@ -16,7 +16,8 @@ class Lease:
     """One version of a segment, pinned. `Segment.lease` creates it.
 
     A context manager. The memory is the server's own on one host. It stays pinned until the lease
-    has ended and every view of `array` is deleted.
+    has ended and every view of `array` is deleted: no end of the client, the connection or the
+    server changes it. A forked child may read it as long as the child lives.
 
     The constructor is internal: use `Segment.lease`.
     """

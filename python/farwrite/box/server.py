@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any, SupportsIndex
 
 from farwrite import _farwrite
@@ -16,6 +15,7 @@ from farwrite.box.stats import ServerStats
 from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
 from farwrite.lifetime import close_at_exit
+from farwrite.lock import Lock
 from farwrite.metrics import serve as serve_metrics
 from farwrite.metrics import serve_given, stop_serving
 from farwrite.units import parse_size
@@ -111,7 +111,7 @@ class Server(Closing):
         self._native = native
         # A client of this process reaches the server as others do.
         self._device = {name: device[name] for name in _SHARED if name in device}
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._own: Client | None = None
         self._closed = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,6 +11,7 @@ from types import TracebackType
 
 from farwrite import _farwrite
 from farwrite.errors import Cancelled, FailedPrecondition, NotFound, StatusCode, from_status
+from farwrite.lock import Lock
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)
 """Freed, or closed on this side: the stream of versions ends."""
@@ -92,7 +92,7 @@ class Watch:
     ) -> None:
         self._native = native
         self._callback: Callable[[int], object] | None = callback
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._arrived: deque[tuple[int, int]] = deque()
         self._delivering = False
         watches.add(self)
