@@ -17,7 +17,7 @@ if [[ $preset == tsan ]] && setarch "$(uname -m)" --addr-no-randomize true 2>/de
   launch=(setarch "$(uname -m)" --addr-no-randomize)  # as in run_cpp_tests.sh
 fi
 # Each kind of connection, of end and of breach; the rest of tests/python/grpc waits more than it does.
-select="test_connections or test_enable or test_connection_faults and not outlasts or large_unary and not alone
+select="test_connections or test_kept_messages or test_enable or test_connection_faults and not outlasts or large_unary and not alone
   or rpc_soak or channel_soak or dropped and (ready or nonsense) or breaks_the_rules and server"
 
 # Without descriptors TSan cannot read the names that it is to suppress.
@@ -47,4 +47,4 @@ nice -n 10 cmake --build build/grpc --parallel 2 --target "programs_$preset" -- 
 say "run gRPC over Farwrite under $preset"
 FARWRITE_GRPC_SANITIZED=$preset "${launch[@]}" pytest -q -n 4 --dist load -k "${select//$'\n'/ }" \
   --junit-xml="build/$preset/results/grpc.xml" \
-  tests/python/grpc/test_{connections,connection_faults,enable,interop,upgrade}.py
+  tests/python/grpc/test_{connections,connection_faults,enable,interop,kept_messages,upgrade}.py

@@ -1,5 +1,5 @@
 // Stands in front of gRPC's library: every connection's bytes pass here, and slices are born in
-// memory that peers may read. See hooks.h; docs/how-to/grpc.md.
+// memory that peers may read, and own it. See hooks.h; docs/how-to/grpc.md.
 #include <dlfcn.h>
 #include <strings.h>
 #include <sys/epoll.h>
@@ -153,6 +153,18 @@ grpc_slice grpc_slice_malloc_large(std::size_t bytes) {
   static const auto next = original<grpc_slice (*)(std::size_t)>("grpc_slice_malloc_large");
   grpc_slice slice;
   return allocate(bytes, &slice) ? slice : next(bytes);
+}
+
+// gRPC cuts its data into frames with this one, which gives the whole reference to the rest of a
+// cut slice: the front is valid only while the write that has it is not done. Ours may need it
+// longer, as it lends the memory to the peer. So the front gets a reference of its own.
+void grpc_slice_buffer_move_first_no_ref(grpc_slice_buffer* from, std::size_t bytes,
+                                         grpc_slice_buffer* to) {
+  using Move = void (*)(grpc_slice_buffer*, std::size_t, grpc_slice_buffer*);
+  static const auto next = original<Move>("grpc_slice_buffer_move_first_no_ref");
+  static const auto with_reference = original<Move>("grpc_slice_buffer_move_first");
+  const Hooks* const loaded = hooks.load(std::memory_order_acquire);
+  return loaded == nullptr ? next(from, bytes, to) : with_reference(from, bytes, to);
 }
 
 int epoll_wait(int descriptor, epoll_event* events, int most, int timeout) {

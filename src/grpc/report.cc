@@ -58,7 +58,7 @@ std::string Report::to_json() const {
          ", \"program\": " + quoted(program_invocation_short_name) +
          field("upgraded", upgraded_.load()) + ", \"stayed\": {" + reasons + "}" +
          field("sent_bytes", sent_bytes_.load()) + field("received_bytes", received_bytes_.load()) +
-         streams + "}";
+         field("borrowed_bytes", borrowed_bytes_.load()) + streams + "}";
 }
 
 }  // namespace farwrite::grpc

@@ -24,6 +24,10 @@ class Report {
   void received(std::uint64_t bytes) {
     received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
+  // Copied for a write, because gRPC lends them only until the write is done.
+  void borrowed(std::uint64_t bytes) {
+    borrowed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   // The counts of a pair's streams, when it goes.
   void add(const stream::Stats& stats);
 
@@ -34,6 +38,7 @@ class Report {
   std::atomic<std::uint64_t> upgraded_{0};
   std::atomic<std::uint64_t> sent_bytes_{0};
   std::atomic<std::uint64_t> received_bytes_{0};
+  std::atomic<std::uint64_t> borrowed_bytes_{0};
 
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> stayed_;

@@ -1,9 +1,12 @@
 #include "grpc/slices.h"
 
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "grpc/handover.h"
+#include "grpc/report.h"
 
 namespace farwrite::grpc {
 namespace {
@@ -20,6 +23,33 @@ struct Taken {
   grpc_slice_buffer buffer{};
 };
 
+// gRPC's mark of bytes whose memory is not the slice's (grpc/slice.h): of a static buffer, or of
+// the front of a slice whose rest has the reference.
+bool is_borrowed(const grpc_slice& slice) {
+  return reinterpret_cast<std::uintptr_t>(slice.refcount) == 1;
+}
+
+// The owner of borrowed bytes may free them once the write is done, and the stream may need them
+// longer. The copies lie one behind the other, so that they can share a lend.
+void copy_borrowed(grpc_slice_buffer& buffer) {
+  const std::size_t count = buffer.count;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_borrowed(buffer.slices[i])) bytes += GRPC_SLICE_LENGTH(buffer.slices[i]);
+  }
+  if (bytes == 0) return;
+  Report::get().borrowed(bytes);
+  grpc_slice_buffer_add_indexed(&buffer, grpc_slice_malloc(bytes));
+  std::uint8_t* to = GRPC_SLICE_START_PTR(buffer.slices[count]);
+  for (std::size_t i = 0; i < count; ++i) {
+    grpc_slice& slice = buffer.slices[i];
+    if (!is_borrowed(slice)) continue;
+    std::memcpy(to, slice.data.refcounted.bytes, slice.data.refcounted.length);
+    slice.data.refcounted.bytes = to;
+    to += slice.data.refcounted.length;
+  }
+}
+
 void drop_owner(void* owner) {
   taken_back(owner);
   delete static_cast<std::shared_ptr<const void>*>(owner);
@@ -31,7 +61,10 @@ struct Header {
 };
 constexpr std::size_t kHeaderBytes = 64;  // keeps the alignment
 
-void free_slice(void* memory, std::size_t /*bytes*/) {
+void free_slice(void* memory, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  std::memset(memory, 0xDD, bytes);  // shows in a test that a peer still reads it
+#endif
   auto* const raw = static_cast<std::byte*>(memory) - kHeaderBytes;
   taken_back(raw);
   reinterpret_cast<Header*>(raw)->device->free_raw(raw);
@@ -42,9 +75,11 @@ void free_slice(void* memory, std::size_t /*bytes*/) {
 std::vector<stream::Slice> take_slices(grpc_slice_buffer* from) {
   const auto taken = std::make_shared<Taken>();
   grpc_slice_buffer_swap(from, &taken->buffer);
+  const std::size_t count = taken->buffer.count;
+  copy_borrowed(taken->buffer);
   std::vector<stream::Slice> slices;
-  slices.reserve(taken->buffer.count);
-  for (std::size_t i = 0; i < taken->buffer.count; ++i) {
+  slices.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
     grpc_slice& slice = taken->buffer.slices[i];
     slices.push_back({.bytes = {reinterpret_cast<const std::byte*>(GRPC_SLICE_START_PTR(slice)),
                                 GRPC_SLICE_LENGTH(slice)},

@@ -80,6 +80,10 @@ int main(int argc, char** argv) {
       {"be_cut_in_a_message", be_cut_in_a_message},
       {"outlast_a_stop", outlast_a_stop},
       {"fill_a_stream", fill_a_stream},
+      {"keep_messages_down", keep_messages_down},
+      {"keep_messages_up", keep_messages_up},
+      {"keep_messages_both_ways", keep_messages_both_ways},
+      {"send_static_messages", send_static_messages},
   };
   const auto found = argc < 3 ? cases.end() : cases.find(argv[1]);
   if (found == cases.end()) {

@@ -46,5 +46,9 @@ void open_many_channels(const Ports& ports);
 void be_cut_in_a_message(const Ports& ports);
 void outlast_a_stop(const Ports& ports);
 void fill_a_stream(const Ports& ports);
+void send_static_messages(const Ports& ports);
+void keep_messages_down(const Ports& ports);
+void keep_messages_up(const Ports& ports);
+void keep_messages_both_ways(const Ports& ports);
 
 }  // namespace farwrite::connections

@@ -40,6 +40,7 @@ COUNTERS: dict[str, object] = {
     "stayed": {},
     "sent_bytes": 1000,
     "staged_bytes": 0,
+    "borrowed_bytes": 0,
     "message_bytes": 0,
     "read_bytes": 0,
 }
@@ -242,7 +243,9 @@ def test_a_farwrite_turn_without_counters_is_refused(
 def test_copies_are_those_of_all_processes(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend(monkeypatch, {**COUNTERS, "staged_bytes": 500, "message_bytes": 250})
+    pretend(
+        monkeypatch, {**COUNTERS, "staged_bytes": 300, "borrowed_bytes": 200, "message_bytes": 250}
+    )
     assert take(program, tmp_path, farwrite=True).copies == 1
     pretend(monkeypatch, {**COUNTERS, "read_bytes": 1000})
     assert take(program, tmp_path, farwrite=True).copies == 1

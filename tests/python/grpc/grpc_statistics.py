@@ -18,6 +18,7 @@ class Statistics:
     stayed: Counter[str] = field(default_factory=Counter)
     sent_bytes: int = 0
     received_bytes: int = 0
+    borrowed_bytes: int = 0
     staged_bytes: int = 0
 
 
@@ -32,5 +33,6 @@ def read_statistics(path: Path) -> Statistics | None:
         total.stayed.update(process["stayed"])
         total.sent_bytes += process["sent_bytes"]
         total.received_bytes += process["received_bytes"]
+        total.borrowed_bytes += process["borrowed_bytes"]
         total.staged_bytes += process["staged_bytes"]
     return total

@@ -27,8 +27,8 @@ NOTES = (
     "p50 and p99: from the call to the end of reading its reply; with several workers, the slowest"
     " worker's. GB/s counts payloads in both directions; 1 GB is 10^9 bytes. x tcp: of p50 in the"
     " latency benchmark, of rpc/s in the others, turns of one round compared. copies: how often"
-    " Farwrite copied a byte that gRPC sent (staged: once, in a message: twice, read from a mapped"
-    " peer: once); '-' where nothing counts copies. The kernel's are not counted.",
+    " Farwrite copied a byte that gRPC sent (staged, borrowed: once, in a message: twice, read from"
+    " a mapped peer: once); '-' where nothing counts copies. The kernel's are not counted.",
     "Every receiver reads each cache line of a payload and checks marks in each 4 KiB. Servers and"
     " workers of gRPC block in epoll; MPI polls and yields its processor. Peak memory: the largest"
     " of a worker and of a server.",

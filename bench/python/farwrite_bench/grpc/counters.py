@@ -21,6 +21,8 @@ class Counters:
     """Bytes that gRPC sent, with its own headers."""
     staged_bytes: int
     """Copied to where the peer can read them."""
+    borrowed_bytes: int
+    """Copied because gRPC has no reference count of them."""
     message_bytes: int
     """Copied into a message, and by the peer out of it."""
     read_bytes: int
@@ -34,7 +36,8 @@ class Counters:
         one_host : bool
             The fabric maps the peer's memory, so that a read is a copy.
         """
-        return self.staged_bytes + 2 * self.message_bytes + (self.read_bytes if one_host else 0)
+        by_sender = self.staged_bytes + self.borrowed_bytes
+        return by_sender + 2 * self.message_bytes + (self.read_bytes if one_host else 0)
 
 
 def read_counters(file: Path, pid: int | None, process: str) -> Counters:
