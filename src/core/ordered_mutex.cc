@@ -87,6 +87,14 @@ const char* name_of(LockRank rank) {
       return "verbs segments";
     case LockRank::kVerbsOnDemand:
       return "verbs on demand";
+    case LockRank::kGpus:
+      return "gpus";
+    case LockRank::kGpuDriver:
+      return "gpu driver";
+    case LockRank::kGpuStreams:
+      return "gpu streams";
+    case LockRank::kGpuCopies:
+      return "gpu copies";
     case LockRank::kSimulatedWorld:
       return "simulated world";
     case LockRank::kLinkFlush:
