@@ -294,6 +294,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "itemsize": fine(),
         "nbytes": fine(),
         "description": fine(),
+        "epoch": refused(),
         "version": refused(),
         "chunk_versions": refused(),
         "layout": fine(),
@@ -319,6 +320,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Update": {
         "done": fine(),
         "wait": refused(),
+        "settled": fine(),
         "__await__": refused(run),
     },
     "Updates": {
@@ -334,6 +336,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Lease": {
         "array": fine(lambda o: o.array.sum()),
         "data": fine(lambda o: o.data.sum()),
+        "epoch": fine(),
         "version": fine(),
         "close": fine(),
         "__enter__": fine(),
@@ -342,6 +345,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Cached": {"array": fine(), "version": fine(), "stale": refused(), "refresh": refused()},
     "Event": {
         "name": fine(),
+        "epoch": refused(),
         "count": refused(),
         "signal": refused(),
         "wait": refused(),
@@ -354,6 +358,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "__enter__": fine(),
         "__exit__": fine(lambda o: o.__exit__(None, None, None)),  # the parent keeps the name
         "name": fine(),
+        "epoch": refused(),
         "version": refused(),
         "nbytes": fine(),
         "publish": refused(lambda o: o.publish(MODEL)),
@@ -374,7 +379,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "close": refused(),
     },
     "Model": {
+        "epoch": fine(),
         "version": fine(),
+        "step": fine(),
         "tree": fine(lambda o: o.tree["w"].sum()),
         "keys": fine(),
         "values": fine(),
@@ -391,6 +398,7 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "SEASGD": {
         **CONTEXT,
+        "due": fine(),
         "step": refused(lambda o: o.step([ONES.copy()])),
         "read": refused(lambda o: o.read([ONES.copy()])),
         "flush": fine(),  # nothing is under way
@@ -562,7 +570,7 @@ def use_again() -> None:
     w["TensorSender"].send(ONES).wait(20)
     assert w["TensorReceiver"].receive(20).tolist() == ONES.tolist()
     assert w["Publisher"].publish(MODEL) == 2
-    assert w["Subscriber"].latest(newer_than=1, timeout=20)["w"].tolist() == ONES.tolist()
+    assert w["Subscriber"].latest(newer_than=w["Model"], timeout=20)["w"].tolist() == ONES.tolist()
     w["SEASGD"].step([ONES.copy()])
     w["AsyncSGD"].step([ONES], [ONES.copy()])
     w["BoxGroup"].all_reduce([ONES.copy()])

@@ -347,10 +347,13 @@ def test_three_workers_find_the_least_squares_solution() -> None:
     rows = source.standard_normal((3, 64, 8)).astype(np.float32)
 
     with open_box() as connect:
+        # A worker that starts when all others have ended would be refused.
+        all_started = threading.Barrier(3)
 
         def work(worker: int) -> None:
             mine = [np.zeros(8, np.float32)]
             with SEASGD(connect(), "w", mine) as sgd:
+                all_started.wait(60)
                 for _ in range(200):
                     errors = rows[worker] @ (mine[0] - solution)
                     mine[0] -= 0.1 * rows[worker].T @ errors / len(errors)
