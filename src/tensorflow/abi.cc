@@ -12,6 +12,7 @@
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h"
 #include "tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h"
+#include "tensorflow/core/distributed_runtime/session_mgr.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/public/version.h"
 
@@ -37,6 +38,7 @@ static_assert(sizeof(tf::eager::EagerServiceImpl) == 112,
               "EagerServiceImpl is not the one of TensorFlow 2.21");
 static_assert(sizeof(tf::eager::GrpcEagerServiceImpl) == 224,
               "GrpcEagerServiceImpl is not the one of TensorFlow 2.21");
+static_assert(sizeof(tf::SessionMgr) == 208, "SessionMgr is not the one of TensorFlow 2.21");
 static_assert(sizeof(tf::RpcCollectiveExecutorMgr) == 304,
               "RpcCollectiveExecutorMgr is not TensorFlow 2.21's");
 static_assert(sizeof(tf::CollectiveRemoteAccessDistributed) == 224,

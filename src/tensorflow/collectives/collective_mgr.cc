@@ -54,18 +54,18 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
 }  // namespace
 
 std::unique_ptr<tf::CollectiveExecutorMgrInterface> make_collective_mgr(
-    const tf::ConfigProto& config, const tf::WorkerEnv& env,
+    const tf::ConfigProto& config, const tf::DeviceMgr& devices, RendezvousMgr* rendezvous,
     std::shared_ptr<tf::WorkerCacheInterface> cache, Runtime* runtime) {
   CollectiveAccess::Server server;
   server.runtime = runtime;
-  server.rendezvous = static_cast<RendezvousMgr*>(env.rendezvous_mgr);
-  server.devices = env.device_mgr;
+  server.rendezvous = rendezvous;
+  server.devices = &devices;
   server.cache = std::move(cache);
-  tf::DeviceNameUtils::GetTaskName(env.device_mgr->HostCPU()->parsed_name(), &server.task);
+  tf::DeviceNameUtils::GetTaskName(devices.HostCPU()->parsed_name(), &server.task);
   auto nccl = tf::MaybeCreateNcclCommunicator(config);
-  auto device_resolver = std::make_unique<tf::DeviceResolverDistributed>(env.device_mgr);
+  auto device_resolver = std::make_unique<tf::DeviceResolverDistributed>(&devices);
   auto param_resolver = std::make_unique<tf::CollectiveParamResolverDistributed>(
-      config, env.device_mgr, device_resolver.get(), nccl.get(), server.cache.get(), server.task);
+      config, &devices, device_resolver.get(), nccl.get(), server.cache.get(), server.task);
   return std::make_unique<CollectiveMgr>(config, std::move(device_resolver),
                                          std::move(param_resolver), std::move(nccl),
                                          std::move(server));

@@ -3,18 +3,21 @@
 
 #include <memory>
 
+#include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/distributed_runtime/worker_cache.h"
-#include "tensorflow/core/distributed_runtime/worker_env.h"
 #include "tensorflow/core/framework/collective.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 
 namespace farwrite::plugin {
 
+class RendezvousMgr;
 class Runtime;
 
-// `env` has its devices and our rendezvous manager.
+// For the server of `rendezvous`. `devices` are named as the cluster of `cache` names this task.
+// They and `rendezvous` outlive the result.
 std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> make_collective_mgr(
-    const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv& env,
-    std::shared_ptr<tensorflow::WorkerCacheInterface> cache, Runtime* runtime);
+    const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr& devices,
+    RendezvousMgr* rendezvous, std::shared_ptr<tensorflow::WorkerCacheInterface> cache,
+    Runtime* runtime);
 
 }  // namespace farwrite::plugin

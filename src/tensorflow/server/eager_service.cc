@@ -1,19 +1,11 @@
 #include "server/eager_service.h"
 
+#include "server/expose.h"
 #include "tensorflow/core/distributed_runtime/rpc/eager/grpc_eager_service_impl.h"
 
 namespace farwrite::plugin {
-namespace {
 
 namespace tf = ::tensorflow;
-
-// TensorFlow keeps both members private and gives no way to them. An explicit instantiation may
-// name a private member, [temp.spec]/6, so the compiler finds them by name and type. abi.cc checks
-// the sizes of the classes.
-template <typename Tag, typename Tag::type kMember>
-struct Expose {
-  friend typename Tag::type member(Tag) { return kMember; }
-};
 
 struct ServiceOfServer {
   using type = tsl::AsyncServiceInterface* tf::GrpcServer::*;
@@ -27,6 +19,14 @@ struct ImplementationOfService {
 };
 template struct Expose<ImplementationOfService, &tf::eager::GrpcEagerServiceImpl::local_impl_>;
 
+namespace {
+
+// Its contexts are for derived classes.
+struct ContextsOfService : tf::eager::EagerServiceImpl {
+  using Context = ServerContext;
+  static constexpr auto kFind = &ContextsOfService::GetServerContext;
+};
+
 }  // namespace
 
 tf::eager::EagerServiceImpl* eager_service_of(tf::GrpcServer& server) {
@@ -34,6 +34,14 @@ tf::eager::EagerServiceImpl* eager_service_of(tf::GrpcServer& server) {
   auto* const service =
       static_cast<tf::eager::GrpcEagerServiceImpl*>(server.*member(ServiceOfServer()));
   return &(service->*member(ImplementationOfService()));
+}
+
+void set_collectives(tf::eager::EagerServiceImpl& service, std::uint64_t context,
+                     tf::CollectiveExecutorMgrInterface* manager) {
+  ContextsOfService::Context* found = nullptr;
+  if (!(service.*ContextsOfService::kFind)(context, &found).ok()) return;
+  const tsl::core::ScopedUnref owned(found);
+  found->Context()->SetCollectiveExecutorMgr(manager);
 }
 
 }  // namespace farwrite::plugin

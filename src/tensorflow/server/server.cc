@@ -1,24 +1,38 @@
 // The server of protocol="grpc+farwrite": TensorFlow's gRPC server with our worker and rendezvous.
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "abi.h"
 #include "collectives/collective_mgr.h"
 #include "options.h"
 #include "peers/own_address.h"
 #include "rendezvous/rendezvous.h"
+#include "server/context_watch.h"
 #include "server/eager_service.h"
+#include "server/expose.h"
 #include "server/runtime.h"
 #include "server/worker.h"
 #include "server/worker_cache.h"
 #include "stats/grpc_tally.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
+#include "tensorflow/core/distributed_runtime/session_mgr.h"
 
 namespace farwrite::plugin {
-namespace {
 
 namespace tf = ::tensorflow;
+
+struct DefaultCacheOfSessions {
+  using type = std::unique_ptr<tf::WorkerCacheInterface> tf::SessionMgr::*;
+  friend type member(DefaultCacheOfSessions);
+};
+template struct Expose<DefaultCacheOfSessions, &tf::SessionMgr::default_worker_cache_>;
+
+namespace {
 
 constexpr char kProtocol[] = "grpc+farwrite";
 
@@ -30,8 +44,13 @@ class Server final : public tf::GrpcServer {
   absl::Status init(tf::DeviceMgr* devices) {
     tf::GrpcServerOptions options;
     options.local_device_mgr = devices;
-    options.service_func = [](const tf::WorkerEnv*, ::grpc::ServerBuilder* builder) {
-      install_grpc_tally(builder);
+    options.service_func = [this](const tf::WorkerEnv*, ::grpc::ServerBuilder* builder) {
+      std::vector<std::unique_ptr<::grpc::experimental::ServerInterceptorFactoryInterface>> watches;
+      watches.push_back(grpc_tally());
+      watches.push_back(context_watch([this](std::uint64_t context, const tf::ConfigProto& config) {
+        context_answered(context, config);
+      }));
+      builder->experimental().SetInterceptorCreators(std::move(watches));
     };
     options.rendezvous_mgr_func = [this](const tf::WorkerEnv* env) {
       return new RendezvousMgr(env, runtime_);
@@ -39,14 +58,16 @@ class Server final : public tf::GrpcServer {
     const Keep keep;
     options.collective_mgr_func = [this](const tf::ConfigProto& config, const tf::WorkerEnv* env,
                                          tf::WorkerCacheInterface*) {
-      return make_collective_mgr(config, *env, kept_, runtime_).release();
+      own_cache_ = kept_;
+      return make_collective_mgr(config, *env->device_mgr, rendezvous(), kept_, runtime_).release();
     };
     options.worker_func = [this](tf::WorkerEnv* env, const tf::ConfigProto& config) {
       return std::make_unique<Worker>(env, config, runtime_);
     };
     const absl::Status made = Init(options);
     if (!made.ok()) return made;
-    server_ = static_cast<RendezvousMgr*>(worker_env()->rendezvous_mgr)->server();
+    collectives_ = worker_env()->collective_executor_mgr.get();
+    server_ = rendezvous()->server();
     runtime_->control_service().add(server_, {worker_impl(), eager_service_of(*this)});
     runtime_->step_service().add(server_, master_,
                                  server_def().default_session_config().operation_timeout_in_ms());
@@ -57,13 +78,13 @@ class Server final : public tf::GrpcServer {
     runtime_->step_service().remove(server_);
   }
 
-  // It makes the stock manager of collectives anew, whatever the options were.
   absl::Status UpdateServerDef(const tf::ServerDef& server_def) override {
     const Keep keep;
     const absl::Status updated = tf::GrpcServer::UpdateServerDef(server_def);
     if (!updated.ok()) return updated;
-    worker_env()->collective_executor_mgr =
-        make_collective_mgr(server_def.default_session_config(), *worker_env(), kept_, runtime_);
+    const std::lock_guard<std::mutex> lock(collectives_mutex_);
+    own_cache_ = kept_;
+    replace_collectives(server_def.default_session_config(), *worker_env()->device_mgr, kept_);
     return updated;
   }
 
@@ -79,12 +100,56 @@ class Server final : public tf::GrpcServer {
     const absl::Status made = tf::GrpcServer::WorkerCacheFactory(options, cache);
     if (!made.ok() || *cache == nullptr) return made;
     std::shared_ptr<tf::WorkerCacheInterface> stock(*cache);
-    if (keeping_) kept_ = stock;
+    if (keeping_) {
+      kept_ = stock;
+      leave_default_cache();
+    }
     *cache = new WorkerCache(stock, control_over(options, stock));
     return made;
   }
 
  private:
+  RendezvousMgr* rendezvous() { return static_cast<RendezvousMgr*>(worker_env()->rendezvous_mgr); }
+
+  // Puts our manager of collectives in the place of one that TensorFlow has made, whatever the
+  // options were, and returns that one. The master has a pointer to it of its own.
+  std::unique_ptr<tf::CollectiveExecutorMgrInterface> replace_collectives(
+      const tf::ConfigProto& config, const tf::DeviceMgr& devices,
+      std::shared_ptr<tf::WorkerCacheInterface> cache) {
+    auto manager = make_collective_mgr(config, devices, rendezvous(), std::move(cache), runtime_);
+    collectives_ = manager.get();
+    manager.swap(worker_env()->collective_executor_mgr);
+    master_env()->collective_executor_mgr = collectives_;
+    return manager;
+  }
+
+  // UpdateServerDef deletes the cache that it replaces, though sessions, one of them as old as the
+  // server, refer to it. A server that has been started is never destroyed, so this one stays.
+  void leave_default_cache() {
+    tf::SessionMgr* const sessions = worker_env()->session_mgr;
+    if (sessions != nullptr) (void)(sessions->*member(DefaultCacheOfSessions())).release();
+  }
+
+  // A server's first context brings a manager of collectives, of its own cluster and with its own
+  // leader, which it and later contexts use. It has no operation yet.
+  void context_answered(std::uint64_t context, const tf::ConfigProto& config) {
+    const std::lock_guard<std::mutex> lock(collectives_mutex_);
+    std::unique_ptr<tf::CollectiveExecutorMgrInterface> stock;  // until the context has ours
+    if (worker_env()->collective_executor_mgr.get() != collectives_) {
+      std::shared_ptr<tf::WorkerSession> session;
+      const absl::Status found = worker_env()->session_mgr->WorkerSessionForSession(
+          "eager_" + std::to_string(context), &session);
+      // The session's devices are the server's, maybe under other names, and go with it.
+      const tf::DeviceMgr* devices = worker_env()->device_mgr;
+      if (found.ok() && session->device_mgr()->HostCPU()->name() != devices->HostCPU()->name()) {
+        devices = session->device_mgr();
+      }
+      stock = replace_collectives(config, *devices,
+                                  found.ok() ? session->GetSharedWorkerCache() : own_cache_);
+    }
+    set_collectives(*eager_service_of(*this), context, collectives_);
+  }
+
   // How this server calls the tasks of a cluster; null if all calls go by gRPC.
   std::shared_ptr<const ControlCluster> control_over(
       const tf::WorkerCacheFactoryOptions& cluster,
@@ -93,9 +158,7 @@ class Server final : public tf::GrpcServer {
     const std::string own_task = "/job:" + cluster.job_name +
                                  "/replica:" + std::to_string(cluster.replica_index) +
                                  "/task:" + std::to_string(cluster.task_index);
-    const auto routes = [env = worker_env()]() -> Routes& {
-      return static_cast<RendezvousMgr*>(env->rendezvous_mgr)->routes();
-    };
+    const auto routes = [this]() -> Routes& { return rendezvous()->routes(); };
     return std::make_shared<ControlCluster>(runtime_, own_task, routes, std::move(stock));
   }
 
@@ -113,6 +176,9 @@ class Server final : public tf::GrpcServer {
   static thread_local bool keeping_;
   static thread_local std::shared_ptr<tf::WorkerCacheInterface> kept_;
   Runtime* const runtime_;
+  std::mutex collectives_mutex_;
+  tf::CollectiveExecutorMgrInterface* collectives_ = nullptr;  // ours, in the worker's environment
+  std::shared_ptr<tf::WorkerCacheInterface> own_cache_;        // of the server's own cluster
   std::uint64_t server_ = 0;
   tf::Master* master_ = nullptr;  // the base class owns it
 };

@@ -12,8 +12,7 @@
 
 namespace farwrite::plugin {
 
-// TensorFlow deletes the server's own when its cluster is another; a meeting of the collectives'
-// may still be under way with what it wraps.
+// A meeting of the collectives' may be under way with what it wraps after it has been deleted.
 class WorkerCache final : public tensorflow::WorkerCacheWrapper {
  public:
   // `control` is null if all calls go by gRPC.

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <memory>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "grpcpp/support/server_interceptor.h"
 #include "stats/stats.h"
@@ -116,10 +114,8 @@ class Factory final : public interception::ServerInterceptorFactoryInterface {
 
 }  // namespace
 
-void install_grpc_tally(::grpc::ServerBuilder* builder) {
-  std::vector<std::unique_ptr<interception::ServerInterceptorFactoryInterface>> factories;
-  factories.push_back(std::make_unique<Factory>());
-  builder->experimental().SetInterceptorCreators(std::move(factories));
+std::unique_ptr<interception::ServerInterceptorFactoryInterface> grpc_tally() {
+  return std::make_unique<Factory>();
 }
 
 }  // namespace farwrite::plugin

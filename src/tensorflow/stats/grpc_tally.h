@@ -2,11 +2,13 @@
 // call by call: feeds and fetches of sessions, inputs of eager operations.
 #pragma once
 
-#include "grpcpp/server_builder.h"
+#include <memory>
+
+#include "grpcpp/support/server_interceptor.h"
 
 namespace farwrite::plugin {
 
-// Before the server is built. Looks at messages; changes nothing.
-void install_grpc_tally(::grpc::ServerBuilder* builder);
+// For the server's builder. The interceptors look at messages and change nothing.
+std::unique_ptr<::grpc::experimental::ServerInterceptorFactoryInterface> grpc_tally();
 
 }  // namespace farwrite::plugin

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import FARWRITE, QUIET, STOCK, free_ports, started
+from cluster import FARWRITE, QUIET, STOCK, cluster, free_ports, started
 from faults import balanced, eventually
 
 from farwrite.run.child import HOOK
@@ -163,4 +163,16 @@ def test_what_is_elsewhere_is_staged_and_without_room_pulled(
         assert made.ask("train again") == [worker["training"] for worker in by_stock]
         again = made.ask("stats", 0)[0]
         assert again["collective_staged"] > first["collective_staged"]
+        # And once more, under the master of a session. Stock ends by SIGSEGV because of the trace.
+        assert made.ask("graph") == [3, 3]
         eventually(lambda: settled(made))
+
+
+def test_collectives_of_a_clients_contexts_and_of_sessions_after_them(tmp_path: Path) -> None:
+    """A server's first eager context replaces what carries collectives. Stock ends by SIGSEGV."""
+    with cluster(tmp_path, {"worker": 2}, FARWRITE) as made:
+        assert made.run("context_collectives.py") == {"contexts": [3, 3], "session": [3, 3]}
+        for stats in made.stats().values():
+            assert stats["collective_pushes"] > 0
+            assert (stats["collective_pulls"], stats["grpc_recv_buf_calls"]) == (0, 0)
+        eventually(lambda: all(balanced(stats) for stats in made.stats().values()))

@@ -1,7 +1,7 @@
 """One worker of a MultiWorkerMirroredStrategy: collectives.py PROTOCOL ADDRESSES_JSON INDEX.
 
-Says "joined", then answers lines on stdin: "check", "train again", "stats", "reduce", "cancel",
-"abort" and "loop".
+Says "joined", then answers lines on stdin: "check", "train again", "graph", "stats", "reduce",
+"cancel", "abort" and "loop".
 """
 
 import hashlib
@@ -134,6 +134,21 @@ def trained(tf, strategy):
     return {"losses": losses, "weights": digest(weights.values[0]), "bias": digest(bias.values[0])}
 
 
+def graph(tf, strategy):
+    """Sum the workers' ranks, each plus one, by a session of this worker's server, with a trace.
+
+    For the trace, TensorFlow goes through all sessions of the servers.
+    """
+    with tf.Graph().as_default(), strategy.scope():
+        rank = strategy.run(lambda: tf.distribute.get_replica_context().replica_id_in_sync_group)
+        total = strategy.reduce("sum", rank + 1, axis=None)
+        config = strategy.update_config_proto(tf.compat.v1.ConfigProto())
+        with tf.compat.v1.Session(strategy.cluster_resolver.master(), config=config) as session:
+            options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+            metadata = tf.compat.v1.RunMetadata()
+            return int(session.run(total, options=options, run_metadata=metadata))
+
+
 def check(tf, strategy, index):
     results = {"training": trained(tf, strategy)}
     results["raw"] = raw_collectives(tf, index, strategy.num_replicas_in_sync)
@@ -217,6 +232,7 @@ def main():
     answers = {
         "check": lambda: check(tf, strategy, index),
         "train again": lambda: trained(tf, strategy_of(tf, protocol, addresses, index)),
+        "graph": lambda: graph(tf, strategy_of(tf, protocol, addresses, index)),
         "stats": stats,
         "reduce": lambda: attempt(tf, run, index + 1),
         "cancel": lambda: cancel(tf, run),
