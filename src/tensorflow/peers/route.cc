@@ -32,15 +32,6 @@ constexpr std::uint64_t kLast = 0;
 // Of one task. Beyond this, those without a channel are forgotten.
 constexpr std::size_t kMaxIntroductions = 64;
 
-// One call to a peer, alive until it is answered.
-struct Call {
-  std::shared_ptr<tf::WorkerCacheInterface> cache;
-  tf::WorkerInterface* worker = nullptr;
-  tf::CallOptions options;
-  tf::RecvBufRequest request;
-  tf::RecvBufResponse response;
-};
-
 // What a worker without the plug-in answers: that no device of its has incarnation 0, or that it
 // cannot do this at all. Anything else may be a passing failure, and whoever takes that for a stock
 // worker asks it for tensors that it pushes.
@@ -69,6 +60,15 @@ absl::Status broken_meeting(const absl::Status& status) {
 }
 
 }  // namespace
+
+// One call to a peer, alive until it is answered.
+struct Routes::Call {
+  Cache cache;
+  tf::WorkerInterface* worker = nullptr;
+  tf::CallOptions options;
+  tf::RecvBufRequest request;
+  tf::RecvBufResponse response;
+};
 
 bool Route::stale() const { return state() == State::kFailed || outdated_.load() || lost(); }
 
@@ -169,25 +169,17 @@ void Routes::introduced(const Introduction& peer) {
 
 void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& own, int attempts) {
   const auto call = std::make_shared<Call>();
-  call->worker = cache->GetOrCreateWorker(route->task());
-  if (call->worker == nullptr) {
-    route->fail(absl::NotFoundError("Farwrite: no task " + route->task() + " in the cluster"));
-    return;
-  }
-  call->cache = std::move(cache);
-  call->options.SetTimeout(kMeetTimeout);
   Introduction introduction;
   introduction.task = own;
   introduction.server = server_;
   introduction.process = runtime_->peers().own();
   write_request(introduction, &call->request);
-  call->worker->RecvBufAsync(
-      &call->options, &call->request, &call->response,
-      [this, call, own, route = std::move(route), attempts](const absl::Status& status) {
-        call->cache->ReleaseWorker(route->task(), call->worker);
+  const absl::Status begun = begin(
+      call, std::move(cache), route->task(),
+      [self = shared_from_this(), call, own, route, attempts](const absl::Status& status) {
         // Not here: the caller may hold locks, or this be a thread of gRPC's.
-        const auto go_on = [this, call, own, route, status, attempts] {
-          met(route, call->cache, own, broken_meeting(status), call->response, attempts);
+        const auto go_on = [self, call, own, route, status, attempts] {
+          self->met(route, call->cache, own, broken_meeting(status), call->response, attempts);
         };
         if (broken("late")) {
           tf::Env::Default()->SchedClosureAfter(kLate, go_on);
@@ -195,6 +187,50 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& 
           WorkQueue::of_process().submit(go_on);
         }
       });
+  if (!begun.ok()) route->fail(begun);
+}
+
+absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const std::string& task,
+                           tf::StatusCallback done) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return absl::CancelledError("Farwrite: this task's server has ended");
+    ++beginning_;
+    calls_.insert(call);
+  }
+  call->cache = std::move(cache);
+  call->worker = call->cache->GetOrCreateWorker(task);
+  absl::Status begun;
+  if (call->worker != nullptr) {
+    call->options.SetTimeout(kMeetTimeout);
+    call->worker->RecvBufAsync(&call->options, &call->request, &call->response,
+                               [self = shared_from_this(), call, task,
+                                done = std::move(done)](const absl::Status& status) {
+                                 call->cache->ReleaseWorker(task, call->worker);
+                                 {
+                                   const std::lock_guard<std::mutex> lock(self->mutex_);
+                                   self->calls_.erase(call);
+                                 }
+                                 done(status);
+                               });
+  } else {
+    begun = absl::NotFoundError("Farwrite: no task " + task + " in the cluster");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!begun.ok()) calls_.erase(call);
+  if (--beginning_ == 0) begun_.notify_all();
+  return begun;
+}
+
+void Routes::close() {
+  std::set<std::shared_ptr<Call>> calls;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    closed_ = true;
+    begun_.wait(lock, [this] { return beginning_ == 0; });
+    calls = calls_;
+  }
+  for (const std::shared_ptr<Call>& call : calls) call->options.StartCancel();
 }
 
 void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
@@ -202,9 +238,10 @@ void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const 
   if (!status.ok() && !is_stock_answer(status)) {
     if (reach_introduced(route)) return;
     if (attempts > 1) {
-      tf::Env::Default()->SchedClosureAfter(kBetweenAttempts, [this, route, cache, own, attempts] {
-        meet(route, cache, own, attempts - 1);
-      });
+      tf::Env::Default()->SchedClosureAfter(
+          kBetweenAttempts, [self = shared_from_this(), route, cache, own, attempts] {
+            self->meet(route, cache, own, attempts - 1);
+          });
       return;
     }
     route->fail(absl::UnavailableError("Farwrite: cannot exchange handshakes with " +
@@ -279,24 +316,17 @@ void Routes::ask(const std::shared_ptr<Route>& route, const std::string& own, st
     waiting.push_back(std::move(answered));
     if (waiting.size() > 1) return;
   }
-  const auto call = std::make_shared<Call>();
-  call->cache = cache;
-  call->worker = cache->GetOrCreateWorker(route->task());
-  if (call->worker == nullptr) {
-    answer(question, route.get(), absl::NotFoundError("no such task"), call->response);
-    return;
-  }
   count(stats().route_questions);
-  call->options.SetTimeout(kMeetTimeout);
+  const auto call = std::make_shared<Call>();
   write_question(question, &call->request);
-  call->worker->RecvBufAsync(
-      &call->options, &call->request, &call->response,
-      [this, call, route, question](const absl::Status& status) {
-        call->cache->ReleaseWorker(route->task(), call->worker);
-        WorkQueue::of_process().submit([this, call, route, question, status] {
-          answer(question, route.get(), status, call->response);
-        });
-      });
+  const absl::Status begun =
+      begin(call, cache, route->task(),
+            [self = shared_from_this(), call, route, question](const absl::Status& status) {
+              WorkQueue::of_process().submit([self, call, route, question, status] {
+                self->answer(question, route.get(), status, call->response);
+              });
+            });
+  if (!begun.ok()) answer(question, route.get(), begun, call->response);
 }
 
 void Routes::answer(const RouteQuestion& question, const Route* route, const absl::Status& status,

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -88,8 +90,8 @@ struct Callee {
   static Callee of(const Route& route, Route::State state);
 };
 
-// The routes of one server. Thread-safe.
-class Routes {
+// The routes of one server. Thread-safe. A shared pointer owns it.
+class Routes : public std::enable_shared_from_this<Routes> {
  public:
   // `task` and `server` are this side's own.
   Routes(Runtime* runtime, std::string task, std::uint64_t server)
@@ -114,14 +116,21 @@ class Routes {
            bool collective, Answered answered);
   // What to answer of collectives.
   RouteAnswer answer_collective(const RouteQuestion& question);
+  // The server ends, and with it the threads of gRPC that calls go by: ends those under way, and
+  // begins none after it has returned.
+  void close();
 
  private:
+  struct Call;
   using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
   struct Known {
     std::weak_ptr<tensorflow::WorkerCacheInterface> cache;
     std::shared_ptr<Route> route;
   };
 
+  // Begins a call to the task by `cache`. `done` is called once if this is ok, else never.
+  absl::Status begin(const std::shared_ptr<Call>& call, Cache cache, const std::string& task,
+                     tensorflow::StatusCallback done);
   // `attempts`: how often a peer that does not answer yet is asked.
   void meet(std::shared_ptr<Route> route, Cache cache, const std::string& own, int attempts);
   void met(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
@@ -145,6 +154,10 @@ class Routes {
   std::map<std::string, std::map<std::uint64_t, Introduction>> introductions_;
   using Question = std::tuple<const Route*, std::int64_t, bool>;
   std::map<Question, std::vector<Answered>> questions_;  // under way
+  std::set<std::shared_ptr<Call>> calls_;                // under way
+  int beginning_ = 0;                                    // calls
+  std::condition_variable begun_;
+  bool closed_ = false;
 };
 
 }  // namespace farwrite::plugin

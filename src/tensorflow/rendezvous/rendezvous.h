@@ -122,7 +122,7 @@ class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {
   const tensorflow::WorkerEnv* const env_;
   Runtime* const runtime_;
   std::once_flag routes_made_;
-  std::unique_ptr<Routes> routes_;
+  std::shared_ptr<Routes> routes_;
   std::mutex mutex_;
   std::atomic<std::uint64_t> starts_{0};  // of steps; a later one has a higher number
   // Whom the last steps pushed to, by which start at the latest, until they are cleaned up here. A

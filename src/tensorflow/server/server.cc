@@ -73,7 +73,9 @@ class Server final : public tf::GrpcServer {
                                  server_def().default_session_config().operation_timeout_in_ms());
     return made;
   }
+  // Only of a server that has not been started, like that of a connection that failed.
   ~Server() override {
+    if (rendezvous() != nullptr) rendezvous()->routes().close();
     runtime_->control_service().remove(server_);
     runtime_->step_service().remove(server_);
   }
