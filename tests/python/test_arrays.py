@@ -110,6 +110,19 @@ def test_memory_is_free_again_after_the_last_view(device: fw.Device) -> None:
     assert device.stats().send.used == 0
 
 
+def test_another_librarys_view_keeps_the_memory(device: fw.Device) -> None:
+    array = device.allocate(1 << 20, "uint8")
+    array.array[:] = 5
+    view = np.from_dlpack(array)[5:]
+    del array
+    gc.collect()
+    device.allocate(1 << 20, "uint8").array[:] = 6
+    assert (view == 5).all()
+    del view
+    gc.collect()
+    assert device.stats().send.used == 0
+
+
 def test_a_published_array_lives_on_without_a_reference(pair: Pair) -> None:
     pair.left.publish("kept", pair.left.allocate(3, "int64")).array[:] = 8
     gc.collect()

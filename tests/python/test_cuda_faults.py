@@ -337,3 +337,18 @@ def test_a_view_that_is_dropped_is_unmapped_behind_its_kernels(double: Double, p
     del alias, remote  # no cycle keeps them
     assert double.calls("cuMemUnmap") == unmapped + 1
     assert double.calls("cuCtxSynchronize") == waits + 1
+
+
+def test_another_librarys_view_keeps_the_memory_mapped(double: Double, pair: Pair) -> None:
+    outbox = pair.left.publish("outbox", pair.left.allocate(COUNT, "float32", kind="cuda:0"))
+    outbox.array.copy_from(counting())
+    remote = pair.far.lookup("outbox")
+    exporter = ByDlpack(remote.alias())
+    view = fw.cuda.as_cuda_array("read", exporter)
+    unmapped = double.calls("cuMemUnmap")
+    del exporter, remote
+    assert double.calls("cuMemUnmap") == unmapped
+    assert pair.far.stats().leases_held == 1
+    del view
+    assert double.calls("cuMemUnmap") == unmapped + 1
+    assert pair.far.stats().leases_held == 0

@@ -199,6 +199,27 @@ def resource_variable():
 
 
 @case
+def kept_while_its_variable_changes():
+    """What a peer keeps of a variable stays as it was sent, however often the variable changes."""
+    with tf.device(A):
+        variable = v1.get_variable("kept", initializer=ramp(50_000), use_resource=True)
+    with tf.device(B):
+        copy = v1.get_variable("copy", initializer=np.zeros(50_000, np.float32), use_resource=True)
+        keep = copy.assign(variable.read_value()).op
+    with tf.device(A):
+        changes = [
+            variable.assign_add(tf.ones([50_000])).op,
+            variable.scatter_add(tf.IndexedSlices(tf.constant([7.0]), tf.constant([3]))).op,
+        ]
+    with session() as running:
+        running.run(v1.global_variables_initializer())
+        running.run(keep)
+        for change in changes * 3:
+            running.run(change)
+        return running.run([copy.read_value(), variable.read_value()])
+
+
+@case
 def assigned_from_a_peer():
     """A variable that takes a received tensor for its value must own it before it writes."""
     with tf.device(A):
