@@ -13,6 +13,15 @@ VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
+# Everything that is compiled here goes through a cache, which other clones share: paths in the
+# checkout count as relative. Without a writable folder for it, everything is compiled.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/farwrite/ccache
+empty :=
+CACHED := $(CURDIR)/$(VENV)/bin/ccache cache_dir=$(CACHE) max_size=3G base_dir=$(CURDIR) hash_dir=false
+ifeq ($(shell mkdir -p '$(CACHE)' 2>/dev/null && test -w '$(CACHE)' && echo yes),yes)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= $(subst $(empty) $(empty),;,$(CACHED))
+endif
+
 comma := ,
 say = @printf '\033[1m%s\033[0m\n' "$(1)"
 

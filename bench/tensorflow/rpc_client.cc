@@ -13,7 +13,7 @@ namespace {
 namespace tf = ::tensorflow;
 
 // Of replies: some chunks under way.
-constexpr std::uint64_t kRingBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kClientRingBytes = std::uint64_t{4} << 20;
 
 std::string frame_of(const RpcHead& head) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof(head));
@@ -93,7 +93,7 @@ void RpcClient::run(const std::function<Result<Channel>()>& connect) {
 Status RpcClient::open(const std::function<Result<Channel>()>& connect) {
   Result<Channel> channel = connect();
   if (!channel.ok()) return channel.status();
-  Result<std::shared_ptr<Link>> link = Link::open(*std::move(channel), kRingBytes, schedule_);
+  Result<std::shared_ptr<Link>> link = Link::open(*std::move(channel), kClientRingBytes, schedule_);
   if (!link.ok()) return link.status();
   std::vector<std::string> unsent;
   {

@@ -14,7 +14,7 @@ namespace {
 namespace tf = ::tensorflow;
 
 // Of requests, which are short.
-constexpr std::uint64_t kRingBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kServiceRingBytes = std::uint64_t{256} << 10;
 
 Piece piece_of(RpcHead head, const std::string& body) {
   auto frame = std::make_shared<std::string>(reinterpret_cast<const char*>(&head), sizeof(head));
@@ -25,7 +25,7 @@ Piece piece_of(RpcHead head, const std::string& body) {
 }  // namespace
 
 Status RpcService::run(Channel channel) {
-  Result<std::shared_ptr<Link>> link = Link::open(std::move(channel), kRingBytes, schedule_);
+  Result<std::shared_ptr<Link>> link = Link::open(std::move(channel), kServiceRingBytes, schedule_);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   Status status;

@@ -22,7 +22,7 @@ from farwrite.plugin.compiler import Compiler, find_compiler
 from farwrite.plugin.recipe import PACKAGE, Library, Recipe, recipe
 from farwrite.plugin.wheel import Wheel, find_wheel, require_supported
 
-JOB_BYTES = 1500 * 2**20
+JOB_BYTES = 2000 * 2**20
 """Peak memory of one compilation with TensorFlow's headers, in bytes."""
 ERROR_LINES = 12
 
@@ -108,23 +108,17 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as name:
         made = Path(name)
         what = plan.library.what
-        say = _progress(
-            f"compiling the {what} for TensorFlow {plan.wheel.minor}", len(plan.sources) + 1
-        )
+        batches = write_batches(plan.sources, jobs, made)
+        say = _progress(f"compiling the {what} for TensorFlow {plan.wheel.minor}", len(batches) + 1)
         say(0)
-        common = precompile(compiler, plan.compile_flags, plan.common, made, what)
-        objects = [made / f"{number}.o" for number in range(len(plan.sources))]
+        objects = [batch.with_suffix(".o") for batch in batches]
+        # A type of one source may hold another of its unnamed namespace, which GCC warns of in a
+        # file that is included.
+        quiet = ("-Wno-subobject-linkage",) if compiler.family == "gcc" else ()
+        command = (*launcher(), *compiler.command, *plan.compile_flags, *quiet)
         commands = [
-            (
-                *compiler.command,
-                *plan.compile_flags,
-                *common,
-                "-c",
-                str(source),
-                "-o",
-                str(object_file),
-            )
-            for source, object_file in zip(plan.sources, objects, strict=True)
+            (*command, "-c", str(batch), "-o", str(object_file))
+            for batch, object_file in zip(batches, objects, strict=True)
         ]
         with ThreadPoolExecutor(jobs) as pool:
             pending = [pool.submit(_call, command, what) for command in commands]
@@ -148,27 +142,30 @@ def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
         }
         (keep / "build.json").write_text(json.dumps(facts, indent=2) + "\n")
         keep.rename(target)  # all of it or nothing
-        say(len(plan.sources) + 1)
+        say(len(batches) + 1)
 
 
-def precompile(
-    compiler: Compiler, flags: Sequence[str], header: Path, folder: Path, what: str
-) -> tuple[str, ...]:
-    """Precompile `header`, which includes TensorFlow's headers, into `folder`.
+def write_batches(sources: Sequence[Path], count: int, folder: Path) -> list[Path]:
+    """Write at most `count` files into `folder` that include all sources; return these files.
 
-    TensorFlow's headers are most of the work on every source. `what` names the library in errors.
-
-    Returns
-    -------
-    tuple of str
-        The flags with which a source includes the precompiled header.
+    TensorFlow's headers are most of the work on every source. A batch reads them once.
     """
-    copy = folder / header.name
-    copy.write_text(header.read_text())
-    suffix = ".pch" if compiler.family == "clang" else ".gch"
-    command = (*compiler.command, *flags, "-x", "c++-header", str(copy), "-o", f"{copy}{suffix}")
-    _call(command, what)
-    return ("-include", str(copy))
+    batches: list[list[Path]] = [[] for _ in range(min(count, len(sources)))]
+    sizes = [0] * len(batches)
+    for source in sorted(sources, key=lambda one: (-one.stat().st_size, one)):
+        least = sizes.index(min(sizes))
+        batches[least].append(source)
+        sizes[least] += source.stat().st_size
+    files = [folder / f"batch_{number}.cc" for number in range(len(batches))]
+    for file, batch in zip(files, batches, strict=True):
+        file.write_text("".join(f'#include "{source}"\n' for source in sorted(batch)))
+    return files
+
+
+def launcher() -> tuple[str, ...]:
+    """Return the compiler cache that CMAKE_CXX_COMPILER_LAUNCHER names, as CMake takes it."""
+    named = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", "")
+    return tuple(filter(None, named.split(";")))
 
 
 def _call(command: tuple[str, ...], what: str) -> None:

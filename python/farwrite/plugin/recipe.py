@@ -30,7 +30,7 @@ def source_folder() -> Path:
 
 @dataclass(frozen=True)
 class Library:
-    """A folder of C++ sources, with their `precompiled.h`, and the library that they become."""
+    """A folder of C++ sources, and the library that they become."""
 
     folder: Path
     name: str
@@ -54,8 +54,6 @@ class Recipe:
     library: Library
     sources: tuple[Path, ...]
     headers: tuple[Path, ...]
-    common: Path
-    """The header that every source begins with."""
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
 
@@ -109,7 +107,6 @@ def recipe(wheel: Wheel, library: Library | None = None) -> Recipe:
         library,
         tuple(sorted(folder.rglob("*.cc"))),
         tuple(sorted(headers)),
-        folder / "precompiled.h",
         compile_flags,
         link_flags,
     )

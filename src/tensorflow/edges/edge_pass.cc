@@ -27,18 +27,18 @@ namespace farwrite::plugin {
 namespace {
 
 namespace tf = ::tensorflow;
-using Options = tf::GraphOptimizationPassOptions;
+using PassOptions = tf::GraphOptimizationPassOptions;
 
 // Late, so that function calls, branches and loops are lowered already.
 constexpr int kPhase = 1000;
 
-std::string function_of(const Options& options) {
+std::string function_of(const PassOptions& options) {
   return options.function_def == nullptr ? "" : options.function_def->signature().name();
 }
 
 class RememberPass final : public tf::GraphOptimizationPass {
  public:
-  absl::Status Run(const Options& options) override {
+  absl::Status Run(const PassOptions& options) override {
     if (options.graph != nullptr) remember(function_of(options), **options.graph);
     return absl::OkStatus();
   }
@@ -46,7 +46,7 @@ class RememberPass final : public tf::GraphOptimizationPass {
 
 class MarkPass final : public tf::GraphOptimizationPass {
  public:
-  absl::Status Run(const Options& options) override {
+  absl::Status Run(const PassOptions& options) override {
     if (options.graph == nullptr) return absl::OkStatus();
     const std::uint64_t started = tf::EnvTime::NowMicros();
     const auto edges = find_edges(**options.graph, options.flib_def, function_of(options));
@@ -141,7 +141,7 @@ EdgeNote note_of_receive(const tf::Node& receive, const Ends& ends) {
 
 class EdgePass final : public tf::GraphOptimizationPass {
  public:
-  absl::Status Run(const Options& options) override {
+  absl::Status Run(const PassOptions& options) override {
     if (options.partition_graphs == nullptr) return absl::OkStatus();
     for (const auto& [device, graph] : *options.partition_graphs) look_for_ref_variables(*graph);
     for (const auto& [device, graph] : *options.partition_graphs) {

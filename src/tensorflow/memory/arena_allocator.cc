@@ -17,7 +17,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr int kPriority = 1000;  // TensorFlow's own are at most 200
+constexpr int kAllocatorPriority = 1000;  // TensorFlow's own are at most 200
 constexpr std::size_t kMaxDevices = 8;
 
 enum class Policy { kUnified, kTraced, kOff, kLate };
@@ -137,7 +137,7 @@ void ArenaAllocator::install() {
   }
   // First: the factory asks for it.
   policy_now = options().allocation == "traced" ? Policy::kTraced : Policy::kUnified;
-  registry.Register(__FILE__, __LINE__, "farwrite", kPriority, new Factory);
+  registry.Register(__FILE__, __LINE__, "farwrite", kAllocatorPriority, new Factory);
 }
 
 void ArenaAllocator::use(fw_device* device) {

@@ -21,7 +21,7 @@ namespace {
 namespace tf = ::tensorflow;
 
 // TensorFlow's own have 0.
-constexpr std::int32_t kPriority = 1;
+constexpr std::int32_t kKernelPriority = 1;
 
 enum class Change { kUpdate, kAdd, kSub };
 
@@ -93,9 +93,9 @@ class InPlaceKernel final : public tf::OpKernel {
   }
 };
 
-#define FARWRITE_IN_PLACE(name, kind, type)                                            \
-  REGISTER_KERNEL_BUILDER(                                                             \
-      Name(name).Device(tf::DEVICE_CPU).TypeConstraint<type>("T").Priority(kPriority), \
+#define FARWRITE_IN_PLACE(name, kind, type)                                                  \
+  REGISTER_KERNEL_BUILDER(                                                                   \
+      Name(name).Device(tf::DEVICE_CPU).TypeConstraint<type>("T").Priority(kKernelPriority), \
       InPlaceKernel<type, kind>)
 #define FARWRITE_ALL_IN_PLACE(type)                          \
   FARWRITE_IN_PLACE("InplaceUpdate", Change::kUpdate, type); \

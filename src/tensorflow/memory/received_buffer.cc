@@ -13,13 +13,13 @@ namespace {
 namespace tf = ::tensorflow;
 
 // Buffers that have been copied.
-struct Copied {
+struct CopiedBuffers {
   std::mutex mutex;
   std::unordered_set<ReceivedBuffer*> buffers;
 };
 
-Copied& copied() {
-  static Copied* const only = new Copied;
+CopiedBuffers& copied() {
+  static CopiedBuffers* const only = new CopiedBuffers;
   return *only;
 }
 

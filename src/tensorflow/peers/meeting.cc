@@ -9,8 +9,8 @@
 namespace farwrite::plugin {
 namespace {
 
-constexpr char kTypeUrl[] = "type.googleapis.com/farwrite.Meeting";
-constexpr char kBufferKey[] = "farwrite: meeting";
+constexpr char kMeetingUrl[] = "type.googleapis.com/farwrite.Meeting";
+constexpr char kMeetingKey[] = "farwrite: meeting";
 // Rises with PushMessage::kVersion, and with what a peer is expected to do.
 constexpr std::uint16_t kVersion = 6;
 
@@ -24,7 +24,7 @@ void write(const Introduction& introduction, google::protobuf::Any* any) {
   record.text(introduction.task);
   record.text(process.endpoint);
   record.text(introduction.refusal);
-  any->set_type_url(kTypeUrl);
+  any->set_type_url(kMeetingUrl);
   any->set_value(record.bytes());
 }
 
@@ -56,12 +56,12 @@ absl::Status read(const google::protobuf::Any& any, Introduction* introduction) 
 }  // namespace
 
 void write_request(const Introduction& introduction, tensorflow::RecvBufRequest* request) {
-  request->set_buf_rendezvous_key(kBufferKey);
+  request->set_buf_rendezvous_key(kMeetingKey);
   write(introduction, request->mutable_transport_options());
 }
 
 bool is_meeting(const tensorflow::RecvBufRequest& request) {
-  return request.transport_options().type_url() == kTypeUrl;
+  return request.transport_options().type_url() == kMeetingUrl;
 }
 
 absl::Status read_request(const tensorflow::RecvBufRequest& request, Introduction* introduction) {
@@ -74,7 +74,7 @@ void write_response(const Introduction& introduction, tensorflow::RecvBufRespons
 
 absl::Status read_response(const tensorflow::RecvBufResponse& response,
                            Introduction* introduction) {
-  if (response.transport_options().type_url() != kTypeUrl) {
+  if (response.transport_options().type_url() != kMeetingUrl) {
     return absl::UnimplementedError("the peer does not support the plug-in's handshake");
   }
   return read(response.transport_options(), introduction);

@@ -6,8 +6,8 @@
 namespace farwrite::plugin {
 namespace {
 
-constexpr char kTypeUrl[] = "type.googleapis.com/farwrite.RouteQuestion";
-constexpr char kBufferKey[] = "farwrite: route";
+constexpr char kQuestionUrl[] = "type.googleapis.com/farwrite.RouteQuestion";
+constexpr char kQuestionKey[] = "farwrite: route";
 
 }  // namespace
 
@@ -17,13 +17,13 @@ void write_question(const RouteQuestion& question, tensorflow::RecvBufRequest* r
   record.number(question.step);
   record.number(static_cast<std::uint8_t>(question.collective ? 1 : 0));
   record.text(question.task);
-  request->set_buf_rendezvous_key(kBufferKey);
-  request->mutable_transport_options()->set_type_url(kTypeUrl);
+  request->set_buf_rendezvous_key(kQuestionKey);
+  request->mutable_transport_options()->set_type_url(kQuestionUrl);
   request->mutable_transport_options()->set_value(record.bytes());
 }
 
 bool is_question(const tensorflow::RecvBufRequest& request) {
-  return request.transport_options().type_url() == kTypeUrl;
+  return request.transport_options().type_url() == kQuestionUrl;
 }
 
 absl::Status read_question(const tensorflow::RecvBufRequest& request, RouteQuestion* question) {
@@ -40,7 +40,7 @@ absl::Status read_question(const tensorflow::RecvBufRequest& request, RouteQuest
 void write_answer(RouteAnswer answer, tensorflow::RecvBufResponse* response) {
   RecordWriter record(1);
   record.number(answer);
-  response->mutable_transport_options()->set_type_url(kTypeUrl);
+  response->mutable_transport_options()->set_type_url(kQuestionUrl);
   response->mutable_transport_options()->set_value(record.bytes());
 }
 
@@ -49,7 +49,7 @@ absl::Status read_answer(const tensorflow::RecvBufResponse& response, RouteAnswe
   RecordReader record(value);
   *answer = record.number<RouteAnswer>();
   const bool known = *answer >= RouteAnswer::kWait && *answer <= RouteAnswer::kElsewhere;
-  if (record.ok() && known && response.transport_options().type_url() == kTypeUrl) {
+  if (record.ok() && known && response.transport_options().type_url() == kQuestionUrl) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError("Farwrite: a peer's answer about a route cannot be read");

@@ -41,9 +41,9 @@ class Watch final : public interception::Interceptor {
   tf::ConfigProto config_;
 };
 
-class Factory final : public interception::ServerInterceptorFactoryInterface {
+class WatchFactory final : public interception::ServerInterceptorFactoryInterface {
  public:
-  explicit Factory(ContextAnswered answered) : answered_(std::move(answered)) {}
+  explicit WatchFactory(ContextAnswered answered) : answered_(std::move(answered)) {}
 
   interception::Interceptor* CreateServerInterceptor(interception::ServerRpcInfo* info) override {
     const bool watched = info->method() != nullptr && info->method() == kMethod;
@@ -58,7 +58,7 @@ class Factory final : public interception::ServerInterceptorFactoryInterface {
 
 std::unique_ptr<interception::ServerInterceptorFactoryInterface> context_watch(
     ContextAnswered answered) {
-  return std::make_unique<Factory>(std::move(answered));
+  return std::make_unique<WatchFactory>(std::move(answered));
 }
 
 }  // namespace farwrite::plugin

@@ -188,7 +188,7 @@ class Server final : public tf::GrpcServer {
 thread_local bool Server::keeping_ = false;
 thread_local std::shared_ptr<tf::WorkerCacheInterface> Server::kept_;
 
-class Factory final : public tf::ServerFactory {
+class FarwriteServerFactory final : public tf::ServerFactory {
  public:
   bool AcceptsOptions(const tf::ServerDef& server_def) override {
     return server_def.protocol() == kProtocol;
@@ -207,9 +207,9 @@ class Factory final : public tf::ServerFactory {
   }
 };
 
-const bool registered = [] {
+const bool server_registered = [] {
   if (!check_abi().ok()) return false;  // plugin.cc says why
-  tf::ServerFactory::Register("FARWRITE_SERVER", new Factory);
+  tf::ServerFactory::Register("FARWRITE_SERVER", new FarwriteServerFactory);
   return true;
 }();
 

@@ -40,7 +40,7 @@ bool is_local(const tf::SessionOptions& stock) {
          tf::LocalMaster::Lookup(stock.target) != nullptr;
 }
 
-class Factory final : public tf::SessionFactory {
+class FarwriteSessionFactory final : public tf::SessionFactory {
  public:
   bool AcceptsOptions(const tf::SessionOptions& options) override {
     return absl::StartsWith(options.target, kSessionTarget);
@@ -88,9 +88,9 @@ class Factory final : public tf::SessionFactory {
   }
 };
 
-const bool registered = [] {
+const bool session_registered = [] {
   if (!check_abi().ok()) return false;  // plugin.cc says why
-  tf::SessionFactory::Register("FARWRITE_SESSION", new Factory);
+  tf::SessionFactory::Register("FARWRITE_SESSION", new FarwriteSessionFactory);
   return true;
 }();
 

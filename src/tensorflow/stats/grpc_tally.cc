@@ -100,7 +100,7 @@ class Tally final : public interception::Interceptor {
   const Method& method_;
 };
 
-class Factory final : public interception::ServerInterceptorFactoryInterface {
+class TallyFactory final : public interception::ServerInterceptorFactoryInterface {
  public:
   interception::Interceptor* CreateServerInterceptor(interception::ServerRpcInfo* info) override {
     if (info->method() == nullptr) return nullptr;
@@ -115,7 +115,7 @@ class Factory final : public interception::ServerInterceptorFactoryInterface {
 }  // namespace
 
 std::unique_ptr<interception::ServerInterceptorFactoryInterface> grpc_tally() {
-  return std::make_unique<Factory>();
+  return std::make_unique<TallyFactory>();
 }
 
 }  // namespace farwrite::plugin

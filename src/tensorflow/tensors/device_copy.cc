@@ -17,7 +17,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-std::atomic<std::int64_t> under_way{0};
+std::atomic<std::int64_t> copies_under_way{0};
 
 // Registered memory as a tensor's buffer.
 class RegisteredBuffer final : public tf::TensorBuffer {
@@ -60,7 +60,7 @@ CopyRef make_copy(const DeviceMemory& memory, tf::Tensor source, std::string_vie
   copy->source = std::move(source);
   copy->name = std::string(name);
   copy->copied = std::move(copied);
-  under_way.fetch_add(1, std::memory_order_relaxed);
+  copies_under_way.fetch_add(1, std::memory_order_relaxed);
   return copy;
 }
 
@@ -68,7 +68,7 @@ void finish(const CopyRef& copy, const char* direction, const absl::Status& stat
   copy->source = tf::Tensor();  // its owner may have it back before anybody computes with the copy
   const Copied copied = std::move(copy->copied);
   tf::Tensor destination = std::move(copy->destination);
-  under_way.fetch_sub(1, std::memory_order_relaxed);
+  copies_under_way.fetch_sub(1, std::memory_order_relaxed);
   if (status.ok()) {
     copied(status, std::move(destination));
     return;
@@ -189,6 +189,6 @@ void copy_to_device(const DeviceMemory& to, const tf::AllocatorAttributes& attri
   });
 }
 
-std::int64_t device_copies() { return under_way.load(std::memory_order_relaxed); }
+std::int64_t device_copies() { return copies_under_way.load(std::memory_order_relaxed); }
 
 }  // namespace farwrite::plugin

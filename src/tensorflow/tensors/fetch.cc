@@ -15,7 +15,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-std::atomic<std::int64_t> under_way{0};
+std::atomic<std::int64_t> fetches_under_way{0};
 
 // Owns source and destination until no byte moves any more.
 struct Fetch {
@@ -25,7 +25,7 @@ struct Fetch {
 
 void finish(std::unique_ptr<Fetch> fetch, absl::Status status) {
   fetch->arrival.lent.reset();  // the sender may have it back before anybody computes with it
-  under_way.fetch_sub(1, std::memory_order_relaxed);
+  fetches_under_way.fetch_sub(1, std::memory_order_relaxed);
   fetch->fetched(std::move(status), std::move(fetch->arrival));
 }
 
@@ -60,7 +60,7 @@ std::unique_ptr<Fetch> begin(Arrival arrival, Fetched fetched) {
   auto fetch = std::make_unique<Fetch>();
   fetch->arrival = std::move(arrival);
   fetch->fetched = std::move(fetched);
-  under_way.fetch_add(1, std::memory_order_relaxed);
+  fetches_under_way.fetch_add(1, std::memory_order_relaxed);
   return fetch;
 }
 
@@ -102,6 +102,6 @@ void fetch_into(Arrival arrival, const tf::Tensor& destination, Fetched fetched)
   });
 }
 
-std::int64_t fetches() { return under_way.load(std::memory_order_relaxed); }
+std::int64_t fetches() { return fetches_under_way.load(std::memory_order_relaxed); }
 
 }  // namespace farwrite::plugin

@@ -15,8 +15,7 @@ import pytest
 from farwrite.errors import FailedPrecondition, Unsupported
 from farwrite.plugin import build, cache, compiler, recipe, wheel
 
-SOURCE = 'extern "C" Number answer() { return FARWRITE_ANSWER; }\n'
-COMMON = "using Number = int;\n"
+SOURCE = 'extern "C" int answer() { return FARWRITE_ANSWER; }\n'
 GXX = shutil.which("g++") or "g++"
 BUILD_ONE = (
     "import pathlib, sys; from farwrite.plugin import build, recipe;"
@@ -30,7 +29,6 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "src"
     folder.mkdir()
     (folder / "answer.cc").write_text(SOURCE)
-    (folder / "precompiled.h").write_text(COMMON)
     monkeypatch.setattr(recipe, "source_folder", lambda: folder)
     monkeypatch.setenv("FARWRITE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FARWRITE_CXXFLAGS", "-DFARWRITE_ANSWER=42")
