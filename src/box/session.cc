@@ -363,8 +363,7 @@ void Session::lease(const Request& request) {
   std::erase_if(leases_, [](const auto& entry) { return entry.second.expired(); });
   leases_.emplace(lease, held);
   const std::vector<std::byte> message =
-      Reply{.id = request.id, .key = request.key, .version = held->id(), .number = lease}
-          .encode();
+      Reply{.id = request.id, .key = request.key, .version = held->id(), .number = lease}.encode();
   const Completion sent = channel_.lend({message.data(), message.size()}, held->bytes(), [held] {});
   if (sent.done() && !sent.wait().ok()) return refuse(request.id, sent.wait());
   server_.count_lease();
