@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <deque>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -85,7 +86,7 @@ int main(int argc, char** argv) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   Echo service;
-  farwrite::connections::KeptMessagesService kept_messages;
+  std::deque<farwrite::connections::KeptMessagesService> kept_messages;  // each is of one server
   std::vector<std::unique_ptr<grpc::Server>> servers;
   int max_age_ms = 0;
   bool fixed_windows = false;
@@ -99,7 +100,8 @@ int main(int argc, char** argv) {
       fixed_windows = true;
       continue;
     }
-    servers.push_back(start(argument, max_age_ms, fixed_windows, service, kept_messages));
+    servers.push_back(
+        start(argument, max_age_ms, fixed_windows, service, kept_messages.emplace_back()));
     if (servers.back() == nullptr) {
       std::cerr << "connection_server: cannot listen on 127.0.0.1:" << argument
                 << ": the port is taken; name another" << std::endl;
