@@ -50,12 +50,15 @@ std::set<std::string> entries_of(const std::string& text, const std::string& kin
   if (begin == std::string::npos) return {"the class " + kind + " is not where it was"};
   std::string body = text.substr(begin, text.find("\n};", begin) - begin);
   body = body.substr(0, std::min(body.size(), body.find(" private:")));
-  body = without(body.substr(body.find("public:") + 7), "\\{[^{}]*\\}");
+  body = body.substr(body.find("public:") + 7);
+  const std::regex inner("\\{[^{}]*\\}");  // a function's body ends its declaration
+  while (std::regex_search(body, inner)) body = std::regex_replace(body, inner, ";");
   std::set<std::string> names;
   const std::regex function("([~\\w]+)\\(");
   std::stringstream statements(body);
   for (std::string statement; std::getline(statements, statement, ';');) {
     std::smatch found;
+    if (statement.find("using ") != std::string::npos) continue;
     if (!std::regex_search(statement, found, function)) continue;
     const std::string name = found[1];
     const bool special = name == kind || name == "operator" || name[0] == '~' || name == "valid";
@@ -142,7 +145,11 @@ using ForkEntries = FaultTest;
 TEST_F(ForkEntries, AreAllInTheTable) {
   std::set<std::string> rows;
   for (const ForkRow& row : fork_rows()) rows.insert(row.entry);
-  EXPECT_EQ(rows, all_entries());
+  const std::set<std::string> entries = all_entries();
+  for (const std::string& entry : entries) {
+    EXPECT_TRUE(rows.contains(entry)) << entry << " has no row in fork_rows.cc";
+  }
+  for (const std::string& row : rows) EXPECT_TRUE(entries.contains(row)) << row << " is gone";
 }
 
 TEST_F(ForkEntries, WorkOrAreRefusedInAChild) {

@@ -81,7 +81,6 @@ std::vector<ForkRow> device_rows() {
       {"Alias::data", kOk, [](W& w) { return fact(w.alias.data()[0]); }},
       {"Alias::size", kOk, [](W& w) { return fact(w.alias.size()); }},
       {"Alias::kind", kOk, [](W& w) { return fact(w.alias.kind()); }},
-      {"Alias::bytes", kOk, [](W& w) { return fact(w.alias.bytes()); }},
       {"Completion::done", kOk, [](W& w) { return is(w.pending.done()); }},
       {"Completion::wait", kForked, [](W& w) { return code(w.pending.wait()); }},
       {"Completion::settled", kOk, [](W& w) { return is(w.pending.settled()); }},
@@ -189,7 +188,7 @@ std::vector<ForkRow> tensor_and_stream_rows() {
       {"Stream::write", kForked,
        [](W& w) {
          Heard heard;
-         w.stream.write({{.data = {bytes, 16}}}, heard.status());
+         w.stream.write({{{bytes, 16}, nullptr}}, heard.status());
          return heard.heard;
        }},
       {"Stream::read", kForked,
