@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <exception>
 #include <utility>
 
 #include "core/fork_guard.h"
@@ -17,8 +18,13 @@ namespace farwrite::python {
 
 // Thrown, with or without the GIL, when a forked child uses what is its parent's. Python gets
 // farwrite.Forked (module.cc).
-struct ForkedUse {
-  Status status;
+class ForkedUse : public std::exception {
+ public:
+  explicit ForkedUse(Status status) : status_(std::move(status)) {}
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
 };
 
 // A handle whose end may block: closing waits for the peer and for handlers that need the GIL, so
@@ -35,20 +41,25 @@ class Held {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
 
-  Handle& operator*() { return checked(handle_); }
-  Handle* operator->() { return &checked(handle_); }
-  const Handle& operator*() const { return checked(handle_); }
-  const Handle* operator->() const { return &checked(handle_); }
+  Handle& operator*() { return *operator->(); }
+  Handle* operator->() {
+    check();
+    return &handle_;
+  }
+  const Handle& operator*() const { return *operator->(); }
+  const Handle* operator->() const {
+    check();
+    return &handle_;
+  }
   // For what needs no lock and no thread: a forked child may read that.
   const Handle& facts() const { return handle_; }
 
  private:
-  template <typename Any>
-  Any& checked(Any& handle) const {
-    if (fork_guard_.in_forked_child()) [[unlikely]] {
-      throw ForkedUse{fork_guard_.check("use an object of Farwrite")};
+  void check() const {
+    if (!fork_guard_.in_forked_child()) [[likely]] {
+      return;
     }
-    return handle;
+    throw ForkedUse(fork_guard_.check("use an object of Farwrite"));
   }
 
   Handle handle_;

@@ -19,7 +19,7 @@ NB_MODULE(_farwrite, module) {
     try {
       std::rethrow_exception(thrown);
     } catch (const ForkedUse& forked) {
-      set_error(forked.status);
+      set_error(forked.status());
     }
   });
   // Finds the main thread now: later, two threads might want to at once.
