@@ -203,19 +203,15 @@ def kept_while_its_variable_changes():
     """What a peer keeps of a variable stays as it was sent, however often the variable changes."""
     with tf.device(A):
         variable = v1.get_variable("kept", initializer=ramp(50_000), use_resource=True)
+        added = variable.assign_add(tf.ones([50_000])).op
+        scattered = variable.scatter_add(tf.IndexedSlices(tf.constant([7.0]), tf.constant([3]))).op
     with tf.device(B):
-        copy = v1.get_variable("copy", initializer=np.zeros(50_000, np.float32), use_resource=True)
+        copy = v1.get_variable("copy", initializer=ramp(50_000) * 0, use_resource=True)
         keep = copy.assign(variable.read_value()).op
-    with tf.device(A):
-        changes = [
-            variable.assign_add(tf.ones([50_000])).op,
-            variable.scatter_add(tf.IndexedSlices(tf.constant([7.0]), tf.constant([3]))).op,
-        ]
     with session() as running:
         running.run(v1.global_variables_initializer())
-        running.run(keep)
-        for change in changes * 3:
-            running.run(change)
+        for step in [keep, *[added, scattered] * 3]:
+            running.run(step)
         return running.run([copy.read_value(), variable.read_value()])
 
 
