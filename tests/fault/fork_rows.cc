@@ -228,8 +228,10 @@ std::vector<ForkRow> tensor_and_stream_rows() {
 std::vector<ForkRow> box_rows() {
   return {
       {"LeasedSegment::bytes", kOk, [](W& w) { return fact(w.leased.bytes().data[0]); }},
+      {"LeasedSegment::epoch", kOk, [](W& w) { return fact(w.leased.epoch()); }},
       {"LeasedSegment::version", kOk, [](W& w) { return fact(w.leased.version()); }},
       {"Segment::info", kOk, [](W& w) { return fact(w.segment.info()); }},
+      {"Segment::version_id", kForked, [](W& w) { return code(w.segment.version_id()); }},
       {"Segment::version", kForked, [](W& w) { return code(w.segment.version()); }},
       {"Segment::chunk_versions", kForked, [](W& w) { return code(w.segment.chunk_versions()); }},
       {"Segment::read", kForked,

@@ -138,10 +138,19 @@ TEST_F(Life, FinishesWhenBothHaveSaidFin) {
   EXPECT_EQ(life_.begin_finishing(kNow), Turn::kOver);
 }
 
-TEST_F(Life, FinishesWithoutFinWhenThePeerIsGoneButNotBeforeItCloses) {
+TEST_F(Life, FinishesWithoutFinWhenThePeerAndItsReadersAreGoneButNotBeforeItCloses) {
   life_.peer_is_gone();
+  life_.readers_are_gone();
   EXPECT_FALSE(life_.finish_is_due());
   close();
+  EXPECT_TRUE(life_.finish_is_due());
+}
+
+TEST_F(Life, DoesNotFinishWhileForkedChildrenOfADeadPeerRead) {
+  close();
+  life_.peer_is_gone();
+  EXPECT_FALSE(life_.finish_is_due());
+  life_.readers_are_gone();
   EXPECT_TRUE(life_.finish_is_due());
 }
 
