@@ -388,9 +388,10 @@ TEST_P(Box, ASignalDisturbsNoLease) {
   EXPECT_EQ(0U, lease.value().version());
 }
 
-TEST_P(Box, AClientThatLeavesGivesBackItsLeases) {
+TEST_P(Box, AClientThatLeavesGivesBackItsLeasesWhenTheyEnd) {
   const Client client = connect();
   const Segment segment = create(client, vector_spec("weights", kElements));
+  apply(segment, change_of(Operation::kFill, 7.0));
   Client leaving = connect();
   Result<Segment> its = leaving.attach("weights");
   ASSERT_OK(its);
@@ -398,9 +399,11 @@ TEST_P(Box, AClientThatLeavesGivesBackItsLeases) {
     const Result<LeasedSegment> lease = its->lease(kHang);
     ASSERT_OK(lease);
     ASSERT_OK(leaving.close());
-    EXPECT_TRUE(eventually([&] { return server().stats().leases == 0; }));
+    for (int i = 0; i < 6; ++i) apply(segment, change_of(Operation::kFill, 1.0 * i));
+    const auto* const values = reinterpret_cast<const float*>(lease.value().bytes().data);
+    EXPECT_TRUE(std::all_of(values, values + kElements, [](float value) { return value == 7.0F; }));
   }
-  apply(segment, change_of(Operation::kFill, 1.0));
+  EXPECT_TRUE(eventually([&] { return server().stats().leases == 0; }));
 }
 
 TEST_P(Box, AChangeThatItsConnectionLeavesBehindIsSettledWhenTheServerHasLetGoOfItsMemory) {
