@@ -12,6 +12,15 @@ namespace {
 // A segment without bytes has a buffer as well, so that nothing needs to know.
 std::uint64_t at_least_one(std::uint64_t bytes) { return std::max<std::uint64_t>(bytes, 1); }
 
+// The device's own error would name its options instead of the server's.
+Status no_memory(const Status& status, std::uint64_t bytes) {
+  if (status.code() != StatusCode::kResourceExhausted) return status;
+  return Status::error(
+      StatusCode::kResourceExhausted, {.operation = "create a segment"},
+      "the server has no memory left for a buffer of " + std::to_string(bytes) + " bytes",
+      "serve with more memory, or free segments");
+}
+
 // Streaming stores are not ordered behind ordinary ones: a full fence keeps "it changes" ahead of
 // the bytes that do.
 void fence_before_bytes() { std::atomic_thread_fence(std::memory_order_seq_cst); }
@@ -22,11 +31,11 @@ Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uin
                                     const VersionId& id) {
   BufferSet set(std::move(device), bytes, most);
   Result<MemoryRegion> state = set.device_.allocate(SegmentLayout::size(bytes));
-  if (!state.ok()) return state.status();
+  if (!state.ok()) return no_memory(state.status(), bytes);
   set.state_ = *std::move(state);
   std::memset(set.state_.data(), 0, set.state_.size());
   Result<MemoryRegion> first = set.device_.allocate(at_least_one(bytes));
-  if (!first.ok()) return first.status();
+  if (!first.ok()) return no_memory(first.status(), bytes);
   std::memset(first->data(), 0, first->size());
   set.slots_[0] = {.region = *std::move(first), .number = set.next_number_++};
   set.slots_used_ = 1;

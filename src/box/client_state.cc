@@ -221,9 +221,16 @@ void ClientState::end(const Status& reason) {
                                          {.operation = "use the box", .peer = channel_.peer_name()},
                                          "the server has closed the connection", "connect again")
                          : reason;
+    over_.store(true);
     pending.swap(pending_);
   }
   for (auto& [id, on_answer] : pending) on_answer(ended_);
+}
+
+Status ClientState::check() {
+  if (!over_.load()) return Status();
+  const std::lock_guard lock(mutex_);
+  return ended_;
 }
 
 Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {

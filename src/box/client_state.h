@@ -70,6 +70,10 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // The SegmentInfos of an answer.
   Result<std::vector<SegmentInfo>> infos(const Answer& answer);
 
+  // The reason of the connection's end, once it has ended. Mapped memory of the server outlives it,
+  // so whoever reads there asks.
+  Status check();
+
   // A program looks at the server's memory as long as the result lives. close() leaves the device
   // open meanwhile, so that the server learns of the end. kCancelled after close().
   Result<std::shared_ptr<const void>> begin_view();
@@ -111,6 +115,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Counters counters_;
   std::atomic<std::uint64_t> views_ = 0;
   std::atomic<bool> closed_ = false;
+  std::atomic<bool> over_ = false;  // ended_ is not ok
 
   std::mutex mutex_;
   std::map<std::uint64_t, OnAnswer> pending_;

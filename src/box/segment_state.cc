@@ -91,6 +91,7 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
 
 Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count) const {
   if (const std::byte* const memory = mapped()) {
+    FARWRITE_RETURN_IF_ERROR(client_->check());
     for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
     return Status();
   }
@@ -155,6 +156,8 @@ ErrorContext SegmentState::context(std::string_view operation) const {
 }
 
 Status SegmentState::gone() const {
+  // A server that ends frees its segments.
+  FARWRITE_RETURN_IF_ERROR(client_->check());
   return Status::error(StatusCode::kNotFound, context("use a segment"),
                        "the segment '" + info_.spec.name + "' was freed",
                        "attach or create a segment of that name again");
