@@ -169,7 +169,7 @@ enum class Operation : std::uint8_t {
   kAxpy = 3,        ///< dst = a * x + y
   kScale = 4,       ///< dst *= a
   kFill = 5,        ///< dst = a
-  kSwap = 6,        ///< dst and x exchange their contents; x is a segment
+  kSwap = 6,        ///< dst and x exchange their contents; x is another segment
   kSignal = 7,      ///< nothing but a new version
 };
 

@@ -377,6 +377,11 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
                                  spec_.name + "' " + std::string(to_string(spec_.type)),
                              "use segments of one type");
     }
+    if (status.ok() && source == this && change.operation == Operation::kSwap) {
+      status = Status::error(StatusCode::kInvalidArgument, {.operation = kChange},
+                             "'" + spec_.name + "' is both sides of the exchange",
+                             "exchange with another segment, or copy through one");
+    }
     if (status.ok() && source == this && overlap(offset, change.offset, change.length)) {
       status = Status::error(StatusCode::kInvalidArgument, {.operation = kChange},
                              "the source overlaps the destination", "use ranges that do not");
@@ -389,7 +394,7 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
     for (const HostedSegment* segment : {this, sources.x.get(), sources.y.get()}) {
       if (segment != nullptr && segment->freed()) return give_up(segment->gone());
     }
-    if (change.operation == Operation::kSwap && sources.x.get() != this) {
+    if (change.operation == Operation::kSwap) {
       FARWRITE_RETURN_IF_ERROR(swap(change, *sources.x, outcome, loop));
     } else if (sources.draft.has_value()) {
       for (std::uint64_t chunk = 0; chunk < buffers_.chunks(); ++chunk) {

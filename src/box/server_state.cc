@@ -4,6 +4,9 @@
 #include <chrono>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/counter_table.h"
@@ -30,6 +33,12 @@ DeviceOptions device_options(const ServerOptions& options) {
 
 unsigned threads_of(const ServerOptions& options) {
   return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+Status no_thread(std::string_view operation, const std::system_error& error) {
+  return Status::system_error(StatusCode::kResourceExhausted, {.operation = operation},
+                              "no thread could be started", error.code().value(),
+                              "end other threads, or raise the limits (ulimit -u, ulimit -v)");
 }
 
 }  // namespace
@@ -70,7 +79,11 @@ Status ServerState::start() {
   }
   FARWRITE_RETURN_IF_ERROR(start_snapshots());
   const core::SignalsBlocked blocked;  // the acceptor starts the sessions' threads
-  acceptor_ = std::thread([this] { accept_clients(); });
+  try {
+    acceptor_ = std::thread([this] { accept_clients(); });
+  } catch (const std::system_error& error) {
+    return no_thread("serve a box", error);
+  }
   return Status();
 }
 
@@ -85,7 +98,12 @@ Status ServerState::start_snapshots() {
   if (!opened.ok()) return opened.status();
   snapshotter_ = *std::move(opened);
   if (options_.restore) FARWRITE_RETURN_IF_ERROR(snapshotter_->restore());
-  if (options_.snapshot_every.count() > 0) snapshotter_->start(options_.snapshot_every);
+  if (options_.snapshot_every.count() == 0) return Status();
+  try {
+    snapshotter_->start(options_.snapshot_every);
+  } catch (const std::system_error& error) {
+    return no_thread("serve a box", error);
+  }
   return Status();
 }
 
@@ -110,8 +128,13 @@ void ServerState::accept_clients() {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     const auto session = std::make_shared<Session>(*this, *std::move(channel));
-    connections_.push_back(
-        {.session = session, .thread = std::thread([session] { session->run(); })});
+    try {
+      connections_.push_back(
+          {.session = session, .thread = std::thread([session] { session->run(); })});
+    } catch (const std::system_error& error) {
+      // The client finds its connection closed.
+      core::log(core::LogLevel::kWarning, no_thread("accept a client", error).message());
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -213,3 +214,36 @@ def test_restoring_from_an_empty_folder_fails(tmp_path: Path) -> None:
 def test_a_snapshot_needs_a_folder(box_server: fw.box.Server) -> None:
     with pytest.raises(fw.FailedPrecondition):
         box_server.snapshot()
+
+
+WITHOUT_THREADS = """
+import resource, sys
+import farwrite as fw
+server = fw.box.serve(memory="16M", pool="1M", fabrics=["shm"])
+used = int(next(l for l in open("/proc/self/status") if l.startswith("VmSize")).split()[1]) * 1024
+print(server.endpoint, flush=True)
+# Each client's thread has a stack of 8 MiB.
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+sys.stdin.read()
+print(server.stats().segments, flush=True)
+"""
+
+
+def test_a_client_for_which_no_thread_starts_ends_nobody_else() -> None:
+    command = [sys.executable, "-c", WITHOUT_THREADS]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        endpoint = server.stdout.readline().strip()
+        with contextlib.ExitStack() as clients, pytest.raises(fw.Error):
+            first = clients.enter_context(fw.box.connect(endpoint, fabrics=["shm"]))
+            segment = first.create("w", 4)
+            for _ in range(40):
+                client = clients.enter_context(fw.box.connect(endpoint, fabrics=["shm"], timeout=5))
+                client.list()
+        assert segment.name == "w"
+        with fw.box.connect(endpoint, fabrics=["shm"], timeout=30) as again:
+            again.list()
+        _, errors = server.communicate("", timeout=60)
+    assert server.returncode == 0, errors

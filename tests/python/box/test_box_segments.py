@@ -80,6 +80,14 @@ def test_swap_exchanges_two_segments_and_counts_for_both(box: fw.box.Client) -> 
     assert (first.version, second.version) == (2, 2)
 
 
+def test_swap_of_a_segment_with_itself_is_refused(box: fw.box.Client) -> None:
+    segment = box.create("w", 8, "int64")
+    segment.write(np.arange(8))
+    with pytest.raises(fw.InvalidArgument, match="both sides"):
+        segment.swap(segment, start=0, other_start=4, count=3)
+    assert (segment.read().tolist(), segment.version) == (list(range(8)), 1)
+
+
 def test_another_client_attaches_by_name_and_by_key(
     box_server: fw.box.Server, box: fw.box.Client
 ) -> None:
