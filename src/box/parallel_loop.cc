@@ -16,7 +16,7 @@ namespace farwrite::box {
 namespace {
 
 // The last parts of a loop end at about the same time: worth a short poll before the caller sleeps.
-constexpr std::chrono::nanoseconds kPoll = std::chrono::microseconds(10);
+constexpr std::chrono::nanoseconds kLoopEndPoll = std::chrono::microseconds(10);
 
 // One run(), on its caller's stack. Helpers reach it only while they are counted in `helpers`.
 struct Loop {
@@ -93,7 +93,7 @@ void ParallelLoop::State::run(Loop& loop) {
   std::erase(loops_, &loop);  // from here on no helper joins
   if (loop.helpers.load() == 0) return;
   lock.unlock();
-  for (core::SpinBudget poll(kPoll); loop.helpers.load() != 0 && poll.spin();) {
+  for (core::SpinBudget poll(kLoopEndPoll); loop.helpers.load() != 0 && poll.spin();) {
   }
   // With the lock, since a helper still holds it when it counts itself out.
   lock.lock();

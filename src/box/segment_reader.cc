@@ -24,7 +24,7 @@ constexpr int kSegmentTries = 4;
 constexpr std::chrono::nanoseconds kChunkPatience = std::chrono::milliseconds(200);
 constexpr std::chrono::nanoseconds kLongestNap = std::chrono::milliseconds(1);
 // How long a reader polls while the bytes change, before it lets others run.
-constexpr std::chrono::nanoseconds kPoll = std::chrono::microseconds(20);
+constexpr std::chrono::nanoseconds kChangePoll = std::chrono::microseconds(20);
 // A change of a small segment is over in this time; for a longer one the server is asked.
 constexpr std::chrono::nanoseconds kPatience = std::chrono::microseconds(200);
 // Between hosts, a run of so many chunks costs a few round trips.
@@ -36,10 +36,10 @@ class Pause {
   bool more() {
     const auto waited = Clock::now() - begin_;
     if (waited > kPatience) return false;
-    if (waited < kPoll) {
+    if (waited < kChangePoll) {
       core::cpu_relax();
     } else {
-      std::this_thread::sleep_for(kPoll);
+      std::this_thread::sleep_for(kChangePoll);
     }
     return true;
   }
@@ -102,7 +102,7 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
   // change and meet it in every chunk.
   std::vector<bool> missing(end - first, true);
   Clock::time_point progress = Clock::now();
-  for (std::chrono::nanoseconds nap = kPoll;; nap = std::min(2 * nap, kLongestNap)) {
+  for (std::chrono::nanoseconds nap = kChangePoll;; nap = std::min(2 * nap, kLongestNap)) {
     std::uint64_t left = 0;
     for (std::uint64_t chunk = 0; chunk < missing.size();) {
       if (!missing[chunk]) {

@@ -14,7 +14,7 @@ namespace farwrite::core {
 namespace {
 
 // clang-format off
-constexpr Counter<MemoryStats> kMemory[] = {
+constexpr CounterRow<MemoryStats> kMemory[] = {
     {"limit", &MemoryStats::limit, "Memory that may be registered.", "limit_bytes"},
     {"reserved", &MemoryStats::reserved, "Memory taken from the kernel.", "reserved_bytes"},
     {"used", &MemoryStats::used, "Memory in regions.", "used_bytes"},
@@ -27,7 +27,7 @@ constexpr Counter<MemoryStats> kMemory[] = {
      "held_back_bytes"},
 };
 
-constexpr Counter<AdapterStats> kAdapter[] = {
+constexpr CounterRow<AdapterStats> kAdapter[] = {
     {"segments", &AdapterStats::segments, "Segments registered with an adapter.",
      "segment_registrations_total"},
     {"on_demand", &AdapterStats::on_demand,
@@ -44,7 +44,7 @@ constexpr Counter<AdapterStats> kAdapter[] = {
      "Of these, transfers whose memory had to be registered first.", "transfers_registered_total"},
 };
 
-constexpr Counter<GpuStats> kGpu[] = {
+constexpr CounterRow<GpuStats> kGpu[] = {
     {"mappings", &GpuStats::mappings, "Times that GPU memory was mapped, own or a peer's.",
      "mappings_total"},
     {"mapped_bytes", &GpuStats::mapped_bytes, "GPU memory that is mapped.", "mapped_bytes"},
@@ -59,7 +59,7 @@ constexpr Counter<GpuStats> kGpu[] = {
      "Host memory that is registered with the CUDA driver.", "pinned_bytes"},
 };
 
-constexpr Counter<DeviceStats> kDevice[] = {
+constexpr CounterRow<DeviceStats> kDeviceRows[] = {
     {"registrations", &DeviceStats::registrations, "Segments handed to a fabric.",
      "registrations_total"},
     {"channels_opened", &DeviceStats::channels_opened,
@@ -73,7 +73,7 @@ constexpr Counter<DeviceStats> kDevice[] = {
      "Memory that silent peers may still write.", "quarantined_bytes"},
 };
 
-constexpr Counter<ChannelStats> kChannel[] = {
+constexpr CounterRow<ChannelStats> kChannel[] = {
     {"writes", &ChannelStats::writes, "Writes, with and without a notification.",
      "operations_total", "write", "out", "Transfers."},
     {"reads", &ChannelStats::reads, "Reads.", "operations_total", "read", "in"},
@@ -111,7 +111,7 @@ constexpr Counter<ChannelStats> kChannel[] = {
      "Memory that a silent peer may still write.", "quarantined_bytes"},
 };
 
-constexpr Counter<TensorStats> kTensor[] = {
+constexpr CounterRow<TensorStats> kTensor[] = {
     {"pushed", &TensorStats::pushed, "Arrays written into slots."},
     {"offered", &TensorStats::offered, "Arrays offered, for any reason."},
     {"offers_no_slot", &TensorStats::offers_no_slot, "Arrays offered because no slot was free."},
@@ -138,7 +138,7 @@ constexpr Counter<TensorStats> kTensor[] = {
     {"slots_viewed", &TensorStats::slots_viewed, "Slots that existing arrays view now."},
 };
 
-constexpr Counter<box::ClientStats> kClient[] = {
+constexpr CounterRow<box::ClientStats> kClient[] = {
     {"reads", &box::ClientStats::reads, "Reads of segments."},
     {"read_retries", &box::ClientStats::read_retries,
      "Segments and chunks that were read again, because they changed meanwhile."},
@@ -150,7 +150,7 @@ constexpr Counter<box::ClientStats> kClient[] = {
     {"leases", &box::ClientStats::leases, "Leases that the server granted."},
 };
 
-constexpr Counter<stream::Stats> kStream[] = {
+constexpr CounterRow<stream::Stats> kStream[] = {
     {"messages", &stream::Stats::messages, "Messages sent that hold bytes of slices."},
     {"message_bytes", &stream::Stats::message_bytes, "Bytes sent in messages."},
     {"lent", &stream::Stats::lent, "Regions that were lent, of one slice or several."},
@@ -165,7 +165,7 @@ constexpr Counter<stream::Stats> kStream[] = {
     {"waits", &stream::Stats::waits, "Times that a sender had bytes and waited for its peer."},
 };
 
-constexpr Counter<box::ServerStats> kServer[] = {
+constexpr CounterRow<box::ServerStats> kServer[] = {
     {"clients", &box::ServerStats::clients, "Connected clients.", "clients"},
     {"segments", &box::ServerStats::segments, "Segments.", "segments"},
     {"segment_bytes", &box::ServerStats::segment_bytes, "Bytes of all buffers of all segments.",
@@ -189,7 +189,7 @@ constexpr Counter<box::ServerStats> kServer[] = {
 
 // Every field has one row: the structs hold nothing else, apart from what `others` counts.
 template <typename Stats, std::size_t rows>
-constexpr bool complete(const Counter<Stats> (&table)[rows], std::size_t others = 0) {
+constexpr bool complete(const CounterRow<Stats> (&table)[rows], std::size_t others = 0) {
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (table[i].field == table[j].field) return false;
@@ -200,8 +200,8 @@ constexpr bool complete(const Counter<Stats> (&table)[rows], std::size_t others 
 static_assert(complete(kMemory));
 static_assert(complete(kAdapter));
 static_assert(complete(kGpu));
-static_assert(complete(kDevice, 2 * sizeof(MemoryStats) + sizeof(AdapterStats) + sizeof(GpuStats) +
-                                    sizeof(std::vector<std::string>)));
+static_assert(complete(kDeviceRows, 2 * sizeof(MemoryStats) + sizeof(AdapterStats) +
+                                        sizeof(GpuStats) + sizeof(std::vector<std::string>)));
 static_assert(complete(kChannel));
 static_assert(complete(kTensor));
 static_assert(complete(kClient));
@@ -219,7 +219,7 @@ static_assert(complete(kStream));
 FARWRITE_COUNTERS(MemoryStats, "MemoryStats", "farwrite_memory_", kMemory)
 FARWRITE_COUNTERS(AdapterStats, "AdapterStats", "farwrite_adapter_", kAdapter)
 FARWRITE_COUNTERS(GpuStats, "GpuStats", "farwrite_gpu_", kGpu)
-FARWRITE_COUNTERS(DeviceStats, "DeviceStats", "farwrite_", kDevice)
+FARWRITE_COUNTERS(DeviceStats, "DeviceStats", "farwrite_", kDeviceRows)
 FARWRITE_COUNTERS(ChannelStats, "ChannelStats", "farwrite_channel_", kChannel)
 FARWRITE_COUNTERS(TensorStats, "TensorStats", "", kTensor)
 FARWRITE_COUNTERS(box::ClientStats, "ClientStats", "", kClient)

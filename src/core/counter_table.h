@@ -27,7 +27,7 @@ struct Stats;
 namespace farwrite::core {
 
 template <typename Stats>
-struct Counter {
+struct CounterRow {
   std::string_view name;  // of the field, in Python as well
   std::uint64_t Stats::* field;
   std::string_view help;
@@ -45,7 +45,7 @@ template <typename Stats>
 struct CounterTable {
   std::string_view name;    // of the struct, in Python as well
   std::string_view prefix;  // of its metrics
-  std::span<const Counter<Stats>> rows;
+  std::span<const CounterRow<Stats>> rows;
 };
 
 template <typename Stats>

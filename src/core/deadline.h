@@ -36,6 +36,12 @@ class Deadline {
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds::zero());
   }
 
+  // Time left, at most a second, for a condition variable: it adds this to its clock, which the
+  // time left of never() would overflow. The caller loops until expired().
+  std::chrono::nanoseconds turn() const {
+    return std::min<std::chrono::nanoseconds>(remaining(), std::chrono::seconds(1));
+  }
+
   // For poll(2) and epoll_wait(2): milliseconds rounded up, so that a wait never ends early and
   // then spins through the last fraction; -1 for never(). A longer wait than int holds is cut to
   // its maximum: the caller loops until expired() anyway.

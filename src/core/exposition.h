@@ -26,9 +26,10 @@ class Exposition {
 
   // The families of counters. `write(row)` writes the samples of one row.
   template <typename Stats, typename Write>
-  void families(std::string_view prefix, std::span<const Counter<Stats>> rows, const Write& write) {
+  void families(std::string_view prefix, std::span<const CounterRow<Stats>> rows,
+                const Write& write) {
     std::string_view metric;
-    for (const Counter<Stats>& row : rows) {
+    for (const CounterRow<Stats>& row : rows) {
       if (row.metric != metric) {
         metric = row.metric;
         family(std::string(prefix) + std::string(metric), row.only_grows() ? "counter" : "gauge",

@@ -9,7 +9,7 @@
 namespace farwrite::core {
 namespace {
 
-constexpr std::string_view kOperation = "read a status";
+constexpr std::string_view kReadStatus = "read a status";
 constexpr std::size_t kMaxMessageBytes = 4096;
 
 }  // namespace
@@ -25,9 +25,9 @@ Status status_from_bytes(ByteView bytes, Status& status) {
   WireReader reader(bytes);
   const std::uint8_t code = reader.u8();
   std::string message = reader.string(kMaxMessageBytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadStatus, TailBytes::kAllowed));
   if (code > static_cast<std::uint8_t>(StatusCode::kInternal)) {
-    return Status::error(StatusCode::kProtocolError, {kOperation}, "an unknown status code",
+    return Status::error(StatusCode::kProtocolError, {kReadStatus}, "an unknown status code",
                          "run the same Farwrite release on both sides");
   }
   status = code == 0 ? Status() : Status(static_cast<StatusCode>(code), std::move(message));

@@ -7,7 +7,7 @@
 namespace farwrite::core {
 namespace {
 
-constexpr const char* kFile = "libssl.so.3";
+constexpr const char* kLibraryFile = "libssl.so.3";
 constexpr std::uint64_t kInitNoAtExit = 0x00080000;
 
 Status unusable(const std::string& cause) {
@@ -78,7 +78,7 @@ Result<TlsLibrary> TlsLibrary::load(const std::string& file) {
 }
 
 Result<const TlsLibrary*> TlsLibrary::open() {
-  static Result<TlsLibrary> loaded = load(kFile);
+  static Result<TlsLibrary> loaded = load(kLibraryFile);
   if (!loaded.ok()) return loaded.status();
   return static_cast<const TlsLibrary*>(&*loaded);
 }

@@ -17,7 +17,7 @@
 namespace farwrite::core {
 namespace {
 
-constexpr std::string_view kOperation = "get the token";
+constexpr std::string_view kGetToken = "get the token";
 constexpr std::string_view kElsewhere =
     "set FARWRITE_TOKEN_FILE to a file that only this user can read, or give all peers one token";
 constexpr std::size_t kLeastBytes = 32;
@@ -55,11 +55,11 @@ std::string home() {
 
 Status failed(StatusCode code, const std::string& path, const std::string& cause,
               std::string_view remedy) {
-  return Status::error(code, {kOperation}, "the file " + path + " " + cause, remedy);
+  return Status::error(code, {kGetToken}, "the file " + path + " " + cause, remedy);
 }
 
 Status failed_now(const std::string& path, const std::string& cause) {
-  return Status::system_error(StatusCode::kUnavailable, {kOperation},
+  return Status::system_error(StatusCode::kUnavailable, {kGetToken},
                               "the file " + path + " " + cause, errno, kElsewhere);
 }
 
@@ -164,7 +164,7 @@ Result<std::string> cookie_path() {
   const std::string found = home();
   if (!found.empty() && found.front() == '/') return found + "/.cache/farwrite/token";
   return Status::error(
-      StatusCode::kUnavailable, {kOperation},
+      StatusCode::kUnavailable, {kGetToken},
       "this user has neither XDG_RUNTIME_DIR nor a home folder to keep the token in", kElsewhere);
 }
 

@@ -14,8 +14,6 @@
 namespace farwrite::device {
 namespace {
 
-// However short the caller's timeout is, callbacks that do not block return within this.
-constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(100);
 // What the control loop waits for a poller to be done with a lane; tick() asks again.
 constexpr std::chrono::nanoseconds kBrief = std::chrono::milliseconds(2);
 

@@ -1,21 +1,14 @@
 #include "device/channel_life.h"
 
-#include <chrono>
 #include <utility>
 
 namespace farwrite::device {
-namespace {
-
-// Bounds one turn of a wait, so that no clock arithmetic overflows.
-constexpr std::chrono::nanoseconds kLongestTurn = std::chrono::seconds(1);
-
-}  // namespace
 
 template <typename Holds>
 bool ChannelLife::wait(std::unique_lock<Mutex>& lock, core::Deadline deadline, Holds holds) {
   while (!holds()) {
     if (deadline.expired()) return false;
-    changed_.wait_for(lock, std::min(deadline.remaining(), kLongestTurn));
+    changed_.wait_for(lock, deadline.turn());
   }
   return true;
 }

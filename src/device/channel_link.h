@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,9 @@
 #include "fabric/fabric.h"
 
 namespace farwrite::device {
+
+// One turn of a wait inside the fabric; between them the channel may end.
+inline constexpr std::chrono::nanoseconds kFabricTurn = std::chrono::milliseconds(50);
 
 // The link is there from set() to drop(). Calls inside the channel's gate and pollers use get():
 // the channel ends both before drop(). Every other call goes through a Use. Thread-safe, without a

@@ -9,9 +9,6 @@
 namespace farwrite::device {
 namespace {
 
-// One turn of a wait inside the fabric; between them the channel may end.
-constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
-
 std::string hex(const DeviceUuid& uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -120,7 +117,8 @@ Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
   while (true) {
     // The caller's pass through gate_ keeps the link. What is mapped already is reached also after
     // the peer's end.
-    auto window = link_.get()->import(descriptor, deadline.earlier(core::Deadline::after(kTurn)));
+    auto window =
+        link_.get()->import(descriptor, deadline.earlier(core::Deadline::after(kFabricTurn)));
     const bool again = !window.ok() && !deadline.expired() &&
                        window.status().code() == StatusCode::kDeadlineExceeded;
     if (!again) return window;

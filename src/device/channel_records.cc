@@ -7,7 +7,7 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::string_view kOperation = "read a channel record";
+constexpr std::string_view kReadRecord = "read a channel record";
 constexpr std::size_t kTypeBytes = 8;
 
 enum class RecordType : std::uint16_t { kLend = 1, kReturn = 2 };
@@ -25,7 +25,7 @@ bool type_is(core::WireReader& reader, RecordType type) {
 }
 
 Status malformed(std::string_view cause) {
-  return Status::error(StatusCode::kProtocolError, {kOperation}, cause,
+  return Status::error(StatusCode::kProtocolError, {kReadRecord}, cause,
                        "run Farwrite releases at most one wire version apart");
 }
 
@@ -55,7 +55,7 @@ Result<LendRecord> LendRecord::from_bytes(ByteView record) {
   lend.key = reader.u64();
   lend.offset = reader.u64();
   lend.length = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRecord, core::TailBytes::kAllowed));
   if (!known) return malformed("a record of unknown type in a lane for notifications");
   if (lend.lease == 0) return malformed("the peer lends memory without a lease");
   return lend;
@@ -76,7 +76,7 @@ Result<ReturnRecord> ReturnRecord::from_bytes(ByteView record) {
   if (count > kMaxLeases) return malformed("the peer returns too many leases in one record");
   result.leases.reserve(count);
   for (std::size_t i = 0; i < count; ++i) result.leases.push_back(reader.u64());
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRecord));
   if (!known || count == 0) return malformed("an empty record in the return lane");
   return result;
 }

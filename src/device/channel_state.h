@@ -48,6 +48,8 @@ class DeviceState;
 
 // How long the end of the last handle waits for callbacks and for the peer.
 inline constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
+// However short the timeout of a close() is, callbacks that do not block return within this.
+inline constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(100);
 
 class ChannelState final : public fabric::LinkObserver,
                            private ChannelLanes::Observer,

@@ -7,7 +7,7 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::string_view kOperation = "read a control message";
+constexpr std::string_view kReadMessage = "read a control message";
 constexpr std::size_t kMaxStatusBytes = 8192;
 
 void write_blob(core::WireWriter& writer, const std::vector<std::byte>& bytes) {
@@ -30,7 +30,7 @@ Result<LookupMessage> LookupMessage::from_bytes(ByteView bytes) {
   message.request = reader.u64();
   message.wait_ms = reader.u64();
   message.name = reader.string(kMaxNameBytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadMessage, core::TailBytes::kAllowed));
   return message;
 }
 
@@ -46,7 +46,7 @@ Result<OpenMessage> OpenMessage::from_bytes(ByteView bytes) {
   OpenMessage message;
   message.request = reader.u64();
   const ByteView descriptor = reader.blob(RegionDescriptor::kMaxBytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadMessage, core::TailBytes::kAllowed));
   auto decoded = RegionDescriptor::from_bytes(descriptor);
   if (!decoded.ok()) return decoded.status();
   message.descriptor = *std::move(decoded);
@@ -81,7 +81,7 @@ Result<ReplyMessage> ReplyMessage::from_bytes(ByteView bytes) {
       message.descriptor = *std::move(decoded);
     }
   }
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadMessage, core::TailBytes::kAllowed));
   return message;
 }
 
@@ -95,7 +95,7 @@ Result<ReleaseMessage> ReleaseMessage::from_bytes(ByteView bytes) {
   core::WireReader reader(bytes);
   ReleaseMessage message;
   message.lease = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadMessage, core::TailBytes::kAllowed));
   return message;
 }
 

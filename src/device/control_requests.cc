@@ -1,17 +1,9 @@
 #include "device/control_requests.h"
 
-#include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <utility>
 
 namespace farwrite::device {
-namespace {
-
-// Bounds one turn of a wait, so that no clock arithmetic overflows.
-constexpr std::chrono::nanoseconds kLongestTurn = std::chrono::seconds(1);
-
-}  // namespace
 
 Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
                                                          core::Deadline deadline,
@@ -27,7 +19,7 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
   while (!entry->second.has_value() && !deadline.expired()) {
     over = ended();
     if (!over.ok()) break;
-    changed_.wait_for(lock, std::min(deadline.remaining(), kLongestTurn));
+    changed_.wait_for(lock, deadline.turn());
   }
   std::optional<ReplyMessage> reply = std::move(entry->second);
   waiting_.erase(entry);

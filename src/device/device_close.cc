@@ -18,13 +18,6 @@
 namespace farwrite::device {
 namespace {
 
-// Bounds one turn of a wait: ends of channels are announced, but never relied on alone, and no
-// clock arithmetic overflows.
-constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
-
-// However short the caller's timeout is, callbacks that do not block return within this.
-constexpr std::chrono::nanoseconds kCallbackGrace = std::chrono::milliseconds(100);
-
 Status busy(std::string_view what) {
   return Status::error(StatusCode::kDeadlineExceeded, {"close a device"},
                        std::string(what) + " has not returned in time",
@@ -66,7 +59,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
       changed_.notify_all();
     }
     while (settling_ && !deadline.expired()) {
-      changed_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+      changed_.wait_for(lock, deadline.turn());
     }
     if (closed_) return close_status_;
     if (settling_) {

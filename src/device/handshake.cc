@@ -13,7 +13,7 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::string_view kOperation = "connect";
+constexpr std::string_view kConnect = "connect";
 
 ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 ByteView view(const core::Digest& digest) { return {digest.data(), digest.size()}; }
@@ -30,7 +30,7 @@ Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline de
     return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                   "connect to " + peer_name + ": refused by the peer: " + refusal.message());
   }
-  return Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
+  return Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
                        "an unexpected message in the handshake",
                        "check that the peer is a Farwrite device of the same release");
 }
@@ -39,7 +39,7 @@ Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline de
 Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& reason) {
   // The error that counts is `reason`; a peer that is gone does not need to hear it.
   (void)send_frame(stream, FrameType::kRefuse, view(core::status_to_bytes(reason)), deadline,
-                   kOperation);
+                   kConnect);
   return reason;
 }
 
@@ -61,7 +61,7 @@ Status token_mismatch(const std::string& peer_name, const Hello& connecting,
       same_file ? "if the file was replaced, reopen the device that opened before; if the sides "
                   "run in two containers, set FARWRITE_TOKEN_FILE to a file that both can read"
                 : "let both read one file (FARWRITE_TOKEN_FILE), or give both the same token";
-  return Status::error(StatusCode::kUnauthenticated, {kOperation, peer_name}, cause, remedy);
+  return Status::error(StatusCode::kUnauthenticated, {kConnect, peer_name}, cause, remedy);
 }
 
 PeerInfo describe(const Hello& peer, const Hello& self, bool encrypted) {
@@ -97,7 +97,7 @@ Status no_fabric_left(const std::string& peer_name, const Hello& connecting, con
                                                    join(connecting.fabrics) +
                                                    ", the accepting side " + join(accepting.fabrics)
                                              : "every fabric failed: " + failures;
-  return Status::error(StatusCode::kUnavailable, {kOperation, peer_name}, cause,
+  return Status::error(StatusCode::kUnavailable, {kConnect, peer_name}, cause,
                        "allow a fabric that both sides can use; `farwrite info` shows which");
 }
 
@@ -130,7 +130,7 @@ Status establish(core::ByteStream& stream, core::Deadline deadline, const std::s
 void refuse_plain(int socket, core::Deadline deadline) {
   core::PlainView plain(socket);
   (void)refuse(plain, deadline,
-               Status::error(StatusCode::kFailedPrecondition, {kOperation},
+               Status::error(StatusCode::kFailedPrecondition, {kConnect},
                              "the accepting side encrypts and the connecting side does not",
                              "set encrypt on both sides, or on neither"));
 }
@@ -139,7 +139,7 @@ void refuse_plain(int socket, core::Deadline deadline) {
 void refuse_encrypted(core::ByteStream& stream, core::Deadline deadline) {
   // A fatal alert of TLS: "insufficient security".
   constexpr std::array<std::uint8_t, 7> kAlert = {21, 3, 3, 0, 2, 2, 71};
-  (void)core::send_all(stream, {kAlert.data(), kAlert.size()}, deadline, kOperation);
+  (void)core::send_all(stream, {kAlert.data(), kAlert.size()}, deadline, kConnect);
   // What is left unread would make the kernel reset the connection, perhaps before this is read.
   std::array<std::byte, 4096> rest;
   const iovec piece{rest.data(), rest.size()};
@@ -170,7 +170,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
   FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, address, self, /*connecting=*/true));
   const Hello hello = Hello::of(self);
   FARWRITE_RETURN_IF_ERROR(
-      send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kOperation));
+      send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kConnect));
   auto frame = expect(stream, FrameType::kHelloReply, deadline, address);
   if (!frame.ok()) return frame.status();
   auto reply = HelloReply::from_bytes(view(frame->body));
@@ -179,7 +179,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
   if (reply->version < self.versions.min || reply->version > self.versions.max) {
     auto none = choose_version(self.versions, reply->hello.versions);
     return refuse(stream, deadline,
-                  none.ok() ? Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
+                  none.ok() ? Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
                                             "the peer chose a version that this side did not offer",
                                             "run the same Farwrite release on both sides")
                             : none.status());
@@ -189,8 +189,8 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
       !core::constant_time_equal(view(reply->proof), view(transcript.accepting_proof))) {
     return refuse(stream, deadline, token_mismatch(peer_name, hello, reply->hello));
   }
-  FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kProof, view(transcript.connecting_proof),
-                                      deadline, kOperation));
+  FARWRITE_RETURN_IF_ERROR(
+      send_frame(stream, FrameType::kProof, view(transcript.connecting_proof), deadline, kConnect));
 
   Introduction introduction;
   introduction.wire_version = reply->version;
@@ -212,14 +212,14 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
     auto attempt =
         next->type == FrameType::kTryFabric
             ? TryFabric::from_bytes(view(next->body))
-            : Result<TryFabric>(Status::error(StatusCode::kProtocolError, {kOperation, peer_name},
+            : Result<TryFabric>(Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
                                               "an unexpected message in the handshake",
                                               "run the same Farwrite release on both sides"));
     if (!attempt.ok()) return attempt.status();
     introduction.link.reset();
     introduction.peer.fabric = attempt->kind;
     fabric::Fabric* fabric = find_fabric(self, attempt->kind);
-    Status result = Status::error(StatusCode::kUnavailable, {kOperation, peer_name},
+    Status result = Status::error(StatusCode::kUnavailable, {kConnect, peer_name},
                                   "the peer requested a fabric that this side did not offer",
                                   "run the same Farwrite release on both sides");
     if (fabric != nullptr) {
@@ -232,7 +232,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
       if (link.ok()) introduction.link = *std::move(link);
     }
     FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
-                                        view(core::status_to_bytes(result)), deadline, kOperation));
+                                        view(core::status_to_bytes(result)), deadline, kConnect));
     auto theirs = expect(stream, FrameType::kFabricResult, deadline, peer_name);
     if (!theirs.ok()) return theirs.status();
     Status their_result;
@@ -268,7 +268,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
   const Transcript transcript(*theirs, reply.hello, self.token);
   reply.proof = transcript.accepting_proof;
   FARWRITE_RETURN_IF_ERROR(
-      send_frame(stream, FrameType::kHelloReply, view(reply.to_bytes()), deadline, kOperation));
+      send_frame(stream, FrameType::kHelloReply, view(reply.to_bytes()), deadline, kConnect));
   auto proof = expect(stream, FrameType::kProof, deadline, peer_name);
   if (!proof.ok()) return proof.status();
   if (!core::constant_time_equal(view(proof->body), view(transcript.connecting_proof))) {
@@ -285,7 +285,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
     introduction.peer.fabric = kind;
     const TryFabric attempt{kind, fabric->address()};
     FARWRITE_RETURN_IF_ERROR(
-        send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kOperation));
+        send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kConnect));
     auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
     request.abandoned = [&stream] { return stream.has_unread() || core::has_input(stream.fd()); };
@@ -297,14 +297,14 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
     const Status our_result = link.ok() ? Status() : link.status();
     FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
                                         view(core::status_to_bytes(our_result)), deadline,
-                                        kOperation));
+                                        kConnect));
     if (our_result.ok() && their_result.ok()) {
       const bool only = theirs->fabrics.size() == 1 || self.fabrics.size() == 1;
       std::string reason =
           only ? "the only fabric allowed" : "the first fabric in common that worked";
       if (!failures.empty()) reason += " (" + failures + ")";
       FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kWelcome,
-                                          {reason.data(), reason.size()}, deadline, kOperation));
+                                          {reason.data(), reason.size()}, deadline, kConnect));
       introduction.peer.fabric_reason = std::move(reason);
       introduction.link = *std::move(link);
       return introduction;

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxFabrics = 16;
 constexpr char kUnprintable = '?';
 constexpr std::size_t kMaxAddressBytes = 1024;
 constexpr std::size_t kMaxOriginBytes = 512;
-constexpr std::string_view kOperation = "read a handshake";
+constexpr std::string_view kReadHandshake = "read a handshake";
 
 // What the proofs cover.
 void write_proven(core::WireWriter& writer, const Hello& hello) {
@@ -73,7 +73,7 @@ bool read_hello(core::WireReader& reader, Hello& hello) {
 }
 
 Status not_a_hello() {
-  return Status::error(StatusCode::kProtocolError, {kOperation},
+  return Status::error(StatusCode::kProtocolError, {kReadHandshake},
                        "the other side does not use Farwrite's protocol",
                        "check the address and port: another program listens or connects there");
 }
@@ -109,7 +109,7 @@ Result<Hello> Hello::from_bytes(ByteView bytes) {
   core::WireReader reader(bytes);
   Hello hello;
   if (!read_hello(reader, hello)) return not_a_hello();
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
   return hello;
 }
 
@@ -127,7 +127,7 @@ Result<HelloReply> HelloReply::from_bytes(ByteView bytes) {
   reply.version = reader.u16();
   const ByteView proof = reader.bytes(reply.proof.size());
   if (!reader.ok() || !read_hello(reader, reply.hello)) return not_a_hello();
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
   std::copy_n(proof.data, proof.size, reply.proof.begin());
   return reply;
 }
@@ -144,7 +144,7 @@ Result<TryFabric> TryFabric::from_bytes(ByteView bytes) {
   TryFabric message;
   message.kind = static_cast<FabricKind>(reader.u8());
   message.address = reader.string(kMaxAddressBytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation, core::TailBytes::kAllowed));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
   return message;
 }
 

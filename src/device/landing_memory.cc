@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace farwrite::device {
-namespace {
-
-// One turn of a wait inside the fabric; between them the channel may end.
-constexpr std::chrono::nanoseconds kTurn = std::chrono::milliseconds(50);
-
-}  // namespace
 
 Result<std::shared_ptr<memory::Arena>> LandingMemory::make_arena(
     const memory::ArenaOptions& options) {
@@ -69,7 +63,7 @@ Status LandingMemory::revoke(std::uint64_t key, std::uint64_t region_id,
     const ChannelLink::Use link(link_);
     if (!link) return Status();
     const Status status =
-        link->revoke(key, region_id, deadline.earlier(core::Deadline::after(kTurn)));
+        link->revoke(key, region_id, deadline.earlier(core::Deadline::after(kFabricTurn)));
     if (status.ok() || deadline.expired()) return status;
   }
 }

@@ -11,7 +11,7 @@
 namespace farwrite::device {
 namespace {
 
-using core::Counter;
+using core::CounterRow;
 using core::counters;
 using core::Exposition;
 
@@ -78,10 +78,10 @@ void write_totals(Exposition& out, const DeviceMetrics& metrics) {
     total.fabric = channel.fabric;
     add_counters(total.stats, channel.stats);
   }
-  std::vector<Counter<ChannelStats>> growing;
+  std::vector<CounterRow<ChannelStats>> growing;
   std::ranges::copy_if(counters<ChannelStats>().rows, std::back_inserter(growing),
-                       &Counter<ChannelStats>::only_grows);
-  out.families(counters<DeviceStats>().prefix, std::span<const Counter<ChannelStats>>(growing),
+                       &CounterRow<ChannelStats>::only_grows);
+  out.families(counters<DeviceStats>().prefix, std::span<const CounterRow<ChannelStats>>(growing),
                [&](const auto& row) {
                  for (const GoneChannels& total : totals) {
                    out.sample({{"fabric", to_string(total.fabric)},

@@ -17,7 +17,7 @@ namespace farwrite::device {
 namespace {
 
 // Bounds one sleep, so that a waiter looks around even if a wake-up were lost.
-constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kLongestWaiterSleep = std::chrono::seconds(1);
 
 // A user's thread that took a notification comes back for the next one within this time, mostly.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
@@ -157,7 +157,7 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
                            "no notification arrived in time",
                            "wait longer, or check whether the peer is alive");
     }
-    block(driver, std::min(left, kLongestSleep));
+    block(driver, std::min(left, kLongestWaiterSleep));
   }
 }
 

@@ -22,7 +22,7 @@ constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
 // A lane that a user's thread polled just now may be left alone a moment later.
 constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(1);
 // Bounds one sleep, so that a wake-up that were lost would be a delay and no hang.
-constexpr std::chrono::seconds kLongestSleep(1);
+constexpr std::chrono::seconds kLongestPollerSleep(1);
 
 }  // namespace
 
@@ -122,7 +122,7 @@ void Poller::run() {
 bool Poller::sleep(std::vector<pollfd>& doorbells, bool pending, bool look_again) {
   pause_ =
       pending ? std::clamp(pause_ * 2, kShortestPause, kLongestPause) : std::chrono::nanoseconds(0);
-  timespec timeout{kLongestSleep.count(), 0};
+  timespec timeout{kLongestPollerSleep.count(), 0};
   if (pending) timeout = {0, static_cast<long>(pause_.count())};
   if (look_again) timeout = {0, kLookAgain.count()};
   const int rang = ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,9 @@ class LinkObserver {
   // A revocation that ended with kPeerSilent would not do so now. Any number of times.
   virtual void on_revoked() {}
 };
+
+// The time between two calls of AttachRequest::abandoned.
+inline constexpr std::chrono::milliseconds kAskAgain(20);
 
 // One side's request to set the fabric's half of a channel up. Both sides call attach() with the
 // same `secret`, which the authenticated handshake made for this channel alone.

@@ -12,7 +12,6 @@
 namespace farwrite::fabric {
 namespace {
 
-constexpr std::chrono::milliseconds kAskAgain(20);
 constexpr std::chrono::seconds kBetweenWarnings(10);
 
 // A peer that left again is no event.

@@ -12,7 +12,7 @@
 namespace farwrite::gpu {
 namespace {
 
-constexpr std::string_view kOperation = "use CUDA";
+constexpr std::string_view kUseCuda = "use CUDA";
 constexpr const char* kRemedy =
     "install NVIDIA's driver, version 525 or newer (CUDA 12), and check that `nvidia-smi` shows a "
     "GPU";
@@ -21,7 +21,7 @@ constexpr int kOldestVersion = 12000;
 std::atomic<const CudaDriver*> opened_driver{nullptr};
 
 Status unusable(const std::string& cause) {
-  return Status::error(StatusCode::kUnavailable, {kOperation}, cause, kRemedy);
+  return Status::error(StatusCode::kUnavailable, {kUseCuda}, cause, kRemedy);
 }
 
 std::string file_name() {
@@ -51,14 +51,14 @@ Result<const CudaDriver*> CudaDriver::load() {
   }
   int version = 0;
   FARWRITE_RETURN_IF_ERROR(
-      driver->check(driver->driver_version(&version), kOperation, "cuDriverGetVersion"));
+      driver->check(driver->driver_version(&version), kUseCuda, "cuDriverGetVersion"));
   if (version < kOldestVersion) {
     return unusable("the driver supports CUDA " + std::to_string(version / 1000) + "." +
                     std::to_string(version % 1000 / 10) + ": it is too old");
   }
   int devices = 0;
   FARWRITE_RETURN_IF_ERROR(
-      driver->check(driver->device_count(&devices), kOperation, "cuDeviceGetCount"));
+      driver->check(driver->device_count(&devices), kUseCuda, "cuDeviceGetCount"));
   if (devices == 0) return unusable("the driver sees no GPU");
   const CudaDriver* const opened = driver.release();  // for ever: threads may be inside
   opened_driver.store(opened, std::memory_order_release);
@@ -75,7 +75,7 @@ Result<const CudaDriver*> CudaDriver::open() {
     }
   }
   const CudaDriver* const driver = opened_driver.load(std::memory_order_acquire);
-  FARWRITE_RETURN_IF_ERROR(driver->fork_guard_.check(kOperation));
+  FARWRITE_RETURN_IF_ERROR(driver->fork_guard_.check(kUseCuda));
   return driver;
 }
 

@@ -28,8 +28,8 @@ namespace nb = nanobind;
 using Client = Held<box::Client>;
 using Segment = Held<box::Segment>;
 
-Client* connect(const DeviceOptions& device, const std::string& server,
-                std::optional<double> timeout) {
+Client* connect_client(const DeviceOptions& device, const std::string& server,
+                       std::optional<double> timeout) {
   box::ClientOptions options;
   options.device = device;
   options.timeout = to_timeout(timeout);
@@ -73,12 +73,12 @@ nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>> list(Client& clien
   return nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>>(std::move(segments));
 }
 
-Held<MemoryRegion>* allocate(Client& client, std::uint64_t bytes) {
+Held<MemoryRegion>* allocate_memory(Client& client, std::uint64_t bytes) {
   return new Held<MemoryRegion>(
       value_or_raise(without_gil([&] { return client->allocate(bytes); })));
 }
 
-void close(Client& client, std::optional<double> timeout) {
+void close_client(Client& client, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return client->close(limit); }));
 }
@@ -107,17 +107,17 @@ void add_scaled(box::ElementType element, nb::handle destination, nb::handle sou
 
 void bind_box_client(nb::module_& module) {
   nb::class_<Client>(module, "BoxClient", nb::is_weak_referenceable())
-      .def_static("connect", &connect, nb::arg("options"), nb::arg("server"),
+      .def_static("connect", &connect_client, nb::arg("options"), nb::arg("server"),
                   nb::arg("timeout").none())
       .def("create", &create, nb::arg("name"), nb::arg("element"), nb::arg("dims"),
            nb::arg("description"), nb::arg("buffers"), nb::arg("temporary"), nb::arg("exclusive"))
       .def("attach_name", &attach_name, nb::arg("name"), nb::arg("timeout").none())
       .def("attach_key", &attach_key, nb::arg("key"))
       .def("list", &list)
-      .def("allocate", &allocate, nb::arg("bytes"))
+      .def("allocate", &allocate_memory, nb::arg("bytes"))
       .def("server", [](const Client& client) { return to_dict(client.facts().server()); })
       .def("stats", [](const Client& client) { return counts_of(client->stats()); })
-      .def("close", &close, nb::arg("timeout").none());
+      .def("close", &close_client, nb::arg("timeout").none());
   module.def("copy", &copy, nb::arg("destination"), nb::arg("source"));
   module.def("add_scaled", &add_scaled, nb::arg("element"), nb::arg("destination"),
              nb::arg("source"), nb::arg("factor"));

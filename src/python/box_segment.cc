@@ -58,8 +58,9 @@ std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
   return kSignalInterval + std::chrono::microseconds(bytes / kBytesPerMicrosecond);
 }
 
-ReadTuple read(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
-               std::uint64_t min_version, std::uint64_t epoch, std::optional<double> timeout) {
+ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
+                       std::uint64_t min_version, std::uint64_t epoch,
+                       std::optional<double> timeout) {
   const Buffer buffer = Buffer::writable(out);
   const box::ReadResult result = value_or_raise(wait_in_growing_slices(
       to_timeout(timeout), first_slice(buffer.size()), [&](std::chrono::nanoseconds slice) {
@@ -73,10 +74,11 @@ ReadTuple read(Segment& self, nb::handle out, std::uint64_t offset, bool per_chu
   return nb::make_tuple(result.epoch, result.version, result.retries, result.leased);
 }
 
-box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
-                 std::optional<std::uint64_t> length, BoxNumber factor,
-                 std::optional<nb::object> memory, std::uint64_t x_key, std::uint64_t x_offset,
-                 std::uint64_t y_key, std::uint64_t y_offset, bool new_epoch) {
+box::Update post_update(Segment& self, box::Operation operation, std::uint64_t offset,
+                        std::optional<std::uint64_t> length, BoxNumber factor,
+                        std::optional<nb::object> memory, std::uint64_t x_key,
+                        std::uint64_t x_offset, std::uint64_t y_key, std::uint64_t y_offset,
+                        bool new_epoch) {
   box::Change change;
   change.operation = operation;
   change.offset = offset;
@@ -95,8 +97,8 @@ box::Update post(Segment& self, box::Operation operation, std::uint64_t offset,
   return update;
 }
 
-IdTuple wait(Segment& self, std::uint64_t version, std::uint64_t epoch,
-             std::optional<double> timeout) {
+IdTuple wait_for_version(Segment& self, std::uint64_t version, std::uint64_t epoch,
+                         std::optional<double> timeout) {
   return to_tuple(
       value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
         return self->wait(version, slice, epoch);
@@ -130,7 +132,7 @@ LeaseTuple lease(Segment& self, std::optional<double> timeout) {
                              [&](std::chrono::nanoseconds slice) { return self->lease(slice); })));
 }
 
-LeaseTuple view(Segment& self) {
+LeaseTuple view_segment(Segment& self) {
   return to_tuple(value_or_raise(without_gil([&] { return self->view(); })));
 }
 
@@ -184,17 +186,18 @@ void bind_box_segment(nb::module_& module) {
            [](const Segment& segment) {
              return value_or_raise(without_gil([&] { return segment->chunk_versions(); }));
            })
-      .def("read", &read, nb::arg("out"), nb::arg("offset"), nb::arg("per_chunk"),
+      .def("read", &read_segment, nb::arg("out"), nb::arg("offset"), nb::arg("per_chunk"),
            nb::arg("min_version"), nb::arg("epoch"), nb::arg("timeout").none())
-      .def("post", &post, nb::arg("operation"), nb::arg("offset"), nb::arg("length").none(),
+      .def("post", &post_update, nb::arg("operation"), nb::arg("offset"), nb::arg("length").none(),
            nb::arg("factor"), nb::arg("memory").none(), nb::arg("x_key"), nb::arg("x_offset"),
            nb::arg("y_key"), nb::arg("y_offset"), nb::arg("new_epoch"))
-      .def("wait", &wait, nb::arg("version"), nb::arg("epoch"), nb::arg("timeout").none())
+      .def("wait", &wait_for_version, nb::arg("version"), nb::arg("epoch"),
+           nb::arg("timeout").none())
       .def("on_version", &on_version, nb::arg("version"), nb::arg("epoch"), nb::arg("function"),
            nb::sig("def on_version(self, version: int, epoch: int, function: "
                    "collections.abc.Callable[[int, int, int, str], object]) -> None"))
       .def("lease", &lease, nb::arg("timeout").none())
-      .def("view", &view)
+      .def("view", &view_segment)
       .def("detach",
            [](Segment& segment) { raise_if_error(without_gil([&] { return segment->detach(); })); })
       .def("free",

@@ -71,16 +71,16 @@ SharedDraft draft(Server& server, std::uint64_t key) {
 }
 
 // Keeps the draft, and no longer stands for it after commit() or drop().
-BytesArray view(const SharedDraft& draft) {
+BytesArray view_draft(const SharedDraft& draft) {
   return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(draft->bytes().data),
                                 draft->bytes().size, draft);
 }
 
-Counts stats(const Server& server) {
+Counts server_stats(const Server& server) {
   return counts_of(without_gil([&] { return server->stats(); }));
 }
 
-void close(Server& server, std::optional<double> timeout) {
+void close_server(Server& server, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return server->close(limit); }));
 }
@@ -89,7 +89,7 @@ void close(Server& server, std::optional<double> timeout) {
 
 void bind_box_server(nb::module_& module) {
   nb::class_<Draft>(module, "BoxDraft")
-      .def("view", &view, "The draft's bytes, until commit() or drop().")
+      .def("view", &view_draft, "The draft's bytes, until commit() or drop().")
       .def("commit", &Draft::commit, nb::arg("new_epoch"))
       .def("drop", &Draft::drop);
   nb::class_<Server>(module, "BoxServer", nb::is_weak_referenceable())
@@ -103,10 +103,10 @@ void bind_box_server(nb::module_& module) {
           [](Server& server) {
             raise_if_error(wait_beside([server = *server]() mutable { return server.snapshot(); }));
           })
-      .def("stats", &stats)
+      .def("stats", &server_stats)
       .def("metrics",
            [](const Server& server) { return without_gil([&] { return server->metrics_text(); }); })
-      .def("close", &close, nb::arg("timeout").none());
+      .def("close", &close_server, nb::arg("timeout").none());
 }
 
 }  // namespace farwrite::python

@@ -33,31 +33,32 @@ using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb:
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
 
 template <typename Call>
-Completion post(const Buffer& buffer, const Remote& region, Call&& call) {
+Completion post_buffer(const Buffer& buffer, const Remote& region, Call&& call) {
   const bool on_gpu = buffer.on_gpu() || region->kind().on_gpu();
   if (buffer.size() <= kCopyWithoutGilBytes && !on_gpu) return call();
   return without_gil(call);
 }
 
-Completion write(Link& channel, nb::handle source, const Remote& target, std::uint64_t offset,
-                 std::optional<std::uint32_t> tag, std::uint32_t lane) {
+Completion write_region(Link& channel, nb::handle source, const Remote& target,
+                        std::uint64_t offset, std::optional<std::uint32_t> tag,
+                        std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(source);
-  Completion posted = post(buffer, target, [&] {
+  Completion posted = post_buffer(buffer, target, [&] {
     return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
                : channel->write(buffer.bytes(), *target, offset, lane);
   });
   return keep(std::move(posted), source);
 }
 
-Completion read(Link& channel, nb::handle destination, const Remote& source, std::uint64_t offset,
-                std::uint32_t lane) {
+Completion read_region(Link& channel, nb::handle destination, const Remote& source,
+                       std::uint64_t offset, std::uint32_t lane) {
   const Buffer buffer = Buffer::writable(destination);
-  Completion posted = post(
+  Completion posted = post_buffer(
       buffer, source, [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
   return keep(std::move(posted), destination);
 }
 
-Completion send(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
+Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(message);
   return keep(channel->send(buffer.bytes(), tag, lane), message);
 }
@@ -121,7 +122,7 @@ Remote* lookup(Link& channel, const std::string& name, std::optional<double> tim
       [channel = *channel, name, limit]() mutable { return channel.lookup(name, limit); })));
 }
 
-Remote* open(Link& channel, nb::bytes descriptor, std::optional<double> timeout) {
+Remote* open_region(Link& channel, nb::bytes descriptor, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   const RegionDescriptor parsed =
       value_or_raise(RegionDescriptor::from_bytes(ByteView(descriptor.c_str(), descriptor.size())));
@@ -129,17 +130,17 @@ Remote* open(Link& channel, nb::bytes descriptor, std::optional<double> timeout)
       [channel = *channel, parsed, limit]() mutable { return channel.open(parsed, limit); })));
 }
 
-Local* allocate(Link& channel, std::uint64_t bytes, const std::string& kind) {
+Local* allocate_landing(Link& channel, std::uint64_t bytes, const std::string& kind) {
   const MemoryKind place = value_or_raise(MemoryKind::parse(kind));
   return new Local(value_or_raise(without_gil([&] { return channel->allocate(bytes, place); })));
 }
 
-void publish(Link& channel, const std::string& name, const Local& region,
-             const std::string& description) {
+void publish_to_peer(Link& channel, const std::string& name, const Local& region,
+                     const std::string& description) {
   raise_if_error(without_gil([&] { return channel->publish(name, *region, description); }));
 }
 
-void close(Link& channel, std::optional<double> timeout) {
+void close_channel(Link& channel, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
@@ -157,9 +158,9 @@ nb::capsule as_capsule(const Link& channel) {
 
 void bind_channel(nb::module_& module) {
   nb::class_<Link>(module, "Channel")
-      .def("write", &write, nb::arg("source"), nb::arg("target"), nb::arg("offset"),
+      .def("write", &write_region, nb::arg("source"), nb::arg("target"), nb::arg("offset"),
            nb::arg("tag").none(), nb::arg("lane"))
-      .def("read", &read, nb::arg("destination"), nb::arg("source"), nb::arg("offset"),
+      .def("read", &read_region, nb::arg("destination"), nb::arg("source"), nb::arg("offset"),
            nb::arg("lane"))
       .def("flush", [](Link& channel) { return channel->flush(); })
       .def("alias", &alias, nb::arg("source"), nb::arg("offset"), nb::arg("length"))
@@ -170,7 +171,7 @@ void bind_channel(nb::module_& module) {
             return channel->notify(tag, lane);
           },
           nb::arg("tag"), nb::arg("lane"))
-      .def("send", &send, nb::arg("message"), nb::arg("tag"), nb::arg("lane"))
+      .def("send", &send_message, nb::arg("message"), nb::arg("tag"), nb::arg("lane"))
       .def("max_message_bytes",
            [](const Link& channel) { return channel.facts().max_message_bytes(); })
       .def("wait_notification", &wait_notification, nb::arg("timeout").none())
@@ -179,16 +180,16 @@ void bind_channel(nb::module_& module) {
            nb::sig("def on_notification(self, function: collections.abc.Callable[[int, int, "
                    "bytes], object] | None) "
                    "-> None"))
-      .def("allocate", &allocate, nb::arg("bytes"), nb::arg("kind"))
-      .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
+      .def("allocate", &allocate_landing, nb::arg("bytes"), nb::arg("kind"))
+      .def("publish", &publish_to_peer, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())
-      .def("open", &open, nb::arg("descriptor"), nb::arg("timeout").none())
+      .def("open", &open_region, nb::arg("descriptor"), nb::arg("timeout").none())
       .def("peer", [](const Link& channel) { return to_dict(channel.facts().peer()); })
       .def("peer_state",
            [](const Link& channel) { return std::string(to_string(channel.facts().peer_state())); })
       .def("stats", [](const Link& channel) { return counts_of(channel->stats()); })
       .def("as_capsule", &as_capsule, nb::sig("def as_capsule(self) -> object"))
-      .def("close", &close, nb::arg("timeout").none());
+      .def("close", &close_channel, nb::arg("timeout").none());
 }
 
 }  // namespace farwrite::python

@@ -16,7 +16,7 @@ namespace {
 
 namespace nb = nanobind;
 
-void wait(const Completion& completion, std::optional<double> timeout) {
+void wait_for_completion(const Completion& completion, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   if (completion.done()) return raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
   raise_if_error(wait_in_slices(
@@ -37,7 +37,7 @@ void bind_completion(nb::module_& module) {
   nb::class_<Completion>(module, "Completion")
       .def("done", &Completion::done)
       .def("settled", &Completion::settled)
-      .def("wait", &wait, nb::arg("timeout").none() = nb::none())
+      .def("wait", &wait_for_completion, nb::arg("timeout").none() = nb::none())
       .def("cancel",
            [](const Completion& completion) { without_gil([&] { completion.cancel(); }); })
       .def(

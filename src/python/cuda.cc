@@ -47,7 +47,7 @@ int gpu_of(const std::string& operation, std::uintptr_t address) {
                operation + ": the pointer is not in the memory of a CUDA GPU"));
 }
 
-void wait(int ordinal, std::uintptr_t stream) {
+void await_stream(int ordinal, std::uintptr_t stream) {
   raise_if_error(without_gil([&] { return wait_for_stream(MemoryKind::cuda(ordinal), stream); }));
 }
 
@@ -95,7 +95,7 @@ void bind_cuda(nb::module_& module) {
   module.def("gpu_of", &gpu_of, nb::arg("operation"), nb::arg("address"),
              "The number of the GPU that has the memory.");
   module.def("use_cuda", [] { raise_if_error(without_gil([] { return use_cuda(); })); });
-  module.def("wait_for_stream", &wait, nb::arg("ordinal"), nb::arg("stream"));
+  module.def("wait_for_stream", &await_stream, nb::arg("ordinal"), nb::arg("stream"));
 }
 
 }  // namespace farwrite::python

@@ -21,11 +21,12 @@ namespace nb = nanobind;
 using Local = Held<MemoryRegion>;
 using Owner = Held<Device>;
 
-void open(Owner* self, const DeviceOptions& options) {
+void open_device(Owner* self, const DeviceOptions& options) {
   new (self) Owner(value_or_raise(without_gil([&] { return Device::open(options); })));
 }
 
-Held<Channel>* connect(Owner& device, const std::string& peer, std::optional<double> timeout) {
+Held<Channel>* connect_channel(Owner& device, const std::string& peer,
+                               std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   const Endpoint endpoint = value_or_raise(Endpoint::parse(peer));
   return new Held<Channel>(value_or_raise(wait_beside(
@@ -40,13 +41,13 @@ Held<Channel>* accept(Owner& device, std::optional<double> timeout) {
       })));
 }
 
-Local* allocate(Owner& device, std::uint64_t bytes, const std::string& kind) {
+Local* allocate_region(Owner& device, std::uint64_t bytes, const std::string& kind) {
   const MemoryKind place = value_or_raise(MemoryKind::parse(kind));
   return new Local(value_or_raise(without_gil([&] { return device->allocate(bytes, place); })));
 }
 
-void publish(Owner& device, const std::string& name, const Local& region,
-             const std::string& description) {
+void publish_to_all(Owner& device, const std::string& name, const Local& region,
+                    const std::string& description) {
   raise_if_error(without_gil([&] { return device->publish(name, *region, description); }));
 }
 
@@ -54,7 +55,7 @@ void unpublish(Owner& device, const std::string& name) {
   raise_if_error(without_gil([&] { return device->unpublish(name); }));
 }
 
-nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
+nb::typed<nb::dict, nb::str, nb::object> device_stats(const Owner& device) {
   const DeviceStats counts = device->stats();
   nb::list choices;
   for (const std::string& choice : counts.choices) choices.append(choice);
@@ -67,7 +68,7 @@ nb::typed<nb::dict, nb::str, nb::object> stats(const Owner& device) {
   return nb::typed<nb::dict, nb::str, nb::object>(std::move(stats));
 }
 
-void close(Owner& device, std::optional<double> timeout) {
+void close_device(Owner& device, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return device->close(limit); }));
 }
@@ -76,7 +77,7 @@ void close(Owner& device, std::optional<double> timeout) {
 
 void bind_device(nb::module_& module) {
   nb::class_<Owner>(module, "Device", nb::is_weak_referenceable())
-      .def("__init__", &open, nb::arg("options"))
+      .def("__init__", &open_device, nb::arg("options"))
       .def("endpoint", [](const Owner& device) { return device.facts().endpoint().to_string(); })
       .def("uuid",
            [](const Owner& device) {
@@ -84,21 +85,21 @@ void bind_device(nb::module_& module) {
              return nb::bytes(uuid.data(), uuid.size());
            })
       .def("epoch", [](const Owner& device) { return device.facts().epoch(); })
-      .def("connect", &connect, nb::arg("peer"), nb::arg("timeout").none())
+      .def("connect", &connect_channel, nb::arg("peer"), nb::arg("timeout").none())
       .def("accept", &accept, nb::arg("timeout").none())
-      .def("allocate", &allocate, nb::arg("bytes"), nb::arg("kind"))
+      .def("allocate", &allocate_region, nb::arg("bytes"), nb::arg("kind"))
       .def(
           "contains",
           [](const Owner& device, nb::handle array) {
             return device->contains(Buffer::readable(array).bytes().data);
           },
           nb::arg("array"))
-      .def("publish", &publish, nb::arg("name"), nb::arg("region"), nb::arg("description"))
+      .def("publish", &publish_to_all, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("unpublish", &unpublish, nb::arg("name"))
-      .def("stats", &stats)
+      .def("stats", &device_stats)
       .def("metrics",
            [](const Owner& device) { return without_gil([&] { return device->metrics_text(); }); })
-      .def("close", &close, nb::arg("timeout").none());
+      .def("close", &close_device, nb::arg("timeout").none());
 }
 
 }  // namespace farwrite::python

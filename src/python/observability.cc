@@ -31,7 +31,7 @@ void add_table(nb::dict& tables) {
   const core::CounterTable<Stats>& table = core::counters<Stats>();
   const auto to_str = [](std::string_view text) { return nb::str(text.data(), text.size()); };
   nb::list rows;
-  for (const core::Counter<Stats>& row : table.rows) {
+  for (const core::CounterRow<Stats>& row : table.rows) {
     nb::dict labels;
     if (!row.operation.empty()) labels["operation"] = to_str(row.operation);
     if (!row.direction.empty()) labels["direction"] = to_str(row.direction);

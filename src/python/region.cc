@@ -27,7 +27,7 @@ nb::bytes descriptor_bytes(const RegionDescriptor& descriptor) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-BytesArray view(Held<MemoryRegion>& region) {
+BytesArray view_region(Held<MemoryRegion>& region) {
   return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(region->data()), region->size(),
                                 *region);
 }
@@ -40,7 +40,7 @@ CudaBytes view_cuda(Held<MemoryRegion>& region) {
           std::move(owner)};
 }
 
-void close(Held<MemoryRegion>& region, std::optional<double> timeout) {
+void close_region(Held<MemoryRegion>& region, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   raise_if_error(without_gil([&] { return region->close(limit); }));
 }
@@ -50,14 +50,14 @@ void close(Held<MemoryRegion>& region, std::optional<double> timeout) {
 void bind_region(nb::module_& module) {
   using Local = Held<MemoryRegion>;
   nb::class_<Local>(module, "MemoryRegion")
-      .def("view", &view, "The region's bytes as a writable array; keeps the region alive.")
+      .def("view", &view_region, "The region's bytes as a writable array; keeps the region alive.")
       .def("view_cuda", &view_cuda, "The same for a region on a GPU.")
       .def("on_gpu", [](const Local& region) { return region.facts().kind().on_gpu(); })
       .def("size", [](const Local& region) { return region.facts().size(); })
       .def("access", [](const Local& region) { return access_name(region.facts().access()); })
       .def("descriptor",
            [](const Local& region) { return descriptor_bytes(region.facts().descriptor()); })
-      .def("close", &close, nb::arg("timeout").none());
+      .def("close", &close_region, nb::arg("timeout").none());
 
   using Remote = Held<RemoteRegion>;
   nb::class_<Remote>(module, "RemoteRegion")

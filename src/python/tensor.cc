@@ -93,15 +93,15 @@ Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::str
 }
 
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
-Completion send(Sender& sender, nb::handle source, std::string dtype, std::uint32_t item_bytes,
-                Dims dims) {
+Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
+                       std::uint32_t item_bytes, Dims dims) {
   const Buffer buffer = Buffer::readable(source);
   const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
   return keep(without_gil([&] { return sender->send(spec, buffer.bytes()); }), source);
 }
 
 template <typename End>
-Counts stats(End& end) {
+Counts end_stats(End& end) {
   return counts_of(without_gil([&] { return end->stats(); }));
 }
 
@@ -119,7 +119,7 @@ void bind_tensor(nb::module_& module) {
            [](Receiver& receiver) {
              raise_if_error(without_gil([&] { return receiver->reset(); }));
            })
-      .def("stats", &stats<Receiver>)
+      .def("stats", &end_stats<Receiver>)
       .def(
           "close",
           [](Receiver& receiver, std::optional<double> timeout) {
@@ -135,9 +135,9 @@ void bind_tensor(nb::module_& module) {
            [](const Sender& sender) { return std::string(to_string(sender.facts().kind())); })
       .def("dtype", [](const Sender& sender) { return sender.facts().announced().dtype; })
       .def("dims", [](const Sender& sender) { return sender.facts().announced().dims; })
-      .def("send", &send, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
+      .def("send", &send_tensor, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
            nb::arg("dims"))
-      .def("stats", &stats<Sender>)
+      .def("stats", &end_stats<Sender>)
       .def("close",
            [](Sender& sender) { raise_if_error(without_gil([&] { return sender->close(); })); });
 }

@@ -10,10 +10,10 @@
 namespace farwrite::transfer {
 namespace {
 
-constexpr std::string_view kOpen = "open a tensor receiver";
+constexpr std::string_view kOpenReceiver = "open a tensor receiver";
 
 Status invalid(std::string_view cause, std::string_view remedy) {
-  return Status::error(StatusCode::kInvalidArgument, {kOpen}, cause, remedy);
+  return Status::error(StatusCode::kInvalidArgument, {kOpenReceiver}, cause, remedy);
 }
 
 }  // namespace
@@ -46,8 +46,8 @@ ReceiverState::~ReceiverState() {
 }
 
 Status ReceiverState::check() const {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOpen));
-  FARWRITE_RETURN_IF_ERROR(device::check_name(kOpen, name_));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOpenReceiver));
+  FARWRITE_RETURN_IF_ERROR(device::check_name(kOpenReceiver, name_));
   if (options_.lane >= channel_.peer().lanes) {
     return invalid(
         "lane " + std::to_string(options_.lane) + " of " + std::to_string(channel_.peer().lanes),
@@ -57,7 +57,7 @@ Status ReceiverState::check() const {
     FARWRITE_RETURN_IF_ERROR(Port::check_lowering(channel_, *options_.lowering));
     if (options_.lowering == NotificationLowering::kTailFlag &&
         options_.kind != EdgeKind::kStatic) {
-      return Status::error(StatusCode::kUnsupported, {kOpen},
+      return Status::error(StatusCode::kUnsupported, {kOpenReceiver},
                            "a tail flag requires a tail at a known place",
                            "use a static edge, or leave the choice to the channel");
     }

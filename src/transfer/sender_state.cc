@@ -16,7 +16,7 @@
 namespace farwrite::transfer {
 namespace {
 
-constexpr std::string_view kOpen = "open a tensor sender";
+constexpr std::string_view kOpenSender = "open a tensor sender";
 constexpr std::string_view kSend = "send a tensor";
 
 Status unfit(const std::string& cause, std::string_view remedy) {
@@ -31,13 +31,13 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
                                                        std::string_view name,
                                                        std::chrono::nanoseconds timeout) {
   if (!channel.valid() || !device.valid()) {
-    return Status::error(StatusCode::kInvalidArgument, {kOpen},
+    return Status::error(StatusCode::kInvalidArgument, {kOpenSender},
                          "the device or channel handle is empty", "use an open device and channel");
   }
-  FARWRITE_RETURN_IF_ERROR(device::check_name(kOpen, name));
+  FARWRITE_RETURN_IF_ERROR(device::check_name(kOpenSender, name));
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::shared_ptr<SenderState> self(new SenderState(device, channel, name));
-  FARWRITE_RETURN_IF_ERROR(self->fork_guard_.check(kOpen));
+  FARWRITE_RETURN_IF_ERROR(self->fork_guard_.check(kOpenSender));
   FARWRITE_RETURN_IF_ERROR(self->claim(deadline));
   FARWRITE_RETURN_IF_ERROR(self->port_->engine().open_slots(
       self->key_, deadline, self->edge_->record.lane, &self->requests_));
@@ -72,7 +72,7 @@ Status SenderState::claim(core::Deadline deadline) {
       deadline);
   if (waited.code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
-                         {kOpen, channel_.peer().endpoint.to_string()},
+                         {kOpenSender, channel_.peer().endpoint.to_string()},
                          "the peer has opened no receiver named \"" + name_ + "\" in time",
                          "wait longer, or check that both sides use the same name");
   }
@@ -81,7 +81,7 @@ Status SenderState::claim(core::Deadline deadline) {
     key_ = key_of(edge_->record.edge);
     return Status();
   }
-  return Status::error(StatusCode::kAlreadyExists, {kOpen},
+  return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
                        "\"" + name_ + "\" has, or had, a sender on this channel",
                        "let the receiver open the edge again, or use another name");
 }

@@ -15,16 +15,16 @@ namespace farwrite::fabric::shm {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4d485346;  // "FSHM"
-constexpr std::string_view kOperation = "attach";
+constexpr std::string_view kAttachOperation = "attach";
 
-enum class PacketType : std::uint16_t { kAttach = 1, kAttached = 2, kConfirm = 3 };
+enum class AttachPacket : std::uint16_t { kAttach = 1, kAttached = 2, kConfirm = 3 };
 
-void write_header(core::WireWriter& writer, PacketType type) {
+void write_header(core::WireWriter& writer, AttachPacket type) {
   writer.u32(kMagic);
   writer.u16(static_cast<std::uint16_t>(type));
 }
 
-bool header_is(core::WireReader& reader, PacketType type) {
+bool header_is(core::WireReader& reader, AttachPacket type) {
   const bool magic = reader.u32() == kMagic;
   return reader.u16() == static_cast<std::uint16_t>(type) && magic;
 }
@@ -44,12 +44,12 @@ MailboxGeometry read_geometry(core::WireReader& reader) {
 }
 
 Status broken(std::string_view cause) {
-  return Status::error(StatusCode::kProtocolError, {kOperation, {}, "shm"}, cause,
+  return Status::error(StatusCode::kProtocolError, {kAttachOperation, {}, "shm"}, cause,
                        "run the same Farwrite release on both sides");
 }
 
 Status another_host() {
-  return Status::error(StatusCode::kUnavailable, {kOperation, {}, "shm"},
+  return Status::error(StatusCode::kUnavailable, {kAttachOperation, {}, "shm"},
                        "the peer could not read a nonce from this process's memory, so the two "
                        "processes share no memory",
                        "use a fabric that crosses hosts");
@@ -65,7 +65,7 @@ Status make_own_half(std::uint32_t lanes, Attachment& attachment) {
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     core::UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!doorbell.valid()) {
-      return Status::system_error(StatusCode::kResourceExhausted, {kOperation, {}, "shm"},
+      return Status::system_error(StatusCode::kResourceExhausted, {kAttachOperation, {}, "shm"},
                                   "no doorbell could be created", errno,
                                   "raise the limit of open files (ulimit -n)");
     }
@@ -115,10 +115,10 @@ bool split_fds(Packet& packet, core::UniqueFd& mailbox, std::vector<core::Unique
 // The bytes of an ATTACH; its descriptors come apart.
 Status read_attach(ByteView bytes, core::Digest& proof, MailboxGeometry& geometry) {
   core::WireReader reader(bytes);
-  const bool known = header_is(reader, PacketType::kAttach);
+  const bool known = header_is(reader, AttachPacket::kAttach);
   const ByteView raw = reader.bytes(proof.size());
   geometry = read_geometry(reader);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kAttachOperation));
   if (!known) return broken("the first packet is not an ATTACH");
   std::copy_n(raw.data, raw.size, proof.begin());
   return Status();
@@ -160,20 +160,20 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
   FARWRITE_RETURN_IF_ERROR(make_own_half(request.lanes, attachment));
 
   core::WireWriter attach;
-  write_header(attach, PacketType::kAttach);
+  write_header(attach, AttachPacket::kAttach);
   const core::Digest proof = attach_proof(request.secret);
   attach.bytes({proof.data(), proof.size()});
   write_geometry(attach, attachment.own.view.geometry());
   FARWRITE_RETURN_IF_ERROR(
-      send_packet(fd, attach.view(), own_fds(attachment), request.deadline, kOperation));
+      send_packet(fd, attach.view(), own_fds(attachment), request.deadline, kAttachOperation));
 
-  auto packet = receive_packet(fd, request.deadline, kOperation);
+  auto packet = receive_packet(fd, request.deadline, kAttachOperation);
   if (!packet.ok()) return packet.status();
   core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
-  const bool known = header_is(reader, PacketType::kAttached);
+  const bool known = header_is(reader, AttachPacket::kAttached);
   const ByteView echo = reader.bytes(Nonce().size());
   const MailboxGeometry geometry = read_geometry(reader);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kAttachOperation));
   if (!known) return broken("the peer's answer is not an ATTACHED");
   if (!is_nonce(echo, attachment.own.nonce)) return another_host();
   core::UniqueFd mailbox;
@@ -184,9 +184,9 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
                                           request.lanes, attachment));
 
   core::WireWriter confirm;
-  write_header(confirm, PacketType::kConfirm);
+  write_header(confirm, AttachPacket::kConfirm);
   confirm.bytes({attachment.peer.nonce.data(), attachment.peer.nonce.size()});
-  FARWRITE_RETURN_IF_ERROR(send_packet(fd, confirm.view(), {}, request.deadline, kOperation));
+  FARWRITE_RETURN_IF_ERROR(send_packet(fd, confirm.view(), {}, request.deadline, kAttachOperation));
   return attachment;
 }
 
@@ -200,18 +200,18 @@ Result<Attachment> attach_accepting(core::UniqueFd socket, AttachOffer offer,
                                           std::move(offer.doorbells), request.lanes, attachment));
 
   core::WireWriter attached;
-  write_header(attached, PacketType::kAttached);
+  write_header(attached, AttachPacket::kAttached);
   attached.bytes({attachment.peer.nonce.data(), attachment.peer.nonce.size()});
   write_geometry(attached, attachment.own.view.geometry());
   FARWRITE_RETURN_IF_ERROR(
-      send_packet(fd, attached.view(), own_fds(attachment), request.deadline, kOperation));
+      send_packet(fd, attached.view(), own_fds(attachment), request.deadline, kAttachOperation));
 
-  auto packet = receive_packet(fd, request.deadline, kOperation);
+  auto packet = receive_packet(fd, request.deadline, kAttachOperation);
   if (!packet.ok()) return packet.status();
   core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
-  const bool known = header_is(reader, PacketType::kConfirm);
+  const bool known = header_is(reader, AttachPacket::kConfirm);
   const ByteView echo = reader.bytes(Nonce().size());
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kAttachOperation));
   if (!known) return broken("the peer's last packet is not a CONFIRM");
   if (!is_nonce(echo, attachment.own.nonce)) return another_host();
   return attachment;

@@ -12,12 +12,12 @@
 namespace farwrite::fabric::shm {
 namespace {
 
-constexpr std::string_view kOperation = "open a region";
+constexpr std::string_view kOpenRegion = "open a region";
 
 // The ids come from the peer, so what it can make us remember is bounded.
 constexpr std::size_t kMaxSegments = 1 << 16;
 
-enum class PacketType : std::uint16_t { kRequest = 16, kAnswer = 17 };
+enum class ExchangePacket : std::uint16_t { kRequest = 16, kAnswer = 17 };
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
   if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
     std::erase_if(imports_, [](const auto& entry) { return entry.second.forgotten(); });
     if (imports_.size() >= kMaxSegments) {
-      return Status::error(StatusCode::kResourceExhausted, {kOperation, peer_, "shm"},
+      return Status::error(StatusCode::kResourceExhausted, {kOpenRegion, peer_, "shm"},
                            "the peer has named too many segments", "restart the peer");
     }
   }
@@ -81,10 +81,10 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
       import.requested = true;
       import.failure = Status();
       core::WireWriter request;
-      request.u16(static_cast<std::uint16_t>(PacketType::kRequest));
+      request.u16(static_cast<std::uint16_t>(ExchangePacket::kRequest));
       request.u32(segment_id);
       lock.unlock();
-      const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOperation);
+      const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOpenRegion);
       lock.lock();
       if (!sent.ok()) {
         import.requested = false;
@@ -95,7 +95,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
       continue;  // the answer may have come meanwhile
     }
     if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {kOperation, peer_, "shm"},
+      return Status::error(StatusCode::kDeadlineExceeded, {kOpenRegion, peer_, "shm"},
                            "the peer did not hand over its memory in time",
                            "check that the peer is not stopped, or allow more time");
     }
@@ -122,16 +122,16 @@ void SegmentExchange::fail(const Status& reason) {
 }
 
 void SegmentExchange::on_readable() {
-  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOperation);
+  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOpenRegion);
   if (!packet.ok()) {
     if (packet.status().code() == StatusCode::kDeadlineExceeded) return;  // a spurious wake-up
     end(packet.status());
     return;
   }
   core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
-  const auto type = static_cast<PacketType>(reader.u16());
+  const auto type = static_cast<ExchangePacket>(reader.u16());
   const std::uint32_t segment_id = reader.u32();
-  if (type == PacketType::kRequest && reader.finish(kOperation).ok()) {
+  if (type == ExchangePacket::kRequest && reader.finish(kOpenRegion).ok()) {
     answer(segment_id);
     return;
   }
@@ -141,8 +141,9 @@ void SegmentExchange::on_readable() {
   const bool on_gpu = reader.u8() != 0;
   answer.bytes = reader.u64();
   const ByteView uuid = reader.bytes(gpu::GpuUuid().size());
-  Status finished = reader.finish(kOperation);
-  if (finished.ok() && type == PacketType::kAnswer && (!answer.found || packet->fds.size() == 1)) {
+  Status finished = reader.finish(kOpenRegion);
+  if (finished.ok() && type == ExchangePacket::kAnswer &&
+      (!answer.found || packet->fds.size() == 1)) {
     if (on_gpu) {
       std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size,
                   answer.gpu.emplace().begin());
@@ -152,7 +153,7 @@ void SegmentExchange::on_readable() {
     return;
   }
   if (finished.ok()) {
-    finished = Status::error(StatusCode::kProtocolError, {kOperation, peer_, "shm"},
+    finished = Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
                              "an unknown packet on the unix socket",
                              "run the same Farwrite release on both sides");
   }
@@ -179,7 +180,7 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   }
   const gpu::Gpu* const gpu = segment != nullptr ? segment->gpu() : nullptr;
   core::WireWriter writer;
-  writer.u16(static_cast<std::uint16_t>(PacketType::kAnswer));
+  writer.u16(static_cast<std::uint16_t>(ExchangePacket::kAnswer));
   writer.u32(segment_id);
   writer.u8(segment != nullptr ? 1 : 0);
   const bool writable = segment != nullptr && segment->use() == memory::SegmentUse::kLanding;
@@ -192,9 +193,9 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   if (segment != nullptr) fds.push_back(gpu != nullptr ? exported.get() : segment->fd());
   // A peer that does not read its answers must not hold the loop up.
   const Status sent =
-      send_packet(socket_.get(), writer.view(), fds, core::Deadline::after({}), kOperation);
+      send_packet(socket_.get(), writer.view(), fds, core::Deadline::after({}), kOpenRegion);
   if (sent.code() == StatusCode::kDeadlineExceeded) {
-    end(Status::error(StatusCode::kProtocolError, {kOperation, peer_, "shm"},
+    end(Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
                       "the peer requests memory and does not read the answers",
                       "restart the peer"));
   } else if (!sent.ok()) {
@@ -220,7 +221,7 @@ void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
       answer.found ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable,
                                                 witness_)
                    : Result<std::shared_ptr<memory::MappedSegment>>(Status::error(
-                         StatusCode::kNotFound, {kOperation, peer_, "shm"},
+                         StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
                          "the peer has no such memory for this process, or no longer",
                          "ask for a fresh descriptor; only the peer that landing memory was "
                          "allocated for can open it"));

@@ -3,14 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "fabric/attach_request.h"
+
 namespace farwrite::fabric::verbs {
 namespace {
-
-constexpr int kAskAgainMs = 20;  // whether the peer has given up
 
 std::string_view remedy_of(rdma_cm_event_type event) {
   switch (event) {
@@ -92,8 +91,8 @@ Result<CmEvent> CmChannel::expect(rdma_cm_event_type wanted, const rdma_cm_id* i
           remedy_of(RDMA_CM_EVENT_UNREACHABLE));
     }
     pollfd waiting{channel_->fd, POLLIN, 0};
-    const int left = deadline.poll_timeout_ms();
-    (void)::poll(&waiting, 1, left < 0 ? kAskAgainMs : std::min(left, kAskAgainMs));
+    const core::Deadline turn = deadline.earlier(core::Deadline::after(kAskAgain));
+    (void)::poll(&waiting, 1, turn.poll_timeout_ms());
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -10,11 +9,6 @@
 #include "fabric/verbs/verbs_link.h"
 
 namespace farwrite::fabric::verbs {
-namespace {
-
-constexpr int kAskAgainMs = 20;  // whether the peer has given up
-
-}  // namespace
 
 Status LaneGreeting::exchange() {
   FARWRITE_RETURN_IF_ERROR(prove_each_other());
@@ -87,8 +81,8 @@ Result<std::vector<std::byte>> LaneGreeting::wait_for(MessageType type) {
           given_up ? "the peer stopped connecting over verbs" : "the peer sent no greeting in time",
           "see the peer's log");
     }
-    const int left = request_.deadline.poll_timeout_ms();
-    (void)::poll(&waiting, 1, left < 0 ? kAskAgainMs : std::min(left, kAskAgainMs));
+    const core::Deadline turn = request_.deadline.earlier(core::Deadline::after(kAskAgain));
+    (void)::poll(&waiting, 1, turn.poll_timeout_ms());
   }
 }
 

@@ -21,7 +21,6 @@ constexpr int kBacklog = 128;
 // Connections that have not found their handshake yet. More than this at once is no honest use.
 constexpr std::size_t kMaxWaiting = 1024;
 constexpr std::chrono::seconds kWaitForHandshake(10);
-constexpr std::chrono::milliseconds kAskAgain(20);
 constexpr std::chrono::seconds kResolve(5);
 constexpr std::chrono::seconds kConnect(10);  // where the caller sets no limit
 
