@@ -203,6 +203,12 @@ gpu-test: install ## Run the tests of GPU memory on this machine's GPU (needs Py
 fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
 
+# clang-tidy reads how each source is compiled alone; the wheel's build compiles groups of them.
+CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
+	's/^(Python_(EXECUTABLE|INCLUDE_DIR)|CMAKE_(CXX_FLAGS|BUILD_TYPE)|FARWRITE_PYTHON):/-D&/p' \
+	build/wheel/CMakeCache.txt) \
+	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" -DFARWRITE_UNITY=OFF --log-level=WARNING >/dev/null
+
 lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: clang-format)
 	@clang-format --dry-run -Werror $(CXX_FILES)
@@ -216,7 +222,8 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: warnings of what is compiled for TensorFlow)
 	@export FARWRITE_CXXFLAGS="-Wall -Wextra -Werror"; $(COMPILE_FOR_TENSORFLOW)
 	$(call say,lint: clang-tidy)
-	@python tools/run_clang_tidy.py --jobs $(JOBS) build/wheel build/bench
+	@$(CONFIGURE_FOR_LINT)
+	@python tools/run_clang_tidy.py --jobs $(JOBS) build/lint build/bench
 
 format: $(VENV)/.tools ## Rewrite the sources in the house format
 	@clang-format -i $(CXX_FILES)
