@@ -152,6 +152,14 @@ class Schema:
 
         try:
             fields = json.loads(description)
+        except (ValueError, RecursionError):  # also bytes that are no UTF-8
+            fields = None
+        if not isinstance(fields, dict) or "model" not in fields:
+            raise InvalidArgument(
+                f"{operation}: the segment '{name}' holds no model, because no publisher created"
+                " it; give the name of a publisher, or attach the segment"
+            )
+        try:
             if fields["model"] != VERSION:
                 raise ValueError(f"version {fields['model']!r} is not {VERSION}")
             step_at = fields.get("step")

@@ -213,9 +213,10 @@ def test_a_model_that_differs_is_refused_by_the_name_of_its_tensor(
     assert policy.publish(filled(1)) == 1
 
 
-def test_a_segment_without_a_schema_is_no_model(box: fw.box.Client) -> None:
-    box.create("w", 4, "float32")
-    with pytest.raises(fw.InvalidArgument, match="'w' holds no model"):
+@pytest.mark.parametrize("description", ["", "weights of layer 1", "[1]", '{"array": 1}'])
+def test_a_segment_without_a_schema_is_no_model(box: fw.box.Client, description: str) -> None:
+    box.create("w", 4, "float32", description=description)
+    with pytest.raises(fw.InvalidArgument, match="'w' holds no model, because no publisher"):
         box.subscribe("w")
 
 
