@@ -219,9 +219,25 @@ class Publisher(Closing):
         return version
 
     def free(self) -> None:
-        """Close, and remove the model from the box. Versions that readers hold stay valid."""
-        self.close()
-        self._segment.free()
+        """Close, and remove the model from the box. Versions that readers hold stay valid.
+
+        Raises
+        ------
+        FailedPrecondition
+            If the publisher is closed: the model may be another publisher's by now.
+        NotFound
+            If a client freed the segment. The publisher is closed nevertheless.
+        """
+        if self._closed:
+            raise FailedPrecondition(
+                f"free: the publisher of '{self._name}' is closed, and another one may have taken"
+                f" over; to remove the model, call client.attach({self._name!r}).free()"
+            )
+        self._closed = True
+        try:
+            self._segment.free()  # while the name is taken: nobody can have taken over
+        finally:
+            self._give_back()
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Give the name back. The last version stays in the box. Closing twice is allowed.

@@ -220,6 +220,32 @@ def test_a_segment_without_a_schema_is_no_model(box: fw.box.Client, description:
         box.subscribe("w")
 
 
+def test_a_closed_publisher_does_not_remove_the_model_of_the_next(
+    box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    policy.publish(filled(1))
+    policy.close()
+    with box.publisher("policy", like=MODEL, takeover=True) as later:
+        with pytest.raises(fw.FailedPrecondition, match=r"client\.attach\('policy'\)\.free\(\)"):
+            policy.free()
+        assert later.publish(filled(2)) == 2
+        later.free()
+        later.close()
+        with pytest.raises(fw.FailedPrecondition):
+            later.free()
+    with pytest.raises(fw.NotFound):
+        box.attach("policy")
+
+
+def test_the_name_of_a_freed_model_is_free(box: fw.box.Client, policy: fw.box.Publisher) -> None:
+    policy.publish(filled(1))
+    box.attach("policy").free()
+    with pytest.raises(fw.NotFound):
+        policy.free()
+    with box.publisher("policy", like=MODEL) as later:
+        assert later.publish(filled(1)) == 1
+
+
 def test_a_second_publisher_is_refused_while_the_first_lives(
     box_server: fw.box.Server, box: fw.box.Client
 ) -> None:

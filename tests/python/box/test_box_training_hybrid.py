@@ -116,6 +116,18 @@ def test_a_step_averages_in_the_group_and_exchanges_in_each_period() -> None:
         assert connect().attach("w").read().tolist() == [4, 4]
 
 
+def test_a_closed_object_makes_no_call_of_its_group() -> None:
+    calls, mine = Calls(), [np.zeros(2, np.float32)]
+    sgd = HybridSEASGD(
+        None, "w", mine, all_reduce=calls.all_reduce, broadcast=calls.broadcast, root=False
+    )
+    sgd.close()
+    sgd.close()
+    with pytest.raises(fw.FailedPrecondition, match="the object is closed"):
+        sgd.step(mine)
+    assert calls.made == ["broadcast"]
+
+
 def test_two_groups_of_two_follow_the_formula() -> None:
     """Group 0 exchanges before group 1, in each of the steps."""
     rate, steps = 0.25, 4

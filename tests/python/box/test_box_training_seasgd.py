@@ -297,6 +297,10 @@ def test_a_closed_object_says_so() -> None:
         sgd.close()
         with pytest.raises(fw.FailedPrecondition, match="closed"):
             sgd.step(mine)
+        sgd = SEASGD(connect(), "other", mine, period=2)
+        sgd.close()
+        with pytest.raises(fw.FailedPrecondition, match="closed"):
+            sgd.step()  # would not exchange
 
 
 def read_only() -> list[np.ndarray]:

@@ -64,6 +64,17 @@ def test_a_worker_that_starts_late_stops_at_once() -> None:
             assert later.advance(1)
 
 
+def test_a_closed_object_takes_no_number() -> None:
+    with open_box() as connect:
+        closed = Termination(connect(), "t", 2, 5)
+        with Termination(connect(), "t", 2, 5) as living:
+            closed.close()
+            for call in (lambda: closed.advance(1), lambda: closed.stopped, closed.counts):
+                with pytest.raises(fw.FailedPrecondition, match="the object is closed"):
+                    call()
+            assert not living.advance(1)
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     with open_box() as connect:
         with pytest.raises(fw.InvalidArgument, match="'master', 'first' or 'average'"):

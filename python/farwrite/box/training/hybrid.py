@@ -85,6 +85,7 @@ class HybridSEASGD(Closing):
         self._shapes = Shapes("HybridSEASGD", arrays)
         self._steps = 0
         self._failure = ""
+        self._closed = False
         self._seasgd: SEASGD | None = None
         if root:
             if client is None:
@@ -108,10 +109,14 @@ class HybridSEASGD(Closing):
         InvalidArgument
             If `arrays` differ in number, name, shape or dtype from those of the constructor.
         FailedPrecondition
-            If an earlier step has failed.
+            If an earlier step has failed, or the object is closed.
         Error
             As `SEASGD.step` in the root, and what the callables raise.
         """
+        if self._closed:
+            raise FailedPrecondition(
+                "HybridSEASGD.step: the object is closed; open another one in every member"
+            )
         if self._failure:
             raise FailedPrecondition(
                 f"HybridSEASGD.step: an earlier step failed ({self._failure}); close the object,"
@@ -135,6 +140,13 @@ class HybridSEASGD(Closing):
             self._seasgd.flush()
 
     def close(self, timeout: float | None = 30.0) -> None:
-        """Close the root's `SEASGD`. In the other members there is nothing to close."""
+        """Close the root's `SEASGD`. The other members have nothing else to close.
+
+        Raises
+        ------
+        Error
+            As `SEASGD.close`, in the root.
+        """
+        self._closed = True
         if self._seasgd is not None:
             self._seasgd.close(timeout)

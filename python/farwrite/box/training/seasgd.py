@@ -32,6 +32,8 @@ class SEASGD(Closing):
     the client's device carries it, and the next step waits until it is applied. The read of Wg is
     not overlapped.
 
+    A worker lives until `close`, or until the program drops the object: keep it.
+
     A worker joins while another one lives. Wg stays in the box after the last one; workers that
     start then go on from it with ``takeover=True``, and are refused without. The docs have a table
     of what a restart finds (docs/explanation/parameter-box.md).
@@ -130,11 +132,14 @@ class SEASGD(Closing):
         ------
         InvalidArgument
             If `arrays` differ in number, name, shape or dtype from those of the constructor.
+        FailedPrecondition
+            If the object is closed.
         Error
             If the box did not apply the D of the step before, or cannot be reached. `arrays` are
             unchanged then, and the step is not counted: the next one makes the exchange.
         """
         due = self.due
+        self._check_open("SEASGD.step")
         if arrays is not None or due:
             self._check("SEASGD.step", () if arrays is None else arrays)
         if due and arrays is not None:
@@ -201,7 +206,10 @@ class SEASGD(Closing):
         memory: Flat = self._client.array((self._shapes.size,), self._shapes.dtype).array
         return memory
 
-    def _check(self, operation: str, arrays: Arrays) -> None:
+    def _check_open(self, operation: str) -> None:
         if self._closed:
             raise FailedPrecondition(f"{operation}: the object is closed; open another one")
+
+    def _check(self, operation: str, arrays: Arrays) -> None:
+        self._check_open(operation)
         self._shapes.check(operation, arrays, writable=True)

@@ -10,7 +10,7 @@ from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.claims import Workers
 from farwrite.box.training.counters import Counters, Counts
 from farwrite.closing import Closing
-from farwrite.errors import InvalidArgument
+from farwrite.errors import FailedPrecondition, InvalidArgument
 
 if TYPE_CHECKING:
     from farwrite.box import Client
@@ -82,6 +82,7 @@ class Termination(Closing):
         self._rule = _RULES[rule]
         self._target = whole_number("Termination", "target", target, 1, 2**40)
         self._timeout = seconds("Termination", timeout)
+        self._closed = False
         with contextlib.ExitStack() as attached:
             living = Workers("Termination", client, name, takeover, self._timeout)
             attached.callback(living.leave)
@@ -103,21 +104,31 @@ class Termination(Closing):
             If `worker` is not from 0 to the number of workers - 1.
         AlreadyExists
             If another living process is that worker.
+        FailedPrecondition
+            If the object is closed.
         Error
             If the box cannot be reached.
         """
+        self._check_open("advance")  # before the number is taken, which nobody would give back
         self._counters.add(self._counters.worker(worker), 1).wait(self._timeout)
         return self.stopped
 
     @property
     def stopped(self) -> bool:
         """Whether the rule says stop, without counting an iteration."""
+        self._check_open("stopped")
         return self._rule(self._counters.read(self._timeout), self._target)
 
     def counts(self) -> Counts:
         """Return the iterations of each worker, as an array of int64."""
+        self._check_open("counts")
         return self._counters.read(self._timeout)
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the counts, and give the workers' numbers back."""
+        self._closed = True
         self._attached.close()
+
+    def _check_open(self, call: str) -> None:
+        if self._closed:
+            raise FailedPrecondition(f"Termination.{call}: the object is closed; open another one")
