@@ -18,7 +18,7 @@ from farwrite.lifetime import close_at_exit
 from farwrite.lock import Lock
 from farwrite.metrics import serve as serve_metrics
 from farwrite.metrics import serve_given, stop_serving
-from farwrite.units import parse_size
+from farwrite.units import parse_seconds, parse_size
 
 Size = SupportsIndex | str
 
@@ -27,10 +27,10 @@ def serve(
     *,
     listen: str | None = None,
     memory: Size = "1G",
-    pool: Size = "64M",
+    pool: Size | None = None,
     threads: SupportsIndex = 0,
     snapshot: str | os.PathLike[str] | None = None,
-    snapshot_every: float | None = None,
+    snapshot_every: float | str | None = None,
     restore: bool = False,
     **device: Any,
 ) -> Server:
@@ -44,13 +44,15 @@ def serve(
     memory : int or str
         The most memory for segments and for changes on their way, in bytes or as "8G".
     pool : int or str
-        Memory that is taken and registered before the first client comes. More is taken on demand.
+        Memory that is taken and registered before the first client comes, at most `memory`. More is
+        taken on demand. By default "64M", or `memory` if that is less.
     threads : int
         Threads that share the arithmetic of one large change; 0 takes as many as processors.
     snapshot : str or path
-        Folder in which snapshots are written. By default none are.
-    snapshot_every : float
-        Seconds from one snapshot to the next. By default only `Server.snapshot` writes them.
+        Existing folder in which snapshots are written. By default none are.
+    snapshot_every : float or str
+        Time from one snapshot to the next, in seconds or as "60s". By default only
+        `Server.snapshot` writes them.
     restore : bool
         Start with the newest whole snapshot in `snapshot`. Its segments keep their keys.
     **device
@@ -76,15 +78,17 @@ def serve(
         device["listen"] = listen
     options, given = parse_keywords("serve", device)
     folder = "" if snapshot is None else os.fspath(snapshot)
-    if not folder and (restore or snapshot_every):
+    every = _interval(snapshot_every)
+    if not folder and (restore or every):
         raise InvalidArgument("serve: restore and snapshot_every need snapshot, the folder")
+    most = _bytes("memory", memory)
     native = _farwrite.BoxServer.serve(
         options,
-        _bytes("memory", memory),
-        _bytes("pool", pool),
+        most,
+        min(_POOL, most) if pool is None else _bytes("pool", pool),
         whole_number("serve", "threads", threads, 0, 1024),
         folder,
-        seconds("serve", snapshot_every) or 0.0,
+        every,
         bool(restore),
     )
     close_at_exit(native)
@@ -193,7 +197,8 @@ class Server(Closing):
     def close(self, timeout: float | None = 1.0) -> None:
         """End every connection and free the memory. Closing twice is allowed.
 
-        Segments are gone, except for what the last snapshot holds.
+        Segments are gone, except for what the last snapshot holds. `close` writes none; call
+        `snapshot` before it. Only the command ``farwrite box serve`` writes one at its end.
 
         Parameters
         ----------
@@ -214,6 +219,7 @@ class Server(Closing):
 
 
 _SHARED = ("token", "fabrics", "encrypt")
+_POOL = 64 << 20
 
 
 def _bytes(name: str, size: Size) -> int:
@@ -223,3 +229,16 @@ def _bytes(name: str, size: Size) -> int:
         except ValueError as error:
             raise InvalidArgument(f"serve: {name}: {error}") from None
     return whole_number("serve", name, size, 0, 2**63 - 1)
+
+
+def _interval(every: float | str | None) -> float:
+    """Return the seconds of `snapshot_every`; 0 if no snapshots are written by themselves."""
+    if every is None:
+        return 0.0
+    try:
+        return parse_seconds(every if isinstance(every, str) else str(float(every)))
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidArgument(
+            f"serve: snapshot_every {every!r} is not a length of time; give seconds >= 0, or text"
+            " such as '60s'"
+        ) from None

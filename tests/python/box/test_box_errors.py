@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,6 +182,26 @@ def test_keywords_are_checked() -> None:
         fw.box.serve(restore=True)
     with pytest.raises(fw.InvalidArgument, match="lanes"):
         fw.box.serve(lanes=0)
+    for every in (-1, "soon", float("nan"), [60]):
+        with pytest.raises(fw.InvalidArgument, match=r"serve: snapshot_every .* such as '60s'"):
+            fw.box.serve(snapshot=".", snapshot_every=every)  # type: ignore[arg-type]
+
+
+def test_a_time_between_snapshots_is_as_on_the_command_line(tmp_path: Path) -> None:
+    with (
+        fw.box.serve(memory="8M", pool="2M", snapshot=tmp_path, snapshot_every="20ms") as server,
+        server.connect() as client,
+    ):
+        client.create("w", 4).fill(1)
+        end = time.monotonic() + 30
+        while server.stats().snapshots == 0:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+def test_a_small_box_needs_no_pool_of_its_size() -> None:
+    with fw.box.serve(memory="32M") as server, server.connect() as client:
+        assert client.create("w", 1 << 20).fill(1) == 1
 
 
 def test_a_closed_client_takes_no_call(box_server: fw.box.Server) -> None:
