@@ -243,8 +243,7 @@ def factor_of(
     Returns
     -------
     int or float
-        An int of at most 64 bits for a dtype of integers, otherwise a float. The core refuses an
-        int that is no value of the dtype.
+        An int that is a value of the dtype for a dtype of integers, otherwise a float.
 
     Raises
     ------
@@ -256,16 +255,21 @@ def factor_of(
             f"{operation}: {owner} dtype {layout.name}, which has no arithmetic; use float64,"
             " float32, float16, bfloat16, int64 or int32"
         )
-    # NumPy would drop the imaginary part with no more than a warning.
-    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind == "c":
-        raise InvalidArgument(f"{operation}: {what} {value!r} is complex; give a real number")
     number: Any = value
+    kind = number.dtype.kind if isinstance(number, (np.generic, np.ndarray)) else ""
+    # NumPy would drop the imaginary part with no more than a warning.
+    if kind == "c":
+        raise InvalidArgument(f"{operation}: {what} {_shown(value)} is complex; give a real number")
+    # float() and int() would parse it.
+    if kind in ("S", "U") or isinstance(number, (str, bytes, bytearray)):
+        raise InvalidArgument(f"{operation}: {what} {_shown(value)} is text; give a number")
     if layout.text not in ("<i4", "<i8"):
         try:
             return float(number)
         except (TypeError, ValueError, OverflowError):
             raise InvalidArgument(
-                f"{operation}: {what} {value!r} is not a number of a float's range; give a float"
+                f"{operation}: {what} {_shown(value)} is not a number of a float's range; give a"
+                " float"
             ) from None
     try:
         whole = int(number)
@@ -274,13 +278,14 @@ def factor_of(
         whole, exact = 0, False
     if not exact:
         raise InvalidArgument(
-            f"{operation}: {what} {value!r} is not a whole number, and {owner} dtype"
+            f"{operation}: {what} {_shown(value)} is not a whole number, and {owner} dtype"
             f" {layout.name}; give a whole number, or use float64"
         )
-    if not -(2**63) <= whole < 2**63:
+    limits = np.iinfo(layout.text)
+    if not limits.min <= whole <= limits.max:
         raise InvalidArgument(
-            f"{operation}: {what} {whole} has more than 64 bits, and {owner} dtype {layout.name};"
-            " give a value of that dtype, or use float64"
+            f"{operation}: {what} {_shown(value)} is not a value of {layout.name}, and {owner} that"
+            f" dtype; give a whole number from {limits.min} to {limits.max}, or use float64"
         )
     return whole
 
@@ -292,6 +297,17 @@ def type_name(text: str) -> str:
     except ProtocolError:  # bfloat16 without ml_dtypes
         return text
     return dtype.name if dtype.isnative else text
+
+
+def _shown(value: object) -> str:
+    """Return a caller's value for error messages, shortened."""
+    if isinstance(value, int) and value.bit_length() > 128:  # hundreds of digits
+        return f"(an int of {value.bit_length()} bits)"
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no int of more than 4300 digits
+        return f"(a {type(value).__name__})"
+    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _on_gpu(operation: str, payload: object) -> Elements | None:
