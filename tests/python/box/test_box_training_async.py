@@ -87,7 +87,7 @@ def test_a_worker_waits_for_one_that_does_not_come_and_goes_on_when_it_does() ->
             AsyncSGD(connect(), "w", other, 1, 1, worker=1, workers=2, timeout=20) as slow,
         ):
             fast.step(gradients(1), mine)
-            with pytest.raises(fw.DeadlineExceeded, match=r"counts of the workers are \[2, 0\]"):
+            with pytest.raises(fw.DeadlineExceeded, match=r"workers are \[2, 0\]; start a worker"):
                 fast.step(gradients(1), mine)
             slow.step(gradients(1), other)
             slow.step(gradients(1), other)
@@ -104,6 +104,32 @@ def test_nobody_waits_for_a_worker_that_has_left() -> None:
                 sgd.step(gradients(1), mine)
             with pytest.raises(fw.FailedPrecondition, match="worker 1 of 'w' has finished"):
                 AsyncSGD(connect(), "w", zeros(), 1, 0, worker=1, workers=2)
+
+
+def test_workers_that_have_finished_train_on_as_the_errors_say() -> None:
+    with open_box() as connect:
+        mine = zeros()
+        with AsyncSGD(connect(), "w", mine, 1) as sgd:
+            sgd.step(gradients(1), mine)
+        with pytest.raises(fw.AlreadyExists, match=r"takeover=True.* free 'w/steps' first"):
+            AsyncSGD(connect(), "w", mine, 1)
+        with pytest.raises(fw.FailedPrecondition, match=r"attach\('w/steps'\)\.free\(\)\)"):
+            AsyncSGD(connect(), "w", mine, 1, takeover=True)
+        connect().attach("w/steps").free()
+        again = zeros()
+        with AsyncSGD(connect(), "w", again, 1, takeover=True) as sgd:
+            assert sgd.steps == 0
+            np.testing.assert_array_equal(again[0], -1)
+            sgd.step(gradients(1), again)
+            np.testing.assert_array_equal(again[0], -2)
+
+
+def test_a_worker_that_the_box_does_not_count_out_says_so_and_is_closed() -> None:
+    with fw.box.serve(memory="8M", pool="2M") as server:
+        sgd = AsyncSGD(server.connect(), "w", zeros(), 1)
+    with pytest.raises(fw.Error):
+        sgd.close()
+    sgd.close()
 
 
 def test_a_worker_that_starts_again_keeps_its_count() -> None:

@@ -125,6 +125,20 @@ def test_a_member_that_starts_again_alone_is_refused_and_those_left_are_told() -
             old.result().close()
 
 
+def test_a_call_ends_well_if_a_member_left_after_its_share_and_the_next_one_fails() -> None:
+    with open_box() as connect, ThreadPoolExecutor(2) as pool:
+        formed = [pool.submit(BoxGroup, connect(), "g", one(), rank, 2) for rank in range(2)]
+        root, other = (future.result(30) for future in formed)
+        other._sums[0].accumulate(other._flat * 0 + 6, 0.5)  # its share of the next average
+        other.close()
+        arrays = one(2)
+        root.all_reduce(arrays)
+        assert arrays[0].tolist() == [4] * arrays[0].size
+        with pytest.raises(fw.FailedPrecondition, match=r"\[1\] closed or died"):
+            root.all_reduce(arrays)
+        root.close()
+
+
 def test_a_root_that_starts_again_alone_names_who_is_in_the_earlier_group() -> None:
     with open_box() as connect, ThreadPoolExecutor(2) as pool:
         root, other = (

@@ -13,10 +13,10 @@ from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import Arrays, Flat, Shapes
 from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
-from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 
 if TYPE_CHECKING:
-    from farwrite.box import Client
+    from farwrite.box import Client, Segment
 
 # Added to the count of a worker that has left, so that nobody waits for it.
 LEFT = 2**62
@@ -31,7 +31,9 @@ class AsyncSGD(Closing):
     their timeout. Started again, it goes on with its count.
 
     The weights and the counts stay in the box after the last worker. Workers that start then go on
-    from them with ``takeover=True``, and are refused without.
+    from them with ``takeover=True``, and are refused without. A worker that closed its object has
+    finished, and its number is refused. To train on from the weights of such workers, free the
+    segment `name`/steps before the first one starts; the counts then start at 0.
 
     A context manager. Use each object in one thread.
 
@@ -98,7 +100,7 @@ class AsyncSGD(Closing):
         with contextlib.ExitStack() as attached:
             living = Workers("AsyncSGD", client, name, takeover, self._timeout)
             attached.callback(living.leave)
-            self._segment, empty = open_weights("AsyncSGD", client, name, self._shapes, living)
+            self._segment, empty = self._open(name, living)
             attached.callback(self._segment.detach)
             self._counters = Counters("AsyncSGD", client, f"{name}/steps", workers, living, empty)
             attached.callback(self._counters.detach)
@@ -106,12 +108,23 @@ class AsyncSGD(Closing):
             self._steps = int(self._counters.read(self._timeout)[self._worker])
             if self._steps >= LEFT:
                 raise FailedPrecondition(
-                    f"AsyncSGD: worker {worker} of '{name}' has finished; choose another name for"
-                    " another training"
+                    f"AsyncSGD: worker {worker} of '{name}' has finished; to train on from the"
+                    f" weights, close all workers, free the counts"
+                    f" (client.attach({name + '/steps'!r}).free()), and start all workers with"
+                    " takeover=True; or choose another name for another training"
                 )
             take_weights(self._segment, empty, self._shapes, arrays, self._timeout)
             living.begin()
             self._attached = attached.pop_all()
+
+    def _open(self, name: str, living: Workers) -> tuple[Segment, bool]:
+        try:
+            return open_weights("AsyncSGD", self._client, name, self._shapes, living)
+        except AlreadyExists as error:
+            raise AlreadyExists(
+                f"{error}; a worker that closed its object has finished, so to go on after such"
+                f" workers free '{name}/steps' first, and the counts start at 0"
+            ) from None
 
     @property
     def steps(self) -> int:
@@ -158,7 +171,15 @@ class AsyncSGD(Closing):
         self._shapes.scatter(flat, arrays)
 
     def close(self, timeout: float | None = 30.0) -> None:
-        """Leave the training: nobody waits for this worker any more. A second call does nothing."""
+        """Leave the training: nobody waits for this worker any more. A second call does nothing.
+
+        Raises
+        ------
+        Error
+            If the box did not count this worker out, for example because the server has ended. If
+            the server lives, the other workers then wait for this one. The object is closed
+            nevertheless.
+        """
         if self._closed:
             return
         self._closed = True

@@ -128,7 +128,8 @@ class Counters:
             except DeadlineExceeded:
                 raise DeadlineExceeded(
                     f"{self._operation}: {waiting} within {timeout} s; the counts of the workers"
-                    f" are {counts.tolist()}"
+                    f" are {counts.tolist()}; start a worker again that has ended, or open with a"
+                    " longer timeout or more staleness"
                 ) from None
 
     def detach(self) -> None:

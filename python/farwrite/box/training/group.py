@@ -34,6 +34,12 @@ class BoxGroup(Closing):
     Two segments hold the sums, in turn: each member adds its share to one of them. When all have
     added, the segment before has been read by all, and the root clears it.
 
+    A call succeeds in a member when all shares are there (`all_reduce`), when the root's arrays are
+    (`broadcast`), or in the root when they are written. It may therefore succeed in one member and
+    fail in another, or succeed although a member has died after it gave its share. The next call
+    fails then. No check could exclude this, because a member can end right after it. The members in
+    which a call succeeds all get the same bytes.
+
     A call that fails, other than for its arguments, ends the group: the members' later calls fail,
     also those that wait. Close the object, and start all members again. The box frees the segments
     when the members have closed or died; the name is then free.
