@@ -111,8 +111,8 @@ class Client(Closing):
         like : array, optional
             Take shape and dtype from this array instead. Its elements are not written.
         description : str
-            At most 1 MiB, for those who attach the segment: `Segment.description`. Only of a dtype
-            that the server has arithmetic for.
+            At most 1 MiB, for those who attach the segment: `Segment.description` has its bytes in
+            UTF-8. Only of a dtype that the server has arithmetic for.
         exclusive : bool
             Whether it is an error if the name is taken. If not, a segment of that name, shape and
             dtype is attached.

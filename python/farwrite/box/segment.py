@@ -114,7 +114,7 @@ class Segment(Changes[int]):
 
     @property
     def description(self) -> bytes:
-        """The text that the creator gave the segment, for example the schema of a model."""
+        """What the creator gave the segment, for example the schema of a model: UTF-8 as bytes."""
         return self._description
 
     @property
@@ -126,9 +126,10 @@ class Segment(Changes[int]):
     def epoch(self) -> int:
         """What tells versions of one number apart: a number of 64 bits, never 0.
 
-        The server gives the segment a new one, above the one before, when it creates the segment,
-        when it restores it from a snapshot, and with the first version of a publisher that takes
-        over. Two contents are the same only if epoch and version are.
+        The server gives the segment a new one when it creates the segment, when it restores it from
+        a snapshot, with the first version of a publisher that takes over, and with a `write` that
+        asks for one by ``new_epoch=True``. Two contents are the same only if epoch and version are.
+        Compare epochs for equality: a box that starts without a snapshot may give a lower one.
         """
         return self._native.version_id()[0]
 

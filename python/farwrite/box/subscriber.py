@@ -51,8 +51,8 @@ class Model:
     def epoch(self) -> int:
         """The epoch of the version: a number of 64 bits, never 0.
 
-        It is another, higher one after the box was started anew or restored, and from the first
-        model of a publisher that took over.
+        It is another one after the box was started anew or restored, and from the first model of a
+        publisher that took over. Compare it for equality; see `Segment.epoch`.
         """
         return self._lease.epoch
 
