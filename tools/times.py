@@ -3,7 +3,8 @@
     python tools/times.py [--all] [FOLDER...]
 
 Reads what the runs left in FOLDER (build/*): the JUnit files of GoogleTest and pytest in results/,
-and Ninja's log. Prints the ten slowest tests; with --all also every module of tests and every
+and Ninja's log. A file stays until the same tests run again, so results of earlier runs are among
+them. Prints the ten slowest tests; with --all also every module of tests and every
 target that was compiled. A test's seconds are those of the clock. Where pytest recorded it, `busy`
 is the processor time of the test and of the processes that it waited for; the rest is waiting.
 """
@@ -66,9 +67,12 @@ def compiled(folder: Path) -> dict[str, tuple[int, float]]:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("folders", type=Path, nargs="*", metavar="FOLDER")
+    about, _, details = str(__doc__).split("\n\n", 2)
+    parser = argparse.ArgumentParser(
+        description=about, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--all", action="store_true", help="print the modules and targets as well")
+    parser.add_argument("folders", type=Path, nargs="*", metavar="FOLDER", help="default: build/*")
     arguments = parser.parse_args()
     folders = arguments.folders or sorted((ROOT / "build").glob("*"))
 
