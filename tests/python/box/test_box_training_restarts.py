@@ -227,12 +227,55 @@ def test_a_first_worker_that_died_before_it_had_prepared_is_replaced() -> None:
         with BoxProcess(connect().server.endpoint, DIES_EARLY) as first:
             first.tell(model)
             assert first.line() == "created"
-            with pytest.raises(fw.DeadlineExceeded, match=r"started first did not .* start this"):
-                SEASGD(connect(), "w", one(7), timeout=0.2)
+            for _ in range(2):
+                with pytest.raises(fw.DeadlineExceeded, match=r"first lives.* start this"):
+                    SEASGD(connect(), "w", one(7), timeout=0.2)
             first.kill()
         mine = one(7)
         with SEASGD(connect(), "w", mine):
             assert connect().attach("w").read().tolist() == mine[0].tolist() == [7, 7]
+
+
+STOPS = """
+from farwrite.box import training
+from farwrite.box.training import claims
+begin = claims.Workers.{call}
+def stop(*given):
+    claims.Workers.{call} = begin
+    print("stopped")
+    sys.stdin.readline()
+    return begin(*given)
+claims.Workers.{call} = stop
+mine = [np.full(2, 7, np.float32)]
+first = training.{start}
+print("began")
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("call", ["open", "begin"])
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        (Elastic, 'SEASGD(box, "w", mine)'),
+        (Asynchronous, 'AsyncSGD(box, "w", mine, 1.0, 100, workers=2)'),
+        (Counting, 'Termination(box, "w", 2, 100)'),
+    ],
+)
+def test_a_first_worker_that_was_stopped_stays_the_first(kind: Kind, start: str, call: str) -> None:
+    with open_box() as connect:
+        program = STOPS.format(start=start, call=call)
+        with BoxProcess(connect().server.endpoint, program) as first:
+            assert first.line() == "stopped"
+            for _ in range(2):
+                with pytest.raises(fw.DeadlineExceeded, match=r"first lives.*'w\.workers' goes"):
+                    kind(connect(), 1, 5, timeout=0.2)
+            first.tell()
+            assert first.line() == "began"
+            joined = kind(connect(), 1, 5)
+            if kind is not Counting:
+                assert joined.found == 7
+            joined.training.close()
 
 
 TRAINS = """
