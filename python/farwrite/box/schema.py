@@ -176,7 +176,7 @@ class Schema:
 
     def count(self) -> int:
         """Return the number of tensors."""
-        return sum(1 for _ in _leaves("", self.tree))
+        return sum(1 for _ in _leaves((), self.tree))
 
     def pack(
         self, operation: str, model: Tree, data: npt.NDArray[np.uint8], step: int | None = None
@@ -211,15 +211,16 @@ class Schema:
         InvalidArgument
             If a name, shape or dtype of `model` differs from the schema.
         """
-        given = dict(_leaves("", model))
+        given = dict(_leaves((), model))
         matched = []
-        for path, slot in _leaves("", self.tree):
-            if path not in given:
+        for keys, slot in _leaves((), self.tree):
+            path = "/".join(keys)
+            if keys not in given:
                 raise InvalidArgument(
                     f"{operation}: the model lacks '{path}', which the first one had; publish a"
                     " model of the same names"
                 )
-            elements = _leaf(operation, path, given.pop(path))
+            elements = _leaf(operation, path, given.pop(keys))
             if not slot.layout.same_as(elements):
                 raise InvalidArgument(
                     f"{operation}: '{path}' has shape {elements.shape} and dtype"
@@ -229,7 +230,7 @@ class Schema:
             matched.append((slot, elements))
         if given:
             raise InvalidArgument(
-                f"{operation}: the model has '{next(iter(given))}', which the first one lacked;"
+                f"{operation}: the model has '{'/'.join(next(iter(given)))}', which the first one lacked;"
                 " publish a model of the same names"
             )
         return matched
@@ -311,15 +312,16 @@ def _mapped(operation: str, tree: Tree, place: Callable[[str, object], Slot]) ->
     return walk("", tree, 0)
 
 
-def _leaves(path: str, tree: Tree) -> Iterator[tuple[str, Any]]:
+def _leaves(keys: tuple[str, ...], tree: Tree) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each leaf with its keys: joined to a path, two leaves may have the same one."""
     if isinstance(tree, Mapping):
         for key, child in tree.items():
-            yield from _leaves(_join(path, key), child)
+            yield from _leaves((*keys, str(key)), child)
     elif isinstance(tree, (list, tuple)):
         for index, child in enumerate(tree):
-            yield from _leaves(_join(path, index), child)
+            yield from _leaves((*keys, str(index)), child)
     else:
-        yield path, tree
+        yield keys, tree
 
 
 def _join(path: str, key: object) -> str:

@@ -334,3 +334,15 @@ def test_a_closed_version_is_given_back_without_the_garbage_collector(
                     time.sleep(0.001)
     finally:
         gc.enable()
+
+
+def test_names_that_differ_only_in_where_a_slash_is_are_two(box_server: fw.box.Server) -> None:
+    model = {"a/b": np.full(2, 1.0), "a": {"b": np.full(2, 2.0)}}
+    with box_server.connect() as box, box.publisher("policy", like=model) as publisher:
+        publisher.publish(model)
+        found = box.subscribe("policy").latest(timeout=10)
+        assert found["a/b"].tolist() == [1, 1]
+        assert found["a"]["b"].tolist() == [2, 2]
+        for missing in ("a/b", "a"):
+            with pytest.raises(fw.InvalidArgument, match="lacks 'a/b'"):
+                publisher.publish({name: model[name] for name in model if name != missing})
