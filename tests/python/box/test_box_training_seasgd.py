@@ -345,6 +345,17 @@ def test_a_model_without_elements_is_refused() -> None:
                 SEASGD(connect(), "w", empty)
 
 
+def test_arrays_that_come_only_once_are_refused() -> None:
+    with open_box() as connect:
+        for once in ((array for array in numbers(0)), 5):
+            with pytest.raises(fw.InvalidArgument, match="give a list or a dict of arrays"):
+                SEASGD(connect(), "w", once)  # type: ignore[arg-type]
+        with SEASGD(connect(), "w", numbers(0)) as sgd:
+            for call in (sgd.step, sgd.read):
+                with pytest.raises(fw.InvalidArgument, match="give a list or a dict of arrays"):
+                    call(array for array in numbers(0))  # type: ignore[arg-type]
+
+
 def test_three_workers_find_the_least_squares_solution() -> None:
     source = np.random.default_rng(0)
     solution = source.standard_normal(8).astype(np.float32)

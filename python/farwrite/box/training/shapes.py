@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class Shapes:
     """
 
     def __init__(self, operation: str, arrays: Arrays, types: Sequence[str] | None = None) -> None:
+        _check_is_kept(operation, arrays)
         found = []
         for label, name, array in _walk(arrays):
             text = _text_of(array)
@@ -81,6 +82,7 @@ class Shapes:
         InvalidArgument
             If they have not, or if one is read-only and `writable` is set.
         """
+        _check_is_kept(operation, arrays)
         if len(arrays) != len(self._tensors):
             raise InvalidArgument(
                 f"{operation}: there are {len(arrays)} arrays instead of {len(self._tensors)}; give"
@@ -144,7 +146,7 @@ class Shapes:
                 (str(name), str(text), tuple(int(length) for length in shape))
                 for name, text, shape in fields["tensors"]
             ]
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise InvalidArgument(
                 f"{operation}: '{name}' holds no weights of a training; choose another name"
             ) from None
@@ -190,6 +192,13 @@ class Shapes:
 def values_of(arrays: Arrays) -> list[Array]:
     """Return the arrays without their names."""
     return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
+
+
+def _check_is_kept(operation: str, arrays: object) -> None:
+    if not isinstance(arrays, Collection):  # such as a generator, whose arrays come only once
+        raise InvalidArgument(
+            f"{operation}: the arrays are {type(arrays).__name__}; give a list or a dict of arrays"
+        )
 
 
 def _walk(arrays: Arrays) -> Iterator[tuple[str, str, Array]]:
