@@ -229,9 +229,10 @@ class Schema:
                 )
             matched.append((slot, elements))
         if given:
+            path = "/".join(next(iter(given)))
             raise InvalidArgument(
-                f"{operation}: the model has '{'/'.join(next(iter(given)))}', which the first one lacked;"
-                " publish a model of the same names"
+                f"{operation}: the model has '{path}', which the first one lacked; publish a model"
+                " of the same names"
             )
         return matched
 
