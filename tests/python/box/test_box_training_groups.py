@@ -217,6 +217,14 @@ def test_members_that_do_not_start_are_named() -> None:
         assert names(connect) == []
 
 
+def test_numpy_numbers_are_ranks_and_sizes() -> None:
+    with open_box() as connect:
+        arrays, rank, size = one(3), np.int64(0), np.int64(1)
+        with BoxGroup(connect(), "g", arrays, rank, size) as group:  # type: ignore[arg-type]
+            group.all_reduce(arrays)
+            assert (group.rank, group.size) == (0, 1)
+
+
 def test_a_group_refuses_calls_after_one_that_did_not_end_in_time() -> None:
     with open_box() as connect, ThreadPoolExecutor(2) as pool:
         late = pool.submit(BoxGroup, connect(), "g", one(), 0, 2)

@@ -98,7 +98,9 @@ class BoxGroup(Closing):
         self._clearing = Pending()
         self._ended = ""
         with contextlib.ExitStack() as attached:
-            self._members = Members(client, name, self._shapes, rank, size, self._timeout)
+            self._members = Members(
+                client, name, self._shapes, self._rank, self._size, self._timeout
+            )
             attached.callback(self._members.leave)
             root = self._rank == ROOT
             segments = self._begin(client) if root else self._join(client)
