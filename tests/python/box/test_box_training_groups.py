@@ -14,7 +14,7 @@ from box_process import BoxProcess
 from boxes import open_box
 
 import farwrite as fw
-from farwrite.box.training import BoxGroup
+from farwrite.box.training import BoxGroup, Termination
 
 Connect = Callable[[], fw.box.Client]
 
@@ -223,6 +223,51 @@ def test_numpy_numbers_are_ranks_and_sizes() -> None:
         with BoxGroup(connect(), "g", arrays, rank, size) as group:  # type: ignore[arg-type]
             group.all_reduce(arrays)
             assert (group.rank, group.size) == (0, 1)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 7])
+def test_a_group_beside_a_termination_of_its_name_is_refused(rank: int) -> None:
+    with open_box() as connect, Termination(connect(), "g", 8, 10) as other:
+        other.advance(rank)
+        kind = fw.AlreadyExists if rank == 0 else fw.InvalidArgument
+        with pytest.raises(kind, match=rf"the box has 'g\.{rank}', which.*choose another name"):
+            BoxGroup(connect(), "g", one(), 0, 2)
+        assert other.counts().sum() == 1
+
+
+DESCRIPTIONS = ["", "1", "[]", "{}", '{"size":true}', '{"size":-1}', '{"size":1e999}', "[" * 100000]
+
+
+@pytest.mark.parametrize("number", range(len(DESCRIPTIONS)))
+def test_a_group_writes_nothing_into_a_segment_that_is_no_members(number: int) -> None:
+    with open_box() as connect:
+        foreign = connect().create_bytes("g.1", 1024, DESCRIPTIONS[number], temporary=True)
+        with pytest.raises(fw.InvalidArgument, match=r"'g\.1', which is no member's; choose"):
+            BoxGroup(connect(), "g", one(), 0, 2)
+        assert foreign.version == 0
+
+
+@pytest.mark.parametrize("letter", ["", "1", "[]", "{}", '{"generation":1}'])
+def test_a_letter_of_a_client_that_is_no_member_is_refused(letter: str) -> None:
+    with open_box() as connect, ThreadPoolExecutor(1) as pool:
+        member = pool.submit(BoxGroup, connect(), "g", one(), 1, 2)
+        claim = connect().attach("g.1", 20)
+        claim.write(np.frombuffer(letter.encode().ljust(1024), np.uint8))
+        with pytest.raises(fw.FailedPrecondition, match=r"'g\.1' was changed by a client"):
+            member.result(30)
+
+
+@pytest.mark.parametrize("keys", ["", "[1,2]", '{"keys":[1]}', '{"keys":[1,-1]}', '{"keys":"ab"}'])
+def test_keys_that_no_root_wrote_are_refused(keys: str) -> None:
+    with open_box() as connect, ThreadPoolExecutor(1) as pool:
+        client = connect()
+        parts = [client.create(f"g/x/{part}", (2,)) for part in ("even", "odd", "root")]
+        parts.append(client.create_bytes("g/x/ready", 0, keys))
+        member = pool.submit(BoxGroup, connect(), "g", one(), 1, 2)
+        claim = connect().attach("g.1", 20)
+        claim.write(np.frombuffer(b'{"generation":"g/x"}'.ljust(1024), np.uint8))
+        with pytest.raises(fw.FailedPrecondition, match="'g/x/ready' has no members"):
+            member.result(30)
 
 
 def test_a_group_refuses_calls_after_one_that_did_not_end_in_time() -> None:

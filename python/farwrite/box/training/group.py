@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.counters import MOST_WORKERS
-from farwrite.box.training.members import ROOT, Members
+from farwrite.box.training.members import ROOT, Members, read_keys
 from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import Arrays, Flat, Shapes
 from farwrite.closing import Closing
@@ -108,7 +108,7 @@ class BoxGroup(Closing):
                 attached.callback(segment.detach)
             # Each member but the root counts `ready` up: it has joined, it has read a broadcast.
             *self._sums, self._root, self._ready = segments
-            self._keys: list[int] = json.loads(self._ready.description)
+            self._keys = read_keys(self._ready, self._size)
             if root:
                 self._wait("BoxGroup", self._ready, self._size - 1)
             else:
@@ -123,7 +123,7 @@ class BoxGroup(Closing):
             client.create(f"{path}/{part}", shape, dtype, temporary=True)
             for part in (*_TURNS, "root")
         ]
-        told = json.dumps(keys)
+        told = json.dumps({"keys": keys})
         segments.append(client.create_bytes(f"{path}/ready", 0, told, buffers=2, temporary=True))
         self._members.invite(keys, path)
         return segments

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from farwrite.box.training.claims import TURN_S, claim, give_back
+from farwrite.box.training.counters import MOST_WORKERS
 from farwrite.box.training.shapes import Shapes
 from farwrite.errors import (
     AlreadyExists,
@@ -20,7 +21,7 @@ from farwrite.errors import (
 )
 
 if TYPE_CHECKING:
-    from farwrite.box import Client
+    from farwrite.box import Client, Segment
 
 ROOT = 0
 _INBOX = 1024  # bytes of a letter
@@ -59,7 +60,7 @@ class Members:
     Raises
     ------
     AlreadyExists
-        If a living process is that member.
+        If a living process is that member, or the box has something else of that name.
     """
 
     def __init__(
@@ -80,6 +81,10 @@ class Members:
                 f"two living processes are member {rank} of '{name}'; give each process its rank,"
                 " and each group a name"
             )
+            with contextlib.suppress(NotFound):  # it has left
+                segment = client.attach(f"{name}.{rank}")
+                said = said if _told(segment) else self._foreign(rank)
+                segment.detach()
             self._refuse(said)
             raise AlreadyExists(f"BoxGroup: {said}") from None
 
@@ -175,16 +180,16 @@ class Members:
         except NotFound:
             return False  # it has left
         try:
-            told = json.loads(segment.description)
-            size = told.pop("size")
+            told = _told(segment)
+            if told is None:
+                raise InvalidArgument(f"BoxGroup: {self._foreign(other.rank)}")
+            size, model = told
             if size != self._size:
                 raise InvalidArgument(
                     f"BoxGroup: member {ROOT} of '{self._name}' was told of {self._size} members"
                     f" and member {other.rank} of {size}; give every member the same size"
                 )
-            self._shapes.check_same(
-                "BoxGroup", self._name, json.dumps(told), f"member {other.rank}'s"
-            )
+            self._shapes.check_same("BoxGroup", self._name, model, f"member {other.rank}'s")
         except InvalidArgument as error:
             self._refuse(str(error).removeprefix("BoxGroup: "))
             raise
@@ -207,16 +212,29 @@ class Members:
         except NotFound:
             return  # it has left
         with contextlib.suppress(NotFound):
-            segment.write(np.frombuffer(data.ljust(_INBOX), np.uint8))
+            if _told(segment):  # never into what is no member's
+                segment.write(np.frombuffer(data.ljust(_INBOX), np.uint8))
         segment.detach()
 
     def _read_letter(self) -> str | None:
         if self._claim.version == 0:
             return None
-        letter: dict[str, str] = json.loads(bytes(self._claim.read(timeout=self._timeout)))
+        letter = _fields(bytes(self._claim.read(timeout=self._timeout)))
         if "refused" in letter:
             raise FailedPrecondition(f"BoxGroup: {letter['refused']}")
-        return letter["generation"]
+        generation = letter.get("generation")
+        if not isinstance(generation, str):
+            raise FailedPrecondition(
+                f"BoxGroup: '{self._claim.name}' was changed by a client that is no member of"
+                f" '{self._name}'; choose another name for the group"
+            )
+        return generation
+
+    def _foreign(self, rank: int) -> str:
+        return (
+            f"the box has '{self._name}.{rank}', which is no member's; choose another name than"
+            f" '{self._name}' for the group"
+        )
 
     def _report_absent(self, living: dict[int, _Seen]) -> None:
         ranks = range(self._size)
@@ -229,3 +247,41 @@ class Members:
             f" of '{self._name}': {' and '.join(told)}; end those of an earlier group, and start"
             " all members again"
         )
+
+
+def _fields(text: bytes) -> dict[str, Any]:
+    """Parse JSON of another client, as untrusted input: what is no object has no fields."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _told(segment: Segment) -> tuple[int, str] | None:
+    """Return the size that a member was told of, and its model; None if it is no member's claim."""
+    fields = _fields(segment.description)
+    size = fields.pop("size", None)
+    if type(size) is not int or not 1 <= size <= MOST_WORKERS or segment.nbytes != _INBOX:
+        return None
+    return size, json.dumps(fields)
+
+
+def read_keys(ready: Segment, size: int) -> list[int]:
+    """Return the keys of the members, by rank, that the root wrote to `ready`.
+
+    Raises
+    ------
+    FailedPrecondition
+        If they are not those of `size` members.
+    """
+    keys = _fields(ready.description).get("keys")
+    if (
+        not isinstance(keys, list)
+        or len(keys) != size
+        or not all(type(key) is int and 0 <= key < 2**64 for key in keys)
+    ):
+        raise FailedPrecondition(
+            f"BoxGroup: '{ready.name}' has no members of a group; choose another name for the group"
+        )
+    return keys
