@@ -228,7 +228,9 @@ def test_a_first_worker_that_died_before_it_had_prepared_is_replaced() -> None:
             first.tell(model)
             assert first.line() == "created"
             for _ in range(2):
-                with pytest.raises(fw.DeadlineExceeded, match=r"first lives.* start this"):
+                with pytest.raises(
+                    fw.DeadlineExceeded, match=r"started first did not .* start this"
+                ):
                     SEASGD(connect(), "w", one(7), timeout=0.2)
             first.kill()
         mine = one(7)
@@ -268,7 +270,9 @@ def test_a_first_worker_that_was_stopped_stays_the_first(kind: Kind, start: str,
         with BoxProcess(connect().server.endpoint, program) as first:
             assert first.line() == "stopped"
             for _ in range(2):
-                with pytest.raises(fw.DeadlineExceeded, match=r"first lives.*'w\.workers' goes"):
+                with pytest.raises(
+                    fw.DeadlineExceeded, match=r"did not prepare.*'w\.workers' goes"
+                ):
                     kind(connect(), 1, 5, timeout=0.2)
             first.tell()
             assert first.line() == "began"

@@ -66,7 +66,7 @@ class Workers:
     Raises
     ------
     DeadlineExceeded
-        If the first worker lives, and did not prepare the segments in time.
+        If the first worker did not prepare the segments in time.
     """
 
     def __init__(
@@ -82,24 +82,19 @@ class Workers:
                 self._mark = client.create_bytes(mark, 0, buffers=2, temporary=True)
                 self._preparing = True
                 return
-            # Only looks until it is prepared: an attachment would keep the mark of a dead worker.
-            if self._prepared(mark):
-                with contextlib.suppress(NotFound):
-                    self._mark = client.attach(mark)
-                    if self._mark.version > 0:
-                        self._preparing = False
-                        return
-                    self._mark.detach()  # of another first worker
-            if end is not None and time.monotonic() >= end:
-                raise DeadlineExceeded(
-                    f"{operation}: the worker that started first lives, and did not prepare"
-                    f" '{name}' within {timeout} s; let it go on, or end it, with which '{mark}'"
-                    " goes, and start this worker again"
-                )
-            time.sleep(TURN_S)
-
-    def _prepared(self, mark: str) -> bool:
-        return any(info.name == mark and info.version > 0 for info in self._client.list())
+            with contextlib.suppress(NotFound):  # ended or failed meanwhile: the next turn is first
+                self._mark = client.attach(mark)
+                self._preparing = False
+                try:
+                    self._mark.wait(1, None if end is None else max(end - time.monotonic(), 0))
+                    return
+                except DeadlineExceeded:
+                    self._mark.detach()  # not free: the first worker may live
+                    raise DeadlineExceeded(
+                        f"{operation}: the worker that started first did not prepare '{name}'"
+                        f" within {timeout} s; if it lives, let it go on or end it, with which"
+                        f" '{mark}' goes, and start this worker again"
+                    ) from None
 
     @property
     def preparing(self) -> bool:
