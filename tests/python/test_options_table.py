@@ -25,6 +25,8 @@ INTERNAL = {
     "FARWRITE_PLUGIN_FUZZ",  # of CMake
     "FARWRITE_PLUGIN_PYTHON",  # of CMake
     "FARWRITE_SANITIZER_WARNINGS",  # of CMake
+    "FARWRITE_SOURCE_DIR",  # a macro of tests/fault
+    "FARWRITE_UNITY",  # of CMake
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
     "FARWRITE_API",

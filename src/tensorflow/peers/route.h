@@ -90,12 +90,13 @@ struct Callee {
   static Callee of(const Route& route, Route::State state);
 };
 
-// The routes of one server. Thread-safe. A shared pointer owns it.
+// The routes of one server. Thread-safe.
 class Routes : public std::enable_shared_from_this<Routes> {
  public:
   // `task` and `server` are this side's own.
-  Routes(Runtime* runtime, std::string task, std::uint64_t server)
-      : runtime_(runtime), task_(std::move(task)), server_(server) {}
+  static std::shared_ptr<Routes> create(Runtime* runtime, std::string task, std::uint64_t server) {
+    return std::shared_ptr<Routes>(new Routes(runtime, std::move(task), server));
+  }
 
   enum class For { kSending, kReceiving };
   // The route to `task` by the cluster that `session` knows; starts the meeting at first.
@@ -121,6 +122,9 @@ class Routes : public std::enable_shared_from_this<Routes> {
   void close();
 
  private:
+  Routes(Runtime* runtime, std::string task, std::uint64_t server)
+      : runtime_(runtime), task_(std::move(task)), server_(server) {}
+
   struct Call;
   using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
   struct Known {

@@ -267,7 +267,7 @@ Routes& RendezvousMgr::routes() {
     const tf::Device& host = *env_->device_mgr->HostCPU();
     std::string task;
     (void)tf::DeviceNameUtils::GetTaskName(host.parsed_name(), &task);
-    routes_ = std::make_shared<Routes>(runtime_, task, host.attributes().incarnation());
+    routes_ = Routes::create(runtime_, task, host.attributes().incarnation());
   });
   return *routes_;
 }

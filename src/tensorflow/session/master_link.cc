@@ -82,7 +82,7 @@ MasterLink::MasterLink(Runtime* runtime, const std::string& address, const tf::R
     : runtime_(runtime),
       name_(kSessionTarget + address),
       cache_(one_worker(address, options)),
-      routes_(runtime, kClient, tf::random::New64()) {}
+      routes_(Routes::create(runtime, kClient, tf::random::New64())) {}
 
 std::shared_ptr<Route> MasterLink::route() { return find(false); }
 
@@ -92,7 +92,7 @@ std::shared_ptr<Route> MasterLink::find(bool again) {
   const bool waits = route_ != nullptr && route_->state() == Route::State::kFailed && !again &&
                      now < begun_ + kMeetAgain;
   if (route_ == nullptr || (route_->stale() && !waits)) {
-    route_ = routes_.find(cache_, kClient, name_, Routes::For::kSending);
+    route_ = routes_->find(cache_, kClient, name_, Routes::For::kSending);
     begun_ = now;
   }
   return route_;

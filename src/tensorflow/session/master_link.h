@@ -43,7 +43,7 @@ class MasterLink {
   Runtime* const runtime_;
   const std::string name_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
-  Routes routes_;
+  const std::shared_ptr<Routes> routes_;
   std::mutex mutex_;
   std::shared_ptr<Route> route_;
   std::chrono::steady_clock::time_point begun_;  // its meeting
