@@ -202,10 +202,10 @@ struct Update {
   std::shared_ptr<const std::uint64_t> version;
 };
 
-/// Memory that a lease pins. Copies share the lease, which ends with the last of them, and not before
-/// that with the client, the connection or the server. On one host the bytes are the server's own,
-/// without a copy; between hosts they were read once. A forked child may read them as long as it
-/// lives.
+/// Memory that a lease pins. Copies share the lease, which ends with the last of them, and not
+/// before that with the client, the connection or the server. On one host the bytes are the
+/// server's own, without a copy; between hosts they were read once. A forked child may read them as
+/// long as it lives.
 class FARWRITE_API LeasedSegment {
  public:
   LeasedSegment() = default;
