@@ -13,11 +13,11 @@ import pytest
 
 import farwrite as fw
 from conftest import Link
-from processes import PeerState
+from processes import PeerState, bytes_in_sockets
 from test_arrays import DLPackOnly
 
-# Of a transfer that no socket takes at once: 32 MiB.
-WORDS = 4 << 20
+WORDS = (bytes_in_sockets() + (8 << 20)) // 8
+"""Of a transfer that is under way as long as the peer is stopped."""
 Start = Callable[[Any], fw.Completion]
 LENDERS: dict[str, Callable[[Any], Any]] = {
     "NumPy": lambda array: array,

@@ -17,11 +17,11 @@ import pytest
 import farwrite as fw
 from conftest import Link
 from interrupted import interrupt_each_step
-from processes import PeerState
+from processes import PeerState, bytes_in_sockets
 
 PROGRAM = Path(__file__).with_name("alarms_program.py")
 # Of a write that no socket takes at once.
-LARGE = 4 << 20
+LARGE = (bytes_in_sockets() + (8 << 20)) // 8
 SMALL = 1 << 14
 
 

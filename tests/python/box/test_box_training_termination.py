@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,9 +34,12 @@ def test_a_rule_stops_after_the_right_iteration(
 @pytest.mark.parametrize("rule", ["master", "first", "average"])
 def test_workers_of_unequal_speed_stop_together(rule: str) -> None:
     with open_box() as connect:
+        # A worker that starts when all others have ended would be refused.
+        all_started = threading.Barrier(3)
 
         def work(worker: int) -> int:
             with Termination(connect(), "t", 3, 20, rule) as termination:
+                all_started.wait(60)
                 iterations = 1
                 while not termination.advance(worker):
                     iterations += 1
