@@ -19,6 +19,11 @@ class DeviceSends {
   struct Turn;
   using TurnRef = std::shared_ptr<Turn>;
 
+  DeviceSends() = default;
+  ~DeviceSends() { clear(); }  // a line and its turns hold each other
+  DeviceSends(const DeviceSends&) = delete;
+  DeviceSends& operator=(const DeviceSends&) = delete;
+
   // One send; its turn comes after those of the edge that were added before.
   TurnRef add(const std::string& edge);
   // `push` is what to do when its turn comes: now, or in a later call of this, on whose thread it
