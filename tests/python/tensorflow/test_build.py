@@ -101,6 +101,31 @@ def test_processes_that_start_at_once_compile_once(
     assert log.read_text() == "x\n"
 
 
+def test_batches_include_every_source_once(sources: Path, tmp_path: Path) -> None:
+    for number in range(5):
+        (sources / f"more_{number}.cc").write_text("//" * number + "\n")
+    files = sorted(sources.glob("*.cc"))
+    for count, expected in ((1, 1), (4, 4), (100, len(files))):
+        batches = build.write_batches(files, count, tmp_path)
+        assert len(batches) == expected
+        included = sorted(line for batch in batches for line in batch.read_text().splitlines())
+        assert included == sorted(f'#include "{file}"' for file in files)
+
+
+@pytest.mark.usefixtures("sources")
+def test_the_compiler_cache_that_cmake_would_take_compiles(
+    install: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("2.21.0")
+    log = tmp_path / "launched"
+    launcher = tmp_path / "launcher"
+    launcher.write_text(f'#!/bin/sh\necho "$1" >>{log}\nshift\nexec "$@"\n')
+    launcher.chmod(0o755)
+    monkeypatch.setenv("CMAKE_CXX_COMPILER_LAUNCHER", f"{launcher};setting=1")
+    assert ctypes.CDLL(str(build.ensure_built())).answer() == 42
+    assert log.read_text() == "setting=1\n"
+
+
 @pytest.mark.usefixtures("sources")
 def test_without_a_compiler_it_says_what_to_install(
     install: Callable[[str], Path], no_compiler: Callable[[], None]
