@@ -152,8 +152,11 @@ test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half 
 		--junit-xml=build/release/results/slow_namespaces.xml
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow*.xml
 
+# Of the C++ tests: unit, conformance, fault, cuda, fuzz; none means all.
+ASAN_SUITES ?=
+
 test-asan: install ## Run the C++ tests under ASan and UBSan
-	@tools/run_cpp_tests.sh asan
+	@tools/run_cpp_tests.sh asan $(ASAN_SUITES)
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
 
 test-tsan: install ## Run the C++ tests under TSan
@@ -206,8 +209,11 @@ fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECO
 # clang-tidy reads how each source is compiled alone; the wheel's build compiles groups of them.
 CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
 	's/^(Python_(EXECUTABLE|INCLUDE_DIR)|CMAKE_(CXX_FLAGS|BUILD_TYPE)|FARWRITE_PYTHON):/-D&/p' \
-	build/wheel/CMakeCache.txt) \
+	build/release/CMakeCache.txt) \
 	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" -DFARWRITE_UNITY=OFF --log-level=WARNING >/dev/null
+
+# all: clang-tidy and mypy look at everything, and not only at what changed since it was clean.
+LINT ?= changed
 
 lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: clang-format)
@@ -218,12 +224,12 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: file sizes)
 	@python tools/check_file_sizes.py
 	$(call say,lint: mypy)
-	@tools/check_types.sh $(VENV)
+	@LINT=$(LINT) tools/check_types.sh $(VENV)
 	$(call say,lint: warnings of what is compiled for TensorFlow)
 	@export FARWRITE_CXXFLAGS="-Wall -Wextra -Werror"; $(COMPILE_FOR_TENSORFLOW)
 	$(call say,lint: clang-tidy)
 	@$(CONFIGURE_FOR_LINT)
-	@python tools/run_clang_tidy.py --jobs $(JOBS) build/lint build/bench
+	@python tools/run_clang_tidy.py --jobs $(JOBS) $(if $(filter all,$(LINT)),--all) build/lint build/bench
 
 format: $(VENV)/.tools ## Rewrite the sources in the house format
 	@clang-format -i $(CXX_FILES)
