@@ -163,12 +163,13 @@ test-tsan: install ## Run the C++ tests under TSan
 	@tools/run_cpp_tests.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
+SANITIZED_LANES ?= grpc_asan plugin_asan grpc_tsan
+
 test-sanitized: install $(VENV)/.tensorflow ## Run gRPC and the plug-in, in processes of their own, under the sanitizers
-	@mkdir -p build/asan/results build/tsan/results
-	@tools/run_grpc_sanitized.sh asan
-	@tools/run_plugin_sanitized.sh asan
-	@tools/run_grpc_sanitized.sh tsan
-	@$(VENV)/bin/python tools/check_skips.py $$(find build/asan/results build/tsan/results -name '*.xml')
+	@for lane in $(SANITIZED_LANES); do \
+		mkdir -p build/$${lane#*_}/results && tools/run_$${lane%_*}_sanitized.sh $${lane#*_} || exit 1; done
+	@$(VENV)/bin/python tools/check_skips.py $$(for lane in $(SANITIZED_LANES); do \
+		find build/$${lane#*_}/results -name "$${lane%_*}*.xml"; done)
 
 # auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, bandwidth, large, siw.
 VERBS_ACCEL ?= auto
@@ -182,16 +183,8 @@ verbs-test: install plugin ## Run what needs RDMA devices in guests that have so
 
 test test-asan test-tsan test-sanitized verbs-test: .cache/.googletest | .cache/.verbs_headers
 
-# Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
-nightly: test test-slow ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak
-	@$(VENV)/bin/pytest -q -m nightly --junit-xml=build/release/results/nightly.xml
-	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
-	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
-		--gtest_brief=1 --gtest_filter='*Adversary*'
-	$(MAKE) test-asan test-tsan test-sanitized
-	$(MAKE) verbs-test VERBS_LANES="bandwidth large siw"
-	$(MAKE) fuzz FUZZ_SECONDS=600
-	$(MAKE) soak SOAK_TRANSFERS=10000000
+nightly: ## In two hours, all that .ci/run leaves out, in lanes of which none stops another; ends with a table
+	@$(PYTHON) tools/nightly.py
 
 SOAK_TRANSFERS ?= 1000000
 
@@ -203,6 +196,7 @@ gpu-test: install ## Run the tests of GPU memory on this machine's GPU (needs Py
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/python/test_cuda.py tests/python/test_cuda_faults.py
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/gpu
 
+# Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
 fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
 
