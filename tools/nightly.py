@@ -52,8 +52,15 @@ LANES = (
     Lane(
         "nightly",
         300,
-        "pytest -q -m nightly --junit-xml=build/nightly/results/nightly.xml"
+        "pytest -q -m nightly --ignore tests/python/test_bare.py"
+        " --junit-xml=build/nightly/results/nightly.xml"
         f" && {SKIPS} build/nightly/results/nightly.xml",
+    ),
+    Lane(
+        "bare",
+        400,
+        "pytest -q -m nightly --junit-xml=build/nightly/results/bare.xml tests/python/test_bare.py"
+        f" && {SKIPS} build/nightly/results/bare.xml",
     ),
     Lane("lint", 350, "make lint LINT=all"),
     Lane("apart", 500, "tools/build_apart.sh"),
