@@ -81,7 +81,7 @@ RUNS = {
     "demo box": Run("--size 1M --readers 1 --rounds 1"),
     "plan": Run("--quick --model gru", "bench-tensorflow"),
     "report": Run(".", status=1, says="run a benchmark first"),
-    "reproduce": Run("--quick --part p2p", long=True),
+    "reproduce": Run("--quick --part memory", long=True),
 }
 EXAMPLE_RUNS = {
     "alias.py": Run("", "farwrite"),

@@ -155,6 +155,15 @@ def row_of(found: list[dict[str, Any]], peer: str, size: int) -> dict[str, Any]:
     return next(row for row in found if (row["peer"], row["size"]) == (peer, size))
 
 
+def test_a_peer_that_is_far_ahead_is_named_with_its_factor() -> None:
+    found = measured(fake("rocket", 0.0004, 8000.0))
+    (sentence,) = sentences(found)
+    assert (
+        sentence
+        == "Rocket is ahead of Farwrite, 10000.00x at 8 B, 1142.86x at 1 MiB: it has no checks."
+    )
+
+
 def test_a_peer_is_compared_with_farwrite_from_its_own_language() -> None:
     found = measured(fake("ucx", 1.0, 4.0, CPP), fake("slow", 40.0, 0.7))
     small, large = row_of(found, "ucx", 8), row_of(found, "ucx", MIB)
