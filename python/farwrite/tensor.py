@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
@@ -175,6 +174,8 @@ class TensorReceiver(Closing):
 
     async def __aiter__(self) -> AsyncIterator[npt.NDArray[Any]]:
         """Receive until the sender closes, without blocking the event loop."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         while True:
             try:
