@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import farwrite as fw
+import warm_python
 from cuda_double import REAL, Double, library
 from processes import PeerProcess
 
@@ -79,16 +80,15 @@ def _of_another_worker(process: Path) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def process_that_forks() -> Iterator[None]:
-    """Start the plug-in's forking process, if its tests were collected, before any test.
+def processes_that_fork() -> Iterator[None]:
+    """Start the processes that fork others before any test; the plug-in's if it was collected.
 
-    Each test checks that it leaves no process behind, and this one lives as long as the session.
+    Each test checks that it leaves no process behind, and these live as long as the session.
     """
-    plugin = sys.modules.get("cluster")
-    if plugin is None:
-        yield
-        return
-    with contextlib.closing(plugin.forker()):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(warm_python.with_numpy()))
+        if plugin := sys.modules.get("cluster"):
+            stack.enter_context(contextlib.closing(plugin.forker()))
         yield
 
 

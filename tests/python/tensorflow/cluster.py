@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warm_python import Forker, WarmPython
-
 from farwrite_bench.cluster.process import free_ports
+from warm_python import Forker, WarmPython
 
 PROGRAMS = Path(__file__).parent / "programs"
 QUIET = {
@@ -44,7 +43,7 @@ HERE = Host()
 @functools.cache
 def forker() -> Forker:
     """Of this process, for all tests: ../conftest.py starts and ends it."""
-    return Forker({**os.environ, **QUIET})
+    return Forker({**os.environ, **QUIET}, "tensorflow")
 
 
 def started(
@@ -59,7 +58,7 @@ def started(
     path = PROGRAMS / program
     # What TensorFlow or Python may read when they are loaded needs a process that loads them.
     if host == HERE and all(name.startswith(("FARWRITE_", "FARTEST_")) for name in environment):
-        return WarmPython(forker(), path, arguments, variables, stderr)
+        return WarmPython([str(path), *arguments], variables, forker(), stderr=stderr)
     return subprocess.Popen(
         [*host.command, sys.executable, str(path), *arguments],
         env=variables,
