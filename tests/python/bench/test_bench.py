@@ -14,6 +14,7 @@ from farwrite_bench import two_hosts
 from farwrite_bench.p2p_command import affordable_pool
 from farwrite_bench.plan import MIB, Plan, cases
 from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
+from warm_python import run_python
 
 ROW_KEYS = {
     "fabric",
@@ -36,12 +37,7 @@ ROW_KEYS = {
 
 
 def farwrite(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "farwrite", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    return run_python("-m", "farwrite", *map(str, arguments), seconds=100)
 
 
 def measure(tmp_path, *arguments):
