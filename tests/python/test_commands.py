@@ -6,12 +6,14 @@ import argparse
 import subprocess
 import sys
 import textwrap
+from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints
 from types import ModuleType
 
 import pytest
 
 from farwrite import cli, commands
+from farwrite_bench import command
 
 GROUP = "farwrite.commands"
 
@@ -165,3 +167,10 @@ def test_a_wrong_command_is_answered_with_all_names(install, greet, capsys) -> N
         cli.main(["gret", "options"])
     error = capsys.readouterr().err
     assert all(name in error for name in ("options", "broken", "greet", "bench", "reproduce"))
+
+
+def test_every_benchmark_has_the_name_of_its_command() -> None:
+    for name, module in command.BENCHMARKS.items():
+        kinds = argparse.ArgumentParser().add_subparsers()
+        import_module(f"farwrite_bench.{module}").add_parser(kinds)
+        assert list(kinds.choices) == [name]
