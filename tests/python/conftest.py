@@ -80,16 +80,23 @@ def _of_another_worker(process: Path) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def processes_that_fork() -> Iterator[None]:
-    """Start the processes that fork others before any test; the plug-in's if it was collected.
-
-    Each test checks that it leaves no process behind, and these live as long as the session.
-    """
+def open_until_the_end() -> Iterator[contextlib.ExitStack]:
+    """Hold what lives as long as the session, so that no test is told that it left it behind."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.closing(warm_python.with_numpy()))
-        if plugin := sys.modules.get("cluster"):
-            stack.enter_context(contextlib.closing(plugin.forker()))
-        yield
+        yield stack
+
+
+@pytest.fixture(scope="module", autouse=True)
+def process_that_imported_tensorflow(
+    request: pytest.FixtureRequest, open_until_the_end: contextlib.ExitStack
+) -> None:
+    """Start the process that forks those of the plug-in's tests, before the first of them."""
+    plugin = sys.modules.get("cluster")
+    if plugin is None or request.path.parent.name != "tensorflow" or plugin.FORKERS:
+        return
+    if request.node.get_closest_marker("namespaces") is None:  # those have one of their own
+        open_until_the_end.enter_context(plugin.forker())
 
 
 def _busy_seconds() -> float:

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNET = 0x40000000
 NUMBER_BYTES = 8
 USED_BY_ALL = (
     "argparse",
@@ -81,7 +82,8 @@ def with_numpy() -> Forker:
 class WarmPython(subprocess.Popen[Any]):
     """As Popen([sys.executable, *arguments], env=environment, ...), by default with pipes of text.
 
-    What Python or the imported modules read of their environment is that of the forker.
+    What Python or the imported modules read of their environment is that of the forker. The process
+    runs in the network namespace of the path `network`.
     """
 
     def __init__(
@@ -89,12 +91,14 @@ class WarmPython(subprocess.Popen[Any]):
         arguments: Sequence[str],
         environment: Mapping[str, str] | None = None,
         forker: Forker | None = None,
+        network: str | None = None,
         **options: Any,
     ) -> None:
         self.forker = forker or with_numpy()
         self.request = {
             "folder": os.getcwd(),
             "arguments": list(arguments),
+            "network": network,
             "environment": dict(os.environ if environment is None else environment),
         }
         pipe = subprocess.PIPE
@@ -174,6 +178,9 @@ def main() -> None:
     for module in sys.argv[2:]:
         importlib.import_module(module)
     request = serve(socket.socket(fileno=int(sys.argv[1])))
+    if request["network"] is not None:
+        with open(request["network"]) as namespace:
+            assert ctypes.CDLL(None).setns(namespace.fileno(), CLONE_NEWNET) == 0
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
