@@ -1,4 +1,4 @@
-"""The examples that need TensorFlow, over stock gRPC and over Farwrite."""
+"""The examples that need TensorFlow, over Farwrite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_assign_add_example_runs_unchanged_on_farwrite(tmp_path: Path) -> No
     program = (sys.executable, str(EXAMPLES / "assign_add.py"), "--megabytes", "1", "--steps", "4")
     ended = subprocess.run(
         (
-            *(sys.executable, "-m", "farwrite", "run", "--compare", "--json", str(figures), "--"),
+            *(sys.executable, "-m", "farwrite", "run", "--json", str(figures), "--"),
             *(*program, "--ps", ps, "--worker", worker),
         ),
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1", "CUDA_VISIBLE_DEVICES": "-1"},
@@ -31,10 +31,10 @@ def test_the_assign_add_example_runs_unchanged_on_farwrite(tmp_path: Path) -> No
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == 2 * "after 5 steps every element is between 5 and 5\n"
-    assert ended.stderr.count("1 MB added 4 times: ") == 2
-    stock, ours = json.loads(figures.read_text())["runs"]
-    assert (len(stock["processes"]), len(ours["processes"])) == (2, 2)
+    assert ended.stdout == "after 5 steps every element is between 5 and 5\n"
+    assert ended.stderr.count("1 MB added 4 times: ") == 1
+    (ours,) = json.loads(figures.read_text())["runs"]
+    assert len(ours["processes"]) == 2
     assert ours["counters"]["pushes_alias"] >= 5
     assert ours["counters"]["grpc_recv_tensor_calls"] == 0
-    assert ours["socket_bytes_sent"] * 20 < stock["socket_bytes_sent"]
+    assert ours["socket_bytes_sent"] < 1_000_000  # less than one of the five tensors

@@ -205,7 +205,7 @@ def test_another_token_means_rpc_and_says_why(tmp_path: Path, variable: str) -> 
             assert any(all(cookie in log for cookie in cookies) for log in logs)
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_where_registered_memory_is_exhausted_the_receiver_pulls(
     tmp_path: Path, stock: Callable[[str], Any], fabric: str
 ) -> None:

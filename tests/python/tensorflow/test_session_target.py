@@ -102,7 +102,7 @@ def test_a_killed_server_ends_the_step_at_once(tmp_path: Path, fabric: str) -> N
         assert result["seconds"] < 5
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_a_killed_client_leaves_nothing_at_the_server(tmp_path: Path, fabric: str) -> None:
     with cluster(tmp_path, {"worker": 1}, FARWRITE, settings(fabric)) as made:
         client = made.start_program("session_waits.py", FARWRITE)
