@@ -63,7 +63,7 @@ LANES = (
         f" && {SKIPS} build/nightly/results/bare.xml",
     ),
     Lane("lint", 350, "make lint LINT=all"),
-    Lane("apart", 500, "tools/build_apart.sh"),
+    Lane("apart", 600, "tools/build_apart.sh"),
     Lane("asan", 400, "make test-asan"),
     Lane("tsan", 550, "make test-tsan"),
     Lane("grpc-asan", 150, "make test-sanitized SANITIZED_LANES=grpc_asan"),
