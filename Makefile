@@ -122,14 +122,19 @@ grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/pr
 	$(call say,test: build gRPC's programs (minutes at first))
 	@tools/build_grpc_programs.sh
 
+# Modules share clusters, so each runs in one process. In the order of their names: those of the
+# benchmarks and of TensorFlow, which take longest, come before the short ones of the core.
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+NAMESPACE_TESTS = $(shell grep -rl 'mark\.namespaces' --include='test_*.py' tests/python)
+
 test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results
-	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
+	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) $(IN_ORDER) --junit-xml=build/release/results/python.xml
 	$(call say,test: between network namespaces)
 	@tools/as_namespace_root.sh $(VENV)/bin/pytest -q -m "namespaces and not (slow or nightly or root)" \
-		-n $(JOBS) --dist loadfile --junit-xml=build/release/results/namespaces.xml
+		-n $(TEST_JOBS) $(IN_ORDER) --junit-xml=build/release/results/namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
 
 # Builds nothing, so that nothing in the checkout comes to belong to root.
@@ -149,7 +154,7 @@ test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half 
 	@$(VENV)/bin/pytest -q -m "slow and not (namespaces or root)" --timeout 400 -n $(TEST_JOBS) --dist load \
 		--junit-xml=build/release/results/slow.xml
 	@tools/as_namespace_root.sh $(VENV)/bin/pytest -q -m "slow and namespaces" --timeout 400 \
-		--junit-xml=build/release/results/slow_namespaces.xml
+		--junit-xml=build/release/results/slow_namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow*.xml
 
 # Of the C++ tests: unit, conformance, fault, cuda, fuzz; none means all.

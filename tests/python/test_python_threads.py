@@ -151,7 +151,7 @@ DAEMONS = {
     "lookups": ["near.lookup('inbox', 0.01)", "near.lookup('never', 0.001)", "mine.alias()"],
     "handler": ["near.notify(1).wait()"],
 }
-RUNS_OF_AN_ENDING = 4
+RUNS_OF_AN_ENDING = 2
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
