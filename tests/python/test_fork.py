@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
-
-from warm_python import run_python
 
 SETUP = """
     import multiprocessing, os, sys, threading, warnings
@@ -54,7 +54,13 @@ CHECK = """
 
 
 def _run(script: str) -> None:
-    ended = run_python("-c", textwrap.dedent(SETUP) + textwrap.dedent(script), seconds=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SETUP) + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "parent fine\n")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -11,7 +13,6 @@ from collections.abc import Callable
 import pytest
 
 import farwrite as fw
-from warm_python import WarmPython
 
 SIZE = 100_000
 
@@ -52,7 +53,12 @@ def test_an_alias_stays_when_the_parent_dies_after(before: str) -> None:
         outbox = device.publish("outbox", device.allocate(SIZE))
         outbox.array[:] = 3
         program = textwrap.dedent(PROGRAM).format(before=before)
-        with WarmPython(["-c", program, device.endpoint], stderr=None) as parent:
+        with subprocess.Popen(
+            [sys.executable, "-c", program, device.endpoint],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as parent:
             assert parent.stdin is not None
             assert parent.stdout is not None
             channel = device.accept(20)
