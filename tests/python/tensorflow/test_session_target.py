@@ -120,6 +120,6 @@ def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: 
     with cluster(tmp_path, {"worker": 1}, FARWRITE, little) as made:
         client = made.start_program("session_waits.py", FARWRITE)
         wait_for(client, "running")
+        eventually(lambda: made.total("grpc_feeds") >= 2)
         end(client)
         assert made.total("session_steps_served") == 0
-        assert made.total("grpc_feeds") >= 2
