@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-root test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
-.PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test
+.PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test tools
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -34,7 +34,7 @@ PYTHON_FILES := python bench tests tools examples docs/conf.py docs/_ext
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-install: $(VENV)/.installed ## Build farwrite and farwrite-bench and install them with the tools into .venv
+install: $(VENV)/.installed ## Build farwrite and farwrite-bench and install them into .venv
 	@:
 
 # The race needs no TensorFlow, so it runs while that is fetched.
@@ -54,8 +54,17 @@ $(VENV)/.tools: pyproject.toml
 		|| { echo "Farwrite needs Python 3.10 or newer; run make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1,<27'
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group install
+	@touch $@
+
+# What checks the code; its own stamp, because it is as large as all that `make install` needs.
+$(VENV)/.dev: $(VENV)/.tools
+	$(call say,install: pytest and linters into $(VENV))
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
 	@touch $@
+
+tools: $(VENV)/.dev ## Install pytest and the linters into .venv, as every target that needs them does
+	@:
 
 $(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES) | .cache/.verbs_headers
 	$(call say,install: build the wheels (minutes at first$(comma) then only what changed))
@@ -109,7 +118,7 @@ grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, wh
 	$(call say,grpc: component)
 	@tools/build_grpc.sh $(VENV)
 
-grpc-test: grpc grpc-programs $(VENV)/.tools ## Check and test gRPC over Farwrite, with gRPC's own programs
+grpc-test: grpc grpc-programs $(VENV)/.dev ## Check and test gRPC over Farwrite, with gRPC's own programs
 	$(call say,lint: clang-tidy of src/grpc)
 	@$(VENV)/bin/python tools/run_clang_tidy.py --jobs $(JOBS) build/grpc/component
 	$(call say,test: grpc)
@@ -127,7 +136,7 @@ grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/pr
 IN_ORDER := --dist loadfile --no-loadscope-reorder
 NAMESPACE_TESTS = $(shell grep -rl 'mark\.namespaces' --include='test_*.py' tests/python)
 
-test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset, then Python
+test: install plugin $(VENV)/.torch $(VENV)/.dev ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results
@@ -148,7 +157,7 @@ test-root: ## After `make test`, as root: run the tests that need root
 			--gtest_output=xml:"$$results/unit.xml" \
 		&& $(VENV)/bin/python tools/check_skips.py --none "$$results"/*.xml
 
-test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half a minute or more
+test-slow: install plugin $(VENV)/.torch $(VENV)/.dev ## Run the Python tests that take half a minute or more
 	$(call say,test: slow ones)
 	@mkdir -p build/release/results
 	@$(VENV)/bin/pytest -q -m "slow and not (namespaces or root)" --timeout 400 -n $(TEST_JOBS) --dist load \
@@ -170,7 +179,7 @@ test-tsan: install ## Run the C++ tests under TSan
 
 SANITIZED_LANES ?= grpc_asan plugin_asan grpc_tsan
 
-test-sanitized: install $(VENV)/.tensorflow ## Run gRPC and the plug-in, in processes of their own, under the sanitizers
+test-sanitized: install $(VENV)/.tensorflow $(VENV)/.dev ## Run gRPC and the plug-in, in processes of their own, under the sanitizers
 	@for lane in $(SANITIZED_LANES); do \
 		mkdir -p build/$${lane#*_}/results && tools/run_$${lane%_*}_sanitized.sh $${lane#*_} || exit 1; done
 	@$(VENV)/bin/python tools/check_skips.py $$(for lane in $(SANITIZED_LANES); do \
@@ -180,7 +189,7 @@ test-sanitized: install $(VENV)/.tensorflow ## Run gRPC and the plug-in, in proc
 VERBS_ACCEL ?= auto
 VERBS_LANES ?= one_guest two_guests tensorflow
 
-verbs-test: install plugin ## Run what needs RDMA devices in guests that have soft ones
+verbs-test: install plugin $(VENV)/.dev ## Run what needs RDMA devices in guests that have soft ones
 	@tools/run_cpp_tests.sh --build-only release
 	$(call say,test: in guests with soft-RoCE)
 	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL) $(VERBS_LANES)
@@ -197,7 +206,7 @@ soak: install ## Move SOAK_TRANSFERS tensors, make a million requests to a box; 
 	@$(VENV)/bin/python tests/soak/soak.py --transfers $(SOAK_TRANSFERS) --json out/soak.json
 	@$(VENV)/bin/python tests/soak/box.py --operations 1000000 --json out/soak_box.json
 
-gpu-test: install ## Run the tests of GPU memory on this machine's GPU (needs PyTorch, CuPy and JAX with CUDA)
+gpu-test: install $(VENV)/.dev ## Run the tests of GPU memory on this machine's GPU (needs PyTorch, CuPy and JAX with CUDA)
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/python/test_cuda.py tests/python/test_cuda_faults.py
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/gpu
 
@@ -214,7 +223,7 @@ CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
 # all: clang-tidy and mypy look at everything, and not only at what changed since it was clean.
 LINT ?= changed
 
-lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
+lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints and file sizes
 	$(call say,lint: clang-format)
 	@clang-format --dry-run -Werror $(CXX_FILES)
 	$(call say,lint: ruff)
@@ -230,7 +239,7 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	@$(CONFIGURE_FOR_LINT)
 	@python tools/run_clang_tidy.py --jobs $(JOBS) $(if $(filter all,$(LINT)),--all) build/lint build/bench
 
-format: $(VENV)/.tools ## Rewrite the sources in the house format
+format: $(VENV)/.dev ## Rewrite the sources in the house format
 	@clang-format -i $(CXX_FILES)
 	@ruff check -q --fix --select I $(PYTHON_FILES)
 	@ruff format -q $(PYTHON_FILES)

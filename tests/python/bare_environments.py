@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-FOLDER = Path(__file__).parents[2] / "build" / "bare"
+FOLDER = Path(__file__).parents[2] / "build" / "bare" / os.environ.get("PYTEST_XDIST_WORKER", "one")
 
 
 def required(named: str) -> Iterator[Distribution]:
