@@ -163,7 +163,10 @@ def _checked_copy(
         other.wait_for_views()
         return other.native
     if not other.flags.c_contiguous:
-        raise InvalidArgument(f"{operation}: the array is not C-contiguous; copy it first")
+        raise InvalidArgument(
+            f"{operation}: the array is not C-contiguous; move a contiguous copy from here, or fill"
+            " a contiguous array and then copy it"
+        )
     return other.reshape(-1).view(np.uint8)
 
 
@@ -174,6 +177,24 @@ class OnGpu(NamedTuple):
     text: str
     """The element type, as farwrite.description writes it."""
     shape: tuple[int, ...]
+
+
+def dlpack_device(operation: str, payload: Any) -> tuple[int, int]:
+    """Return the kind and the number of the device on which a DLPack exporter's memory is.
+
+    Raises
+    ------
+    InvalidArgument
+        If ``__dlpack_device__`` returns anything but two whole numbers.
+    """
+    device = payload.__dlpack_device__()
+    try:
+        kind, ordinal = device
+        return int(kind), int(ordinal)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(
+            f"{operation}: __dlpack_device__() returned {device!r} instead of two whole numbers"
+        ) from None
 
 
 def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
@@ -195,8 +216,8 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
         payload.wait_for_views()
         return OnGpu(payload.native, dtype_to_text(payload.dtype), payload.shape)
     if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
-        kind, ordinal = payload.__dlpack_device__()
-        return _from_dlpack(operation, payload, int(ordinal)) if int(kind) == CUDA else None
+        kind, ordinal = dlpack_device(operation, payload)
+        return _from_dlpack(operation, payload, ordinal) if kind == CUDA else None
     interface = getattr(payload, "__cuda_array_interface__", None)
     return None if interface is None else _from_interface(operation, payload, interface)
 
@@ -266,7 +287,7 @@ def _from_interface(operation: str, payload: object, interface: dict[str, Any]) 
     if not contiguous:
         raise InvalidArgument(
             f"{operation}: the array of shape {shape} and strides {strides} is not C-contiguous;"
-            " copy it first"
+            " move a contiguous copy from here, or fill a contiguous array and then copy it"
         )
     size = math.prod(shape) * dtype.itemsize
     # An empty array has no memory.

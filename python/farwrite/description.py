@@ -51,7 +51,8 @@ def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     Raises
     ------
     InvalidArgument
-        If `dtype` is not a dtype, holds Python objects, or cannot be rebuilt by another process.
+        If `dtype` is not a dtype, holds Python objects, or cannot be rebuilt by another process:
+        a subarray, or a structured type whose fields overlap or are out of order.
     """
     try:
         checked = np.dtype(dtype)
@@ -62,7 +63,7 @@ def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
             f"dtype {checked} holds Python objects, which a peer cannot use; give a dtype"
             " without objects"
         )
-    if checked.subdtype is not None or _rebuild(_to_json(checked)) != checked:
+    if checked.subdtype is not None or not _is_rebuilt(checked):
         raise InvalidArgument(
             f"dtype {checked} cannot be described to a peer; allocate 'uint8' and view it"
         )
@@ -152,6 +153,13 @@ def _to_json(dtype: np.dtype[Any]) -> object:
     if dtype.type.__module__ == _FOREIGN_TYPES:
         return dtype.name
     return np.lib.format.dtype_to_descr(dtype)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def _is_rebuilt(dtype: np.dtype[Any]) -> bool:
+    try:
+        return _rebuild(_to_json(dtype)) == dtype
+    except ValueError:  # NumPy describes no fields that overlap or are out of order
+        return False
 
 
 def _rebuild(descr: object) -> np.dtype[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkabl
 import numpy as np
 import numpy.typing as npt
 
-from farwrite.cuda import CudaArray, as_cuda_array, check_writable
+from farwrite.cuda import CudaArray, as_cuda_array, check_writable, dlpack_device
 from farwrite.errors import InvalidArgument, OutOfRange
 
 if TYPE_CHECKING:
@@ -41,10 +41,15 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
     Raises
     ------
     InvalidArgument
-        If `payload` is another type, is not on the CPU, holds Python objects, or is not
-        C-contiguous.
+        If `payload` is another type, is not on the CPU, holds Python objects, has a mask, or is
+        not C-contiguous.
     """
     array = payload if isinstance(payload, np.ndarray) else _view(operation, payload)
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            f"{operation}: the mask of a masked array is not moved; give x.data, its elements"
+            " whether masked or not, or x.filled(value), a copy"
+        )
     if array.dtype.hasobject:
         raise InvalidArgument(
             f"{operation}: dtype {array.dtype} holds Python objects, which a peer cannot use;"
@@ -53,7 +58,8 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
     if not array.flags.c_contiguous:
         raise InvalidArgument(
             f"{operation}: the array of shape {array.shape} and strides {array.strides} is not"
-            " C-contiguous; pass np.ascontiguousarray(x), which copies it"
+            " C-contiguous; move np.ascontiguousarray(x) from here, or fill y = np.empty(x.shape,"
+            " x.dtype) and then copy it: x[...] = y"
         )
     return array
 
@@ -160,7 +166,7 @@ def _view(operation: str, payload: object) -> npt.NDArray[Any]:
             f"{operation}: {type(payload).__name__} is neither an array, a buffer nor a DLPack"
             " exporter; pass a NumPy array"
         )
-    device = int(payload.__dlpack_device__()[0])
+    device, _ = dlpack_device(operation, payload)
     if device != CPU:
         raise InvalidArgument(
             f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"

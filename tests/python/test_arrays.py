@@ -87,6 +87,14 @@ def test_an_array_on_an_accelerator_that_is_not_cuda_is_refused(pair: Pair) -> N
         pair.near.write(on_rocm, pair.near.lookup("inbox"))
 
 
+@pytest.mark.parametrize("device", [None, 1, (1,), (1, 0, 0), (None, 0), ("cpu", 0)], ids=str)
+def test_an_array_that_does_not_say_where_it_is_is_refused(pair: Pair, device: Any) -> None:
+    pair.far.publish("inbox", pair.far.allocate(4, "float32"))
+    lost = DLPackOnly(np.zeros(4, "float32"), device=device)
+    with pytest.raises(fw.InvalidArgument, match="__dlpack_device__"):
+        pair.near.write(lost, pair.near.lookup("inbox"))
+
+
 def test_a_view_outlives_its_array_and_its_device() -> None:
     device = fw.Device()
     view = device.allocate(1000, "int64").array[10:20]

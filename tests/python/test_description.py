@@ -32,6 +32,21 @@ def test_comes_back_as_it_went(dtype: object) -> None:
     assert parse(text, 1 << 20, "name") == ((2, 3), kind)
 
 
+@pytest.mark.parametrize("offsets", [[4, 0], [0, 2]], ids=["out of order", "overlapping"])
+def test_fields_that_numpy_cannot_describe_are_refused(pair: Pair, offsets: list[int]) -> None:
+    dtype = np.dtype({"names": ["a", "b"], "formats": ["<i4", "<i4"], "offsets": offsets})
+    with pytest.raises(fw.InvalidArgument, match="cannot be described"):
+        checked_dtype(dtype)
+    with pytest.raises(fw.InvalidArgument, match="cannot be described"):
+        pair.left.allocate(2, dtype)
+    receiver = fw.TensorReceiver(pair.far, "fields")
+    sender = fw.TensorSender(pair.near, "fields")
+    with pytest.raises(fw.InvalidArgument, match="cannot be described"):
+        sender.send(np.zeros(2, dtype))
+    sender.close()
+    receiver.close()
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -214,6 +214,39 @@ class TestBadInput:
         with pytest.raises(fw.InvalidArgument, match="ascontiguousarray"):
             pair.near.write(np.zeros((4, 4), "int64").T[::2], remote)
 
+    def test_the_advice_for_a_destination_with_gaps_fills_it(self, pair: Pair) -> None:
+        source = pair.left.publish("source", pair.left.allocate((2, 3), "int64"))
+        source.array[:] = [[1, 2, 3], [4, 5, 6]]
+        remote = pair.far.lookup("source")
+        x = np.zeros((3, 2), "int64").T
+        assert not x.flags.c_contiguous
+        with pytest.raises(fw.InvalidArgument) as refused:
+            pair.far.read(remote, x)
+        assert "y = np.empty(x.shape, x.dtype)" in str(refused.value)
+        assert "x[...] = y" in str(refused.value)
+        y = np.empty(x.shape, x.dtype)
+        pair.far.read(remote, y).wait()
+        x[...] = y
+        assert x.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+    def test_a_mask_is_not_dropped_silently(self, pair: Pair) -> None:
+        _, remote = opened(pair, 3, "float32")
+        masked = np.ma.masked_array(np.zeros(3, "float32"), mask=[0, 1, 0])
+        receiver = fw.TensorReceiver(pair.far, "masked")
+        sender = fw.TensorSender(pair.near, "masked")
+        for refused in (
+            lambda: pair.near.write(masked, remote),
+            lambda: pair.near.read(remote, masked),
+            lambda: pair.near.send(masked),
+            lambda: pair.left.register(masked),
+            lambda: sender.send(masked),
+        ):
+            with pytest.raises(fw.InvalidArgument, match=r"mask.*x\.filled"):
+                refused()
+        pair.near.write(masked.data, remote).wait()
+        sender.close()
+        receiver.close()
+
     def test_a_wrong_dtype_names_both(self, pair: Pair) -> None:
         _, remote = opened(pair, 4, "float32")
         with pytest.raises(fw.InvalidArgument, match=r"float32.*int64"):

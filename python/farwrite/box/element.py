@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.array import RegisteredArray
-from farwrite.cuda import check_writable, view_on_gpu
+from farwrite.cuda import check_writable, dlpack_device, view_on_gpu
 from farwrite.description import Shape, checked_dtype, checked_shape, dtype_from_text, dtype_to_text
 from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
 from farwrite.payload import CPU, SupportsDLPack, as_array
@@ -319,7 +319,7 @@ def _on_gpu(operation: str, payload: object) -> Elements | None:
 
 
 def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:
-    device = int(payload.__dlpack_device__()[0])
+    device, _ = dlpack_device(operation, payload)
     if device != CPU:
         raise InvalidArgument(
             f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"
