@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +23,7 @@ from farwrite.trace import traced
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
 COMMANDS = (cli_info, cli_config, cli_options, plugin, run, box)
+_ENDED_BY_SIGPIPE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 
 
 def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
@@ -50,6 +53,20 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a terminal or a file cannot show, such as a name in a box, is escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Who read the output has enough of it: `farwrite options | head`. Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _ENDED_BY_SIGPIPE
+
+
+def _run(words: Sequence[str]) -> int:
     parsed = parser(words).parse_args(words)
     try:
         if parsed.log is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -46,6 +48,19 @@ def test_info_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     for report in (facts, again):
         del report["limits"]["memory_available"]  # moves between two calls
     assert facts == again
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "farwrite", "options"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_version_is_the_packages() -> None:

@@ -129,7 +129,7 @@ def table(segments: Iterable[SegmentInfo]) -> Iterable[str]:
     rows = [("name", "key", "dtype", "shape", "size", "version", "clients")]
     rows += [
         (
-            segment.name,
+            _printable(segment.name),
             str(segment.key),
             "event" if segment.nbytes == 0 else segment.dtype,
             "x".join(map(str, segment.shape)) or "1",
@@ -142,6 +142,11 @@ def table(segments: Iterable[SegmentInfo]) -> Iterable[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _printable(name: str) -> str:
+    # A name is any text of a client: a line feed would break the table, and a terminal obeys ESC.
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def _use_token_file(path: str | None) -> None:

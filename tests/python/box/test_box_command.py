@@ -32,6 +32,22 @@ def test_list_prints_a_table(
     assert table["epoch"][2] == "event"
 
 
+def test_a_name_is_one_line_of_the_table_in_any_encoding(
+    box: fw.box.Client, box_server: fw.box.Server
+) -> None:
+    box.create("two\nlines", 1)
+    box.create("\x1b[31mred", 1)
+    box.create("größe", 1)
+    listed = subprocess.run(
+        [*COMMAND, "list", box_server.endpoint],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert listed.stderr == b""
+    names = {row.split()[0] for row in listed.stdout.splitlines()[1:]}
+    assert names == {rb"two\nlines", rb"\x1b[31mred", rb"gr\xf6\xdfe"}
+
+
 def test_list_of_no_address_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["box", "list", "nowhere"]) == 1
     assert "nowhere" in capsys.readouterr().err
