@@ -358,6 +358,7 @@ void Session::lease(const Request& request) {
   Result<Pin> pin = segment->pin();
   if (!pin.ok()) return refuse(request.id, pin.status());
   const auto held = std::make_shared<Pin>(*std::move(pin));
+  server_.count_lease();  // before the client can know of it
   const std::uint64_t lease = next_lease_++;
   // Those that came back without a RELEASE.
   std::erase_if(leases_, [](const auto& entry) { return entry.second.expired(); });
@@ -365,8 +366,7 @@ void Session::lease(const Request& request) {
   const std::vector<std::byte> message =
       Reply{.id = request.id, .key = request.key, .version = held->id(), .number = lease}.encode();
   const Completion sent = channel_.lend({message.data(), message.size()}, held->bytes(), [held] {});
-  if (sent.done() && !sent.wait().ok()) return refuse(request.id, sent.wait());
-  server_.count_lease();
+  if (sent.done() && !sent.wait().ok()) refuse(request.id, sent.wait());
 }
 
 void Session::release(std::uint64_t lease) {
