@@ -83,8 +83,8 @@ _TYPES = {
     Kind.ENDPOINT: "str, host:port",
     Kind.NAMES: "sequence of str",
     Kind.COUNT: "int",
-    Kind.SIZE: "int, bytes",
-    Kind.SECONDS: "float, seconds",
+    Kind.SIZE: "int, bytes, or str like '512M'",
+    Kind.SECONDS: "float, seconds, or str like '100ms'",
     Kind.SWITCH: "bool",
 }
 
@@ -128,6 +128,8 @@ def _text(option: Option, given: Given) -> str:
     """Turn the value of a keyword into the text that its variable would have."""
     value, kind = given.value, option.kind
     if given.name == option.variable and isinstance(value, str):
+        return text("Device", given.name, value)
+    if kind in (Kind.SIZE, Kind.SECONDS) and isinstance(value, str):
         return text("Device", given.name, value)
     if kind in (Kind.COUNT, Kind.SIZE):
         try:

@@ -101,7 +101,7 @@ WRONG_OPTIONS: dict[str, list[Any]] = {
     "token": ["", 5, LONE],
     "encrypt": ["perhaps", 2, 0.5, []],
     "prefault": ["perhaps", -1],
-    "send_limit": [0, 1, (2 << 20) - 1, -1, 2**63, "8M"],
+    "send_limit": [0, 1, (2 << 20) - 1, -1, 2**63, "8X", b"8M"],
     "receive_limit": [0, 1, 2**64],
     "receive_limit_per_peer": [1],
     "huge_pages": [5, "", "enormous", True],

@@ -254,6 +254,19 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     assert given == (list(keyword) if option.kind is Kind.NAMES else keyword)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [o for o in DEVICE_OPTIONS if o.kind in (Kind.SIZE, Kind.SECONDS)],
+    ids=lambda o: o.name,
+)
+def test_a_keyword_takes_the_text_of_sizes_and_times(option: Option) -> None:
+    text, value = TEXTS[option.name]
+    assert getattr(_core(**{option.name: text}), option.name) == pytest.approx(value, rel=1e-4)
+    for wrong in ("much", "", "-1"):
+        with pytest.raises(fw.InvalidArgument, match=option.name):
+            _core(**{option.name: wrong})
+
+
 def test_the_port_beats_the_variable_of_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARWRITE_LISTEN", "127.0.0.1:1")
     assert _core(port=7777).listen == "127.0.0.1:7777"

@@ -19,7 +19,7 @@ from farwrite.box.subscriber import Subscriber
 from farwrite.box.updates import Watch
 from farwrite.closing import Closing
 from farwrite.description import Shape
-from farwrite.errors import InvalidArgument
+from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime import close_at_exit
 from farwrite.stats import Peer
 
@@ -172,6 +172,14 @@ class Client(Closing):
         The other parameters and the errors are those of `create`.
         """
         count = whole_number("create_bytes", "nbytes", nbytes, 0, 2**63 - 1)
+        given = text("create_bytes", "description", description)
+        try:
+            # Nobody could attach it, and so nobody free it.
+            parse_layout(_farwrite.BoxElement.BYTES, [count], given.encode(), str(name))
+        except ProtocolError as error:
+            raise InvalidArgument(
+                f"create_bytes: the description begins as that of an array, and is none: {error}"
+            ) from None
         native = self._create(
             name, _farwrite.BoxElement.BYTES, (count,), description,
             exclusive=exclusive, buffers=buffers, temporary=temporary,

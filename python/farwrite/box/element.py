@@ -141,7 +141,15 @@ def layout_of(shape: Shape, dtype: object) -> Layout:
     InvalidArgument
         If either is not valid.
     """
-    return Layout(_dtype_text(dtype), checked_shape(shape))
+    text = _dtype_text(dtype)
+    itemsize = Layout(text, ()).itemsize
+    if itemsize == 0:
+        raise InvalidArgument(f"dtype {dtype!r} has elements of 0 bytes, which nobody can read")
+    lengths = checked_shape(shape)
+    # NumPy counts the bytes without the lengths of 0 in 63 bits.
+    if math.prod(filter(None, lengths)) * itemsize >= 2**63:
+        raise InvalidArgument(f"shape {lengths} is larger than an array can be; use a smaller one")
+    return Layout(text, lengths)
 
 
 def layout_like(operation: str, like: object) -> Layout:

@@ -29,7 +29,7 @@ def serve(
     memory: Size = "1G",
     pool: Size | None = None,
     threads: SupportsIndex = 0,
-    snapshot: str | os.PathLike[str] | None = None,
+    snapshot: str | bytes | os.PathLike[str] | None = None,
     snapshot_every: float | str | None = None,
     restore: bool = False,
     **device: Any,
@@ -77,7 +77,9 @@ def serve(
     if listen is not None:
         device["listen"] = listen
     options, given = parse_keywords("serve", device)
-    folder = "" if snapshot is None else os.fspath(snapshot)
+    folder = "" if snapshot is None else os.fsdecode(snapshot)
+    if "\0" in folder:
+        raise InvalidArgument(f"serve: snapshot {folder!r} has a NUL, which no path can have")
     every = _interval(snapshot_every)
     if not folder and (restore or every):
         raise InvalidArgument("serve: restore and snapshot_every need snapshot, the folder")

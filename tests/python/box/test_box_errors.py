@@ -272,3 +272,31 @@ def test_a_segment_beyond_the_servers_memory_names_the_servers_option() -> None:
         pytest.raises(fw.ResourceExhausted, match=r"no memory left .* serve with more memory"),
     ):
         client.create("large", (5_000_000,))
+
+
+@pytest.mark.parametrize("shape", [2**64, (0, 2**62), (2**61, 0), (2**40, 2**40)], ids=str)
+def test_a_shape_that_no_array_has_is_refused(box: fw.box.Client, shape: object) -> None:
+    with pytest.raises(fw.InvalidArgument, match="larger than an array can be"):
+        box.create("w", shape)  # type: ignore[arg-type]
+    assert box.list() == []
+
+
+def test_elements_without_bytes_are_refused(box: fw.box.Client) -> None:
+    with pytest.raises(fw.InvalidArgument, match="0 bytes"):
+        box.create("w", 3, "S0")
+    assert box.list() == []
+
+
+def test_a_description_that_no_client_can_read_is_refused(box: fw.box.Client) -> None:
+    for description in ('{"array":', '{"array": 1, "dtype": "<f4", "shape": [7]}'):
+        with pytest.raises(fw.InvalidArgument, match="begins as that of an array"):
+            box.create_bytes("w", 4, description)
+    assert box.list() == []
+
+
+def test_a_folder_of_snapshots_is_a_path(tmp_path: Path) -> None:
+    with pytest.raises(fw.InvalidArgument, match="NUL"):
+        fw.box.serve(snapshot=f"{tmp_path}\0more")
+    with fw.box.serve(memory="16M", snapshot=bytes(tmp_path)) as server:
+        server.snapshot()
+    assert list(tmp_path.iterdir())
