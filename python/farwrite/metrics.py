@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from farwrite import _farwrite
-from farwrite.errors import AlreadyExists, InvalidArgument, Unavailable
+from farwrite.errors import AlreadyExists, InvalidArgument, ResourceExhausted, Unavailable
 from farwrite.option import from_environment
 from farwrite.options import Given
 from farwrite.options_table import find_option
@@ -41,7 +41,14 @@ class _Endpoint:
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="farwrite-metrics", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._server.server_close()
+            raise ResourceExhausted(
+                f"serve metrics at {self.url}: {error}; end other threads, or raise the limits"
+                " (ulimit -u, ulimit -v)"
+            ) from None
 
     def _text(self) -> str:
         return merged([source.metrics() for source in list(self.sources)])

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/inside.h"
@@ -36,10 +37,17 @@ std::shared_ptr<DeviceState> DeviceState::user_handle() {
               core::log(core::LogLevel::kWarning, closed.message());
             }
             // A callback held the last handle, or has not returned.
-            std::thread([self] {
-              while (self->close(kSettle).code() == StatusCode::kDeadlineExceeded) {
-              }
-            }).detach();
+            try {
+              std::thread([self] {
+                while (self->close(kSettle).code() == StatusCode::kDeadlineExceeded) {
+                }
+              }).detach();
+            } catch (const std::system_error& error) {
+              core::log(
+                  core::LogLevel::kError,
+                  std::string("a device stays open: no thread could be started to close it: ") +
+                      error.what());
+            }
           }};
 }
 

@@ -9,12 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "farwrite/completion.h"
 #include "farwrite/status.h"
+#include "python/errors.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
@@ -91,12 +93,19 @@ auto wait_beside(Call call) {
     std::optional<Outcome> outcome;
   };
   const auto shared = std::make_shared<Shared>();
-  std::thread([shared, call = std::move(call)]() mutable {
-    Outcome outcome = call();
-    const std::lock_guard lock(shared->mutex);
-    shared->outcome.emplace(std::move(outcome));
-    shared->ended.notify_one();
-  }).detach();
+  try {
+    std::thread([shared, call = std::move(call)]() mutable {
+      Outcome outcome = call();
+      const std::lock_guard lock(shared->mutex);
+      shared->outcome.emplace(std::move(outcome));
+      shared->ended.notify_one();
+    }).detach();
+  } catch (const std::system_error& error) {
+    raise_if_error(Status::system_error(
+        StatusCode::kResourceExhausted, {.operation = "start a call that Ctrl-C can interrupt"},
+        "no thread could be started", error.code().value(),
+        "end other threads, or raise the limits (ulimit -u, ulimit -v)"));
+  }
   while (true) {
     const bool ended = without_gil([&] {
       std::unique_lock lock(shared->mutex);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -198,3 +199,46 @@ def test_daemon_threads_do_not_abort_a_process_that_ends(daemons: str, closed: b
             process.kill()
             process.wait()
     assert ends == [("", 0)] * RUNS_OF_AN_ENDING
+
+
+# Each thread has a stack of 8 MiB.
+WITHOUT_ROOM_FOR_A_THREAD = """
+import resource
+import farwrite as fw
+
+first, second = fw.Device(), fw.Device()
+server = fw.box.serve(memory="16M", pool="1M")
+first.serve_metrics("127.0.0.1:0")  # loads what it needs
+
+
+def room_for_no_thread():
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (6 << 20), resource.RLIM_INFINITY))
+
+
+for name, call in {
+    "Device": fw.Device,
+    "connect": lambda: first.connect(second.endpoint, 5),
+    "serve_metrics": lambda: second.serve_metrics("127.0.0.1:0"),
+    "box.serve": lambda: fw.box.serve(memory="16M", pool="1M"),
+    "box.connect": lambda: fw.box.connect(server.endpoint, timeout=5),
+}.items():
+    room_for_no_thread()
+    try:
+        call()
+    except BaseException as error:
+        print(name, type(error).__name__)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print("after", first.connect(second.endpoint, 20).peer_state.name)
+"""
+
+
+def test_without_room_for_a_thread_calls_say_so_and_work_later() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_ROOM_FOR_A_THREAD], capture_output=True, text=True
+    )
+    refused = ("Device", "connect", "serve_metrics", "box.serve", "box.connect")
+    lines = [f"{name} ResourceExhausted" for name in refused]
+    assert ran.stdout.splitlines() == [*lines, "after ALIVE"], ran.stderr
+    assert ran.returncode == 0, ran.stderr
