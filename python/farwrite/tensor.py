@@ -23,7 +23,7 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.errors import Cancelled, InvalidArgument, Unavailable
+from farwrite.errors import EndOfStream, InvalidArgument
 from farwrite.payload import SupportsDLPack, as_payload
 from farwrite.stats import TensorStats
 
@@ -147,10 +147,14 @@ class TensorReceiver(Closing):
         ------
         DeadlineExceeded
             If no array arrived in time.
-        Unavailable
+        EndOfStream
             If the sender closed the edge and every array was received.
+        Unavailable
+            If the stream ended early: the sender abandoned it, or the peer closed the channel.
         PeerDead
             If the peer died and no array is left.
+        Cancelled
+            If this side closed the receiver or the channel.
         """
         return _to_array(self._native.receive(seconds("receive", timeout)))
 
@@ -164,17 +168,20 @@ class TensorReceiver(Closing):
         self._native.reset()
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
-        """Receive until the sender closes, or either side closes the channel."""
+        """Receive until the sender has closed. An early end raises what `receive` raises."""
         while True:
             try:
                 array = self.receive()
-            except (Unavailable, Cancelled):  # the other side closed, or this one did
+            except EndOfStream:
                 return
             yield array
             del array  # or its slot would come back one array late
 
     async def __aiter__(self) -> AsyncIterator[npt.NDArray[Any]]:
-        """Receive until the sender closes, without blocking the event loop."""
+        """Receive until the sender has closed, without blocking the event loop.
+
+        An early end raises what `receive` raises.
+        """
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -186,7 +193,7 @@ class TensorReceiver(Closing):
                     if array is None:
                         await asyncio.sleep(_READING)
                         continue
-            except (Unavailable, Cancelled):  # the other side closed, or this one did
+            except EndOfStream:
                 return
             yield array
             del array

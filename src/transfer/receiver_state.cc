@@ -8,10 +8,15 @@
 namespace farwrite::transfer {
 namespace {
 
+constexpr std::string_view kReceive = "receive a tensor";
 // Offers that are read at the same time.
 constexpr std::size_t kReadAhead = 4;
 // Offers that a receiver may be behind: each costs its description.
 constexpr std::size_t kMaxArrived = 1 << 16;
+
+std::string tensors(std::uint64_t count) {
+  return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
+}
 
 }  // namespace
 
@@ -126,32 +131,54 @@ Status ReceiverState::wait(std::chrono::nanoseconds timeout) {
 }
 
 Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) {
-  constexpr std::string_view kOperation = "receive a tensor";
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kReceive));
   const core::Deadline deadline = core::Deadline::after(timeout);
   if (timeout.count() <= 0) port_->drain(channel_);
   port_->engine().grant_unread();
   std::optional<Item> item;
-  bool closed = false;
-  Status broken;
-  FARWRITE_RETURN_IF_ERROR(wait_for(deadline, [&] {
-    closed = closed_;
-    broken = broken_;
+  Status ended;
+  const Status waited = wait_for(deadline, [&] {
     std::deque<Item>& ready = arrived_.ready();
-    if (ready.empty()) return;
+    if (ready.empty()) {
+      ended = end();
+      return;
+    }
     item = std::move(ready.front());
     ready.pop_front();
     if (item->offer == nullptr) item->pushed.view();
-  }));
+  });
   if (item.has_value()) return resolve(*std::move(item), deadline);
-  if (!broken.ok()) return broken;
-  if (closed) {
-    return Status::error(StatusCode::kCancelled, {kOperation}, "the receiver is closed",
+  if (!ended.ok()) return ended;
+  return broke_off(waited);
+}
+
+Status ReceiverState::end() const {
+  if (!broken_.ok()) return broken_;
+  if (closed_) {
+    return Status::error(StatusCode::kCancelled, {kReceive}, "the receiver is closed",
                          "open it again");
   }
-  return Status::error(StatusCode::kUnavailable, {kOperation},
-                       "the sender of \"" + name_ + "\" has closed, and everything was received",
+  if (arrived_.count() < closing_sequence_) {
+    return Status::error(StatusCode::kUnavailable, {kReceive},
+                         "of the stream \"" + name_ + "\" " + std::to_string(arrived_.count()) +
+                             " of " + tensors(closing_sequence_) + " arrived",
+                         "send the others again");
+  }
+  return Status::error(StatusCode::kEndOfStream, {kReceive},
+                       "the sender of \"" + name_ + "\" has closed after " +
+                           tensors(closing_sequence_) + ", and everything was received",
                        "open another edge for more");
+}
+
+Status ReceiverState::broke_off(const Status& reason) const {
+  if (reason.code() == StatusCode::kDeadlineExceeded ||
+      reason.code() == StatusCode::kFailedPrecondition) {
+    return reason;  // of this call; the stream goes on
+  }
+  const std::lock_guard lock(port_->mutex());
+  return Status(reason.code(), std::string(kReceive) + ": the stream \"" + name_ +
+                                   "\" broke off after " + tensors(arrived_.count()) + ": " +
+                                   reason.message());
 }
 
 Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {

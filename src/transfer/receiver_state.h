@@ -60,6 +60,10 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
 
   // Under the port's mutex.
   bool sender_has_ended() const;
+  // Why no tensor follows: kEndOfStream if the stream is complete.
+  Status end() const;
+  // The same where the channel has ended first.
+  Status broke_off(const Status& reason) const;
   void drop_stale(std::uint64_t sequence);
   void look_at_flags();
   std::uint64_t* flag_of(std::size_t slot) const;

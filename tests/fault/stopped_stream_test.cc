@@ -74,7 +74,7 @@ int stream_sink(const Arguments& arguments) {
   std::uint64_t taken = 0;
   while (true) {
     auto tensor = receiver->receive(kPatience);
-    if (tensor.status().code() == StatusCode::kUnavailable) break;  // the sender has closed
+    if (tensor.status().code() == StatusCode::kEndOfStream) break;
     FARWRITE_REQUIRE_OK(tensor.status());
     ++taken;
     FARWRITE_REQUIRE(tensor->size() == kWords * sizeof(std::uint64_t));
