@@ -187,10 +187,12 @@ class FARWRITE_API TensorReceiver {
 
   /// Takes the next tensor, in the order of sending. A silent peer does not end the wait.
   ///
-  /// Errors: kDeadlineExceeded; kUnavailable once the sender has closed and every tensor was taken;
-  /// kCancelled if this receiver is closed; the channel's error at its end. Any other error
-  /// concerns one tensor, which is lost: an offer that can no longer be mapped, or no memory to
-  /// read it into.
+  /// Errors: kDeadlineExceeded; kEndOfStream once the sender has closed and every tensor was taken;
+  /// kUnavailable if the sender abandoned the stream, or tensors of it did not arrive; kCancelled
+  /// if this receiver is closed; the channel's error if that ended first (kPeerDead: the peer died;
+  /// kUnavailable: it closed the channel). Any other error concerns one tensor, which is lost: an
+  /// offer that can no longer be mapped, or no memory to read it into. Only kEndOfStream means that
+  /// the stream is complete.
   Result<ReceivedTensor> receive(std::chrono::nanoseconds timeout = kForever);
   /// Waits until receive() can return a tensor or an error immediately. Takes no tensor.
   /// kDeadlineExceeded after the timeout.
@@ -213,9 +215,9 @@ class FARWRITE_API TensorReceiver {
   std::shared_ptr<transfer::ReceiverState> state_;
 };
 
-/// The sending end of an edge. Copies share the sender. It closes when close() is called or the
-/// last handle is gone. Thread-safe. Tensors that several threads send at the same time arrive in
-/// an unspecified order.
+/// The sending end of an edge. Copies share the sender. Only close() ends the stream in good order:
+/// a sender whose last handle goes before abandons it. Thread-safe. Tensors that several threads
+/// send at the same time arrive in an unspecified order.
 class FARWRITE_API TensorSender {
  public:
   /// Waits for the peer's receiver of that name. kAlreadyExists if another sender has the edge.
@@ -250,8 +252,16 @@ class FARWRITE_API TensorSender {
 
   /// The counts of this side, after processing the records that the receiver has sent.
   TensorStats stats() const;
-  /// Ends the edge. The receiver still gets the tensors already sent. A second close() is ok.
-  Status close();
+  /// Ends the stream, and waits until the receiver has taken what was sent, or dropped it by
+  /// reset(). After it returns ok, nothing more is needed of this side. A second close() is ok.
+  ///
+  /// Errors, all with the number of tensors that the receiver took: kDeadlineExceeded (the tensors
+  /// stay available, and close() may be called again); kUnavailable if the receiver closed before
+  /// it took everything; the channel's error at its end.
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+  /// Ends the stream before its end, without waiting. The receiver still gets what it can get, and
+  /// then kUnavailable instead of kEndOfStream. No effect after close().
+  Status abandon();
 
  private:
   std::shared_ptr<transfer::SenderState> state_;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
 import numpy as np
@@ -23,7 +25,7 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.errors import EndOfStream, InvalidArgument
+from farwrite.errors import DeadlineExceeded, EndOfStream, Error, InvalidArgument
 from farwrite.payload import SupportsDLPack, as_payload
 from farwrite.stats import TensorStats
 
@@ -34,6 +36,8 @@ Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray
 # it polls again for an array whose read has not completed.
 _SLICE = 0.1
 _READING = 0.0005
+# Seconds that closing a sender waits for the receiver, unless a timeout is given.
+_CLOSING = 10.0
 
 
 class TensorReceiver(Closing):
@@ -227,7 +231,9 @@ class TensorSender(Closing):
     """The sending end of an edge.
 
     The constructor waits until the peer has opened its `TensorReceiver`. Any thread may call any
-    method at any time. A context manager: the end of the ``with`` block closes the sender.
+    method at any time. A context manager: the end of the ``with`` block closes the sender, which
+    waits; an exception in the block abandons the stream. So does a sender that is dropped without
+    `close`.
 
     Parameters
     ----------
@@ -314,17 +320,69 @@ class TensorSender(Closing):
         """Return the counters of this end of the edge."""
         return TensorStats(**self._native.stats())
 
-    def close(self, timeout: float | None = 1.0) -> None:
-        """End the edge. The peer still receives the arrays that were sent.
+    def close(self, timeout: float | None = _CLOSING) -> None:
+        """End the stream, and wait until the receiver has taken every array that was sent.
 
-        Closing twice is allowed.
+        The receiver may also have dropped them by `TensorReceiver.reset`. Closing twice is allowed.
 
         Parameters
         ----------
         timeout : float or None
-            Not used: closing a sender does not wait.
+            Seconds to wait; None waits for ever.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the receiver did not take everything in time. The message has the numbers. The arrays
+            stay available: call `close` again to wait further.
+        Unavailable
+            If the receiver closed before it took everything, or the peer closed the channel.
+        PeerDead
+            If the peer died before it took everything.
         """
-        self._native.close()
+        self._native.close(seconds("close", timeout))
+
+    def abandon(self) -> None:
+        """End the stream before its end, without waiting.
+
+        The receiver gets `Unavailable` in place of the end, so the stream does not look complete.
+        No effect after `close`.
+        """
+        self._native.abandon()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with contextlib.suppress(Error):  # the error under way says more
+            self.abandon()
+
+    async def __aenter__(self) -> TensorSender:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do as the end of a ``with`` block does, without blocking the event loop."""
+        if kind is not None:
+            return self.__exit__(kind, error, traceback)
+        clock = asyncio.get_running_loop().time
+        until = clock() + _CLOSING
+        while True:
+            try:
+                return self.close(0)
+            except DeadlineExceeded:
+                if clock() > until:
+                    raise
+            await asyncio.sleep(_READING)
 
     def __repr__(self) -> str:
         return f"<TensorSender '{self._name}', {self.kind}>"

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -138,8 +139,16 @@ void bind_tensor(nb::module_& module) {
       .def("send", &send_tensor, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
            nb::arg("dims"))
       .def("stats", &end_stats<Sender>)
-      .def("close",
-           [](Sender& sender) { raise_if_error(without_gil([&] { return sender->close(); })); });
+      .def("abandon",
+           [](Sender& sender) { raise_if_error(without_gil([&] { return sender->abandon(); })); })
+      .def(
+          "close",
+          [](Sender& sender, std::optional<double> timeout) {
+            raise_if_error(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
+              return sender->close(slice);
+            }));
+          },
+          nb::arg("timeout").none());
 }
 
 }  // namespace farwrite::python

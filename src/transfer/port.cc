@@ -208,6 +208,8 @@ Status Port::on_message(Notification notification) {
       return take_offer(notification);
     case RecordType::kClosed:
       return take_closed(message);
+    case RecordType::kTaken:
+      return take_taken(message);
     default:
       return malformed_record("a record of unknown type");
   }
@@ -267,6 +269,7 @@ Status Port::take_closed(ByteView message) {
     const auto found = peer_edges_.find(record->edge);
     if (found == peer_edges_.end()) return malformed_record("the end of an unknown edge");
     found->second->closed = true;
+    found->second->taken = std::max(found->second->taken, record->sequence);
     found->second->last_credits = credits;
     peer_edges_.erase(found);
     return Status();
@@ -274,7 +277,17 @@ Status Port::take_closed(ByteView message) {
   const auto found = receivers_.find(record->edge);
   if (found == receivers_.end()) return Status();  // both have closed it
   receiver = found->second.lock();
-  if (receiver != nullptr) receiver->sender_has_closed(record->sequence);
+  if (receiver != nullptr) receiver->sender_has_closed(*record);
+  return Status();
+}
+
+Status Port::take_taken(ByteView message) {
+  Result<TakenRecord> record = TakenRecord::decode(message);
+  if (!record.ok()) return record.status();
+  const std::lock_guard lock(mutex_);
+  const auto found = peer_edges_.find(record->edge);
+  if (found == peer_edges_.end()) return Status();  // it has waited while the edge was closed
+  found->second->taken = std::max(found->second->taken, record->sequence);
   return Status();
 }
 

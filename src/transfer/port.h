@@ -36,6 +36,7 @@ struct PeerEdge {
   std::uint32_t round = 0;
   bool closed = false;               // by the receiver
   bool claimed = false;              // a sender has it
+  std::uint64_t taken = 0;           // every tensor up to this one was received or dropped
   CreditTable::Counts last_credits;  // once it is closed
 
   bool complete() const { return announced == record.slots; }
@@ -94,6 +95,7 @@ class Port final : public EngineUser {
   Status take_edge(ByteView message);
   Status take_offer(const Notification& notification);
   Status take_closed(ByteView message);
+  Status take_taken(ByteView message);
   // Under the mutex; null if it is closed. The caller drops it after the lock.
   std::shared_ptr<ReceiverState> receiver_of(const std::string& edge) const;
   PeerEdge* peer_edge(const std::string& edge) const;

@@ -136,6 +136,7 @@ Status ReceiverState::reset() {
   port_->engine().abort(key_, options_.lane, ++round_);
   dropped = arrived_.drop();
   dropped_unseen_ += dropped.size();
+  report_taken();
   return Status();
 }
 
@@ -146,11 +147,12 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
   {
     const std::lock_guard lock(port_->mutex());
     if (!std::exchange(closed_, true) && announced_) {
+      const std::uint64_t taken = this->taken();
       dropped = arrived_.drop();
       dropped_unseen_ += dropped.size();
       port_->engine().close_edge(key_);
       port_->remove_receiver(name_, terms_.edge);
-      const auto record = ClosedRecord{terms_.edge, true, 0}.encode();
+      const auto record = ClosedRecord{terms_.edge, true, taken}.encode();
       (void)port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kClosed),
                                  options_.lane);
       port_->wake_all();

@@ -24,10 +24,28 @@ std::uint64_t* ReceiverState::flag_of(std::size_t slot) const {
   return tail_flag_at(regions_[slot].data(), terms_.capacity);
 }
 
-void ReceiverState::sender_has_closed(std::uint64_t last_sequence) {
+void ReceiverState::sender_has_closed(const ClosedRecord& record) {
   sender_closed_ = true;
-  closing_sequence_ = last_sequence;
+  abandoned_ = record.abandoned;
+  closing_sequence_ = record.sequence;
   port_->engine().stop_granting(key_);
+  report_taken();
+}
+
+std::uint64_t ReceiverState::taken() const {
+  std::uint64_t next = arrived_.last() + 1;
+  // What has not come before the end will not come.
+  if (sender_has_ended()) next = std::max(next, closing_sequence_ + 1);
+  if (!arrived_.ready().empty()) next = std::min(next, arrived_.ready().front().sequence);
+  if (!resolving_.empty()) next = std::min(next, *resolving_.begin());
+  return next - 1;
+}
+
+void ReceiverState::report_taken() {
+  if (closed_ || (!sender_closed_ && !arrived_.ready().empty()) || taken() <= reported_) return;
+  reported_ = taken();
+  port_->engine().send_record(RecordType::kTaken, TakenRecord{terms_.edge, reported_}.encode(),
+                              options_.lane);
 }
 
 // Tail flags may come behind the record that says so.
@@ -38,7 +56,9 @@ bool ReceiverState::sender_has_ended() const {
 
 // It is known by its number that it will not come.
 void ReceiverState::drop_stale(std::uint64_t sequence) {
-  if (arrived_.expects(sequence)) arrived_.add(sequence, std::nullopt);
+  if (!arrived_.expects(sequence)) return;
+  arrived_.add(sequence, std::nullopt);
+  report_taken();
 }
 
 void ReceiverState::take_push(LandedTensor tensor) {
@@ -53,7 +73,7 @@ void ReceiverState::take_push(LandedTensor tensor) {
     return;
   }
   const std::uint64_t sequence = push->sequence;
-  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr});
+  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr, sequence});
 }
 
 void ReceiverState::take_stale(ByteView description) {
@@ -91,7 +111,8 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  arrived_.add(sequence, Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent)});
+  arrived_.add(sequence,
+               Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent), sequence});
 }
 
 void ReceiverState::look_at_flags() {
@@ -145,7 +166,12 @@ Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) 
     }
     item = std::move(ready.front());
     ready.pop_front();
-    if (item->offer == nullptr) item->pushed.view();
+    if (item->offer == nullptr) {
+      item->pushed.view();
+      report_taken();
+    } else {
+      resolving_.insert(item->sequence);
+    }
   });
   if (item.has_value()) return resolve(*std::move(item), deadline);
   if (!ended.ok()) return ended;
@@ -163,6 +189,12 @@ Status ReceiverState::end() const {
                          "of the stream \"" + name_ + "\" " + std::to_string(arrived_.count()) +
                              " of " + tensors(closing_sequence_) + " arrived",
                          "send the others again");
+  }
+  if (abandoned_) {
+    return Status::error(StatusCode::kUnavailable, {kReceive},
+                         "the sender of \"" + name_ + "\" abandoned the stream after " +
+                             tensors(closing_sequence_) + ", without closing it",
+                         "look for the error of the sending program");
   }
   return Status::error(StatusCode::kEndOfStream, {kReceive},
                        "the sender of \"" + name_ + "\" has closed after " +
@@ -201,10 +233,14 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   Result<ReceivedTensor> received = item.offer->finish(deadline.remaining());
   if (!received.ok() && received.status().code() == StatusCode::kDeadlineExceeded) {
     const std::lock_guard lock(port_->mutex());
+    resolving_.erase(item.sequence);
     if (!closed_) arrived_.ready().push_front(std::move(item));
     return received;
   }
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
+  const std::lock_guard lock(port_->mutex());
+  resolving_.erase(item.sequence);
+  report_taken();
   return received;
 }
 

@@ -1,5 +1,6 @@
 #include "transfer/sender_state.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::string_view kOpenSender = "open a tensor sender";
 constexpr std::string_view kSend = "send a tensor";
+constexpr std::string_view kClose = "close a tensor sender";
 
 Status unfit(const std::string& cause, std::string_view remedy) {
   return Status::error(StatusCode::kInvalidArgument, {kSend}, cause, remedy);
@@ -53,7 +55,7 @@ SenderState::SenderState(const Device& device, const Channel& channel, std::stri
 
 SenderState::~SenderState() {
   if (fork_guard_.in_forked_child()) return;
-  (void)close();
+  (void)end_stream(/*abandoned=*/true);
   if (edge_ != nullptr) port_->engine().stop_pushing(key_);
 }
 
@@ -257,22 +259,56 @@ TensorStats SenderState::stats() {
   return stats;
 }
 
-Status SenderState::close() {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor sender"));
+std::uint64_t SenderState::end_stream(bool abandoned) {
   const std::lock_guard sending(sending_);
-  closed_ = true;
-  if (said_closed_ || edge_ == nullptr) return Status();
+  if (std::exchange(closed_, true) || edge_ == nullptr) return last_sequence_;
+  abandoned_ = abandoned;
   {
     const std::lock_guard lock(port_->mutex());
-    if (edge_->closed) return Status();
+    if (edge_->closed) return last_sequence_;
   }
-  const auto record = ClosedRecord{edge_->record.edge, false, last_sequence_}.encode();
-  const Completion said = port_->engine().send({record.data(), record.size()},
-                                               tag_of(RecordType::kClosed), edge_->record.lane);
-  // A channel that is over has told the receiver.
-  if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();
-  said_closed_ = true;
+  port_->engine().send_record(
+      RecordType::kClosed,
+      ClosedRecord{edge_->record.edge, false, last_sequence_, abandoned}.encode(),
+      edge_->record.lane);
+  return last_sequence_;
+}
+
+Status SenderState::abandon() {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("abandon a stream of tensors"));
+  (void)end_stream(/*abandoned=*/true);
   return Status();
+}
+
+Status SenderState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kClose));
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  const std::uint64_t last = end_stream(/*abandoned=*/false);
+  if (edge_ == nullptr || abandoned_ || all_known_) return Status();
+  port_->drain(channel_);
+  std::uint64_t taken = 0;
+  bool closed = false;
+  const auto known = [&] {
+    port_->engine().flush();
+    taken = std::min(edge_->taken, last);
+    closed = edge_->closed;
+    return taken == last || closed;
+  };
+  const Status waited = port_->wait(channel_, known, deadline);
+  if (taken == last) return Status();
+  const std::string took = "the receiver of \"" + name_ + "\" took " + std::to_string(taken) +
+                           " of " + std::to_string(last) + " tensors";
+  if (waited.code() == StatusCode::kDeadlineExceeded) {
+    return Status::error(StatusCode::kDeadlineExceeded, {kClose}, took + " in time",
+                         "let it receive the others, and call close() again or wait longer");
+  }
+  all_known_ = true;
+  if (closed) {
+    return Status::error(StatusCode::kUnavailable, {kClose}, took + " and closed",
+                         "send the others again on another edge, if they are wanted");
+  }
+  return Status(waited.code(),
+                std::string(kClose) + ": " + took + ", as far as is known: " + waited.message());
 }
 
 }  // namespace farwrite::transfer

@@ -30,13 +30,16 @@ class SenderState {
   const TensorSpec& announced() const { return edge_->record.spec; }
   Completion send(const TensorSpec& spec, ByteView bytes);
   TensorStats stats();
-  Status close();
+  Status close(std::chrono::nanoseconds timeout);
+  Status abandon();
 
  private:
   SenderState(const Device& device, const Channel& channel, std::string_view name);
   Status claim(core::Deadline deadline);
   Status check(const TensorSpec& spec, ByteView bytes) const;
   Status over() const;
+  // Sends the end mark, once. Returns the number of the last tensor.
+  std::uint64_t end_stream(bool abandoned);
 
   // Under sending_.
   Completion push(const CreditTable::Taken& taken, const TensorSpec& spec, ByteView bytes);
@@ -56,7 +59,8 @@ class SenderState {
 
   core::OrderedMutex<core::LockRank::kTensorSender> sending_;  // one tensor at a time, in sequence
   bool closed_ = false;
-  bool said_closed_ = false;  // to the receiver; close() may be called again until it is
+  bool abandoned_ = false;
+  bool all_known_ = false;  // close() has returned what became of the tensors
   std::uint64_t last_sequence_ = 0;
 
   core::Counter pushed_, offered_, offers_no_slot_, staged_, allocations_, requests_;

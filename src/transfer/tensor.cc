@@ -46,6 +46,7 @@ Completion TensorSender::send(const TensorSpec& spec, ByteView bytes) {
   return state_->send(spec, bytes);
 }
 TensorStats TensorSender::stats() const { return state_->stats(); }
-Status TensorSender::close() { return state_->close(); }
+Status TensorSender::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+Status TensorSender::abandon() { return state_->abandon(); }
 
 }  // namespace farwrite
