@@ -58,7 +58,7 @@ farwrite::Status sum_batches() {
   }
   // Every other error means that the stream ended early.
   const bool at_end = batch.status().code() == farwrite::StatusCode::kEndOfStream;
-  return at_end ? farwrite::Status() : batch.status();
+  return at_end ? sums->close() : batch.status();
 }
 
 farwrite::Status send_batches() {
