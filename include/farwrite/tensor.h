@@ -11,8 +11,9 @@
 ///   - kDynamic: neither is known. The sender offers the tensor; the receiver maps the sender's
 ///               memory or reads it.
 ///
-/// A sender that finds no free slot never blocks and never fails. It offers that tensor instead,
-/// and counts the offer. A slot is granted again when the last copy of its ReceivedTensor is gone.
+/// A sender that finds no free slot offers that tensor instead, and counts the offer. Offers take
+/// send memory: when it is used up, send() waits for the receiver, up to a timeout. A slot is
+/// granted again when the last copy of its ReceivedTensor is gone.
 /// This layer starts no thread: a thread that waits in receive() or open() processes the
 /// notifications for all users of the channel.
 #pragma once
@@ -238,17 +239,23 @@ class FARWRITE_API TensorSender {
   /// field is.
   const TensorSpec& announced() const;
 
-  /// Sends one tensor. Never waits for the peer.
+  /// Sends one tensor. Where no slot is free and no memory is left to offer it, waits for one of
+  /// them until `timeout`, and processes notifications meanwhile. After a second it logs which
+  /// receiver it waits for. 0 fails immediately instead. Do not wait in a handler of a channel, or
+  /// in the only thread that receives on the other side.
   ///
   /// The Completion is done when the source may be reused. For a push, this is immediately or soon.
   /// For an offer of the device's memory, it is when the receiver has dropped the tensor. Other
   /// memory is copied before it is offered. An offer in flight keeps the device open. A callback of
   /// the Completion must not call a sender or receiver.
   ///
-  /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kResourceExhausted
-  /// if the tensor must be offered and send_limit_per_peer, or send_limit for the copy, is reached;
-  /// kUnavailable once the receiver has closed.
-  Completion send(const TensorSpec& spec, ByteView bytes);
+  /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kDeadlineExceeded if
+  /// the wait found neither a slot nor memory; kResourceExhausted without a wait, because `timeout`
+  /// is 0, or because the receiver holds nothing that could come back and the tensor must be
+  /// offered and send_limit_per_peer, or send_limit for the copy, is reached; kUnavailable once the
+  /// receiver has closed.
+  Completion send(const TensorSpec& spec, ByteView bytes,
+                  std::chrono::nanoseconds timeout = std::chrono::seconds(10));
 
   /// The counts of this side, after processing the records that the receiver has sent.
   TensorStats stats() const;

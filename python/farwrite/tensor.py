@@ -38,6 +38,8 @@ _SLICE = 0.1
 _READING = 0.0005
 # Seconds that closing a sender waits for the receiver, unless a timeout is given.
 _CLOSING = 10.0
+# Seconds that sending waits for a slot or memory, unless a timeout is given.
+_SENDING = 10.0
 
 
 class TensorReceiver(Closing):
@@ -284,8 +286,12 @@ class TensorSender(Closing):
         """Shape that the receiver announced; None unless the edge is static."""
         return tuple(self._native.dims()) if self.kind == "static" else None
 
-    def send(self, array: Tensor) -> Completion:
-        """Send an array. The call does not wait for the peer.
+    def send(self, array: Tensor, timeout: float | None = _SENDING) -> Completion:
+        """Send an array.
+
+        If no slot is free and no send memory is left, the call waits until the receiver gives a
+        slot or memory back. After a second of that, it logs which receiver it waits for. Ctrl-C
+        interrupts the wait. In asyncio use ``timeout=0``, or a thread: the wait blocks the loop.
 
         Do not change the array until the `Completion` is done. An array from `Device.allocate` is
         never copied before it is sent. Other memory is copied first if no slot is free.
@@ -295,21 +301,33 @@ class TensorSender(Closing):
         array : array, buffer or DLPack exporter
             C-contiguous, with the edge's dtype and shape where the edge has them. On the CPU, or on
             a GPU: from there it arrives in host memory.
+        timeout : float or None
+            Seconds to wait for a slot or memory; 0 fails at once, None waits for ever.
 
         Returns
         -------
         Completion
-            Succeeds when the array may be changed again. Keeps the array alive until then.
+            Succeeds when the array may be changed again. Keeps the array alive until then. For an
+            array of `Device.allocate` that is offered, that is when the receiver has dropped it; a
+            `Completion.wait` for that logs so after a second.
 
         Raises
         ------
         InvalidArgument
             If the array does not match the edge.
+        DeadlineExceeded
+            If the receiver gave back neither a slot nor memory in time.
+        ResourceExhausted
+            If `timeout` is 0, or if the receiver holds nothing that could come back, and the send
+            memory does not suffice.
+        Unavailable
+            If the receiver has closed.
         """
+        limit = seconds("send", timeout)
         source = as_payload("send", array)
         bytes_of = source.native if isinstance(source, CudaArray) else _as_bytes(source)
         native = self._native.send(
-            bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape
+            bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape, limit
         )
         completion = Completion(native)
         if native.done():

@@ -144,9 +144,11 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor receiver"));
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::vector<Item> dropped;  // offers give their leases back after the lock
+  bool removed = false;
   {
     const std::lock_guard lock(port_->mutex());
-    if (!std::exchange(closed_, true) && announced_) {
+    removed = !std::exchange(closed_, true) && announced_;
+    if (removed) {
       const std::uint64_t taken = this->taken();
       dropped = arrived_.drop();
       dropped_unseen_ += dropped.size();
@@ -158,6 +160,8 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
       port_->wake_all();
     }
   }
+  // Offers that nobody has taken yet go back, too: a sender may wait for their memory.
+  if (removed) port_->drain(channel_);
   Status outcome;
   for (MemoryRegion& region : regions_) {
     Status closed = region.close(deadline.remaining());

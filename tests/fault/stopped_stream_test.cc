@@ -22,7 +22,6 @@ constexpr std::size_t kWords = 16 * 1024;  // of a tensor
 constexpr std::uint64_t kTellEvery = 50;   // tensors
 // Long enough to be taken for silent, and to fill whatever is between the two.
 constexpr std::chrono::milliseconds kStopped(800);
-constexpr std::chrono::milliseconds kNoRoom(1);
 
 TensorSpec spec() { return {"<u8", 8, {kWords}}; }
 
@@ -43,13 +42,8 @@ int stream_source(const Arguments& arguments) {
   std::uint64_t number = 0;
   while (!enough.load()) {
     std::fill(words.begin(), words.end(), ++number);
-    Status sent;
-    do {
-      if (!sent.ok()) std::this_thread::sleep_for(kNoRoom);
-      sent =
-          sender->send(spec(), {words.data(), words.size() * sizeof(std::uint64_t)}).wait(kForever);
-    } while (sent.code() == StatusCode::kResourceExhausted);  // the other side is stopped
-    FARWRITE_REQUIRE_OK(sent);
+    const ByteView bytes(words.data(), words.size() * sizeof(std::uint64_t));
+    FARWRITE_REQUIRE_OK(sender->send(spec(), bytes, kPatience).wait(kForever));
   }
   FARWRITE_REQUIRE_OK(sender->close());
   say("sent " + std::to_string(number));
