@@ -221,7 +221,8 @@ class FARWRITE_API TensorReceiver {
 /// send at the same time arrive in an unspecified order.
 class FARWRITE_API TensorSender {
  public:
-  /// Waits for the peer's receiver of that name. kAlreadyExists if another sender has the edge.
+  /// Waits for the peer's receiver of that name, also for one that is opened again. After `timeout`
+  /// kDeadlineExceeded, or kAlreadyExists if the edge has, or had, another sender.
   /// @param device the device that the channel belongs to
   static Result<TensorSender> open(const Device& device, const Channel& channel,
                                    std::string_view name,

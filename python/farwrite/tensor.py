@@ -251,7 +251,7 @@ class TensorSender(Closing):
     DeadlineExceeded
         If the peer did not open a receiver of that name in time.
     AlreadyExists
-        If the edge already has, or had, a sender.
+        If the edge already has, or had, a sender, and the peer did not open it again in time.
     """
 
     def __init__(self, channel: Channel, name: str, timeout: float | None = 10.0) -> None:

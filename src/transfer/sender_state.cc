@@ -71,12 +71,20 @@ Status SenderState::claim(core::Deadline deadline) {
       channel_,
       [&] {
         const std::shared_ptr<PeerEdge> edge = port_->find_edge(name_);
-        if (edge == nullptr) return false;
-        taken = std::exchange(edge->claimed, true);
-        if (!taken) edge_ = edge;
+        // An edge that had a sender may be closed already, and opened again, and the records of
+        // that are on their way.
+        taken = edge != nullptr && edge->claimed;
+        if (edge == nullptr || taken) return false;
+        edge->claimed = true;
+        edge_ = edge;
         return true;
       },
       deadline);
+  if (waited.code() == StatusCode::kDeadlineExceeded && taken) {
+    return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
+                         "\"" + name_ + "\" has, or had, a sender on this channel",
+                         "let the receiver open the edge again, or use another name");
+  }
   if (waited.code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {kOpenSender, channel_.peer().endpoint.to_string()},
@@ -84,13 +92,8 @@ Status SenderState::claim(core::Deadline deadline) {
                          "wait longer, or check that both sides use the same name");
   }
   FARWRITE_RETURN_IF_ERROR(waited);
-  if (!taken) {
-    key_ = key_of(edge_->record.edge);
-    return Status();
-  }
-  return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
-                       "\"" + name_ + "\" has, or had, a sender on this channel",
-                       "let the receiver open the edge again, or use another name");
+  key_ = key_of(edge_->record.edge);
+  return Status();
 }
 
 Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {

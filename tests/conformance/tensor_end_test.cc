@@ -140,6 +140,23 @@ TEST_P(TensorEnds, AfterTheReceiverHasClosedSendingFailsAndTheNameIsFree) {
   }
 }
 
+TEST_P(TensorEnds, ASenderWaitsForAnEdgeThatIsOpenedAgain) {
+  Edge edge = open_edge("reopened", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid());
+  auto again = std::async(std::launch::async, [&] {
+    return TensorSender::open(near_device_, near_, "reopened", kHang);
+  });
+  // What says that the edge is closed, and open again, may be on its way when the sender looks.
+  EXPECT_EQ(again.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  ASSERT_OK(edge.receiver.close(kHang));
+  auto receiver = TensorReceiver::open(far_, "reopened", ReceiverOptions());
+  ASSERT_OK(receiver);
+  auto sender = again.get();
+  ASSERT_OK(sender);
+  ASSERT_OK(send(*sender, bytes_spec({8}), 1));
+  EXPECT_TRUE(take(*receiver, bytes_spec({8}), 1).valid());
+}
+
 TEST_P(TensorEnds, ClosingAReceiverEndsItsWaiters) {
   Edge edge = open_edge("waiters", ReceiverOptions());
   ASSERT_TRUE(edge.sender.valid());
