@@ -59,6 +59,32 @@ def test_the_death_of_a_sender_is_no_end(fabric_link: Link) -> None:
             receiver.receive(20)
 
 
+def _open_and_keep(state: PeerState) -> None:
+    state.kept["receiver"] = fw.TensorReceiver(state.channel, "kept", **STATIC, slots=SENT)
+    state.kept["other"] = fw.TensorReceiver(state.channel, "empty")
+
+
+def _take(state: PeerState, count: int) -> None:
+    for _ in range(count):
+        state.kept["receiver"].receive(20)
+
+
+def test_a_closing_sender_hears_how_much_a_receiver_took_that_died(fabric_link: Link) -> None:
+    fabric_link.peer.run(_open_and_keep)
+    sender = fw.TensorSender(fabric_link.channel, "kept", 20)
+    empty = fw.TensorSender(fabric_link.channel, "empty", 20)
+    for number in range(SENT):
+        sender.send(np.full(4096, number)).wait(20)
+    fabric_link.peer.run(_take, 2)
+    with pytest.raises(fw.DeadlineExceeded, match=f'"kept" took 2 of {SENT} tensors in time'):
+        sender.close(0.05)
+    fabric_link.peer.kill()
+    with pytest.raises(fw.PeerDead, match=f'"kept" took 2 of {SENT} tensors, as far as is known'):
+        sender.close(20)
+    sender.close()
+    empty.close()  # nothing was lost
+
+
 def _fail_in_the_middle(state: PeerState) -> None:
     with fw.TensorSender(state.channel, "failed", 20) as sender:
         for number in range(SENT):
