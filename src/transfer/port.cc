@@ -21,6 +21,7 @@ constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
 // What one drain() takes at most: a peer that never stops must not keep a sender from sending.
 constexpr int kLongestDrain = 1024;
 constexpr std::size_t kMaxPeerEdges = 65536;
+constexpr std::chrono::nanoseconds kReportEvery = std::chrono::milliseconds(2);
 
 ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -138,8 +139,35 @@ Status Port::add_receiver(const std::string& name, const std::shared_ptr<Receive
 
 void Port::remove_receiver(const std::string& name, std::uint32_t edge) {
   receivers_.erase(edge);
+  reports_.erase(edge);  // its CLOSED has the number
   const auto named = names_.find(name);
   if (named != names_.end() && named->second == edge) names_.erase(named);
+}
+
+void Port::report_taken(const Channel& channel, std::uint32_t lane, const TakenRecord& taken,
+                        bool immediately) {
+  reports_[taken.edge] = {lane, taken.sequence};
+  if (immediately || std::chrono::steady_clock::now() - reported_ >= kReportEvery) {
+    return send_reports();
+  }
+  if (std::exchange(reports_are_due_, true)) return;
+  channel.state_->run_later(kReportEvery, [weak = weak_from_this()] {
+    const std::shared_ptr<Port> self = weak.lock();
+    if (self == nullptr) return;
+    const std::lock_guard lock(self->mutex_);
+    self->reports_are_due_ = false;
+    self->send_reports();
+  });
+}
+
+void Port::send_reports() {
+  if (reports_.empty()) return;
+  reported_ = std::chrono::steady_clock::now();
+  for (const auto& [edge, report] : reports_) {
+    engine_->send_record(RecordType::kTaken, TakenRecord{edge, report.sequence}.encode(),
+                         report.lane);
+  }
+  reports_.clear();
 }
 
 std::shared_ptr<PeerEdge> Port::find_edge(const std::string& name) const {

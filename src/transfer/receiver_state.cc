@@ -44,8 +44,7 @@ std::uint64_t ReceiverState::taken() const {
 void ReceiverState::report_taken() {
   if (closed_ || (!sender_closed_ && !arrived_.ready().empty()) || taken() <= reported_) return;
   reported_ = taken();
-  port_->engine().send_record(RecordType::kTaken, TakenRecord{terms_.edge, reported_}.encode(),
-                              options_.lane);
+  port_->report_taken(channel_, options_.lane, {terms_.edge, reported_}, sender_closed_);
 }
 
 // Tail flags may come behind the record that says so.

@@ -47,6 +47,22 @@ TEST_P(TensorEnds, ClosingASenderWaitsUntilEverythingIsTaken) {
   }
 }
 
+TEST_P(TensorEnds, ClosingNeedsNoFurtherCallOfAReceiverThatHasEverything) {
+  const TensorSpec spec = bytes_spec({3000});
+  for (const bool has_slots : {true, false}) {
+    SCOPED_TRACE(has_slots);
+    Edge edge = open_edge(has_slots ? "static" : "dynamic",
+                          has_slots ? static_edge(spec) : ReceiverOptions());
+    ASSERT_TRUE(edge.sender.valid());
+    std::vector<ReceivedTensor> kept;
+    for (std::uint32_t step = 1; step <= 6; ++step) {
+      ASSERT_OK(send(edge.sender, spec, step));
+      kept.push_back(take(edge.receiver, spec, step));
+    }
+    EXPECT_OK(edge.sender.close(kHang));
+  }
+}
+
 TEST_P(TensorEnds, TheEndIsKnownAlsoBehindTheEndOfTheChannel) {
   const TensorSpec spec = bytes_spec({3000});
   Edge edge = open_edge("all", static_edge(spec));
