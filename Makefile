@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-root test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
-.PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test
+.PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test tools
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -34,7 +34,7 @@ PYTHON_FILES := python bench tests tools examples docs/conf.py docs/_ext
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-install: $(VENV)/.installed ## Build farwrite and farwrite-bench and install them with the tools into .venv
+install: $(VENV)/.installed ## Build farwrite and farwrite-bench and install them into .venv
 	@:
 
 # The race needs no TensorFlow, so it runs while that is fetched.
@@ -54,8 +54,17 @@ $(VENV)/.tools: pyproject.toml
 		|| { echo "Farwrite needs Python 3.10 or newer; run make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1,<27'
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group install
+	@touch $@
+
+# What checks the code; its own stamp, because it is as large as all that `make install` needs.
+$(VENV)/.dev: $(VENV)/.tools
+	$(call say,install: pytest and linters into $(VENV))
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
 	@touch $@
+
+tools: $(VENV)/.dev ## Install pytest and the linters into .venv, as every target that needs them does
+	@:
 
 $(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES) | .cache/.verbs_headers
 	$(call say,install: build the wheels (minutes at first$(comma) then only what changed))
@@ -109,7 +118,7 @@ grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, wh
 	$(call say,grpc: component)
 	@tools/build_grpc.sh $(VENV)
 
-grpc-test: grpc grpc-programs $(VENV)/.tools ## Check and test gRPC over Farwrite, with gRPC's own programs
+grpc-test: grpc grpc-programs $(VENV)/.dev ## Check and test gRPC over Farwrite, with gRPC's own programs
 	$(call say,lint: clang-tidy of src/grpc)
 	@$(VENV)/bin/python tools/run_clang_tidy.py --jobs $(JOBS) build/grpc/component
 	$(call say,test: grpc)
@@ -122,14 +131,19 @@ grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/pr
 	$(call say,test: build gRPC's programs (minutes at first))
 	@tools/build_grpc_programs.sh
 
-test: install plugin $(VENV)/.torch ## Run every test: C++ in the release preset, then Python
+# Modules share clusters, so each runs in one process. In the order of their names: those of the
+# benchmarks and of TensorFlow, which take longest, come before the short ones of the core.
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+NAMESPACE_TESTS = $(shell grep -rl 'mark\.namespaces' --include='test_*.py' tests/python)
+
+test: install plugin $(VENV)/.torch $(VENV)/.dev ## Run every test: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results
-	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) --dist loadfile --junit-xml=build/release/results/python.xml
+	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) $(IN_ORDER) --junit-xml=build/release/results/python.xml
 	$(call say,test: between network namespaces)
 	@tools/as_namespace_root.sh $(VENV)/bin/pytest -q -m "namespaces and not (slow or nightly or root)" \
-		-n $(JOBS) --dist loadfile --junit-xml=build/release/results/namespaces.xml
+		-n $(TEST_JOBS) $(IN_ORDER) --junit-xml=build/release/results/namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
 
 # Builds nothing, so that nothing in the checkout comes to belong to root.
@@ -143,35 +157,39 @@ test-root: ## After `make test`, as root: run the tests that need root
 			--gtest_output=xml:"$$results/unit.xml" \
 		&& $(VENV)/bin/python tools/check_skips.py --none "$$results"/*.xml
 
-test-slow: install plugin $(VENV)/.torch ## Run the Python tests that take half a minute or more
+test-slow: install plugin $(VENV)/.torch $(VENV)/.dev ## Run the Python tests that take half a minute or more
 	$(call say,test: slow ones)
 	@mkdir -p build/release/results
 	@$(VENV)/bin/pytest -q -m "slow and not (namespaces or root)" --timeout 400 -n $(TEST_JOBS) --dist load \
 		--junit-xml=build/release/results/slow.xml
 	@tools/as_namespace_root.sh $(VENV)/bin/pytest -q -m "slow and namespaces" --timeout 400 \
-		--junit-xml=build/release/results/slow_namespaces.xml
+		--junit-xml=build/release/results/slow_namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow*.xml
 
+# Of the C++ tests: unit, conformance, fault, cuda, fuzz; none means all.
+ASAN_SUITES ?=
+
 test-asan: install ## Run the C++ tests under ASan and UBSan
-	@tools/run_cpp_tests.sh asan
+	@tools/run_cpp_tests.sh asan $(ASAN_SUITES)
 	@$(VENV)/bin/python tools/check_skips.py build/asan/results/*.xml
 
 test-tsan: install ## Run the C++ tests under TSan
 	@tools/run_cpp_tests.sh tsan
 	@$(VENV)/bin/python tools/check_skips.py build/tsan/results/*.xml
 
-test-sanitized: install $(VENV)/.tensorflow ## Run gRPC and the plug-in, in processes of their own, under the sanitizers
-	@mkdir -p build/asan/results build/tsan/results
-	@tools/run_grpc_sanitized.sh asan
-	@tools/run_plugin_sanitized.sh asan
-	@tools/run_grpc_sanitized.sh tsan
-	@$(VENV)/bin/python tools/check_skips.py $$(find build/asan/results build/tsan/results -name '*.xml')
+SANITIZED_LANES ?= grpc_asan plugin_asan grpc_tsan
+
+test-sanitized: install $(VENV)/.tensorflow $(VENV)/.dev ## Run gRPC and the plug-in, in processes of their own, under the sanitizers
+	@for lane in $(SANITIZED_LANES); do \
+		mkdir -p build/$${lane#*_}/results && tools/run_$${lane%_*}_sanitized.sh $${lane#*_} || exit 1; done
+	@$(VENV)/bin/python tools/check_skips.py $$(for lane in $(SANITIZED_LANES); do \
+		find build/$${lane#*_}/results -name "$${lane%_*}*.xml"; done)
 
 # auto, kvm or tcg (software emulation); one_guest, two_guests, tensorflow, bandwidth, large, siw.
 VERBS_ACCEL ?= auto
 VERBS_LANES ?= one_guest two_guests tensorflow
 
-verbs-test: install plugin ## Run what needs RDMA devices in guests that have soft ones
+verbs-test: install plugin $(VENV)/.dev ## Run what needs RDMA devices in guests that have soft ones
 	@tools/run_cpp_tests.sh --build-only release
 	$(call say,test: in guests with soft-RoCE)
 	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL) $(VERBS_LANES)
@@ -179,16 +197,8 @@ verbs-test: install plugin ## Run what needs RDMA devices in guests that have so
 
 test test-asan test-tsan test-sanitized verbs-test: .cache/.googletest | .cache/.verbs_headers
 
-# Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
-nightly: test test-slow ## Hours: large tensors, many restarts, adversary seeds, fuzzing, a long soak
-	@$(VENV)/bin/pytest -q -m nightly --junit-xml=build/release/results/nightly.xml
-	@$(VENV)/bin/python tools/check_skips.py build/release/results/nightly.xml
-	FARWRITE_ADVERSARY_SEEDS=1000000 build/release/tests/farwrite_unit_tests \
-		--gtest_brief=1 --gtest_filter='*Adversary*'
-	$(MAKE) test-asan test-tsan test-sanitized
-	$(MAKE) verbs-test VERBS_LANES="bandwidth large siw"
-	$(MAKE) fuzz FUZZ_SECONDS=600
-	$(MAKE) soak SOAK_TRANSFERS=10000000
+nightly: ## In two hours, all that .ci/run leaves out, in lanes of which none stops another; ends with a table
+	@$(PYTHON) tools/nightly.py
 
 SOAK_TRANSFERS ?= 1000000
 
@@ -196,20 +206,24 @@ soak: install ## Move SOAK_TRANSFERS tensors, make a million requests to a box; 
 	@$(VENV)/bin/python tests/soak/soak.py --transfers $(SOAK_TRANSFERS) --json out/soak.json
 	@$(VENV)/bin/python tests/soak/box.py --operations 1000000 --json out/soak_box.json
 
-gpu-test: install ## Run the tests of GPU memory on this machine's GPU (needs PyTorch, CuPy and JAX with CUDA)
+gpu-test: install $(VENV)/.dev ## Run the tests of GPU memory on this machine's GPU (needs PyTorch, CuPy and JAX with CUDA)
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/python/test_cuda.py tests/python/test_cuda_faults.py
 	@FARWRITE_TEST_GPU=1 $(VENV)/bin/pytest -q tests/gpu
 
+# Clang with libFuzzer comes from Debian's packages, unpacked; the script says so where it cannot.
 fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
 
 # clang-tidy reads how each source is compiled alone; the wheel's build compiles groups of them.
 CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
 	's/^(Python_(EXECUTABLE|INCLUDE_DIR)|CMAKE_(CXX_FLAGS|BUILD_TYPE)|FARWRITE_PYTHON):/-D&/p' \
-	build/wheel/CMakeCache.txt) \
+	build/release/CMakeCache.txt) \
 	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" -DFARWRITE_UNITY=OFF --log-level=WARNING >/dev/null
 
-lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
+# all: clang-tidy and mypy look at everything, and not only at what changed since it was clean.
+LINT ?= changed
+
+lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints and file sizes
 	$(call say,lint: clang-format)
 	@clang-format --dry-run -Werror $(CXX_FILES)
 	$(call say,lint: ruff)
@@ -218,14 +232,14 @@ lint: install $(VENV)/.tensorflow ## Check format, types, lints and file sizes
 	$(call say,lint: file sizes)
 	@python tools/check_file_sizes.py
 	$(call say,lint: mypy)
-	@tools/check_types.sh $(VENV)
+	@LINT=$(LINT) tools/check_types.sh $(VENV)
 	$(call say,lint: warnings of what is compiled for TensorFlow)
 	@export FARWRITE_CXXFLAGS="-Wall -Wextra -Werror"; $(COMPILE_FOR_TENSORFLOW)
 	$(call say,lint: clang-tidy)
 	@$(CONFIGURE_FOR_LINT)
-	@python tools/run_clang_tidy.py --jobs $(JOBS) build/lint build/bench
+	@python tools/run_clang_tidy.py --jobs $(JOBS) $(if $(filter all,$(LINT)),--all) build/lint build/bench
 
-format: $(VENV)/.tools ## Rewrite the sources in the house format
+format: $(VENV)/.dev ## Rewrite the sources in the house format
 	@clang-format -i $(CXX_FILES)
 	@ruff check -q --fix --select I $(PYTHON_FILES)
 	@ruff format -q $(PYTHON_FILES)

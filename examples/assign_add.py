@@ -4,6 +4,7 @@ This is the benchmark of TensorFlow's issues 4498 and 6116: a worker holds the v
 server holds the variable, and every step adds the one to the other. The program is stock
 TensorFlow 1 style code and starts its parameter server itself. Run it over gRPC, or over both:
 
+    pip install 'tensorflow-cpu==2.21.*'
     python examples/assign_add.py --megabytes 100
     farwrite run --compare -- python examples/assign_add.py --megabytes 100
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheels of farwrite and farwrite-bench in build/wheel and build/bench and installs them
-# into the virtual environment VENV.
+# Builds the wheels of farwrite and farwrite-bench in build/release and build/bench and installs them
+# into the virtual environment VENV. The C++ tests link what build/release holds (run_cpp_tests.sh).
 #
 #   tools/install_package.sh VENV
 #
@@ -35,10 +35,10 @@ install_wheel() {
   fi
 }
 
-install_wheel . build/wheel
+install_wheel . build/release
 # pip gives installed headers new times, which would compile everything again. This copy keeps them.
 rm -rf build/farwrite
-"$1/bin/cmake" --install build/wheel --prefix build/farwrite >build/farwrite.log
+"$1/bin/cmake" --install build/release --prefix build/farwrite >build/farwrite.log
 install_wheel ./bench build/bench \
   "--config-settings=cmake.define.farwrite_DIR=$PWD/build/farwrite/farwrite/cmake"
 "$python" -m pip check --disable-pip-version-check >/dev/null

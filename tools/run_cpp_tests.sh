@@ -3,7 +3,7 @@
 #
 #   tools/run_cpp_tests.sh [--build-only] release|asan|tsan [SUITE]...
 #
-# A suite is unit, conformance, fault, cuda or fuzz; none means all.
+# A suite is unit, conformance, fault, cuda or fuzz, with a sanitizer also doubles; none means all.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -30,4 +30,4 @@ cmake --build --preset "$preset" "${targets[@]}" -- --quiet
 [[ -z $build_only ]] || exit 0
 rm -rf "build/$preset/results"
 printf '\033[1m%s\033[0m\n' "test: run $preset"
-"${launch[@]}" ctest --preset "$preset" --parallel 2 "${select[@]}"
+"${launch[@]}" ctest --preset "$preset" --parallel $((2 * $(nproc))) "${select[@]}"

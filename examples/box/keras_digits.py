@@ -1,5 +1,6 @@
 """Trains a Keras model of handwritten digits with four workers over the parameter box.
 
+    pip install 'tensorflow-cpu==2.21.*' scikit-learn
     python examples/box/keras_digits.py
 
 Each worker has a quarter of the images and a model of its own. The box keeps the workers together:

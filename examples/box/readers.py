@@ -1,5 +1,6 @@
 """A trainer publishes its weights, and four readers always have the newest ones.
 
+    pip install scikit-learn
     python examples/box/readers.py
 
 The trainer fits a linear classifier of handwritten digits. After each epoch it publishes a version

@@ -1,5 +1,6 @@
 """Trains a PyTorch model of handwritten digits with four workers over the parameter box.
 
+    pip install torch scikit-learn
     python examples/box/torch_digits.py
 
 Each worker has a quarter of the images and a model of its own. The box keeps the workers together:

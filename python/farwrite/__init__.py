@@ -61,7 +61,7 @@ from farwrite.tensor import TensorReceiver, TensorSender
 if TYPE_CHECKING:
     from farwrite import box as box
 
-__version__ = version()
+    __version__: str
 
 __all__ = [
     "DEFAULT_TOKEN",
@@ -113,7 +113,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `farwrite.box` when it is first used."""
+    """Import `farwrite.box`, and look up `__version__`, when it is first used."""
     if name == "box":
         return importlib.import_module("farwrite.box")
+    if name == "__version__":
+        return version()
     raise AttributeError(f"module 'farwrite' has no attribute '{name}'")

@@ -6,11 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from farwrite import cli_config, cli_info, cli_options
 from farwrite.box import command as box
-from farwrite.commands import add_commands
+from farwrite.commands import Subparsers, add_commands
 from farwrite.errors import Error
 from farwrite.info import version
 from farwrite.interrupts import kept_interrupts
@@ -19,16 +18,17 @@ from farwrite.plugin import command as plugin
 from farwrite.run import command as run
 from farwrite.trace import traced
 
-if TYPE_CHECKING:
-    from typing import Any
-
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
 COMMANDS = (cli_info, cli_config, cli_options, plugin, run, box)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the subcommands of other packages."""
+def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the subcommands of other packages.
+
+    With the words of a command line, it parses that line alone: modules of commands that the words
+    do not name are not imported.
+    """
     top = argparse.ArgumentParser(
         prog="farwrite", description="One-sided memory writes between processes."
     )
@@ -38,9 +38,9 @@ def parser() -> argparse.ArgumentParser:
         choices=LOG_LEVELS,
         help="log level of this command and its processes (default: FARWRITE_LOG, or warning)",
     )
-    subparsers: argparse._SubParsersAction[Any] = top.add_subparsers(
-        metavar="COMMAND", required=True
-    )
+    subparsers = top.add_subparsers(metavar="COMMAND", required=True, action=Subparsers)
+    assert isinstance(subparsers, Subparsers)
+    subparsers.words = words
     for command in COMMANDS:
         command.add_parser(subparsers)
     add_commands(subparsers)
@@ -49,7 +49,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    parsed = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parsed = parser(words).parse_args(words)
     try:
         if parsed.log is not None:
             set_log_level(parsed.log)

@@ -2,14 +2,15 @@
 
 An entry point's name is the name of its command. Its object has ``add_parser(subparsers)``, which
 adds a subparser of that name and sets its default ``run``: a function that takes the parsed
-arguments and returns the exit status.
+arguments and returns the exit status. `subparsers` is a `Subparsers`, so that a command with many
+parts can import only those that the command line names.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, NoReturn
@@ -19,16 +20,36 @@ from farwrite.errors import FailedPrecondition
 if TYPE_CHECKING:
     from typing import Any
 
-    Subparsers = argparse._SubParsersAction[Any]
+    SubParsersAction = argparse._SubParsersAction[Any]
+else:
+    SubParsersAction = argparse._SubParsersAction
 
 GROUP = "farwrite.commands"
 PACKAGES = dict.fromkeys(("bench", "demo", "plan", "report", "reproduce"), "farwrite-bench")
 """Commands that are part of Farwrite and come in another package."""
 
 
+class Subparsers(SubParsersAction):
+    """The subcommands of `farwrite`, and the command line that they are made for."""
+
+    words: Sequence[str] | None = None
+    """The words after `farwrite`. None means any command line, as the reference pages need."""
+
+    def needs(self, command: str, commands: Iterable[str]) -> bool:
+        """Tell whether parsing `words` needs the parser of `command`, one of `commands`."""
+        if not self.words or self.words[0].startswith(("-h", "--h")):
+            return True
+        return command in self.words or not set(self.words) & set(commands)
+
+
 def add_commands(subparsers: Subparsers) -> None:
-    """Add the installed commands, and for each that does not work one that says why."""
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    """Add the installed commands, and for each that does not work one that says why.
+
+    A command that the command line does not need becomes a name without options.
+    """
+    installed = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    known = {*subparsers.choices, *(entry.name for entry in installed), *PACKAGES}
+    for entry in installed:
         if entry.name in subparsers.choices:
             print(
                 f"farwrite: {_origin(entry)} adds a second command '{entry.name}', which is left"
@@ -36,7 +57,10 @@ def add_commands(subparsers: Subparsers) -> None:
                 file=sys.stderr,
             )
             continue
-        fault = _fault(entry)
+        if not subparsers.needs(entry.name, known):
+            subparsers.add_parser(entry.name)
+            continue
+        fault = _fault(entry, subparsers.words)
         if fault is None:
             entry.load().add_parser(subparsers)
         else:
@@ -47,9 +71,11 @@ def add_commands(subparsers: Subparsers) -> None:
             _add_unusable(subparsers, name, missing)
 
 
-def _fault(entry: EntryPoint) -> str | None:
+def _fault(entry: EntryPoint, words: Sequence[str] | None) -> str | None:
     """Try the entry point on a parser of its own, because half a parser cannot be taken back."""
-    trial = argparse.ArgumentParser().add_subparsers()
+    trial = argparse.ArgumentParser().add_subparsers(action=Subparsers)
+    assert isinstance(trial, Subparsers)
+    trial.words = words
     origin = _origin(entry)
     try:
         add_parser: Callable[[Subparsers], None] = entry.load().add_parser

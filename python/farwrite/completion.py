@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Generator
 from typing import Any
@@ -62,6 +61,8 @@ class Completion:
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self._native.done():
+            import asyncio
+
             loop = asyncio.get_running_loop()
             outcome: asyncio.Future[None] = loop.create_future()
 

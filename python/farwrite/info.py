@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -100,9 +98,11 @@ class Info(TypedDict):
 
 def version() -> str:
     """Return Farwrite's version, or "unknown" if the package is not installed."""
+    from importlib import metadata  # a seventh of the time of `import farwrite`
+
     try:
-        return installed_version("farwrite")
-    except PackageNotFoundError:
+        return metadata.version("farwrite")
+    except metadata.PackageNotFoundError:
         return "unknown"
 
 

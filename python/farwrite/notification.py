@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
@@ -47,6 +46,8 @@ class Notifications:
             yield notification
 
     async def __aiter__(self) -> AsyncIterator[Notification]:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         arrived: deque[Notification] = deque()
         news = asyncio.Event()

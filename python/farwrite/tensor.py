@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
@@ -188,6 +187,8 @@ class TensorReceiver(Closing):
 
         An early end raises what `receive` raises.
         """
+        import asyncio
+
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -390,6 +391,8 @@ class TensorSender(Closing):
         traceback: TracebackType | None,
     ) -> None:
         """Do as the end of a ``with`` block does, without blocking the event loop."""
+        import asyncio
+
         if kind is not None:
             return self.__exit__(kind, error, traceback)
         clock = asyncio.get_running_loop().time

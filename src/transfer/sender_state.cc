@@ -22,8 +22,8 @@ constexpr std::string_view kOpenSender = "open a tensor sender";
 constexpr std::string_view kSend = "send a tensor";
 constexpr std::string_view kClose = "close a tensor sender";
 // Between attempts to send what finds no slot and no memory.
-constexpr std::chrono::nanoseconds kShortestPause = std::chrono::microseconds(50);
-constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(2);
+constexpr std::chrono::nanoseconds kShortestRetry = std::chrono::microseconds(50);
+constexpr std::chrono::nanoseconds kLongestRetry = std::chrono::milliseconds(2);
 constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 
 Status unfit(const std::string& cause, std::string_view remedy) {
@@ -137,7 +137,7 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
   if (Status bad = check(spec, bytes); !bad.ok()) return Completion(std::move(bad));
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::shared_ptr<std::byte> staged;
-  std::chrono::nanoseconds pause = kShortestPause;
+  std::chrono::nanoseconds pause = kShortestRetry;
   bool hopeless = timeout.count() <= 0;
   while (true) {
     port_->drain(channel_);  // not under sending_: a handler may send
@@ -153,7 +153,7 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
     // Only what the receiver gives back can help, so what it holds is looked at before the attempt.
     hopeless = bytes.size > 0 && receiver_holds_nothing();
     if (!hopeless) wait_for_room(bytes.size, core::Deadline::after(pause).earlier(deadline));
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, kLongestRetry);
   }
 }
 

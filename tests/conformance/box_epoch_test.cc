@@ -10,7 +10,7 @@
 namespace farwrite::box {
 namespace {
 
-constexpr std::uint64_t kElements = 3000;
+constexpr std::uint64_t kEpochElements = 3000;
 
 class BoxEpoch : public BoxConformance {
  protected:
@@ -23,13 +23,13 @@ class BoxEpoch : public BoxConformance {
 };
 
 TEST_P(BoxEpoch, ANewEpochComesWithTheContentsThatItNames) {
-  const Segment segment = create(connect(), vector_spec("weights", kElements));
+  const Segment segment = create(connect(), vector_spec("weights", kEpochElements));
   Result<Segment> watched = connect().attach("weights");
   ASSERT_OK(watched);
   const std::uint64_t first = segment.info().epoch;
   EXPECT_NE(0U, first);
   EXPECT_EQ(first, watched->info().epoch);
-  write(segment, std::vector<float>(kElements, 2.0F));
+  write(segment, std::vector<float>(kEpochElements, 2.0F));
   Result<LeasedSegment> before = watched->lease(kHang);
   ASSERT_OK(before);
   // Nothing new yet, in this epoch.
@@ -41,7 +41,7 @@ TEST_P(BoxEpoch, ANewEpochComesWithTheContentsThatItNames) {
       100,
       [&](const Result<VersionId>& reached) { called = reached.ok() ? reached.value().epoch : 1; },
       first);
-  const std::vector<float> ones(kElements, 1.0F);
+  const std::vector<float> ones(kEpochElements, 1.0F);
   Change change = change_of(Operation::kWrite);
   change.memory = view(ones);
   change.new_epoch = true;
@@ -52,7 +52,7 @@ TEST_P(BoxEpoch, ANewEpochComesWithTheContentsThatItNames) {
   EXPECT_EQ(2U, reached->version);
   EXPECT_GT(reached->epoch, first);
   EXPECT_TRUE(eventually([&] { return called == reached->epoch; }));
-  std::vector<float> out(kElements);
+  std::vector<float> out(kEpochElements);
   ReadOptions options;
   options.min_version = 100;
   options.epoch = first;
@@ -73,7 +73,7 @@ TEST_P(BoxEpoch, ANewEpochComesWithTheContentsThatItNames) {
 // Readers that meet changes of the epoch, in place and in other buffers.
 TEST_P(BoxEpoch, EveryReadOfAVersionNamesOneEpoch) {
   const Client writer = connect();
-  const Segment segment = create(writer, vector_spec("weights", kElements));
+  const Segment segment = create(writer, vector_spec("weights", kEpochElements));
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> epochs;  // by version
   const auto note = [&](std::uint64_t epoch, std::uint64_t version) {
@@ -87,7 +87,7 @@ TEST_P(BoxEpoch, EveryReadOfAVersionNamesOneEpoch) {
       const Client client = connect();
       Result<Segment> own = client.attach("weights");
       ASSERT_OK(own);
-      std::vector<float> out(kElements);
+      std::vector<float> out(kEpochElements);
       while (!stop) {
         if (leases) {
           Result<LeasedSegment> lease = own->lease(kHang);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::uint64_t kElements = 3000;
+constexpr std::uint64_t kBoxElements = 3000;
 constexpr std::uint64_t kLarge = 2 * kChunkBytes / sizeof(float) + 1000;  // three chunks
 
 using Box = BoxConformance;
@@ -39,14 +39,14 @@ std::vector<float> counting(std::uint64_t elements) {
 TEST_P(Box, ASegmentBeginsWithZerosAndIsFoundByNameAndKey) {
   const Client one = connect();
   const Client other = connect();
-  const Segment made = create(one, vector_spec("weights", kElements));
+  const Segment made = create(one, vector_spec("weights", kBoxElements));
   EXPECT_TRUE(all_are(0.0F, read(made)));
   EXPECT_EQ(0U, made.version().value());
 
   Result<Segment> by_name = other.attach("weights");
   ASSERT_OK(by_name);
   EXPECT_EQ(made.info().key, by_name->info().key);
-  EXPECT_THAT(by_name->info().spec.dims, ElementsAre(kElements));
+  EXPECT_THAT(by_name->info().spec.dims, ElementsAre(kBoxElements));
   Result<Segment> by_key = other.attach(made.info().key);
   ASSERT_OK(by_key);
   EXPECT_EQ("weights", by_key->info().spec.name);
@@ -102,7 +102,7 @@ TEST_P(Box, AccumulateAddsWhatWasTimesTheFactor) {
 }
 
 TEST_P(Box, ScaleFillAndSignal) {
-  const Segment segment = create(connect(), vector_spec("weights", kElements));
+  const Segment segment = create(connect(), vector_spec("weights", kBoxElements));
   apply(segment, change_of(Operation::kFill, 3.0));
   apply(segment, change_of(Operation::kScale, 2.0));
   EXPECT_TRUE(all_are(6.0F, read(segment)));
@@ -237,7 +237,7 @@ class BoxOnOneHost : public BoxConformance {};
 TEST_P(BoxOnOneHost, LeasesOfTooManyVersionsAreRefusedAndChangesGoOn) {
   if (GetParam().fabric != FabricKind::kShm)
     GTEST_SKIP() << "leases are short where bytes are read";
-  SegmentSpec spec = vector_spec("weights", kElements);
+  SegmentSpec spec = vector_spec("weights", kBoxElements);
   spec.buffers = 3;
   const Segment segment = create(connect(), spec);
   std::vector<LeasedSegment> leases;
@@ -282,7 +282,7 @@ TEST_P(BoxOnOneHost, AReadOutlastsLeasesThatLeaveItNoBuffer) {
 }
 
 TEST_P(Box, WaitsEndAtTheirVersionAtTheirTimeoutOrWhenTheSegmentIsFreed) {
-  Segment segment = create(connect(), vector_spec("weights", kElements));
+  Segment segment = create(connect(), vector_spec("weights", kBoxElements));
   Result<Segment> watched = connect().attach("weights");
   ASSERT_OK(watched);
   EXPECT_CODE(kDeadlineExceeded, watched->wait(1, std::chrono::milliseconds(20)).status());
@@ -308,17 +308,17 @@ TEST_P(Box, WaitsEndAtTheirVersionAtTheirTimeoutOrWhenTheSegmentIsFreed) {
 
 TEST_P(Box, ErrorsSayWhatIsWrongAndChangeNothing) {
   const Client client = connect();
-  Segment segment = create(client, vector_spec("weights", kElements));
-  EXPECT_CODE(kAlreadyExists, client.create(vector_spec("weights", kElements)).status());
+  Segment segment = create(client, vector_spec("weights", kBoxElements));
+  EXPECT_CODE(kAlreadyExists, client.create(vector_spec("weights", kBoxElements)).status());
   EXPECT_CODE(kInvalidArgument,
               client.create(vector_spec("weights", 7), Creation::kOpenOrCreate).status());
-  EXPECT_OK(client.create(vector_spec("weights", kElements), Creation::kOpenOrCreate));
+  EXPECT_OK(client.create(vector_spec("weights", kBoxElements), Creation::kOpenOrCreate));
   EXPECT_CODE(kNotFound, client.attach(std::uint64_t{12345}).status());
   EXPECT_CODE(kInvalidArgument, client.create(vector_spec("", 7)).status());
   EXPECT_CODE(kResourceExhausted,
               client.create(vector_spec("huge", std::uint64_t{1} << 40)).status());
 
-  const std::vector<float> values(kElements, 1.0F);
+  const std::vector<float> values(kBoxElements, 1.0F);
   Change change = accumulate(values);
   change.offset = 4;
   EXPECT_CODE(kOutOfRange, error_of(segment, change));
@@ -327,7 +327,7 @@ TEST_P(Box, ErrorsSayWhatIsWrongAndChangeNothing) {
   change = change_of(Operation::kAccumulate);
   change.x_key = 99;
   EXPECT_CODE(kNotFound, error_of(segment, change));
-  std::vector<float> out(kElements + 1);
+  std::vector<float> out(kBoxElements + 1);
   EXPECT_CODE(kOutOfRange, segment.read({out.data(), out.size() * 4}).status());
 
   SegmentSpec bytes = vector_spec("bytes", 10);
@@ -347,12 +347,12 @@ TEST_P(Box, ErrorsSayWhatIsWrongAndChangeNothing) {
 
 TEST_P(Box, AFreedSegmentIsGoneForEveryClient) {
   const Client client = connect();
-  Segment segment = create(client, vector_spec("weights", kElements));
+  Segment segment = create(client, vector_spec("weights", kBoxElements));
   Result<Segment> watched = connect().attach("weights");
   ASSERT_OK(watched);
   read(watched.value());
   ASSERT_OK(segment.free());
-  std::vector<float> out(kElements);
+  std::vector<float> out(kBoxElements);
   EXPECT_CODE(kNotFound, watched->read({out.data(), out.size() * 4}).status());
   EXPECT_CODE(kNotFound, watched->version().status());
   EXPECT_CODE(kNotFound, error_of(watched.value(), change_of(Operation::kFill, 1.0)));
@@ -380,7 +380,7 @@ TEST_P(Box, TheMemoryOfAFreedSegmentIsFreeAlthoughClientsHaveItAttached) {
 }
 
 TEST_P(Box, ASignalDisturbsNoLease) {
-  const Segment segment = create(connect(), vector_spec("weights", kElements));
+  const Segment segment = create(connect(), vector_spec("weights", kBoxElements));
   const Result<LeasedSegment> lease = segment.lease(kHang);
   ASSERT_OK(lease);
   EXPECT_EQ(1U, apply(segment, change_of(Operation::kSignal)));
@@ -390,7 +390,7 @@ TEST_P(Box, ASignalDisturbsNoLease) {
 
 TEST_P(Box, AClientThatLeavesGivesBackItsLeasesWhenTheyEnd) {
   const Client client = connect();
-  const Segment segment = create(client, vector_spec("weights", kElements));
+  const Segment segment = create(client, vector_spec("weights", kBoxElements));
   apply(segment, change_of(Operation::kFill, 7.0));
   Client leaving = connect();
   Result<Segment> its = leaving.attach("weights");
@@ -401,7 +401,8 @@ TEST_P(Box, AClientThatLeavesGivesBackItsLeasesWhenTheyEnd) {
     ASSERT_OK(leaving.close());
     for (int i = 0; i < 6; ++i) apply(segment, change_of(Operation::kFill, 1.0 * i));
     const auto* const values = reinterpret_cast<const float*>(lease.value().bytes().data);
-    EXPECT_TRUE(std::all_of(values, values + kElements, [](float value) { return value == 7.0F; }));
+    EXPECT_TRUE(
+        std::all_of(values, values + kBoxElements, [](float value) { return value == 7.0F; }));
   }
   EXPECT_TRUE(eventually([&] { return server().stats().leases == 0; }));
 }
@@ -432,11 +433,11 @@ TEST_P(Box, AChangeThatItsConnectionLeavesBehindIsSettledWhenTheServerHasLetGoOf
 }
 
 TEST_P(Box, TheServersProcessPublishesWithoutACopyOfItsOwn) {
-  const Segment segment = create(connect(), vector_spec("weights", kElements));
+  const Segment segment = create(connect(), vector_spec("weights", kBoxElements));
   Result<Draft> draft = server().draft(segment.info().key);
   ASSERT_OK(draft);
-  ASSERT_EQ(kElements * sizeof(float), draft->bytes.size);
-  std::fill_n(reinterpret_cast<float*>(draft->bytes.data), kElements, 5.0F);
+  ASSERT_EQ(kBoxElements * sizeof(float), draft->bytes.size);
+  std::fill_n(reinterpret_cast<float*>(draft->bytes.data), kBoxElements, 5.0F);
   EXPECT_TRUE(all_are(0.0F, read(segment)));
   EXPECT_EQ(1U, server().commit(draft.value()).value());
   EXPECT_TRUE(all_are(5.0F, read(segment)));
@@ -450,7 +451,7 @@ TEST_P(Box, TheServersProcessPublishesWithoutACopyOfItsOwn) {
 TEST_P(Box, ADescriptionOfAnyLengthComesWithTheSegment) {
   const Client client = connect();
   for (const std::size_t length : {std::size_t{0}, std::size_t{100}, std::size_t{100'000}}) {
-    SegmentSpec spec = vector_spec("model " + std::to_string(length), kElements);
+    SegmentSpec spec = vector_spec("model " + std::to_string(length), kBoxElements);
     spec.description.assign(length, 'x');
     create(client, spec);
     const Result<Segment> found = client.attach(spec.name);

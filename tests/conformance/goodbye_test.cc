@@ -16,7 +16,7 @@ namespace {
 // More than the buffers of two sockets hold.
 constexpr std::uint64_t kMuch = std::uint64_t{32} << 20;
 constexpr std::uint32_t kHold = 1;
-constexpr std::uint32_t kDone = 2;
+constexpr std::uint32_t kGoodbyeDone = 2;
 
 class Goodbye : public Conformance {
  protected:
@@ -32,11 +32,11 @@ class Goodbye : public Conformance {
   }
 
   // Holds up the poller of the side that has `channel`, until `go`. It takes every notification of
-  // that channel from here on, and sets `done` at kDone.
+  // that channel from here on, and sets `done` at kGoodbyeDone.
   void hold_poller(Channel& channel, Channel& peer, const std::shared_future<void>& go) {
     held_ = false;
     ASSERT_OK(channel.on_notification([this, go](const Notification& notification) {
-      if (notification.tag == kDone) done_ = true;
+      if (notification.tag == kGoodbyeDone) done_ = true;
       if (notification.tag != kHold) return;
       held_ = true;
       (void)go.wait_for(kHang);
@@ -62,7 +62,7 @@ TEST_P(Goodbye, LeavesAWriteThatThePeerHasTaken) {
   std::promise<void> far_goes, near_goes;
   hold_poller(pair_.far, pair_.near, far_goes.get_future().share());
   const Completion first = pair_.near.write({bytes.data(), kMuch}, *target);
-  const Completion last = pair_.near.write_with_notify({bytes.data(), 1}, *target, 0, kDone);
+  const Completion last = pair_.near.write_with_notify({bytes.data(), 1}, *target, 0, kGoodbyeDone);
   ASSERT_FALSE(first.done());
   // One call of the poller ends both, in this order.
   first.on_done([go = near_goes.get_future().share()](const Status&) { (void)go.wait_for(kHang); });
@@ -83,7 +83,7 @@ TEST_P(Goodbye, LeavesAFlushOfAWriteThatThePeerHasTaken) {
   const std::vector<std::byte> bytes = make_bytes(64, 1);
   std::promise<void> near_goes;
   hold_poller(pair_.near, pair_.far, near_goes.get_future().share());
-  EXPECT_OK(pair_.near.write_with_notify({bytes.data(), 64}, *target, 0, kDone).wait(kHang));
+  EXPECT_OK(pair_.near.write_with_notify({bytes.data(), 64}, *target, 0, kGoodbyeDone).wait(kHang));
   const Completion flush = pair_.near.flush();
   ASSERT_OK(pair_.far.wait_notification(kHang));
   EXPECT_OK(far_device_.close(kHang));
@@ -124,7 +124,7 @@ TEST_P(GoodbyeToTheBacklog, LeavesANotificationThatThePeerHasTaken) {
   std::uint64_t posted = 0;
   Completion first = pair_.near.notify(0);
   for (; first.done(); ++posted) first = pair_.near.notify(0);
-  const Completion last = pair_.near.notify(kDone);
+  const Completion last = pair_.near.notify(kGoodbyeDone);
   ASSERT_FALSE(last.done());
   // One call of the poller ends both, in this order, since it finds room for both.
   first.on_done(

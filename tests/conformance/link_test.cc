@@ -12,7 +12,7 @@
 namespace farwrite {
 namespace {
 
-constexpr std::uint64_t kBytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t kLinkBytes = std::uint64_t{2} << 20;
 
 struct Observer final : fabric::LinkObserver {
   void on_peer_dead(const Status&) override {}
@@ -42,11 +42,11 @@ class Links : public Conformance {
     far_.link = accepted.get();
     ASSERT_TRUE(near_.link != nullptr && far_.link != nullptr);
     memory::SegmentOptions landing;
-    landing.bytes = kBytes;
+    landing.bytes = kLinkBytes;
     landing.use = memory::SegmentUse::kLanding;
     landing.huge_pages = memory::HugePages::kOff;
     landing_ = memory::Segment::create(landing).value();
-    std::memset(landing_->base(), 0, kBytes);
+    std::memset(landing_->base(), 0, kLinkBytes);
   }
 
   void open(Side& side) {

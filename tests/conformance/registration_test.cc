@@ -11,24 +11,24 @@ namespace {
 
 using Registrations = ConformancePair;
 
-constexpr std::uint64_t kBytes = 300'000;
+constexpr std::uint64_t kRegisteredBytes = 300'000;
 
 TEST_P(Registrations, RegisteredMemoryIsSourceAndDestination) {
-  land(kBytes);
-  show(make_bytes(kBytes, 5));
-  std::vector<std::byte> memory = make_bytes(kBytes, 6);
+  land(kRegisteredBytes);
+  show(make_bytes(kRegisteredBytes, 5));
+  std::vector<std::byte> memory = make_bytes(kRegisteredBytes, 6);
   auto registration = near_device_.register_memory(MutableByteView(memory.data(), memory.size()));
   ASSERT_OK(registration);
   EXPECT_EQ(registration->memory().data, memory.data());
-  EXPECT_EQ(registration->memory().size, kBytes);
+  EXPECT_EQ(registration->memory().size, kRegisteredBytes);
   const AdapterStats before = near_device_.stats().adapters;
   EXPECT_EQ(before.live > 0, registration->has_effect());
 
-  ASSERT_OK(near_.write({memory.data(), kBytes}, target_).wait(kHang));
+  ASSERT_OK(near_.write({memory.data(), kRegisteredBytes}, target_).wait(kHang));
   ASSERT_OK(near_.flush().wait(kHang));
-  ASSERT_TRUE(holds(landing_.data(), kBytes, 6));
-  ASSERT_OK(near_.read({memory.data() + 100, kBytes - 100}, source_).wait(kHang));
-  ASSERT_TRUE(holds(memory.data() + 100, kBytes - 100, 5));
+  ASSERT_TRUE(holds(landing_.data(), kRegisteredBytes, 6));
+  ASSERT_OK(near_.read({memory.data() + 100, kRegisteredBytes - 100}, source_).wait(kHang));
+  ASSERT_TRUE(holds(memory.data() + 100, kRegisteredBytes - 100, 5));
 
   const AdapterStats after = near_device_.stats().adapters;
   EXPECT_EQ(after.transfers_registered, before.transfers_registered);
@@ -36,12 +36,12 @@ TEST_P(Registrations, RegisteredMemoryIsSourceAndDestination) {
 }
 
 TEST_P(Registrations, ReleasingTwiceIsFine) {
-  std::vector<std::byte> memory(kBytes);
+  std::vector<std::byte> memory(kRegisteredBytes);
   const std::uint64_t live = near_device_.stats().adapters.live;
   auto first = near_device_.register_memory(ByteView(memory.data(), memory.size()));
   ASSERT_OK(first);
   MemoryRegistration second = *std::move(first);
-  EXPECT_EQ(second.memory().size, kBytes);
+  EXPECT_EQ(second.memory().size, kRegisteredBytes);
   EXPECT_EQ(near_device_.stats().adapters.live, live + (second.has_effect() ? 1 : 0));
   second.release();
   second.release();
@@ -51,19 +51,19 @@ TEST_P(Registrations, ReleasingTwiceIsFine) {
 }
 
 TEST_P(Registrations, LettingGoDuringATransferDoesNotDisturbIt) {
-  land(kBytes);
-  const std::vector<std::byte> memory = make_bytes(kBytes, 7);
+  land(kRegisteredBytes);
+  const std::vector<std::byte> memory = make_bytes(kRegisteredBytes, 7);
   auto registration = near_device_.register_memory(ByteView(memory.data(), memory.size()));
   ASSERT_OK(registration);
-  const Completion write = near_.write({memory.data(), kBytes}, target_);
+  const Completion write = near_.write({memory.data(), kRegisteredBytes}, target_);
   registration->release();
   ASSERT_OK(write.wait(kHang));
   ASSERT_OK(near_.flush().wait(kHang));
-  EXPECT_TRUE(holds(landing_.data(), kBytes, 7));
+  EXPECT_TRUE(holds(landing_.data(), kRegisteredBytes, 7));
 }
 
 TEST_P(Registrations, ARegistrationMayOutliveItsDevice) {
-  std::vector<std::byte> memory(kBytes);
+  std::vector<std::byte> memory(kRegisteredBytes);
   auto registration = near_device_.register_memory(MutableByteView(memory.data(), memory.size()));
   ASSERT_OK(registration);
   const AdapterStats before = near_device_.stats().adapters;

@@ -26,7 +26,7 @@ struct Held {
 };
 
 // How the forked child ended: its exit status, or 1000 + the signal.
-int end_of(pid_t child) {
+int status_of(pid_t child) {
   int status = 0;
   const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; });
   if (!ended) {
@@ -111,7 +111,7 @@ int fork_owner(const Arguments& arguments) {
     const Alias peers = holder->channel.alias(holder->remote_exported, 0, kBytes).value();
     const pid_t reader = ::fork();
     if (reader == 0) ::_exit(read_and_write_arrays(*holder, peers.data()));
-    say("arrays " + std::to_string(end_of(reader)));
+    say("arrays " + std::to_string(status_of(reader)));
     const bool untouched =
         holds(holder->exported.data(), 'e') && holds(holder->landing.data(), 'l');
     say("untouched " + std::to_string(untouched ? 1 : 0));
@@ -120,7 +120,7 @@ int fork_owner(const Arguments& arguments) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(static_cast<int>(calls[i](*holder).code()));
-    say("call " + std::to_string(i) + " " + std::to_string(end_of(child)));
+    say("call " + std::to_string(i) + " " + std::to_string(status_of(child)));
   }
   // Handles that go out of scope, then the ordinary end of a program.
   const pid_t child = ::fork();
@@ -128,7 +128,7 @@ int fork_owner(const Arguments& arguments) {
     holder.reset();
     std::exit(0);
   }
-  say("destructors " + std::to_string(end_of(child)));
+  say("destructors " + std::to_string(status_of(child)));
   // The parent goes on: every path once more.
   char bytes[16] = {};
   FARWRITE_REQUIRE_OK(holder->channel.write({bytes, 16}, holder->remote_landing).wait(kPatience));

@@ -13,7 +13,7 @@
 namespace farwrite::fault {
 namespace {
 
-constexpr std::uint64_t kBytes = 4096;
+constexpr std::uint64_t kWorldBytes = 4096;
 
 void connect(Device& from, Device& to, Channel& channel, Channel& accepted) {
   std::thread thread([&] { accepted = to.accept(kPatience).value(); });
@@ -34,9 +34,9 @@ fw_tensor_handlers handlers() {
   return all;
 }
 
-TensorSpec floats() { return {.dtype = "<f4", .item_bytes = 4, .dims = {8}}; }
+TensorSpec eight_floats() { return {.dtype = "<f4", .item_bytes = 4, .dims = {8}}; }
 
-box::SegmentSpec weights() {
+box::SegmentSpec world_weights() {
   box::SegmentSpec spec;
   spec.name = "weights";
   spec.dims = {8};
@@ -47,24 +47,24 @@ box::SegmentSpec weights() {
 
 ForkWorld::ForkWorld() : device(open_device()), other(open_device()) {
   connect(device, other, channel, far);
-  exported = device.allocate(kBytes).value();
-  landing = channel.allocate(kBytes).value();
-  const MemoryRegion theirs = other.allocate(kBytes).value();
+  exported = device.allocate(kWorldBytes).value();
+  landing = channel.allocate(kWorldBytes).value();
+  const MemoryRegion theirs = other.allocate(kWorldBytes).value();
   FARWRITE_REQUIRE_OK(other.publish("export", theirs));
-  FARWRITE_REQUIRE_OK(far.publish("landing", far.allocate(kBytes).value()));
+  FARWRITE_REQUIRE_OK(far.publish("landing", far.allocate(kWorldBytes).value()));
   remote_landing = channel.lookup("landing").value();
   remote_exported = channel.lookup("export").value();
-  alias = channel.alias(remote_exported, 0, kBytes).value();
+  alias = channel.alias(remote_exported, 0, kWorldBytes).value();
   pending = Completion(std::make_shared<core::CompletionState>());
 
   connect(device, other, tensors_, far_tensors_);
   ReceiverOptions options;
   options.kind = EdgeKind::kStatic;
-  options.spec = floats();
+  options.spec = eight_floats();
   receiver = TensorReceiver::open(far_tensors_, "edge", options).value();
   sender = TensorSender::open(device, tensors_, "edge").value();
   const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  FARWRITE_REQUIRE_OK(sender.send(floats(), {ones, sizeof(ones)}).wait(kPatience));
+  FARWRITE_REQUIRE_OK(sender.send(eight_floats(), {ones, sizeof(ones)}).wait(kPatience));
   received = receiver.receive(kPatience).value();
 
   Channel near_streams;
@@ -81,7 +81,7 @@ ForkWorld::ForkWorld() : device(open_device()), other(open_device()) {
   server_options.threads = 3;
   server = box::Server::serve(server_options).value();
   client = box::Client::connect(server.endpoint(), {.device = quick_options()}).value();
-  segment = client.create(weights()).value();
+  segment = client.create(world_weights()).value();
   leased = segment.lease(kPatience).value();
   draft = server.draft(segment.info().key).value();
 
@@ -91,7 +91,7 @@ ForkWorld::ForkWorld() : device(open_device()), other(open_device()) {
   c_tensors = new fw_channel{engine_};
   const fw_tensor_handlers all = handlers();
   FARWRITE_REQUIRE(fw_channel_serve_tensors(c_tensors, &all, nullptr) == nullptr);
-  c_region = new fw_region{channel.allocate(kBytes).value()};
+  c_region = new fw_region{channel.allocate(kWorldBytes).value()};
   c_target = new fw_target{channel, remote_landing};
   c_view = new fw_view{channel, remote_exported};
 }
@@ -110,7 +110,7 @@ void ForkWorld::use() {
   FARWRITE_REQUIRE_OK(channel.write({bytes, 16}, remote_landing).wait(kPatience));
   FARWRITE_REQUIRE_OK(channel.read({bytes, 16}, remote_exported).wait(kPatience));
   const float twos[8] = {2, 2, 2, 2, 2, 2, 2, 2};
-  FARWRITE_REQUIRE_OK(sender.send(floats(), {twos, sizeof(twos)}).wait(kPatience));
+  FARWRITE_REQUIRE_OK(sender.send(eight_floats(), {twos, sizeof(twos)}).wait(kPatience));
   FARWRITE_REQUIRE(std::memcmp(receiver.receive(kPatience).value().data(), twos, sizeof(twos)) ==
                    0);
   FARWRITE_REQUIRE_OK(streams.open(2).status());

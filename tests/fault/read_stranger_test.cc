@@ -18,9 +18,9 @@
 namespace farwrite::fault {
 namespace {
 
-constexpr std::size_t kBytes = 4096;
+constexpr std::size_t kReadBytes = 4096;
 
-struct NoObserver final : fabric::LinkObserver {
+struct ReadObserver final : fabric::LinkObserver {
   void on_peer_dead(const Status&) override {}
   void on_link_error(const Status&) override {}
 };
@@ -43,7 +43,7 @@ int reader(const Arguments& arguments) {
   const device::LocalIdentity self = hostile_identity(*fabric);
   const core::Deadline soon = core::Deadline::after(kPatience);
   const core::UniqueFd socket = *core::connect_tcp(target, soon);
-  NoObserver observer;
+  ReadObserver observer;
   auto introduction =
       device::introduce_connecting(socket.get(), self, target.to_string(), soon, &observer);
   FARWRITE_REQUIRE_OK(introduction.status());
@@ -54,7 +54,7 @@ int reader(const Arguments& arguments) {
     return sink.lend.has_value();
   }));
 
-  std::vector<std::byte> bytes(2 * kBytes);
+  std::vector<std::byte> bytes(2 * kReadBytes);
   const auto read = [&](std::uint64_t key, std::uint64_t offset, std::size_t length) {
     RegionDescriptor descriptor;
     descriptor.offset = offset;
@@ -71,14 +71,14 @@ int reader(const Arguments& arguments) {
     }));
     return done.wait();
   };
-  FARWRITE_REQUIRE_OK(read(sink.lend->key, sink.lend->offset, kBytes));
-  FARWRITE_REQUIRE(bytes[0] == std::byte{1} && bytes[kBytes - 1] == std::byte{1});
-  FARWRITE_REQUIRE(read(sink.lend->key, sink.lend->offset, kBytes + 1).code() ==
+  FARWRITE_REQUIRE_OK(read(sink.lend->key, sink.lend->offset, kReadBytes));
+  FARWRITE_REQUIRE(bytes[0] == std::byte{1} && bytes[kReadBytes - 1] == std::byte{1});
+  FARWRITE_REQUIRE(read(sink.lend->key, sink.lend->offset, kReadBytes + 1).code() ==
                    StatusCode::kPermissionDenied);
   const std::uint64_t key = std::stoull(arguments.at(1));
   const std::uint64_t secret = std::stoull(arguments.at(2));
   FARWRITE_REQUIRE(key == sink.lend->key);  // of the one segment, which it could read otherwise
-  for (const std::size_t length : {std::size_t{1}, kBytes}) {
+  for (const std::size_t length : {std::size_t{1}, kReadBytes}) {
     FARWRITE_REQUIRE(read(key, secret, length).code() == StatusCode::kPermissionDenied);
   }
   FARWRITE_REQUIRE(read(key + 1000, secret, 1).code() == StatusCode::kNotFound);
@@ -97,11 +97,11 @@ TEST_F(ReadStranger, ReadsWhatItWasLentAndNothingThatOthersWere) {
   Device honest = open_device(options);
   Channel to_honest = honest.connect(device.endpoint(), kPatience).value();
   Channel from_honest = device.accept(kPatience).value();
-  auto secret = device.allocate(kBytes).value();
-  auto lent = device.allocate(kBytes).value();
-  std::memset(secret.data(), 2, kBytes);
-  std::memset(lent.data(), 1, kBytes);
-  ASSERT_TRUE(from_honest.lend({}, {secret.data(), kBytes}, [] {}).wait(kPatience).ok());
+  auto secret = device.allocate(kReadBytes).value();
+  auto lent = device.allocate(kReadBytes).value();
+  std::memset(secret.data(), 2, kReadBytes);
+  std::memset(lent.data(), 1, kReadBytes);
+  ASSERT_TRUE(from_honest.lend({}, {secret.data(), kReadBytes}, [] {}).wait(kPatience).ok());
   Notification held = to_honest.wait_notification(kPatience).value();
   {
     const RegionDescriptor place = secret.descriptor();
@@ -109,12 +109,12 @@ TEST_F(ReadStranger, ReadsWhatItWasLentAndNothingThatOthersWere) {
                        {device.endpoint().to_string(), std::to_string(place.keys.at(0).key),
                         std::to_string(place.offset)});
     Channel channel = device.accept(kPatience).value();
-    ASSERT_TRUE(channel.lend({}, {lent.data(), kBytes}, [] {}).wait(kPatience).ok());
+    ASSERT_TRUE(channel.lend({}, {lent.data(), kReadBytes}, [] {}).wait(kPatience).ok());
     child.wait_for("refused");
   }
-  std::vector<std::byte> bytes(kBytes);
-  ASSERT_TRUE(to_honest.read({bytes.data(), kBytes}, held.lent).wait(kPatience).ok());
-  EXPECT_EQ(bytes, std::vector<std::byte>(kBytes, std::byte{2}));
+  std::vector<std::byte> bytes(kReadBytes);
+  ASSERT_TRUE(to_honest.read({bytes.data(), kReadBytes}, held.lent).wait(kPatience).ok());
+  EXPECT_EQ(bytes, std::vector<std::byte>(kReadBytes, std::byte{2}));
   held = {};
   lent = MemoryRegion();
   secret = MemoryRegion();

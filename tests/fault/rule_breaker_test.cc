@@ -26,9 +26,9 @@ namespace {
 
 using device::FrameType;
 
-core::Deadline soon() { return core::Deadline::after(kPatience); }
+core::Deadline rule_deadline() { return core::Deadline::after(kPatience); }
 
-struct NoObserver final : fabric::LinkObserver {
+struct RuleObserver final : fabric::LinkObserver {
   void on_peer_dead(const Status&) override {}
   void on_link_error(const Status&) override {}
 };
@@ -41,10 +41,10 @@ int rule_breaker(const Arguments& arguments) {
   auto loop = *core::EventLoop::start("hostile");
   auto fabric = *fabric::shm::ShmFabric::create(*loop);
   const device::LocalIdentity self = hostile_identity(*fabric);
-  const core::UniqueFd socket = *core::connect_tcp(target, soon());
-  NoObserver observer;
-  auto introduction =
-      device::introduce_connecting(socket.get(), self, target.to_string(), soon(), &observer);
+  const core::UniqueFd socket = *core::connect_tcp(target, rule_deadline());
+  RuleObserver observer;
+  auto introduction = device::introduce_connecting(socket.get(), self, target.to_string(),
+                                                   rule_deadline(), &observer);
   FARWRITE_REQUIRE_OK(introduction.status());
 
   std::vector<std::byte> bytes;
@@ -86,7 +86,8 @@ int rule_breaker(const Arguments& arguments) {
       add(FrameType::kLookup, lookup.to_bytes());
     }
   }
-  FARWRITE_REQUIRE_OK(core::send_all(socket.get(), {bytes.data(), bytes.size()}, soon(), "test"));
+  FARWRITE_REQUIRE_OK(
+      core::send_all(socket.get(), {bytes.data(), bytes.size()}, rule_deadline(), "test"));
   if (what == "lookups and death") ::raise(SIGKILL);
   say("sent");
   hear_the_end();
@@ -110,13 +111,14 @@ int deaf_rule_breaker(const Arguments& arguments) {
   auto loop = *core::EventLoop::start("hostile");
   auto fabric = *fabric::tcp::TcpFabric::create(*loop, fabric::tcp::FabricOptions::of({}));
   const device::LocalIdentity self = hostile_identity(*fabric);
-  const core::UniqueFd socket = *core::connect_tcp(target, soon());
+  const core::UniqueFd socket = *core::connect_tcp(target, rule_deadline());
   EndObserver observer;
-  auto introduction =
-      device::introduce_connecting(socket.get(), self, target.to_string(), soon(), &observer);
+  auto introduction = device::introduce_connecting(socket.get(), self, target.to_string(),
+                                                   rule_deadline(), &observer);
   FARWRITE_REQUIRE_OK(introduction.status());
   const auto frame = device::encode_frame(static_cast<FrameType>(999), {});
-  FARWRITE_REQUIRE_OK(core::send_all(socket.get(), {frame.data(), frame.size()}, soon(), "test"));
+  FARWRITE_REQUIRE_OK(
+      core::send_all(socket.get(), {frame.data(), frame.size()}, rule_deadline(), "test"));
   IgnoringSink sink;
   FARWRITE_REQUIRE(eventually([&] {
     (void)introduction->link->lane(0).poll(sink);

@@ -21,9 +21,9 @@ namespace {
 
 using fabric::shm::kMaxPacketFds;
 
-core::Deadline soon() { return core::Deadline::after(kPatience); }
+core::Deadline socket_deadline() { return core::Deadline::after(kPatience); }
 
-struct NoObserver final : fabric::LinkObserver {
+struct SocketObserver final : fabric::LinkObserver {
   void on_peer_dead(const Status&) override {}
   void on_link_error(const Status&) override {}
 };
@@ -34,14 +34,14 @@ class UnixSocketStranger : public FaultTest {
     core::UniqueFd socket;
     // The listener's backlog may be full for a moment.
     EXPECT_TRUE(eventually([&] {
-      auto connected = fabric::shm::connect_abstract(fabric_->address(), soon());
+      auto connected = fabric::shm::connect_abstract(fabric_->address(), socket_deadline());
       if (connected.ok()) socket = *std::move(connected);
       return connected.ok();
     }));
     return socket;
   }
   static void send(const core::UniqueFd& socket, ByteView bytes, const std::vector<int>& fds = {}) {
-    ASSERT_TRUE(fabric::shm::send_packet(socket.get(), bytes, fds, soon(), "test").ok());
+    ASSERT_TRUE(fabric::shm::send_packet(socket.get(), bytes, fds, socket_deadline(), "test").ok());
   }
   // An ATTACH as attach.cc writes it.
   static core::WireWriter attach_packet(const core::Digest& proof, std::uint32_t lanes = 1,
@@ -68,7 +68,7 @@ class UnixSocketStranger : public FaultTest {
     request.secret[0] = std::byte{42};
     request.peer_name = "127.0.0.1:9";
     request.peer_address = fabric_->address();
-    request.deadline = soon();
+    request.deadline = socket_deadline();
     request.observer = &observer_;
     return request;
   }
@@ -100,7 +100,7 @@ class UnixSocketStranger : public FaultTest {
     FaultTest::TearDown();
   }
 
-  NoObserver observer_;
+  SocketObserver observer_;
   core::UniqueFd doorbell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<core::EventLoop> loop_ = *core::EventLoop::start("test");
   std::unique_ptr<fabric::Fabric> fabric_ = *fabric::shm::ShmFabric::create(*loop_);

@@ -21,9 +21,9 @@ namespace {
 constexpr std::size_t kWords = 16 * 1024;  // of a tensor
 constexpr std::uint64_t kTellEvery = 50;   // tensors
 // Long enough to be taken for silent, and to fill whatever is between the two.
-constexpr std::chrono::milliseconds kStopped(800);
+constexpr std::chrono::milliseconds kStoppedFor(800);
 
-TensorSpec spec() { return {"<u8", 8, {kWords}}; }
+TensorSpec words_spec() { return {"<u8", 8, {kWords}}; }
 
 // Sends tensors full of 1, 2, 3 ... to the endpoint until it hears a line; says how many.
 int stream_source(const Arguments& arguments) {
@@ -43,7 +43,7 @@ int stream_source(const Arguments& arguments) {
   while (!enough.load()) {
     std::fill(words.begin(), words.end(), ++number);
     const ByteView bytes(words.data(), words.size() * sizeof(std::uint64_t));
-    FARWRITE_REQUIRE_OK(sender->send(spec(), bytes, kPatience).wait(kForever));
+    FARWRITE_REQUIRE_OK(sender->send(words_spec(), bytes, kPatience).wait(kForever));
   }
   FARWRITE_REQUIRE_OK(sender->close());
   say("sent " + std::to_string(number));
@@ -62,7 +62,7 @@ int stream_sink(const Arguments& arguments) {
   FARWRITE_REQUIRE_OK(channel.status());
   ReceiverOptions options;
   options.kind = EdgeKind::kStatic;
-  options.spec = spec();
+  options.spec = words_spec();
   auto receiver = TensorReceiver::open(*channel, "stream", options);
   FARWRITE_REQUIRE_OK(receiver.status());
   std::uint64_t taken = 0;
@@ -111,7 +111,7 @@ TEST_P(StoppedStream, LosesNothingAndGoesOnAfterEitherSideWasStopped) {
   for (ChildProcess* stopped : {&source, &sink}) {
     expect_progress(sink);
     stopped->stop();
-    std::this_thread::sleep_for(kStopped);
+    std::this_thread::sleep_for(kStoppedFor);
     stopped->resume();
     expect_progress(sink);
   }

@@ -9,7 +9,7 @@ namespace farwrite::fault {
 namespace {
 
 constexpr std::chrono::milliseconds kStorm(150);
-constexpr std::size_t kBytes = 4096;
+constexpr std::size_t kStormBytes = 4096;
 
 class Storm : public FaultTest, public ::testing::WithParamInterface<FabricKind> {
  protected:
@@ -73,16 +73,16 @@ TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
   constexpr int kRounds = 3;
   // Of each round. They outlive the devices: a close cancels operations, whose bytes may go on
   // moving.
-  std::vector<std::vector<std::byte>> memory(kRounds, std::vector<std::byte>(kBytes));
+  std::vector<std::vector<std::byte>> memory(kRounds, std::vector<std::byte>(kStormBytes));
   Device near = open_device(options()), far = open_device(options());
-  MemoryRegion shown = far.allocate(kBytes).value();
+  MemoryRegion shown = far.allocate(kStormBytes).value();
   ASSERT_TRUE(far.publish("export", shown).ok());
   for (std::vector<std::byte>& bytes : memory) {
     Channel from = near.connect(far.endpoint(), kPatience).value();
     Channel to = far.accept(kPatience).value();
-    ASSERT_TRUE(to.publish("landing", to.allocate(kBytes).value()).ok());
+    ASSERT_TRUE(to.publish("landing", to.allocate(kStormBytes).value()).ok());
     for (Channel* channel : {&from, &to}) {
-      storm([channel] { (void)channel->allocate(kBytes); });
+      storm([channel] { (void)channel->allocate(kStormBytes); });
       storm([channel] {
         (void)channel->notify(1, 1);
         (void)channel->try_notification();
@@ -98,8 +98,9 @@ TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
       auto target = from.lookup("landing", std::chrono::milliseconds(50));
       auto source = from.lookup("export", std::chrono::milliseconds(50));
       if (!target.ok() || !source.ok()) return;
-      const Completion written = from.write_with_notify({bytes.data(), kBytes}, *target, 0, 2, 1);
-      const Completion read = from.read({bytes.data(), kBytes}, *source);
+      const Completion written =
+          from.write_with_notify({bytes.data(), kStormBytes}, *target, 0, 2, 1);
+      const Completion read = from.read({bytes.data(), kStormBytes}, *source);
       (void)from.flush().wait(kPatience);
       (void)written.wait(kPatience);
       (void)read.wait(kPatience);
@@ -116,13 +117,13 @@ TEST_P(Storm, OnOneChannelThatClosesMeanwhile) {
 }
 
 TEST_P(Storm, OfChannelsThatComeAndGoWhileTheirDevicesClose) {
-  const std::vector<std::byte> bytes(kBytes);  // outlives the devices, as above
+  const std::vector<std::byte> bytes(kStormBytes);  // outlives the devices, as above
   for (int round = 0; round < 2; ++round) {
     Device near = open_device(options()), far = open_device(options());
     storm([&far] {
       auto channel = far.accept(std::chrono::milliseconds(20));
       if (!channel.ok()) return;
-      auto landing = channel->allocate(kBytes);
+      auto landing = channel->allocate(kStormBytes);
       if (landing.ok()) (void)channel->publish("landing", *landing);
       (void)channel->on_notification([](const Notification&) {});
       (void)channel->wait_notification(std::chrono::milliseconds(5));
@@ -133,7 +134,7 @@ TEST_P(Storm, OfChannelsThatComeAndGoWhileTheirDevicesClose) {
         if (!channel.ok()) return;
         auto target = channel->lookup("landing", std::chrono::milliseconds(100));
         if (target.ok()) {
-          const Completion written = channel->write({bytes.data(), kBytes}, *target);
+          const Completion written = channel->write({bytes.data(), kStormBytes}, *target);
           (void)written.wait(kPatience);
           EXPECT_TRUE(eventually([&] { return written.done(); }));
         }
@@ -142,9 +143,9 @@ TEST_P(Storm, OfChannelsThatComeAndGoWhileTheirDevicesClose) {
     }
     for (Device* device : {&near, &far}) {
       storm([device] {
-        std::byte* const block = device->allocate_raw(kBytes);
+        std::byte* const block = device->allocate_raw(kStormBytes);
         device->free_raw(block);
-        auto region = device->allocate(kBytes);
+        auto region = device->allocate(kStormBytes);
         if (region.ok()) (void)device->publish("export", *region);
         (void)device->unpublish("export");
       });

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import farwrite as fw
+import warm_python
 from cuda_double import REAL, Double, library
 from processes import PeerProcess
 
@@ -79,17 +80,23 @@ def _of_another_worker(process: Path) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def process_that_forks() -> Iterator[None]:
-    """Start the plug-in's forking process, if its tests were collected, before any test.
+def open_until_the_end() -> Iterator[contextlib.ExitStack]:
+    """Hold what lives as long as the session, so that no test is told that it left it behind."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(warm_python.with_numpy()))
+        yield stack
 
-    Each test checks that it leaves no process behind, and this one lives as long as the session.
-    """
+
+@pytest.fixture(scope="module", autouse=True)
+def process_that_imported_tensorflow(
+    request: pytest.FixtureRequest, open_until_the_end: contextlib.ExitStack
+) -> None:
+    """Start the process that forks those of the plug-in's tests, before the first of them."""
     plugin = sys.modules.get("cluster")
-    if plugin is None:
-        yield
+    if plugin is None or request.path.parent.name != "tensorflow" or plugin.FORKERS:
         return
-    with contextlib.closing(plugin.forker()):
-        yield
+    if request.node.get_closest_marker("namespaces") is None:  # those have one of their own
+        open_until_the_end.enter_context(plugin.forker())
 
 
 def _busy_seconds() -> float:
@@ -104,10 +111,25 @@ def busy_seconds(request: pytest.FixtureRequest) -> Iterator[None]:
     request.node.user_properties.append(("busy_seconds", f"{_busy_seconds() - before:.3f}"))
 
 
+SEARCHED_WITH = pytest.StashKey[int]()
+
+
+def _collect_garbage_between_tests(session: pytest.Session) -> None:
+    """Collect garbage; after an import, keep what lives now out of all later searches.
+
+    A search goes through every object that is not kept out: a hundred thousand of pytest's and of
+    the modules', twice as many with PyTorch, which took longer than most tests.
+    """
+    gc.collect()
+    if session.stash.get(SEARCHED_WITH, 0) != len(sys.modules):
+        session.stash[SEARCHED_WITH] = len(sys.modules)
+        gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a file, a descriptor or a thread."""
-    gc.collect()
+    _collect_garbage_between_tests(request.session)
     before = _holdings()
     yield
     request.node.funcargs.clear()  # pytest itself must not keep what fixtures gave

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -14,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import farwrite as fw
+from warm_python import WarmPython
 
 
 def bytes_in_sockets() -> int:
@@ -31,7 +33,10 @@ class PeerState:
     kept: dict[str, Any] = field(default_factory=dict)
 
 
-def _serve(orders: Connection, endpoint: str) -> None:
+def serve(endpoint: str) -> None:
+    """Do what arrives on standard input, and answer on standard output."""
+    orders, answers = Connection(os.dup(0), writable=False), Connection(os.dup(1), readable=False)
+    os.dup2(2, 1)
     with (
         contextlib.suppress(EOFError, OSError),
         fw.Device() as device,
@@ -41,20 +46,25 @@ def _serve(orders: Connection, endpoint: str) -> None:
         while True:
             function, arguments = orders.recv()
             try:
-                orders.send((function(state, *arguments), None))
+                answers.send((function(state, *arguments), None))
             except Exception as error:
-                orders.send((None, error))
+                answers.send((None, error))
 
 
 class PeerProcess:
     """Starts a process that connects to `endpoint`, and ends it with the context."""
 
     def __init__(self, endpoint: str) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        self._orders, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(theirs, endpoint), daemon=True)
-        self._process.start()
-        theirs.close()
+        program = "import sys, processes; processes.serve(sys.argv[1])"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._process = WarmPython(
+            ["-c", program, endpoint], environment, stderr=None, text=False, bufsize=0
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._orders = Connection(os.dup(self._process.stdin.fileno()), readable=False)
+        self._answers = Connection(os.dup(self._process.stdout.fileno()), writable=False)
+        self._process.stdin.close()
+        self._process.stdout.close()
 
     def run(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call function(state, *arguments) there and return its result or raise its error."""
@@ -67,8 +77,8 @@ class PeerProcess:
 
     def result(self) -> Any:
         """Return what the function gave that was started last."""
-        assert self._orders.poll(30), "the peer process does not answer"
-        result, error = self._orders.recv()
+        assert self._answers.poll(30), "the peer process does not answer"
+        result, error = self._answers.recv()
         if error is not None:
             raise error
         return result
@@ -76,26 +86,25 @@ class PeerProcess:
     def kill(self) -> None:
         """End the process with SIGKILL, and wait until it is gone."""
         self._process.kill()
-        self._process.join()
+        self._process.wait()
 
     @contextlib.contextmanager
     def stopped(self) -> Any:
         """Hold the process with SIGSTOP for the length of the context."""
-        assert self._process.pid is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self._process.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            os.kill(self._process.pid, signal.SIGCONT)
+            self._process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         """Let the process end in good order."""
         self._orders.close()
-        self._process.join(20)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-        self._process.close()
+        self._answers.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
     def __enter__(self) -> PeerProcess:
         return self
@@ -106,8 +115,7 @@ class PeerProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(ValueError):  # ended by the test
-            self.end()
+        self.end()
 
 
 def group_lives(group: int) -> bool:

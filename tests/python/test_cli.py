@@ -55,6 +55,15 @@ def test_version_is_the_packages() -> None:
     assert ended.stdout == f"farwrite {fw.__version__}\n"
 
 
+def test_the_package_loads_what_few_programs_use_only_when_they_use_it() -> None:
+    script = "import sys, farwrite; print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    seldom = {"asyncio", "http.server", "importlib.metadata", "farwrite.box", "ctypes.util"}
+    assert seldom & set(ended.stdout.split()) == set()
+
+
 def test_an_error_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

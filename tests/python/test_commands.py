@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+import textwrap
+from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints
 from types import ModuleType
 
 import pytest
 
 from farwrite import cli, commands
+from farwrite_bench import command
 
 GROUP = "farwrite.commands"
 
@@ -125,3 +129,49 @@ def test_the_bench_package_registers_its_commands() -> None:
     assert found["bench"] == "farwrite_bench.command"
     assert found["demo"] == "farwrite_bench.demo.command"
     assert found["report"] == "farwrite_bench.report.command"
+
+
+def test_only_the_command_that_the_line_names_is_imported(install, greet, capsys) -> None:
+    install(("broken", "no_such_module_anywhere"), ("greet", "greeting"))
+    assert cli.main(["greet", "you"]) == 3
+    assert cli.main(["options"]) == 0
+    words = ["--log", "info", "greet", "you"]
+    assert cli.parser(words).parse_args(words).name == "you"
+    assert capsys.readouterr().err == ""
+    script = """
+        import contextlib, sys
+        from farwrite import cli
+        with contextlib.suppress(SystemExit):
+            cli.main(["bench", "memory", "--no-such-option"])
+        print(*sys.modules)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert "unrecognized arguments: --no-such-option" in ended.stderr
+    imported = set(ended.stdout.split())
+    assert "farwrite_bench.memory_command" in imported
+    assert not imported & {"farwrite_bench.p2p_command", "farwrite_bench.report.command"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h", "options"], []])
+def test_help_imports_every_command(install, greet, capsys, words) -> None:
+    install(("broken", "no_such_module_anywhere"), ("greet", "greeting"))
+    with pytest.raises(SystemExit):
+        cli.main(words)
+    printed = capsys.readouterr()
+    assert words == [] or "cannot be loaded" in " ".join(printed.out.split())
+
+
+def test_a_wrong_command_is_answered_with_all_names(install, greet, capsys) -> None:
+    install(("broken", "no_such_module_anywhere"), ("greet", "greeting"))
+    with pytest.raises(SystemExit):
+        cli.main(["gret", "options"])
+    error = capsys.readouterr().err
+    assert all(name in error for name in ("options", "broken", "greet", "bench", "reproduce"))
+
+
+def test_every_benchmark_has_the_name_of_its_command() -> None:
+    for name, module in command.BENCHMARKS.items():
+        kinds = argparse.ArgumentParser().add_subparsers()
+        import_module(f"farwrite_bench.{module}").add_parser(kinds)
+        assert list(kinds.choices) == [name]

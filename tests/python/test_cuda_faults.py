@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from conftest import Link, Pair, connected
 from cuda_double import Double
 from gpu_arrays import COUNT, ByDlpack, counting, to_host
 from processes import PeerState
+from warm_python import run_python
 
 
 @pytest.mark.parametrize(
@@ -166,13 +165,7 @@ def test_a_driver_that_cannot_be_used_is_named(
     double: Double, settings: dict[str, str], message: str
 ) -> None:
     program = "import farwrite as fw; fw.Device().allocate(8, kind='cuda')"
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = run_python("-c", program, environment={**os.environ, **settings})
     assert ran.returncode == 1
     assert re.search(message, ran.stderr.splitlines()[-1])
 
@@ -280,13 +273,8 @@ with fw.Device() as device:
         except fw.Unavailable as error:
             print(error)
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "CUDA_DOUBLE_FAIL": f"{call}=999"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = run_python("-c", program, environment={**os.environ, "CUDA_DOUBLE_FAIL": f"{call}=999"})
+    assert ran.returncode == 0, ran.stderr
     first, second = ran.stdout.splitlines()
     assert f"{call.removesuffix('_v2')} failed" in first
     assert second == "done"
@@ -294,13 +282,8 @@ with fw.Device() as device:
 
 @pytest.mark.parametrize("call", ["cuDriverGetVersion", "cuDeviceGetCount"])
 def test_a_driver_that_cannot_be_asked_is_an_error(double: Double, call: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", "import farwrite as fw; fw.Device().allocate(8, kind='cuda')"],
-        env={**os.environ, "CUDA_DOUBLE_FAIL": f"{call}=999"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = "import farwrite as fw; fw.Device().allocate(8, kind='cuda')"
+    ran = run_python("-c", program, environment={**os.environ, "CUDA_DOUBLE_FAIL": f"{call}=999"})
     assert f"{call} failed" in ran.stderr.splitlines()[-1]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ import farwrite as fw
 from conftest import Link
 from interrupted import interrupt_each_step
 from processes import PeerState, bytes_in_sockets
+from warm_python import run_python
 
 PROGRAM = Path(__file__).with_name("alarms_program.py")
 # Of a write that no socket takes at once.
@@ -103,8 +102,7 @@ def test_an_exception_at_any_instruction_of_a_send_leaves_its_memory_with_the_te
 @pytest.mark.parametrize("operation", ["publish", "write", "accumulate", "channel", "send"])
 def test_alarms_at_random_moments_mix_no_data(fabric: str, operation: str) -> None:
     seed = random.randrange(1 << 30)
-    command = [sys.executable, str(PROGRAM), fabric, operation, str(seed), "1.5"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    ended = run_python(str(PROGRAM), fabric, operation, str(seed), "1.5", seconds=100)
     assert ended.stderr == "", f"seed {seed}"
     assert re.fullmatch(r"[1-9]\d* interrupted; [1-9]\d* arrived;\n", ended.stdout), (
         f"seed {seed}: {ended.stdout}"

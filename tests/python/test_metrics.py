@@ -18,9 +18,10 @@ import pytest
 import farwrite as fw
 import farwrite.box
 from conftest import Link, Pair, connected
-from farwrite import metrics
+from farwrite import metrics_server
 from farwrite.counter import COUNTERS
 from farwrite.metrics import merged, parse_address
+from farwrite.metrics_server import CONNECTIONS
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
@@ -321,7 +322,7 @@ def _is_ended_by_the_server(client: socket.socket) -> bool:
 def test_a_client_that_dribbles_holds_its_thread_for_a_bounded_time(
     device: fw.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(metrics_server, "REQUEST_SECONDS", 0.5)
     address = parse_address(device.serve_metrics().split("/")[2])
     with socket.create_connection(address) as client:
         client.sendall(b"GET /metrics HTTP/1.0\r\n")
@@ -335,14 +336,13 @@ def test_the_oldest_connection_makes_room_for_a_scrape(device: fw.Device) -> Non
     address = parse_address(url.split("/")[2])
     with contextlib.ExitStack() as stack:
         clients = [
-            stack.enter_context(socket.create_connection(address))
-            for _ in range(2 * metrics.CONNECTIONS)
+            stack.enter_context(socket.create_connection(address)) for _ in range(2 * CONNECTIONS)
         ]
         assert "farwrite_channels_open" in _get(url)
         clients[0].settimeout(20)
         assert clients[0].recv(1) == b""
         serving = [one for one in threading.enumerate() if "process_request" in one.name]
-        assert len(serving) <= 2 * metrics.CONNECTIONS
+        assert len(serving) <= 2 * CONNECTIONS
 
 
 def test_the_endpoint_goes_with_its_device() -> None:

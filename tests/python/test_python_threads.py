@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
@@ -14,6 +13,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Pair
+from warm_python import WarmPython, run_python
 
 
 def test_another_thread_runs_while_one_waits_for_a_notification(pair: Pair) -> None:
@@ -104,9 +104,7 @@ def test_ctrl_c_ends_a_wait(wait: str) -> None:
         assert accepted[0].wait_notification(10).tag == 1
         near.close(); accepted[0].close(); device.close(); other.close()
         """
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with WarmPython(["-c", textwrap.dedent(script)], stderr=None) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
@@ -142,13 +140,7 @@ def test_an_interpreter_that_closes_nothing_ends_well(ending: str) -> None:
         far = accepted[0]
         {ending}
         """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run_python("-c", textwrap.dedent(script), seconds=60)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -159,7 +151,7 @@ DAEMONS = {
     "lookups": ["near.lookup('inbox', 0.01)", "near.lookup('never', 0.001)", "mine.alias()"],
     "handler": ["near.notify(1).wait()"],
 }
-RUNS_OF_AN_ENDING = 4
+RUNS_OF_AN_ENDING = 2
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
@@ -197,10 +189,7 @@ def test_daemon_threads_do_not_abort_a_process_that_ends(daemons: str, closed: b
             near.close(), far.close(), left.close(), right.close()
         """
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(script)], stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(RUNS_OF_AN_ENDING)
+        WarmPython(["-c", textwrap.dedent(script)], stdout=None) for _ in range(RUNS_OF_AN_ENDING)
     ]
     try:
         ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]

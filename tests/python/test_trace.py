@@ -181,7 +181,7 @@ def test_the_benchmark_traces_both_processes(
 ) -> None:
     file = tmp_path / "trace.json"
     command = ["bench", "p2p", "--quick", "--sizes", "4K", "--op", "write", "--rounds", "1"]
-    assert cli.main([*command, "--pool", "16M", "--trace", str(file)]) == 0
+    assert cli.main([*command, "--wait", "block", "--pool", "16M", "--trace", str(file)]) == 0
     events = json.loads(file.read_text())["traceEvents"]
     assert len({event["pid"] for event in events}) == 2
     assert spans(events, "write")

@@ -21,14 +21,14 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x4d485346;
 constexpr std::uint16_t kAttach = 1, kAttached = 2, kConfirm = 3;
-constexpr std::chrono::seconds kHang{30};
+constexpr std::chrono::seconds kAttachHang{30};
 
 AttachRequest make_request(std::uint32_t lanes) {
   AttachRequest request;
   request.secret.fill(std::byte{7});
   request.peer_name = "127.0.0.1:7777";
   request.lanes = lanes;
-  request.deadline = core::Deadline::after(kHang);
+  request.deadline = core::Deadline::after(kAttachHang);
   return request;
 }
 
@@ -98,12 +98,13 @@ class Attach : public testing::Test {
 
   // The peer's part, played by hand at the far end.
   Packet take(const core::UniqueFd& socket) {
-    return receive_packet(socket.get(), core::Deadline::after(kHang), "test").value();
+    return receive_packet(socket.get(), core::Deadline::after(kAttachHang), "test").value();
   }
   void put(const core::UniqueFd& socket, const core::WireWriter& packet,
            const std::vector<int>& fds = {}) {
     ASSERT_TRUE(
-        send_packet(socket.get(), packet.view(), fds, core::Deadline::after(kHang), "test").ok());
+        send_packet(socket.get(), packet.view(), fds, core::Deadline::after(kAttachHang), "test")
+            .ok());
   }
   // Answers a connecting side with `half`, after reading the nonce that it would read.
   Nonce nonce_in(Packet& attach) {

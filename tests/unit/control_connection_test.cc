@@ -17,11 +17,11 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::chrono::seconds kHangGuard(30);
-core::Deadline later() { return core::Deadline::after(kHangGuard); }
+constexpr std::chrono::seconds kConnectionHang(30);
+core::Deadline connection_deadline() { return core::Deadline::after(kConnectionHang); }
 
-bool eventually(const std::function<bool()>& holds) {
-  const core::Deadline deadline = later();
+bool soon_enough(const std::function<bool()>& holds) {
+  const core::Deadline deadline = connection_deadline();
   while (!holds()) {
     if (deadline.expired()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -65,7 +65,7 @@ class Connection : public ::testing::Test {
     for (int turn = 0; turn < 3; ++turn) {
       std::atomic<bool> ran{false};
       loop_->post([&] { ran.store(true); });
-      EXPECT_TRUE(eventually([&] { return ran.load(); }));
+      EXPECT_TRUE(soon_enough([&] { return ran.load(); }));
     }
   }
 
@@ -80,13 +80,14 @@ class Connection : public ::testing::Test {
 
 TEST_F(Connection, BringsFramesBothWays) {
   ASSERT_TRUE(connection_->start().ok());
-  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kLookup, {"abc", 3}, later(), "test").ok());
-  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kPing, {}, later(), "test").ok());
-  ASSERT_TRUE(eventually([&] { return frames() == 2; }));
+  ASSERT_TRUE(
+      send_frame(peer_.get(), FrameType::kLookup, {"abc", 3}, connection_deadline(), "test").ok());
+  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kPing, {}, connection_deadline(), "test").ok());
+  ASSERT_TRUE(soon_enough([&] { return frames() == 2; }));
   EXPECT_EQ(frames_[0], std::make_pair(FrameType::kLookup, std::string("abc")));
   EXPECT_EQ(frames_[1].first, FrameType::kPing);
   connection_->send(FrameType::kReply, {"xy", 2});
-  const Frame frame = receive_frame(peer_.get(), later(), "test").value();
+  const Frame frame = receive_frame(peer_.get(), connection_deadline(), "test").value();
   EXPECT_EQ(frame.type, FrameType::kReply);
   EXPECT_EQ(frame.body.size(), 2u);
   EXPECT_EQ(ends(), 0u);
@@ -101,11 +102,11 @@ TEST_F(Connection, QueuesWhatThePeerDoesNotTakeYet) {
     connection_->send(FrameType::kReply, {body.data(), body.size()});
   EXPECT_FALSE(connection_->all_sent());
   for (int i = 0; i < kFrames; ++i) {
-    const auto frame = receive_frame(peer_.get(), later(), "test");
+    const auto frame = receive_frame(peer_.get(), connection_deadline(), "test");
     ASSERT_TRUE(frame.ok()) << frame.status().to_string();
     ASSERT_EQ(frame.value().body.size(), body.size());
   }
-  EXPECT_TRUE(eventually([&] { return connection_->all_sent(); }));
+  EXPECT_TRUE(soon_enough([&] { return connection_->all_sent(); }));
   EXPECT_EQ(ends(), 0u);
 }
 
@@ -113,14 +114,14 @@ TEST_F(Connection, CutsOffAPeerThatNeverReads) {
   ASSERT_TRUE(connection_->start().ok());
   const std::string body(kMaxFrameBytes, 'q');
   for (int i = 0; i < 400; ++i) connection_->send(FrameType::kReply, {body.data(), body.size()});
-  EXPECT_TRUE(eventually([&] { return ends() == 1; }));
+  EXPECT_TRUE(soon_enough([&] { return ends() == 1; }));
   EXPECT_EQ(ends_[0].code(), StatusCode::kUnavailable);
 }
 
 TEST_F(Connection, ReportsThePeersEndOnce) {
   ASSERT_TRUE(connection_->start().ok());
   peer_.reset();
-  ASSERT_TRUE(eventually([&] { return ends() == 1; }));
+  ASSERT_TRUE(soon_enough([&] { return ends() == 1; }));
   EXPECT_EQ(ends_[0].code(), StatusCode::kUnavailable);
   connection_->send(FrameType::kPing, {});
   let_the_loop_run();
@@ -130,10 +131,11 @@ TEST_F(Connection, ReportsThePeersEndOnce) {
 TEST_F(Connection, ReportsABrokenProtocolOnce) {
   ASSERT_TRUE(connection_->start().ok());
   const unsigned char junk[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-  ASSERT_TRUE(core::send_all(peer_.get(), {junk, sizeof(junk)}, later(), "test").ok());
-  ASSERT_TRUE(eventually([&] { return ends() == 1; }));
+  ASSERT_TRUE(
+      core::send_all(peer_.get(), {junk, sizeof(junk)}, connection_deadline(), "test").ok());
+  ASSERT_TRUE(soon_enough([&] { return ends() == 1; }));
   EXPECT_EQ(ends_[0].code(), StatusCode::kProtocolError);
-  (void)core::send_all(peer_.get(), {junk, sizeof(junk)}, later(), "test");
+  (void)core::send_all(peer_.get(), {junk, sizeof(junk)}, connection_deadline(), "test");
   let_the_loop_run();
   EXPECT_EQ(ends(), 1u);
   EXPECT_EQ(frames(), 0u);
@@ -143,7 +145,7 @@ TEST_F(Connection, IsQuietAfterClose) {
   ASSERT_TRUE(connection_->start().ok());
   connection_->close();
   connection_->close();
-  (void)send_frame(peer_.get(), FrameType::kPing, {}, later(), "test");
+  (void)send_frame(peer_.get(), FrameType::kPing, {}, connection_deadline(), "test");
   connection_->send(FrameType::kPing, {});
   let_the_loop_run();
   EXPECT_EQ(frames(), 0u);
@@ -157,9 +159,11 @@ TEST_F(Connection, ClosedInsideACallbackDeliversNothingMore) {
     const std::vector<std::byte> frame = encode_frame(FrameType::kPing, {});
     bytes.insert(bytes.end(), frame.begin(), frame.end());
   }
-  ASSERT_TRUE(core::send_all(peer_.get(), {bytes.data(), bytes.size()}, later(), "test").ok());
+  ASSERT_TRUE(
+      core::send_all(peer_.get(), {bytes.data(), bytes.size()}, connection_deadline(), "test")
+          .ok());
   ASSERT_TRUE(connection_->start().ok());
-  ASSERT_TRUE(eventually([&] { return frames() >= 1; }));
+  ASSERT_TRUE(soon_enough([&] { return frames() >= 1; }));
   let_the_loop_run();
   EXPECT_EQ(frames(), 1u) << "a frame came after close()";
   EXPECT_EQ(ends(), 0u);
@@ -173,8 +177,8 @@ TEST_F(Connection, CloseWaitsForARunningCallback) {
     inside.store(false);
   };
   ASSERT_TRUE(connection_->start().ok());
-  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kPing, {}, later(), "test").ok());
-  ASSERT_TRUE(eventually([&] { return inside.load(); }));
+  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kPing, {}, connection_deadline(), "test").ok());
+  ASSERT_TRUE(soon_enough([&] { return inside.load(); }));
   connection_->close();
   EXPECT_FALSE(inside.load());
 }
@@ -194,7 +198,7 @@ TEST_F(Connection, StandsManyThreadsThatSend) {
   }
   std::size_t bytes = 0;
   for (int i = 0; i < kThreads * kEach; ++i) {
-    const auto frame = receive_frame(peer_.get(), later(), "test");
+    const auto frame = receive_frame(peer_.get(), connection_deadline(), "test");
     ASSERT_TRUE(frame.ok() && frame.value().type == FrameType::kReply);
     bytes += frame.value().body.size();
   }

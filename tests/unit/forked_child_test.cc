@@ -22,7 +22,7 @@
 namespace farwrite::memory {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kForkedMiB = std::uint64_t{1} << 20;
 constexpr int kPatience = 20000;  // ms; bounds a hang
 
 // A forked process that waits for a word of the test, then judges what it sees and ends.
@@ -70,8 +70,8 @@ class ForkedChild : public ::testing::Test {
   void make_arena(std::uint64_t limit_mib, std::shared_ptr<Quota> quota = nullptr) {
     ArenaOptions options;
     options.name = "test arena";
-    options.limit_bytes = limit_mib * kMiB;
-    options.segment_bytes = 2 * kMiB;
+    options.limit_bytes = limit_mib * kForkedMiB;
+    options.segment_bytes = 2 * kForkedMiB;
     options.quota = std::move(quota);
     arena_ = *Arena::create(std::move(options));
   }
@@ -92,7 +92,7 @@ class ForkedChild : public ::testing::Test {
   void free_and_overwrite(const Block& block) {
     arena_->free(block.data);
     std::vector<Block> others;
-    for (std::uint64_t bytes = 2 * kMiB; bytes >= 64; bytes /= 2) {
+    for (std::uint64_t bytes = 2 * kForkedMiB; bytes >= 64; bytes /= 2) {
       for (auto more = arena_->allocate(bytes); more.ok(); more = arena_->allocate(bytes)) {
         std::memset(more->data, '!', more->bytes);
         others.push_back(*more);
@@ -129,7 +129,7 @@ TEST_F(ForkedChild, ReadsWhatItsParentHadAndWritesOnlyForItself) {
 }
 
 TEST_F(ForkedChild, StillReadsABlockThatItsParentFreedAndCouldUseAgain) {
-  for (const std::uint64_t bytes : {std::uint64_t{64}, std::uint64_t{100000}, 2 * kMiB}) {
+  for (const std::uint64_t bytes : {std::uint64_t{64}, std::uint64_t{100000}, 2 * kForkedMiB}) {
     const Block block = make(bytes, 'a');
     Child child([&] { return holds(block, 'a'); });
     free_and_overwrite(block);
@@ -147,7 +147,7 @@ TEST_F(ForkedChild, StillReadsWhenTheWholeArenaIsGone) {
   Child child([&] { return holds(block, 'a'); });
   arena_->free(block.data);
   arena_->trim();
-  EXPECT_EQ(arena_->stats().reserved_bytes, 2 * kMiB) << "a segment that a child reads stays";
+  EXPECT_EQ(arena_->stats().reserved_bytes, 2 * kForkedMiB) << "a segment that a child reads stays";
   arena_.reset();
   EXPECT_TRUE(child.finish());
 }
@@ -300,37 +300,37 @@ TEST_F(ForkedChild, SeesInPlaceUpdatesOnlyInPagesThatItHasNotWritten) {
 }
 
 TEST_F(ForkedChild, IsNamedByTheErrorOfAnArenaThatIsFullBecauseOfIt) {
-  const Block block = make(6 * kMiB, 'a');
+  const Block block = make(6 * kForkedMiB, 'a');
   Child child([&] { return holds(block, 'a'); });
   arena_->free(block.data);
-  const Result<Block> refused = arena_->allocate(4 * kMiB);
+  const Result<Block> refused = arena_->allocate(4 * kForkedMiB);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(refused.status().message().find("held back while a forked child may read them"),
             std::string::npos)
       << refused.status().message();
   EXPECT_TRUE(child.finish());
-  Result<Block> again = arena_->allocate(4 * kMiB);
+  Result<Block> again = arena_->allocate(4 * kForkedMiB);
   ASSERT_TRUE(again.ok()) << "without a reclaim(): " << again.status().to_string();
   arena_->free(again->data);
 }
 
 TEST_F(ForkedChild, KeepsTheQuotaChargedForWhatItReads) {
-  const auto quota = std::make_shared<Quota>("test quota", 4 * kMiB);
+  const auto quota = std::make_shared<Quota>("test quota", 4 * kForkedMiB);
   make_arena(8, quota);
-  const Block block = make(3 * kMiB, 'a');
+  const Block block = make(3 * kForkedMiB, 'a');
   {
     Child child([&] { return holds(block, 'a'); });
     arena_->free(block.data);
-    EXPECT_GE(quota->in_use(), 3 * kMiB);
-    EXPECT_FALSE(arena_->allocate(2 * kMiB).ok());
+    EXPECT_GE(quota->in_use(), 3 * kForkedMiB);
+    EXPECT_FALSE(arena_->allocate(2 * kForkedMiB).ok());
     EXPECT_TRUE(child.finish());
   }
-  const Block next = make(2 * kMiB, 'b');
+  const Block next = make(2 * kForkedMiB, 'b');
   arena_->free(next.data);
   EXPECT_EQ(quota->in_use(), 0U);
   {
-    const Block last = make(kMiB, 'c');
+    const Block last = make(kForkedMiB, 'c');
     Child child([&] { return holds(last, 'c'); });
     arena_->free(last.data);
     arena_.reset();

@@ -18,7 +18,7 @@ constexpr std::string_view kPeer = "127.0.0.1:7777";
 
 const core::Deadline kNow = core::Deadline::after({});
 
-std::shared_ptr<memory::Segment> make_segment() {
+std::shared_ptr<memory::Segment> granted_segment() {
   memory::SegmentOptions options;
   options.bytes = 4096;
   options.use = memory::SegmentUse::kLanding;
@@ -41,7 +41,7 @@ class Grants : public testing::Test {
   GrantRow& row(std::uint64_t key) { return mailbox_.view.row(GrantKey::unpack(key).row); }
 
   const OwnMailbox mailbox_ = OwnMailbox::create(kGeometry).value();
-  const std::shared_ptr<memory::Segment> segment_ = make_segment();
+  const std::shared_ptr<memory::Segment> segment_ = granted_segment();
   const ByteView whole_{segment_->base(), segment_->bytes()};
   GrantTable table_{mailbox_.view};
   std::map<std::uint64_t, std::uint64_t> regions_;  // by key
@@ -146,7 +146,7 @@ TEST_F(Grants, KeepARegionWhoseKeyAnEarlierOneHad) {
 }
 
 TEST_F(Grants, HandOutOnlySegmentsWithGrantedRegions) {
-  const std::shared_ptr<memory::Segment> other = make_segment();
+  const std::shared_ptr<memory::Segment> other = granted_segment();
   EXPECT_EQ(table_.find_segment(segment_->id()), nullptr);
   grant(42);
   EXPECT_EQ(table_.find_segment(segment_->id()), segment_);

@@ -10,15 +10,15 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::chrono::seconds kHangGuard(30);
+constexpr std::chrono::seconds kInboxHang(30);
 constexpr std::chrono::nanoseconds kNoSpin(0);
 
-core::Deadline later() { return core::Deadline::after(kHangGuard); }
+core::Deadline inbox_deadline() { return core::Deadline::after(kInboxHang); }
 
 // One lane, as a fabric would have it: what arrived lies there until somebody polls.
-class FakeLane : public LaneDriver {
+class FakeDriver : public LaneDriver {
  public:
-  explicit FakeLane(NotificationInbox& inbox) : inbox_(inbox) {}
+  explicit FakeDriver(NotificationInbox& inbox) : inbox_(inbox) {}
 
   void arrive(std::uint32_t tag) {
     {
@@ -75,7 +75,7 @@ class FakeLane : public LaneDriver {
 class Inbox : public ::testing::Test {
  protected:
   Inbox() { EXPECT_TRUE(inbox_.open().ok()); }
-  Result<Notification> take(core::Deadline deadline = later()) {
+  Result<Notification> take(core::Deadline deadline = inbox_deadline()) {
     return inbox_.take(lane_, deadline, kNoSpin);
   }
   void wait_until_somebody_sleeps() {
@@ -83,7 +83,7 @@ class Inbox : public ::testing::Test {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   NotificationInbox inbox_;
-  FakeLane lane_{inbox_};
+  FakeDriver lane_{inbox_};
 };
 
 TEST_F(Inbox, GivesNotificationsInTheirOrder) {
@@ -197,9 +197,10 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
   lane_.arrive(2);
   lane_.poll_lanes();
   std::vector<std::uint32_t> handled;
-  ASSERT_TRUE(
-      inbox_.set_handler([&](const Notification& next) { handled.push_back(next.tag); }, later())
-          .ok());
+  ASSERT_TRUE(inbox_
+                  .set_handler([&](const Notification& next) { handled.push_back(next.tag); },
+                               inbox_deadline())
+                  .ok());
   EXPECT_EQ(handled, (std::vector<std::uint32_t>{1, 2}));
   EXPECT_TRUE(inbox_.has_handler());
   lane_.arrive(3);
@@ -207,7 +208,7 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
   EXPECT_EQ(handled.back(), 3u);
   EXPECT_FALSE(inbox_.try_take().has_value());
   EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(inbox_.set_handler(nullptr, later()).ok());
+  ASSERT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
   lane_.arrive(4);
   EXPECT_EQ(take().value().tag, 4u);
 }
@@ -215,7 +216,7 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
 TEST_F(Inbox, EndsAWaitWhenAHandlerTakesOver) {
   std::thread waiter([&] { EXPECT_EQ(take().status().code(), StatusCode::kFailedPrecondition); });
   wait_until_somebody_sleeps();
-  ASSERT_TRUE(inbox_.set_handler([](const Notification&) {}, later()).ok());
+  ASSERT_TRUE(inbox_.set_handler([](const Notification&) {}, inbox_deadline()).ok());
   waiter.join();
 }
 
@@ -224,33 +225,36 @@ TEST_F(Inbox, RefusesToChangeTheHandlerInsideIt) {
   lane_.poll_lanes();
   std::vector<StatusCode> inside;
   const auto change = [&](const Notification&) {
-    inside.push_back(inbox_.set_handler(nullptr, later()).code());
+    inside.push_back(inbox_.set_handler(nullptr, inbox_deadline()).code());
   };
-  ASSERT_TRUE(inbox_.set_handler(change, later()).ok());  // runs it for what is queued
+  ASSERT_TRUE(inbox_.set_handler(change, inbox_deadline()).ok());  // runs it for what is queued
   lane_.arrive(2);
   lane_.poll_lanes();  // and for what comes
   EXPECT_EQ(inside, (std::vector<StatusCode>(2, StatusCode::kFailedPrecondition)));
-  EXPECT_TRUE(inbox_.set_handler(nullptr, later()).ok());
+  EXPECT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
 }
 
 TEST_F(Inbox, RefusesToChangeTheHandlerInsideItAfterThatHasSetAnother) {
   NotificationInbox other;
   ASSERT_TRUE(other.open().ok());
-  FakeLane others_lane(other);
+  FakeDriver others_lane(other);
   others_lane.arrive(1);
   others_lane.poll_lanes();
   std::vector<StatusCode> inside;
-  const auto change = [&] { inside.push_back(inbox_.set_handler(nullptr, later()).code()); };
+  const auto change = [&] {
+    inside.push_back(inbox_.set_handler(nullptr, inbox_deadline()).code());
+  };
   ASSERT_TRUE(
       inbox_
           .set_handler(
               [&](const Notification&) {
                 // Runs `change` one handler further in, for what is queued there.
                 EXPECT_TRUE(
-                    other.set_handler([&](const Notification&) { change(); }, later()).ok());
+                    other.set_handler([&](const Notification&) { change(); }, inbox_deadline())
+                        .ok());
                 change();
               },
-              later())
+              inbox_deadline())
           .ok());
   lane_.arrive(2);
   lane_.poll_lanes();
@@ -267,7 +271,7 @@ TEST_F(Inbox, KeepsItsHandlerWhenThatDoesNotReturnInTime) {
                         while (!let_go.load()) std::this_thread::yield();
                         ++handled;
                       },
-                      later())
+                      inbox_deadline())
                   .ok());
   lane_.arrive(1);
   std::thread poller([&] { lane_.poll_lanes(); });
@@ -299,11 +303,11 @@ TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
                         [&current, round](const Notification&) {
                           EXPECT_EQ(current.load(), round) << "a replaced handler runs";
                         },
-                        later())
+                        inbox_deadline())
                     .ok());
     std::this_thread::yield();
     // From here on only the old one may see its own number.
-    ASSERT_TRUE(inbox_.set_handler(nullptr, later()).ok());
+    ASSERT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
   }
   stop.store(true);
   poller.join();
@@ -314,16 +318,16 @@ TEST_F(Inbox, DestroysAReplacedHandlerThatUsesTheInbox) {
     explicit OnDestruction(NotificationInbox& inbox) : inbox(inbox) {}
     ~OnDestruction() {
       (void)inbox.try_take();
-      (void)inbox.set_handler(nullptr, later());
+      (void)inbox.set_handler(nullptr, inbox_deadline());
     }
     NotificationInbox& inbox;
   };
   ASSERT_TRUE(inbox_
                   .set_handler([owned = std::make_shared<OnDestruction>(inbox_)](
                                    const Notification&) { (void)owned; },
-                               later())
+                               inbox_deadline())
                   .ok());
-  EXPECT_TRUE(inbox_.set_handler(nullptr, later()).ok());
+  EXPECT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ namespace farwrite::fabric::shm {
 namespace {
 
 constexpr std::string_view kOperation = "test";
-constexpr int kHangMs = 30'000;
+constexpr int kPacketHangMs = 30'000;
 
-const core::Deadline kNow = core::Deadline::after({});
+const core::Deadline kAtOnce = core::Deadline::after({});
 
-std::size_t open_descriptors() {
+std::size_t count_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     ++count;
@@ -50,7 +50,7 @@ class PacketSocket : public testing::Test {
   Status send(std::string_view text, const std::vector<int>& fds = {}) {
     return send_packet(near_.get(), view(text), fds, core::Deadline::never(), kOperation);
   }
-  Result<Packet> receive(core::Deadline deadline = kNow) {
+  Result<Packet> receive(core::Deadline deadline = kAtOnce) {
     return receive_packet(far_.get(), deadline, kOperation);
   }
   // Past our own sender, which would not send such a thing.
@@ -113,13 +113,13 @@ TEST_F(PacketSocket, PassesAsManyDescriptorsAsTheLargestLinkNeeds) {
 }
 
 TEST_F(PacketSocket, ClosesTheDescriptorsOfAPacketNobodyWants) {
-  const std::size_t before = open_descriptors();
+  const std::size_t before = count_descriptors();
   const core::UniqueFd passed = new_eventfd();
   ASSERT_TRUE(send("some", {passed.get(), passed.get(), passed.get()}).ok());
   {
     const Packet packet = receive().value();
   }
-  EXPECT_EQ(open_descriptors(), before + 1);
+  EXPECT_EQ(count_descriptors(), before + 1);
 }
 
 TEST_F(PacketSocket, RefusesAPacketThatIsTooLong) {
@@ -133,10 +133,10 @@ TEST_F(PacketSocket, TakesThePacketOfTheLargestSize) {
 }
 
 TEST_F(PacketSocket, RefusesAFloodOfDescriptorsAndKeepsNone) {
-  const std::size_t before = open_descriptors();
+  const std::size_t before = count_descriptors();
   ASSERT_NO_FATAL_FAILURE(send_raw(1, kMaxPacketFds + 20));
   EXPECT_EQ(receive().status().code(), StatusCode::kProtocolError);
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 TEST_F(PacketSocket, StopsReceivingAtTheDeadline) {
@@ -147,7 +147,7 @@ TEST_F(PacketSocket, StopsSendingAtTheDeadline) {
   const std::string large(kMaxPacketBytes, 'x');
   Status sent;
   for (int i = 0; i < 100'000 && sent.ok(); ++i) {
-    sent = send_packet(near_.get(), view(large), {}, kNow, kOperation);
+    sent = send_packet(near_.get(), view(large), {}, kAtOnce, kOperation);
   }
   EXPECT_EQ(sent.code(), StatusCode::kDeadlineExceeded) << sent.to_string();
 }
@@ -194,7 +194,7 @@ TEST(AbstractSocket, GivesADescriptorThatTellsThePeersDeath) {
     ::_exit(1);
   }
   pollfd arrival{listener.get(), POLLIN, 0};
-  ASSERT_EQ(::poll(&arrival, 1, kHangMs), 1);
+  ASSERT_EQ(::poll(&arrival, 1, kPacketHangMs), 1);
   const core::UniqueFd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(peer_pid(far.get()), child);
   const core::UniqueFd death = peer_pidfd(far.get());
@@ -202,7 +202,7 @@ TEST(AbstractSocket, GivesADescriptorThatTellsThePeersDeath) {
   pollfd entry{death.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 0) << "it is alive";
   ASSERT_EQ(::kill(child, SIGKILL), 0);
-  EXPECT_EQ(::poll(&entry, 1, kHangMs), 1);
+  EXPECT_EQ(::poll(&entry, 1, kPacketHangMs), 1);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 

@@ -9,10 +9,10 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::chrono::seconds kHangGuard(30);
+constexpr std::chrono::seconds kPollerHang(30);
 
 bool eventually(const std::function<bool()>& holds) {
-  const core::Deadline deadline = core::Deadline::after(kHangGuard);
+  const core::Deadline deadline = core::Deadline::after(kPollerHang);
   while (!holds()) {
     if (deadline.expired()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -153,7 +153,7 @@ TEST(Poller, RemoveGivesUpAtItsDeadlineAndHoldsNevertheless) {
   ASSERT_TRUE(eventually([&] { return inside.load(); }));
   EXPECT_FALSE(poller->remove(lane, core::Deadline::after(std::chrono::milliseconds(5))));
   let_go.store(true);
-  EXPECT_TRUE(poller->remove(lane, core::Deadline::after(kHangGuard)));
+  EXPECT_TRUE(poller->remove(lane, core::Deadline::after(kPollerHang)));
   const int serves = lane->serves.load();
   lane->ring();
   poller->kick();
@@ -175,9 +175,9 @@ TEST(Poller, RemoveDoesNotWaitForTheServeOfAnotherLane) {
   poller->add(lane);
   ASSERT_TRUE(eventually([&] { return inside.load(); }));
   const int serves = lane->serves.load();
-  EXPECT_TRUE(poller->remove(lane, core::Deadline::after(kHangGuard)));
+  EXPECT_TRUE(poller->remove(lane, core::Deadline::after(kPollerHang)));
   let_go.store(true);
-  EXPECT_TRUE(poller->remove(slow, core::Deadline::after(kHangGuard)));
+  EXPECT_TRUE(poller->remove(slow, core::Deadline::after(kPollerHang)));
   EXPECT_EQ(lane->serves.load(), serves) << "served after its removal";
 }
 

@@ -16,26 +16,26 @@
 namespace farwrite::fabric::shm {
 namespace {
 
-constexpr std::chrono::seconds kHang{30};
+constexpr std::chrono::seconds kFabricHang{30};
 
-struct Observer final : LinkObserver {
+struct QuietObserver final : LinkObserver {
   void on_peer_dead(const Status&) override {}
   void on_link_error(const Status&) override {}
 };
 
-struct Sink final : EventSink {
+struct QuietSink final : EventSink {
   void on_notification(Notification notification) override { tag = notification.tag; }
   std::uint32_t tag = 0;
 };
 
-std::shared_ptr<memory::Segment> make_segment() {
+std::shared_ptr<memory::Segment> make_export() {
   memory::SegmentOptions options;
   options.bytes = 8192;
   options.huge_pages = memory::HugePages::kOff;
   return memory::Segment::create(options).value();
 }
 
-std::size_t open_descriptors() {
+std::size_t descriptors_now() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     ++count;
@@ -60,7 +60,7 @@ class ShmFabrics : public testing::Test {
     request.peer_name = "127.0.0.1:7777";
     request.peer_address = far_->address();
     request.lanes = 2;
-    request.deadline = core::Deadline::after(kHang);
+    request.deadline = core::Deadline::after(kFabricHang);
     request.observer = &observer_;
     return request;
   }
@@ -84,7 +84,7 @@ class ShmFabrics : public testing::Test {
     return descriptor;
   }
 
-  Observer observer_;
+  QuietObserver observer_;
   std::unique_ptr<core::EventLoop> loop_;
   std::unique_ptr<Fabric> near_, far_;
   std::unique_ptr<Link> near_link_, far_link_;
@@ -96,7 +96,7 @@ TEST_F(ShmFabrics, LinkTwoSidesThatKnowTheSameSecret) {
   notify.kind = OperationKind::kNotify;
   notify.tag = 42;
   ASSERT_TRUE(near_link_->lane(1).post(notify).wait().ok());
-  Sink sink;
+  QuietSink sink;
   EXPECT_EQ(far_link_->lane(1).poll(sink).delivered, 1U);
   EXPECT_EQ(sink.tag, 42U);
   ASSERT_TRUE(far_link_->lane(1).post(notify).wait().ok());
@@ -105,14 +105,15 @@ TEST_F(ShmFabrics, LinkTwoSidesThatKnowTheSameSecret) {
 
 TEST_F(ShmFabrics, ShowRegisteredSegmentsOnly) {
   ASSERT_NO_FATAL_FAILURE(attach());
-  const auto hidden = make_segment();
-  auto shown = make_segment();
+  const auto hidden = make_export();
+  auto shown = make_export();
   std::memcpy(shown->base(), "shown", 5);
   const std::uint64_t key = far_->register_segment(shown).value();
-  const auto window = near_link_->import(describe(key), core::Deadline::after(kHang)).value();
+  const auto window = near_link_->import(describe(key), core::Deadline::after(kFabricHang)).value();
   EXPECT_EQ(std::memcmp(window->mapped, "shown", 5), 0);
   EXPECT_EQ(
-      near_link_->import(describe(GrantKey{hidden->id(), 0}.pack()), core::Deadline::after(kHang))
+      near_link_
+          ->import(describe(GrantKey{hidden->id(), 0}.pack()), core::Deadline::after(kFabricHang))
           .status()
           .code(),
       StatusCode::kNotFound);
@@ -120,12 +121,12 @@ TEST_F(ShmFabrics, ShowRegisteredSegmentsOnly) {
 
 TEST_F(ShmFabrics, KeepNoSegmentAlive) {
   ASSERT_NO_FATAL_FAILURE(attach());
-  auto segment = make_segment();
+  auto segment = make_export();
   const std::weak_ptr<memory::Segment> alive = segment;
   const std::uint64_t key = far_->register_segment(segment).value();
   segment.reset();
   EXPECT_TRUE(alive.expired());
-  EXPECT_EQ(near_link_->import(describe(key), core::Deadline::after(kHang)).status().code(),
+  EXPECT_EQ(near_link_->import(describe(key), core::Deadline::after(kFabricHang)).status().code(),
             StatusCode::kNotFound);
 }
 
@@ -144,7 +145,7 @@ TEST_F(ShmFabrics, PairEachHandshakeWithItsOwnConnection) {
   notify.kind = OperationKind::kNotify;
   notify.tag = 2;
   ASSERT_TRUE((*two)->lane(0).post(notify).wait().ok());
-  Sink sink;
+  QuietSink sink;
   EXPECT_EQ((*far_one)->lane(0).poll(sink).delivered, 0U);
   EXPECT_EQ((*far_two)->lane(0).poll(sink).delivered, 1U);
 }
@@ -182,21 +183,22 @@ TEST_F(ShmFabrics, AreNotDisturbedByStrangers) {
   const core::UniqueFd noisy =
       connect_abstract(far_->address(), core::Deadline::after(std::chrono::seconds(5))).value();
   ASSERT_TRUE(
-      send_packet(noisy.get(), {"garbage", 7}, {}, core::Deadline::after(kHang), "test").ok());
+      send_packet(noisy.get(), {"garbage", 7}, {}, core::Deadline::after(kFabricHang), "test")
+          .ok());
   ASSERT_NO_FATAL_FAILURE(attach());
 }
 
 TEST_F(ShmFabrics, LeaveNoDescriptorBehind) {
-  const std::size_t before = open_descriptors();
+  const std::size_t before = descriptors_now();
   ASSERT_NO_FATAL_FAILURE(attach());
-  EXPECT_GT(open_descriptors(), before);
+  EXPECT_GT(descriptors_now(), before);
   near_link_.reset();
   far_link_.reset();
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(descriptors_now(), before);
   near_.reset();
   far_.reset();
   loop_.reset();
-  EXPECT_LT(open_descriptors(), before);
+  EXPECT_LT(descriptors_now(), before);
 }
 
 }  // namespace

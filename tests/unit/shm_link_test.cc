@@ -18,11 +18,11 @@ namespace farwrite::fabric::shm {
 namespace {
 
 constexpr std::uint64_t kBytes = 8192;
-constexpr std::chrono::seconds kHang{30};
+constexpr std::chrono::seconds kLinkHang{30};
 
-core::Deadline hang() { return core::Deadline::after(kHang); }
+core::Deadline hang() { return core::Deadline::after(kLinkHang); }
 
-std::shared_ptr<memory::Segment> make_segment(memory::SegmentUse use) {
+std::shared_ptr<memory::Segment> link_segment(memory::SegmentUse use) {
   memory::SegmentOptions options;
   options.bytes = kBytes;
   options.use = use;
@@ -121,7 +121,7 @@ class ShmLinks : public testing::Test {
   }
   // A region at the far end that the near end may write.
   void land() {
-    landing_ = make_segment(memory::SegmentUse::kLanding);
+    landing_ = link_segment(memory::SegmentUse::kLanding);
     key_ = far().link->grant(landing_, 4096, 1024, 1).value();
     window_ = near().link->import(describe(key_, Access::kWrite), hang()).value();
   }
@@ -186,7 +186,7 @@ TEST_F(ShmLinks, LandAWriteBeforeItsNotification) {
 }
 
 TEST_F(ShmLinks, ReadAndMapWhatThePeerExports) {
-  const auto segment = make_segment(memory::SegmentUse::kExport);
+  const auto segment = link_segment(memory::SegmentUse::kExport);
   std::memcpy(segment->base() + 4096 + 8, "exported", 8);
   far().exports.push_back(segment);
   const auto window =
@@ -222,7 +222,7 @@ TEST_F(ShmLinks, RefuseAWriteToARevokedRegion) {
 }
 
 TEST_F(ShmLinks, RefuseDescriptorsThatDoNotFitThePeersMemory) {
-  const auto segment = make_segment(memory::SegmentUse::kExport);
+  const auto segment = link_segment(memory::SegmentUse::kExport);
   far().exports.push_back(segment);
   const std::uint64_t key = GrantKey{segment->id(), 0}.pack();
   const auto refusal = [&](const RegionDescriptor& descriptor) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = 8192;
 
-std::shared_ptr<memory::Segment> make_segment(memory::SegmentUse use) {
+std::shared_ptr<memory::Segment> simulated_segment(memory::SegmentUse use) {
   memory::SegmentOptions options;
   options.bytes = kBytes;
   options.use = use;
@@ -98,8 +98,8 @@ class SimulatedFabricTest : public testing::Test {
   SimulatedFabric our_fabric_{network_};
   SimulatedFabric their_fabric_{network_};
   Inbox our_inbox_, their_inbox_;
-  std::shared_ptr<memory::Segment> landing_ = make_segment(memory::SegmentUse::kLanding);
-  std::shared_ptr<memory::Segment> shown_ = make_segment(memory::SegmentUse::kExport);
+  std::shared_ptr<memory::Segment> landing_ = simulated_segment(memory::SegmentUse::kLanding);
+  std::shared_ptr<memory::Segment> shown_ = simulated_segment(memory::SegmentUse::kExport);
   std::unique_ptr<Link> ours_, theirs_;
   std::uint64_t key_ = 0;
   std::shared_ptr<RemoteWindow> window_;

@@ -9,15 +9,15 @@
 namespace farwrite::device {
 namespace {
 
-core::Deadline later() { return core::Deadline::after(std::chrono::seconds(30)); }
+core::Deadline socket_deadline() { return core::Deadline::after(std::chrono::seconds(30)); }
 
-struct Connection {
+struct SocketPair {
   core::UniqueFd connecting, accepted;
 };
 
-Connection connect_to(const core::Listener& listener) {
-  Connection connection;
-  connection.connecting = *core::connect_tcp(listener.endpoint, later());
+SocketPair connect_to(const core::Listener& listener) {
+  SocketPair connection;
+  connection.connecting = *core::connect_tcp(listener.endpoint, socket_deadline());
   connection.accepted = core::UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, 0));
   return connection;
 }
@@ -47,7 +47,7 @@ TEST(TcpSocket, RefusesAHostThatIsNotHere) {
 
 TEST(TcpSocket, SaysThatNobodyListens) {
   Endpoint gone = core::listen_tcp({"127.0.0.1", 0}).value().endpoint;
-  const Status status = core::connect_tcp(gone, later()).status();
+  const Status status = core::connect_tcp(gone, socket_deadline()).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_NE(status.message().find(gone.to_string()), std::string::npos);
   EXPECT_NE(status.message().find("start the peer first"), std::string::npos);
@@ -55,29 +55,30 @@ TEST(TcpSocket, SaysThatNobodyListens) {
 
 TEST(TcpSocket, MovesMoreThanItsBuffersHold) {
   auto listener = core::listen_tcp({"127.0.0.1", 0});
-  Connection connection = connect_to(*listener);
+  SocketPair connection = connect_to(*listener);
   std::string sent(8 << 20, '\0');
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 31 >> 3);
   std::thread sender([&] {
-    EXPECT_TRUE(
-        core::send_all(connection.connecting.get(), {sent.data(), sent.size()}, later(), "t").ok());
+    EXPECT_TRUE(core::send_all(connection.connecting.get(), {sent.data(), sent.size()},
+                               socket_deadline(), "t")
+                    .ok());
   });
   std::string received(sent.size(), '\0');
-  EXPECT_TRUE(
-      core::receive_all(connection.accepted.get(), {received.data(), received.size()}, later(), "t")
-          .ok());
+  EXPECT_TRUE(core::receive_all(connection.accepted.get(), {received.data(), received.size()},
+                                socket_deadline(), "t")
+                  .ok());
   sender.join();
   EXPECT_EQ(received, sent);
 }
 
 TEST(TcpSocket, ReportsThePeersEnd) {
   auto listener = core::listen_tcp({"127.0.0.1", 0});
-  Connection connection = connect_to(*listener);
+  SocketPair connection = connect_to(*listener);
   EXPECT_FALSE(core::has_input(connection.connecting.get()));
   connection.accepted.reset();
   char byte = 0;
   const Status status =
-      core::receive_all(connection.connecting.get(), {&byte, 1}, later(), "read a reply");
+      core::receive_all(connection.connecting.get(), {&byte, 1}, socket_deadline(), "read a reply");
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_NE(status.message().find("read a reply"), std::string::npos);
   EXPECT_TRUE(core::has_input(connection.connecting.get()));

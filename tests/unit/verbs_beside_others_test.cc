@@ -11,7 +11,7 @@
 namespace farwrite {
 namespace {
 
-constexpr std::chrono::seconds kHang{30};
+constexpr std::chrono::seconds kBesideHang{30};
 
 // The limit that most machines have unless told otherwise.
 class LockedMemoryLimit {
@@ -45,8 +45,8 @@ class VerbsBesideOthers : public testing::Test {
     auto far = Device::open(options);
     EXPECT_TRUE(near.ok() && far.ok());
     EXPECT_TRUE(near->allocate(1000).ok());
-    auto accepted = std::async(std::launch::async, [&] { return far->accept(kHang); });
-    auto channel = near->connect(far->endpoint(), kHang);
+    auto accepted = std::async(std::launch::async, [&] { return far->accept(kBesideHang); });
+    auto channel = near->connect(far->endpoint(), kBesideHang);
     EXPECT_TRUE(accepted.get().ok() && channel.ok());
     return channel.ok() ? channel->peer().fabric : FabricKind::kSimulated;
   }

@@ -29,7 +29,7 @@ using testing::SizeIs;
 using verbs_double::RnicOptions;
 using verbs_double::SoftwareRnic;
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kPlacementPatience{30};
 constexpr std::uint64_t kSegment = std::uint64_t{2} << 20;
 constexpr const char* kNoSuchNode = "1000";
 
@@ -122,8 +122,8 @@ TEST_F(VerbsPlacementTest, SegmentsPreferTheNodeOfTheAdapter) {
   EXPECT_EQ(policy_of_send_memory(options()), node_0);
   Device near = Device::open(options()).value();
   Device far = Device::open(options()).value();
-  auto accepted = std::async(std::launch::async, [&] { return far.accept(kPatience); });
-  const Channel channel = near.connect(far.endpoint(), kPatience).value();
+  auto accepted = std::async(std::launch::async, [&] { return far.accept(kPlacementPatience); });
+  const Channel channel = near.connect(far.endpoint(), kPlacementPatience).value();
   Channel peer = accepted.get().value();
   EXPECT_EQ(policy_at(peer.allocate(64).value().data()), node_0) << "landing memory";
   EXPECT_THAT(warnings(), IsEmpty());

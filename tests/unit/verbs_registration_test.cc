@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kPage = 4096;
 
 // An adapter that registers anything, unless told not to.
-struct Adapter {
+struct CountingAdapter {
   static inline std::atomic<int> live{0};
   static inline std::atomic<std::uint32_t> last_key{0};
   static inline std::atomic<int> fails_with{0};
@@ -80,7 +80,7 @@ class VerbsRegistrationTest : public ::testing::Test {
   ByteView at(std::uint64_t offset, std::size_t bytes) const { return {memory_ + offset, bytes}; }
 
   static constexpr std::uint64_t kPages = 64;
-  RealLibrary library_{Adapter::functions()};
+  RealLibrary library_{CountingAdapter::functions()};
   std::shared_ptr<const void> domain_ = std::make_shared<int>(0);
   std::unique_ptr<RegistrationCache> cache_ = make_cache();
   std::byte* memory_ = nullptr;
@@ -121,7 +121,7 @@ TEST_F(VerbsRegistrationTest, ASegmentIsRegisteredOnceForOneKindOfAccess) {
   const auto writable =
       *cache_->add_segment(segment, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   EXPECT_NE(writable->remote_key(), key);
-  EXPECT_EQ(Adapter::live, 2) << "peers may know the first key";
+  EXPECT_EQ(CountingAdapter::live, 2) << "peers may know the first key";
   EXPECT_EQ(cache_->peek({segment->base(), 1}, true), writable);
 }
 
@@ -130,9 +130,9 @@ TEST_F(VerbsRegistrationTest, ARemovedSegmentIsDeregisteredWithItsLastHolder) {
   auto held = *cache_->add_segment(segment, IBV_ACCESS_LOCAL_WRITE);
   cache_->remove_segment(*segment);
   EXPECT_EQ(cache_->peek({segment->base(), 1}, false), nullptr);
-  EXPECT_EQ(Adapter::live, 1) << "a work request may be under way";
+  EXPECT_EQ(CountingAdapter::live, 1) << "a work request may be under way";
   held.reset();
-  EXPECT_EQ(Adapter::live, 0);
+  EXPECT_EQ(CountingAdapter::live, 0);
   cache_->remove_segment(*segment);  // again: nothing
 }
 
@@ -143,16 +143,16 @@ TEST_F(VerbsRegistrationTest, ASegmentThatHasGoneIsNeverFoundAgain) {
   segment.reset();  // other memory may lie there from now on
   EXPECT_EQ(cache_->peek(memory, false), nullptr);
   const auto on_demand = *cache_->find(at(0, 8), false);
-  EXPECT_EQ(Adapter::live, 1) << "the first miss has cleared it away";
+  EXPECT_EQ(CountingAdapter::live, 1) << "the first miss has cleared it away";
 }
 
 TEST_F(VerbsRegistrationTest, UserMemoryIsRegisteredInWholePagesAndReleasedAtOnce) {
   auto held = *cache_->find(at(kPage + 100, kPage), false);
   EXPECT_EQ(held->data(), memory_ + kPage);
   EXPECT_EQ(held->bytes(), 2 * kPage);
-  EXPECT_EQ(Adapter::last_access, 0);
+  EXPECT_EQ(CountingAdapter::last_access, 0);
   held.reset();
-  EXPECT_EQ(Adapter::live, 0);
+  EXPECT_EQ(CountingAdapter::live, 0);
   EXPECT_EQ(cache_->peek(at(kPage + 100, kPage), false), nullptr);
   const RegistrationStats stats = cache_->stats();
   EXPECT_EQ(stats.on_demand, 1U);
@@ -171,7 +171,7 @@ TEST_F(VerbsRegistrationTest, TransfersUnderWayShareWhatCoversThem) {
   EXPECT_EQ(*cache_->find(at(7 * kPage, 100), false), further);
   EXPECT_EQ(*cache_->find(at(6 * kPage, 2 * kPage), false), further);
   EXPECT_EQ(*cache_->find(at(5 * kPage, 2 * kPage), false), whole) << "past a shorter one";
-  EXPECT_EQ(Adapter::live, 2);
+  EXPECT_EQ(CountingAdapter::live, 2);
   EXPECT_EQ(cache_->stats().transfers, 6U);
   EXPECT_EQ(cache_->stats().transfers_registered, 2U);
 }
@@ -180,16 +180,16 @@ TEST_F(VerbsRegistrationTest, ADestinationNeedsARegistrationThatMayBeWritten) {
   const auto source = *cache_->find(at(0, kPage), false);
   const auto destination = *cache_->find(at(0, kPage), true);
   EXPECT_NE(source, destination);
-  EXPECT_EQ(Adapter::last_access, IBV_ACCESS_LOCAL_WRITE);
+  EXPECT_EQ(CountingAdapter::last_access, IBV_ACCESS_LOCAL_WRITE);
   EXPECT_EQ(*cache_->find(at(0, 1), true), destination);
 }
 
 TEST_F(VerbsRegistrationTest, IwarpReadsNeedMemoryThatThePeerMayWrite) {
   const auto cache = make_cache(0, true);
   const auto destination = *cache->find(at(0, 8), true);
-  EXPECT_EQ(Adapter::last_access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  EXPECT_EQ(CountingAdapter::last_access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   const auto source = *cache->find(at(4 * kPage, 8), false);
-  EXPECT_EQ(Adapter::last_access, 0);
+  EXPECT_EQ(CountingAdapter::last_access, 0);
 }
 
 TEST_F(VerbsRegistrationTest, WhatAUserHoldsServesTransfersAndIsNotCountedAsOne) {
@@ -208,10 +208,10 @@ TEST_F(VerbsRegistrationTest, HoldersOutliveTheCacheAndKeepTheDomain) {
   const std::weak_ptr<const void> domain = domain_;
   domain_.reset();
   cache_.reset();
-  EXPECT_EQ(Adapter::live, 1) << "the segment's is gone, the held one is not";
+  EXPECT_EQ(CountingAdapter::live, 1) << "the segment's is gone, the held one is not";
   EXPECT_FALSE(domain.expired());
   held.reset();
-  EXPECT_EQ(Adapter::live, 0);
+  EXPECT_EQ(CountingAdapter::live, 0);
   EXPECT_TRUE(domain.expired());
 }
 
@@ -230,7 +230,7 @@ TEST_F(VerbsRegistrationTest, MoreThanTheAdapterTakesAtOnceIsExplained) {
 
 TEST_F(VerbsRegistrationTest, ALimitOfLockedMemoryIsExplained) {
   const auto held = *cache_->find(at(0, kPage), false);
-  Adapter::fails_with = ENOMEM;
+  CountingAdapter::fails_with = ENOMEM;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);
   rlimit low = before;
@@ -267,7 +267,7 @@ TEST_F(VerbsRegistrationTest, AForkedChildLeavesItsParentsRegistrationsAlone) {
   if (child == 0) {
     held.reset();
     cache_.reset();
-    ::_exit(Adapter::live == 1 ? 0 : 1);
+    ::_exit(CountingAdapter::live == 1 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -299,7 +299,7 @@ TEST_F(VerbsRegistrationTest, ManyThreadsLeaveNothingBehind) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   cache_->remove_segment(*segment);
-  EXPECT_EQ(Adapter::live, 0);
+  EXPECT_EQ(CountingAdapter::live, 0);
   const RegistrationStats stats = cache_->stats();
   EXPECT_EQ(stats.live, 0U);
   EXPECT_EQ(stats.live_bytes, 0U);

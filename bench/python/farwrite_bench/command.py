@@ -3,57 +3,49 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from farwrite_bench import memory_command, p2p_command
-from farwrite_bench.assign import command as assign
-from farwrite_bench.box import command as box
-from farwrite_bench.collective import command as collective
-from farwrite_bench.convergence import command as convergence
-from farwrite_bench.feed import command as feed
-from farwrite_bench.gpu import command as gpu
-from farwrite_bench.grpc import command as grpc
-from farwrite_bench.peers import command as peers
-from farwrite_bench.scaling import command as scaling
-from farwrite_bench.sizes import command as sizes
-from farwrite_bench.step import command as step
-from farwrite_bench.tensor import ablations
-from farwrite_bench.tensor import command as tensor
-from farwrite_bench.train import command as train
 
 if TYPE_CHECKING:
     from typing import Any
 
     Subparsers = argparse._SubParsersAction[Any]
 
-# Each adds one subcommand with add_parser(subparsers), like the entry points of farwrite.commands.
-BENCHMARKS = (
-    p2p_command,
-    peers,
-    memory_command,
-    tensor,
-    step,
-    feed,
-    ablations,
-    collective,
-    assign,
-    train,
-    scaling,
-    convergence,
-    sizes,
-    box,
-    grpc,
-    gpu,
-)
+BENCHMARKS = {
+    "p2p": "p2p_command",
+    "peers": "peers.command",
+    "memory": "memory_command",
+    "tensor": "tensor.command",
+    "step": "step.command",
+    "feed": "feed.command",
+    "ablations": "tensor.ablations",
+    "collective": "collective.command",
+    "assign": "assign.command",
+    "train": "train.command",
+    "scaling": "scaling.command",
+    "convergence": "convergence.command",
+    "sizes": "sizes.command",
+    "box": "box.command",
+    "grpc": "grpc.command",
+    "gpu": "gpu.command",
+}
+"""Each benchmark and its module, which adds the subcommand with add_parser(subparsers)."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command ``bench``."""
+    """Add the command ``bench``; import only the benchmark that the command line names."""
     parser = subparsers.add_parser(
         "bench",
         help="measure Farwrite against the physical limit of this machine",
         description="Measure Farwrite and the physical limit of this machine in turn, in one run.",
     )
     kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
-    for benchmark in BENCHMARKS:
-        benchmark.add_parser(kinds)
+    for name in _needed(getattr(subparsers, "words", None) or ()):
+        import_module(f"farwrite_bench.{BENCHMARKS[name]}").add_parser(kinds)
+
+
+def _needed(words: Iterable[str]) -> Iterable[str]:
+    following = iter(words)
+    named = next(following, None) if "bench" in following else None  # the word after it
+    return [named] if named in BENCHMARKS else BENCHMARKS

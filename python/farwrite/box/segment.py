@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
@@ -346,6 +345,8 @@ class Segment(Changes[int]):
 
         The thread of a cancelled task reads on. Do not use its `out` again: give a new one.
         """
+        import asyncio
+
         return await asyncio.to_thread(self.read, out, **options)
 
     def updates(

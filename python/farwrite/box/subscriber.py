@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
@@ -245,6 +244,8 @@ class Subscriber(Closing):
         self, *, newer_than: Newer = None, timeout: float | None = None
     ) -> Model:
         """Pin the newest version as `latest` does, without blocking the event loop."""
+        import asyncio
+
         await self.wait_async(newer_than, timeout)
         return Model(await asyncio.to_thread(self._segment.lease, timeout), self._schema)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import weakref
 from collections import deque
@@ -21,6 +20,8 @@ async def wait_async(
     native: _farwrite.BoxSegment, version: int, epoch: int = 0, timeout: float | None = None
 ) -> tuple[int, int]:
     """Wait as `Segment.wait`, without blocking the event loop. Return epoch and version."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[int, int]] = loop.create_future()
 

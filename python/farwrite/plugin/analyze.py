@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from farwrite.plugin.edges import Edge, edges_table, sums, task_of
+from farwrite.plugin.wheel import find_wheel
 from farwrite.units import format_size
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ def analyze(
     NotFound, InvalidArgument
         If `model`, a fetched node or the signature is missing, or `model` is not a graph.
     FailedPrecondition
-        If a node has no device, or all nodes are in one task.
+        If TensorFlow is missing, a node has no device, or all nodes are in one task.
     """
+    find_wheel()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
     import farwrite.tensorflow as plugin
     from farwrite.plugin import saved_graph

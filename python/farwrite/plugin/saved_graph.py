@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from farwrite.errors import InvalidArgument, NotFound
+from farwrite.optional import import_optional
+from farwrite.plugin.wheel import INSTALL
 
-tf: Any = importlib.import_module("tensorflow")
+_WHO = "farwrite tensorflow analyze"
+
+tf: Any = import_optional("tensorflow", _WHO, INSTALL)
 _saved_model: Any = importlib.import_module("tensorflow.core.protobuf.saved_model_pb2")
 _text_format: Any = importlib.import_module("google.protobuf.text_format")
 _message: Any = importlib.import_module("google.protobuf.message")
-
-_WHO = "farwrite tensorflow analyze"
 
 
 def load(path: Path, fetch: Sequence[str], signature: str) -> Any:

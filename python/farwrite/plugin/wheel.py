@@ -17,7 +17,7 @@ SUPPORTED = ("2.21",)
 _DISTRIBUTIONS = re.compile(
     r"(tensorflow(-cpu|-gpu|-rocm|-intel|-aarch64)?|tf-nightly(-cpu|-gpu)?)"
 )
-_INSTALL = "pip install 'tensorflow-cpu==2.21.*' (or tensorflow==2.21.*)"
+INSTALL = "pip install 'tensorflow-cpu==2.21.*' (or tensorflow==2.21.*)"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def find_wheel() -> Wheel:
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
         raise FailedPrecondition(
-            f"TensorFlow plug-in: this Python has no TensorFlow; install it: {_INSTALL}"
+            f"TensorFlow plug-in: this Python has no TensorFlow; install it: {INSTALL}"
         )
     folder = Path(spec.origin).parent
     for distribution in distributions(path=[str(folder.parent)]):
@@ -62,7 +62,7 @@ def find_wheel() -> Wheel:
             return Wheel(folder, distribution.version)
     raise FailedPrecondition(
         f"TensorFlow plug-in: the TensorFlow in {folder} was not installed by pip, so its version"
-        f" is unknown; install it: {_INSTALL}"
+        f" is unknown; install it: {INSTALL}"
     )
 
 
@@ -78,12 +78,12 @@ def require_supported(wheel: Wheel) -> None:
         raise Unsupported(
             f"TensorFlow plug-in: TensorFlow {wheel.version} is installed, and this Farwrite"
             f" supports {', '.join(SUPPORTED)} only, because the plug-in depends on that version's"
-            f" internals (docs/reference/tensorflow.md, Support policy); install it: {_INSTALL}"
+            f" internals (docs/reference/tensorflow.md, Support policy); install it: {INSTALL}"
         )
     needed = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2", "include/tensorflow")
     missing = [name for name in needed if not (wheel.folder / name).exists()]
     if missing:
         raise Unsupported(
             f"TensorFlow plug-in: {wheel.folder} lacks {', '.join(missing)}, so it is not the"
-            f" pip wheel; install that: {_INSTALL}"
+            f" pip wheel; install that: {INSTALL}"
         )

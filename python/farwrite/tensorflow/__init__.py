@@ -13,7 +13,6 @@ copy stages them.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -21,15 +20,17 @@ from typing import Any, cast
 
 from farwrite.errors import FailedPrecondition, InvalidArgument
 from farwrite.metrics import serve_from_environment
+from farwrite.optional import import_optional
 from farwrite.plugin import edges as edge_tables
 from farwrite.plugin.build import ensure_built
 from farwrite.plugin.edges import Edge, parse_edges
 from farwrite.plugin.stats import Arena, Description, Link, Stats, parse_stats, prometheus_text
+from farwrite.plugin.wheel import INSTALL
 from farwrite.run.meter import METER
 from farwrite.run.summary import writer
 from farwrite.tensorflow.annotations import bound_shape, pin_shape
 
-tf: Any = importlib.import_module("tensorflow")
+tf: Any = import_optional("tensorflow", "farwrite.tensorflow", INSTALL)
 
 __all__ = [
     "PLUGIN",

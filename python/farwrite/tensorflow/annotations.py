@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from farwrite.errors import InvalidArgument
+from farwrite.optional import import_optional
+from farwrite.plugin.wheel import INSTALL
 
-tf: Any = importlib.import_module("tensorflow")
+tf: Any = import_optional("tensorflow", "farwrite.tensorflow", INSTALL)
 
 Tensor = TypeVar("Tensor")
 

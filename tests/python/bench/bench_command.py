@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from farwrite_bench.report.files import read_file
 from farwrite_bench.report.parts import Facts
+from warm_python import run_python
 
 
 def bench(*words: str, seconds: float = 110) -> subprocess.CompletedProcess[str]:
     """Run a benchmark to its end, with its output."""
-    return subprocess.run(
-        [sys.executable, "-m", "farwrite", "bench", *words],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    return run_python("-m", "farwrite", "bench", *words, seconds=seconds)
 
 
 def result(path: Path, benchmark: str) -> Facts:

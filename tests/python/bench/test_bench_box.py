@@ -149,6 +149,7 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(
     assert picture(rows) is None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_way_beyond_memory_leaves_its_transport_to_the_other_one(
     tmp_path: Path, mpi: OpenMpi

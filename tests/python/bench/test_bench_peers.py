@@ -155,6 +155,15 @@ def row_of(found: list[dict[str, Any]], peer: str, size: int) -> dict[str, Any]:
     return next(row for row in found if (row["peer"], row["size"]) == (peer, size))
 
 
+def test_a_peer_that_is_far_ahead_is_named_with_its_factor() -> None:
+    found = measured(fake("rocket", 0.0004, 8000.0))
+    (sentence,) = sentences(found)
+    assert (
+        sentence
+        == "Rocket is ahead of Farwrite, 10000.00x at 8 B, 1142.86x at 1 MiB: it has no checks."
+    )
+
+
 def test_a_peer_is_compared_with_farwrite_from_its_own_language() -> None:
     found = measured(fake("ucx", 1.0, 4.0, CPP), fake("slow", 40.0, 0.7))
     small, large = row_of(found, "ucx", 8), row_of(found, "ucx", MIB)
@@ -254,7 +263,7 @@ def test_the_peers_that_are_installed_move_checked_bytes(tmp_path: Path) -> None
     chosen = [key for key in KEYS if key not in ("openmpi", LIMIT, *FARWRITE.values())]
     words = [word for key in chosen for word in ("--peer", key)]
     done = bench(
-        *("peers", "--quick", "--rounds", "1", "--sizes", "8,64K,1M", *words),
+        *("peers", "--quick", "--rounds", "1", "--sizes", "8,1M", *words),
         *("--json", str(path), "--svg", str(drawn)),
     )
     assert done.returncode == 0, done.stderr
@@ -271,7 +280,7 @@ def test_the_peers_that_are_installed_move_checked_bytes(tmp_path: Path) -> None
         assert row["gb_s"] > 0
         assert row["settings"]
     for key in installed:
-        assert {row["size"] for row in found if row["peer"] == key} == {8, 64 * KIB, MIB}
-    assert json.loads(path.read_text())["plan"]["sizes"] == [8, 64 * KIB, MIB]
+        assert {row["size"] for row in found if row["peer"] == key} == {8, MIB}
+    assert json.loads(path.read_text())["plan"]["sizes"] == [8, MIB]
     assert "prefers-color-scheme: dark" in drawn.read_text()
     assert "this takes about" in done.stderr

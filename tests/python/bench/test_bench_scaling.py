@@ -52,6 +52,7 @@ def test_on_the_loopback_nothing_is_shaped(tmp_path: Path) -> None:
     assert any("no links are shaped" in note for note in facts["notes"])
 
 
+@pytest.mark.slow
 @pytest.mark.namespaces
 def test_machines_train_over_their_links(tmp_path: Path) -> None:
     reason = why_no_namespaces()

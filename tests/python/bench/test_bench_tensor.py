@@ -58,6 +58,7 @@ def measure(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
     return result(figures, "tensor"), ended.stdout
 
 
+@pytest.mark.slow
 def test_stock_grpc_and_one_process_fill_their_rows(tmp_path: Path) -> None:
     facts, printed = measure(
         tmp_path, "--transport", "grpc", "--transport", "local", "--sizes", "4K,256K"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from farwrite_bench.networks.network import LSTM, VGG16
 from farwrite_bench.networks.probes import PROBES
 from farwrite_bench.report.sections import plan as section
 from farwrite_bench.train.plan import ONE_PROCESS, Way
+from warm_python import run_python
 
 MB = 10**6
 LINK = Link(8e9)
@@ -270,13 +270,7 @@ def test_published_figures_are_a_table_of_the_page() -> None:
 
 
 def plan(*words: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "farwrite", "plan", *words],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    return run_python("-m", "farwrite", "plan", *words, seconds=seconds)
 
 
 def test_the_command_predicts_from_a_calibration(tmp_path: Path) -> None:

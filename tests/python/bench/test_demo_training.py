@@ -89,7 +89,9 @@ def test_farwrite_and_grpc_end_with_the_same_weights(tmp_path: Path) -> None:
     assert facts["speedup"].keys() == {"64-128-10"}
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "ending", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_training_leaves_nothing_behind(ending: int, tmp_path: Path) -> None:
     with subprocess.Popen(
         [*TRAINING, "--transport", "grpc", "--steps", "100000", "--output", str(tmp_path)],

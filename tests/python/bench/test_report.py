@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import re
@@ -104,10 +103,7 @@ def test_the_fixtures_hold_what_every_benchmark_writes() -> None:
 
 
 def test_every_benchmark_has_a_section() -> None:
-    kinds = argparse.ArgumentParser().add_subparsers()
-    for benchmark in command.BENCHMARKS:
-        benchmark.add_parser(kinds)
-    assert kinds.choices.keys() <= SECTIONS.keys()
+    assert command.BENCHMARKS.keys() <= SECTIONS.keys()
 
 
 def test_the_page_is_one_file_with_everything_in_order(

@@ -99,7 +99,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory, run: Run) -> dict[str, st
     return found
 
 
-@pytest.fixture(scope="module", params=["shm", "tcp"])
+@pytest.fixture(scope="module", params=["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Pair]]:
@@ -154,6 +154,7 @@ def test_a_server_without_its_own_entry_says_so(client: Task, value: str, senten
     assert answer.startswith("InvalidArgumentError") and sentence in answer
 
 
+@pytest.mark.slow  # two starts of TensorFlow
 def test_a_peer_without_an_entry_ends_the_step(tmp_path: Path, run: Run) -> None:
     """Each task knows itself alone."""
     addresses = dict(zip(JOBS, free_addresses(2 * len(JOBS))[: len(JOBS)], strict=True))

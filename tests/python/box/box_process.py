@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from types import TracebackType
+
+from warm_python import WarmPython
 
 _START = """
 import sys
@@ -19,11 +19,8 @@ class BoxProcess:
     """Runs `program`, which has `box` and `np`, and prints a line for each step."""
 
     def __init__(self, endpoint: str, program: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", "-c", _START + textwrap.dedent(program), endpoint],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        self._process = WarmPython(
+            ["-u", "-c", _START + textwrap.dedent(program), endpoint], stderr=None
         )
 
     @property

@@ -15,6 +15,7 @@ import pytest
 from box_process import BoxProcess
 
 import farwrite as fw
+from warm_python import WarmPython
 
 
 def wait_until(condition: object) -> None:
@@ -112,12 +113,9 @@ class Served:
     """A box in another process: ``farwrite box serve``."""
 
     def __init__(self, folder: Path, *words: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "farwrite", "box", "serve", "--memory", "64M", "--pool", "4M",
+        self._process = WarmPython(
+            ["-m", "farwrite", "box", "serve", "--memory", "64M", "--pool", "4M",
              "--snapshot", str(folder), *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
         )  # fmt: skip
         assert self._process.stdout is not None
         self.endpoint = self._process.stdout.readline().strip()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
+
+from warm_python import run_python
 
 PROGRAM = """
     import os, signal, threading
@@ -28,7 +28,5 @@ PROGRAM = """
 
 
 def test_a_signal_ends_each_call_that_waits() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM)], capture_output=True, text=True, timeout=60
-    )
+    ended = run_python("-c", textwrap.dedent(PROGRAM), seconds=60)
     assert (ended.stdout, ended.stderr) == ("interrupted\n" * 4 + "1\n", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -14,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warm_python import Forker, WarmPython
-
 from farwrite_bench.cluster.process import free_ports
+from warm_python import Forker, WarmPython
 
 PROGRAMS = Path(__file__).parent / "programs"
 QUIET = {
@@ -32,19 +30,28 @@ FARWRITE = "grpc+farwrite"
 
 @dataclass(frozen=True)
 class Host:
-    """Where a process runs: its address, and what to put before its command."""
+    """Where a process runs: its address, and the path of its network namespace."""
 
     address: str = "127.0.0.1"
-    command: Sequence[str] = ()
+    network: str | None = None
 
 
 HERE = Host()
 
 
-@functools.cache
-def forker() -> Forker:
-    """Of this process, for all tests: ../conftest.py starts and ends it."""
-    return Forker({**os.environ, **QUIET})
+FORKERS: dict[frozenset[tuple[str, str]], Forker] = {}
+"""The open ones by the variables that TensorFlow was imported with, besides QUIET."""
+
+
+@contextmanager
+def forker(**variables: str) -> Iterator[None]:
+    """Let processes with these variables be forked. ../conftest.py opens that of most tests."""
+    key = frozenset(variables.items())
+    FORKERS[key] = Forker({**os.environ, **QUIET, **variables}, "tensorflow")
+    try:
+        yield
+    finally:
+        FORKERS.pop(key).close()
 
 
 def started(
@@ -58,10 +65,13 @@ def started(
     variables = {**os.environ, **QUIET, **environment}
     path = PROGRAMS / program
     # What TensorFlow or Python may read when they are loaded needs a process that loads them.
-    if host == HERE and all(name.startswith(("FARWRITE_", "FARTEST_")) for name in environment):
-        return WarmPython(forker(), path, arguments, variables, stderr)
+    ours = ("FARWRITE_", "FARTEST_")
+    loaded = {item for item in environment.items() if not item[0].startswith(ours)}
+    if warm := FORKERS.get(frozenset(loaded)):
+        return WarmPython([str(path), *arguments], variables, warm, host.network, stderr=stderr)
+    assert host == HERE
     return subprocess.Popen(
-        [*host.command, sys.executable, str(path), *arguments],
+        [sys.executable, str(path), *arguments],
         env=variables,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -87,7 +87,7 @@ def measure(folder: Path, mib: int, turns: int) -> dict[str, Any]:
 
 def main() -> None:
     mib, turns = (int(given) for given in (*sys.argv[1:3], *(64, 7)[len(sys.argv) - 1 :]))
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(forker()):
+    with tempfile.TemporaryDirectory() as folder, forker():
         print(json.dumps(measure(Path(folder), mib, turns), indent=2))
 
 

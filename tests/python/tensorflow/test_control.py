@@ -59,7 +59,7 @@ def test_a_stock_peer_is_called_by_grpc(tmp_path: Path, stock: Any) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", [pytest.param("shm", marks=pytest.mark.slow), "tcp"])
 def test_a_killed_callee_fails_the_step_and_a_restarted_one_is_called_again(
     tmp_path: Path, fabric: str
 ) -> None:

@@ -188,14 +188,20 @@ def ways(made: Cluster, producer: str) -> collections.Counter[str]:
     return found
 
 
-# Stock shows that the tests are right about stock.
-EACH = pytest.mark.parametrize(
-    ("protocol", "fabric"),
-    [(FARWRITE, "shm"), (FARWRITE, "tcp"), pytest.param(STOCK, "tcp", marks=pytest.mark.slow)],
-)
+def each_with(fast: str) -> pytest.MarkDecorator:
+    """Run over both fabrics, of which one is fast enough for each check, and over stock.
+
+    Stock shows that the tests are right about stock.
+    """
+    all_of_them = ((FARWRITE, "shm"), (FARWRITE, "tcp"), (STOCK, "tcp"))
+    cases = [
+        pytest.param(*one, marks=[] if one == (FARWRITE, fast) else [pytest.mark.slow])
+        for one in all_of_them
+    ]
+    return pytest.mark.parametrize(("protocol", "fabric"), cases)
 
 
-@EACH
+@each_with("shm")
 def test_a_copy_that_fails_fails_its_step_alone(
     tmp_path: Path, device: dict[str, str], protocol: str, fabric: str
 ) -> None:
@@ -241,7 +247,7 @@ def wait_until_held(made: Cluster, task: str) -> None:
     eventually(lambda: made.tasks[task].ask("device counters")["held_copies"] == 1)
 
 
-@EACH
+@each_with("shm")
 def test_a_step_that_is_given_up_in_the_middle_of_a_copy_frees_nothing_too_early(
     tmp_path: Path, device: dict[str, str], protocol: str, fabric: str
 ) -> None:
@@ -265,7 +271,7 @@ def test_a_step_that_is_given_up_in_the_middle_of_a_copy_frees_nothing_too_early
             assert_pushed(made)
 
 
-@EACH
+@each_with("tcp")
 def test_steps_that_are_given_up_at_any_time_leave_nothing(
     tmp_path: Path, device: dict[str, str], protocol: str, fabric: str
 ) -> None:
@@ -315,7 +321,7 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
             eventually(lambda task=task: balanced(task.stats()))
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_a_tensor_that_registered_memory_has_no_room_for_is_pulled(
     tmp_path: Path, device: dict[str, str], fabric: str
 ) -> None:

@@ -64,7 +64,15 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("who", list(MIXED))
+@pytest.mark.parametrize(
+    "who",
+    [
+        "coordinator",
+        "server",
+        pytest.param("worker", marks=pytest.mark.slow),
+        pytest.param("all but one server", marks=pytest.mark.slow),
+    ],
+)
 def test_stock_tasks_of_a_cluster_are_called_by_grpc_and_call_by_it(
     tmp_path: Path, stock: Any, who: str
 ) -> None:

@@ -9,7 +9,7 @@ from cluster import FARWRITE, STOCK, cluster
 from faults import balanced, eventually
 
 
-@pytest.mark.parametrize("protocol", [STOCK, FARWRITE])
+@pytest.mark.parametrize("protocol", [pytest.param(STOCK, marks=pytest.mark.slow), FARWRITE])
 def test_a_client_that_cannot_connect_goes_on_with_what_it_has(
     tmp_path: Path, protocol: str
 ) -> None:

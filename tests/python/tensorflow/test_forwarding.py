@@ -112,7 +112,9 @@ def held(made: Cluster) -> dict[str, int]:
 
 
 @pytest.mark.timeout(400)  # two clusters of five processes, on a machine that may be busy
-@pytest.mark.parametrize("policy", ["unified", "traced", "off"])
+@pytest.mark.parametrize(
+    "policy", ["unified", "traced", pytest.param("off", marks=pytest.mark.slow)]
+)
 def test_on_one_host_a_received_tensor_is_copied_once_for_all_edges_and_steps(
     tmp_path: Path, expected: Any, policy: str
 ) -> None:
@@ -173,7 +175,7 @@ def test_on_one_host_a_received_tensor_is_copied_once_for_all_edges_and_steps(
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("landing", ["on", "off"])
+@pytest.mark.parametrize("landing", ["on", pytest.param("off", marks=pytest.mark.slow)])
 def test_between_hosts_what_landed_is_sent_on_from_where_it_lies(
     tmp_path: Path, expected: Any, landing: str
 ) -> None:

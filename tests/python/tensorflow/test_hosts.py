@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import FARWRITE, STOCK, Host, cluster
+from cluster import FARWRITE, STOCK, Host, cluster, forker
 from faults import balanced, eventually
 
 from namespaces import two_hosts
@@ -18,8 +18,9 @@ ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "0", "no_grpc_proxy": "10.91.0.1,10.91.0.
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[tuple[Host, Host]]:
-    with two_hosts() as (first, second):
-        yield Host(first.address, first.prefix), Host(second.address, second.prefix)
+    with two_hosts() as made, forker(**ENVIRONMENT):
+        first, second = (Host(host.address, host.namespace.path) for host in made)
+        yield first, second
 
 
 def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host]) -> None:

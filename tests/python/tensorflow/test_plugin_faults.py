@@ -43,7 +43,7 @@ def assert_recovered(made: Cluster, result: dict[str, Any], restarts: int) -> No
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_killed_tasks_fail_the_step_and_restarted_ones_join(tmp_path: Path, fabric: str) -> None:
     victims = ("ps", "worker", "worker", "ps", "ps")
     with cluster(tmp_path, JOBS, FARWRITE, {"FARWRITE_FABRICS": fabric}) as made:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import FARWRITE, STOCK, Cluster, cluster
+from cluster import FARWRITE, STOCK, cluster
 from faults import eventually
 
 JOBS = {"ps": 1, "worker": 1}
@@ -160,23 +160,13 @@ def test_training_on_four_tasks_and_checkpoints_of_stock_and_for_stock(tmp_path:
         assert again["digests"] == expected
 
 
-def run_mixed(made: Cluster) -> Any:
-    return made.run("v1_semantics.py")
-
-
-def test_a_stock_peer_is_served_by_rpc(tmp_path: Path) -> None:
-    results = []
-    for protocol in (STOCK, FARWRITE):
-        folder = tmp_path / protocol
-        folder.mkdir()
-        with cluster(folder, JOBS, protocol, protocols={"worker0": STOCK}) as made:
-            results.append(run_mixed(made))
-            if protocol == FARWRITE:
-                stats = made.tasks["ps0"].stats()
-                assert stats["grpc_recv_tensor_calls"] > 0
-                assert stats["pulls_stock_peer"] > 0
-                assert stats["pushes_alias"] == 0
-    assert results[1] == results[0]
+def test_a_stock_peer_is_served_by_rpc(tmp_path: Path, stock: Callable[[str], Any]) -> None:
+    with cluster(tmp_path, JOBS, FARWRITE, protocols={"worker0": STOCK}) as made:
+        assert made.run("v1_semantics.py") == stock("v1_semantics.py")
+        stats = made.tasks["ps0"].stats()
+        assert stats["grpc_recv_tensor_calls"] > 0
+        assert stats["pulls_stock_peer"] > 0
+        assert stats["pushes_alias"] == 0
 
 
 @pytest.mark.parametrize(
@@ -205,7 +195,7 @@ def test_another_token_means_rpc_and_says_why(tmp_path: Path, variable: str) -> 
             assert any(all(cookie in log for cookie in cookies) for log in logs)
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_where_registered_memory_is_exhausted_the_receiver_pulls(
     tmp_path: Path, stock: Callable[[str], Any], fabric: str
 ) -> None:

@@ -102,7 +102,7 @@ def test_a_killed_server_ends_the_step_at_once(tmp_path: Path, fabric: str) -> N
         assert result["seconds"] < 5
 
 
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_a_killed_client_leaves_nothing_at_the_server(tmp_path: Path, fabric: str) -> None:
     with cluster(tmp_path, {"worker": 1}, FARWRITE, settings(fabric)) as made:
         client = made.start_program("session_waits.py", FARWRITE)
@@ -120,6 +120,6 @@ def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: 
     with cluster(tmp_path, {"worker": 1}, FARWRITE, little) as made:
         client = made.start_program("session_waits.py", FARWRITE)
         wait_for(client, "running")
+        eventually(lambda: made.total("grpc_feeds") >= 2)
         end(client)
         assert made.total("session_steps_served") == 0
-        assert made.total("grpc_feeds") >= 2

@@ -19,6 +19,7 @@ from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
 from farwrite_bench.collective.plan import Join, Reduce, Reduced
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_number, add_shared, count
+from farwrite_bench.ratio import rounded
 from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, text_table
 
@@ -186,8 +187,8 @@ def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
                 or None,
                 "step_ms": round(median * 1e3, 4),
                 "gb_s": round(size / median / 1e9, 3),
-                "of_grpc": round(statistics.median(ratios), 3),
-                "of_grpc_spread": [round(min(ratios), 3), round(max(ratios), 3)],
+                "of_grpc": rounded(statistics.median(ratios)),
+                "of_grpc_spread": [rounded(min(ratios)), rounded(max(ratios))],
                 "cpu_ms": round(a_step("cpu_seconds") * 1e3, 3),
                 "copies": a_step("copies") if counted else None,
                 "rpcs": a_step("grpc_recv_buf_calls") if counted else None,

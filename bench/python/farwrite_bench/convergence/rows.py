@@ -11,6 +11,7 @@ import numpy as np
 from farwrite_bench.convergence.plan import Job
 from farwrite_bench.convergence.race import Run
 from farwrite_bench.convergence.tasks import TASKS
+from farwrite_bench.ratio import rounded
 from farwrite_bench.train.plan import EMULATED, REAL, STOCK, Way
 from farwrite_bench.train.rows import fabric_of, interval
 
@@ -126,7 +127,7 @@ def _of_stock(ratios: Sequence[float | None]) -> dict[str, float] | None:
 
 
 def _ratio(median: float, low: float, high: float) -> dict[str, float]:
-    return {"median": round(median, 3), "low": round(low, 3), "high": round(high, 3)}
+    return {"median": rounded(median), "low": rounded(low), "high": rounded(high)}
 
 
 def _emulated(job: Job, way: Way, runs: Sequence[Run], steps: Sequence[Row]) -> Row:

@@ -5,7 +5,6 @@ The package ``keras`` must be installed. The callback also serves models of ``tf
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array
 from farwrite.box.training.termination import Termination
 from farwrite.box.training.weights import read_weights
+from farwrite.optional import import_optional
 
 if TYPE_CHECKING:
     from farwrite.box import Client
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["SEASGDCallback", "read_model"]
 
 # Keras 3. Models of tf_keras accept its callbacks.
-keras: Any = importlib.import_module("keras")
+keras: Any = import_optional(
+    "keras", "farwrite.box.training.keras", "pip install keras, and one of its backends"
+)
 
 
 def read_model(client: Client, name: str, model: Any, timeout: float | None = 30.0) -> int:

@@ -5,7 +5,6 @@ The package ``torch`` must be installed.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from farwrite.box.element import BFLOAT16
@@ -14,13 +13,14 @@ from farwrite.box.training.shapes import Array
 from farwrite.box.training.weights import read_weights
 from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
+from farwrite.optional import import_optional
 
 if TYPE_CHECKING:
     from farwrite.box import Client
 
 __all__ = ["ModuleSEASGD", "read_module"]
 
-torch: Any = importlib.import_module("torch")
+torch: Any = import_optional("torch", "farwrite.box.training.torch", "pip install torch")
 
 
 def read_module(client: Client, name: str, module: Any, timeout: float | None = 30.0) -> int:

@@ -11,6 +11,7 @@ from farwrite_bench.cluster.readings import spent
 from farwrite_bench.demo.training import digits
 from farwrite_bench.demo.training.plan import BATCH, THREADS, WORKERS, Run
 from farwrite_bench.machine import machine
+from farwrite_bench.ratio import rounded
 
 Facts = dict[str, Any]
 
@@ -113,7 +114,7 @@ def speedups(facts: Sequence[Facts]) -> dict[str, float]:
     """Divide stock gRPC's median step by Farwrite's, for each model that ran over both."""
     medians = {(run["model"], run["transport"]): run["step_ms"]["median"] for run in facts}
     return {
-        model: round(stock / medians[model, "farwrite"], 3)
+        model: rounded(stock / medians[model, "farwrite"])
         for (model, transport), stock in medians.items()
         if transport == "grpc" and (model, "farwrite") in medians
     }

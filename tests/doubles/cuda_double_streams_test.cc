@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "unit/cuda_double_fixture.h"
+#include "doubles/cuda_double_fixture.h"
 
 namespace farwrite::cuda_double {
 namespace {

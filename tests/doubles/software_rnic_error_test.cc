@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "software_rnic_fixture.h"
+#include "unit/software_rnic_fixture.h"
 #include "verbs_double/software_rnic.h"
 
 namespace farwrite::verbs_double {

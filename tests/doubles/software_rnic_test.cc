@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "software_rnic_fixture.h"
+#include "unit/software_rnic_fixture.h"
 
 namespace farwrite::verbs_double {
 namespace {

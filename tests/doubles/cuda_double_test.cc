@@ -8,7 +8,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "unit/cuda_double_fixture.h"
+#include "doubles/cuda_double_fixture.h"
 
 namespace farwrite::cuda_double {
 namespace {

@@ -1,5 +1,5 @@
 // The life of connections over the double's connection manager.
-#include "software_rnic_fixture.h"
+#include "unit/software_rnic_fixture.h"
 #include "verbs_double/software_rnic.h"
 
 namespace farwrite::verbs_double {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "unit/cuda_double_fixture.h"
+#include "doubles/cuda_double_fixture.h"
 
 namespace farwrite::cuda_double {
 namespace {

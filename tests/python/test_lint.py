@@ -1,0 +1,66 @@
+"""What `make lint` skips as unchanged."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+import run_clang_tidy
+
+
+@pytest.fixture(autouse=True)
+def nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_clang_tidy, "ROOT", Path("/"))
+
+
+def digest(folder: Path, options: str = "", settings: bytes = b"settings") -> str:
+    run_clang_tidy.text_and_includes.cache_clear()
+    command = f"g++ -I{folder}/include {options} -c source.cc".replace(str(folder), "..")
+    compiled = run_clang_tidy.Compiled(folder / "source.cc", folder / "build", command)
+    return run_clang_tidy.digest(compiled, settings)
+
+
+def checkout(folder: Path) -> Path:
+    (folder / "include").mkdir(parents=True)
+    (folder / "source.cc").write_text('#include <vector>\n#include "beside.h"\n')
+    (folder / "beside.h").write_text('#include "deep.h"\n')
+    (folder / "include" / "deep.h").write_text("int deep();\n")
+    (folder / "other.h").write_text("int other();\n")
+    return folder
+
+
+def test_a_file_is_known_again_in_another_clone(tmp_path: Path) -> None:
+    one, two = checkout(tmp_path / "one"), checkout(tmp_path / "two")
+    (two / "other.h").write_text("int nobody_includes_this();\n")
+    assert digest(one) == digest(two)
+
+
+@pytest.mark.parametrize("changed", ["source.cc", "beside.h", "include/deep.h"])
+def test_a_file_is_new_if_anything_that_it_includes_changed(tmp_path: Path, changed: str) -> None:
+    folder = checkout(tmp_path / "one")
+    before = digest(folder)
+    with (folder / changed).open("a") as file:
+        file.write("int more();\n")
+    assert digest(folder) != before
+
+
+def test_a_file_is_new_under_other_options_or_settings(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "one")
+    assert len({digest(folder), digest(folder, "-DX"), digest(folder, settings=b"others")}) == 3
+
+
+def test_what_was_clean_is_remembered_and_without_a_cache_nothing_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_clang_tidy, "CLEAN", tmp_path / "cache")
+    run_clang_tidy.Remembered().add("name")
+    assert "name" in run_clang_tidy.Remembered()
+    assert "another" not in run_clang_tidy.Remembered()
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(run_clang_tidy, "CLEAN", tmp_path / "file" / "cache")
+    run_clang_tidy.Remembered().add("name")
+    assert "name" not in run_clang_tidy.Remembered()
