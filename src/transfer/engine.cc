@@ -197,13 +197,6 @@ Completion Engine::send(ByteView message, std::uint32_t tag, std::uint32_t lane)
   return channel->send(message, tag, lane);
 }
 
-void Engine::send_record(RecordType type, std::vector<std::byte> record, std::uint32_t lane) {
-  std::optional<Channel> channel = this->channel();
-  const std::lock_guard lock(mutex_);
-  records_.add(lane, type, std::move(record));
-  flush(channel);
-}
-
 Completion Engine::lend(ByteView message, ByteView memory, std::function<void()> returned,
                         std::uint32_t tag, std::uint32_t lane) {
   std::optional<Channel> channel = this->channel();
