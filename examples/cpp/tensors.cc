@@ -56,9 +56,9 @@ farwrite::Status sum_batches() {
     const double sum = std::accumulate(numbers, numbers + kNumbers, 0.0);
     FARWRITE_RETURN_IF_ERROR(sums->send(sum_spec(), {&sum, sizeof(sum)}).wait());
   }
-  // The sender has closed the stream, and every tensor of it was received.
-  const bool at_end = batch.status().code() == farwrite::StatusCode::kUnavailable;
-  return at_end ? farwrite::Status() : batch.status();
+  // Every other error means that the stream ended early.
+  const bool at_end = batch.status().code() == farwrite::StatusCode::kEndOfStream;
+  return at_end ? sums->close() : batch.status();
 }
 
 farwrite::Status send_batches() {

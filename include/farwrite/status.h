@@ -40,6 +40,7 @@ enum class StatusCode : std::uint8_t {
   kForked = 17,             ///< a forked child used its parent's device
   kUnsupported = 18,        ///< this fabric or machine does not support the operation
   kInternal = 19,           ///< a bug in Farwrite
+  kEndOfStream = 20,        ///< the sender closed the stream, and everything was received
 };
 
 /// The code in words: "out of range" for kOutOfRange. Stable, for logs and tests.

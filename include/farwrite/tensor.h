@@ -11,8 +11,9 @@
 ///   - kDynamic: neither is known. The sender offers the tensor; the receiver maps the sender's
 ///               memory or reads it.
 ///
-/// A sender that finds no free slot never blocks and never fails. It offers that tensor instead,
-/// and counts the offer. A slot is granted again when the last copy of its ReceivedTensor is gone.
+/// A sender that finds no free slot offers that tensor instead, and counts the offer. Offers take
+/// send memory: when it is used up, send() waits for the receiver, up to a timeout. A slot is
+/// granted again when the last copy of its ReceivedTensor is gone.
 /// This layer starts no thread: a thread that waits in receive() or open() processes the
 /// notifications for all users of the channel.
 #pragma once
@@ -187,10 +188,12 @@ class FARWRITE_API TensorReceiver {
 
   /// Takes the next tensor, in the order of sending. A silent peer does not end the wait.
   ///
-  /// Errors: kDeadlineExceeded; kUnavailable once the sender has closed and every tensor was taken;
-  /// kCancelled if this receiver is closed; the channel's error at its end. Any other error
-  /// concerns one tensor, which is lost: an offer that can no longer be mapped, or no memory to
-  /// read it into.
+  /// Errors: kDeadlineExceeded; kEndOfStream once the sender has closed and every tensor was taken;
+  /// kUnavailable if the sender abandoned the stream, or tensors of it did not arrive; kCancelled
+  /// if this receiver is closed; the channel's error if that ended first (kPeerDead: the peer died;
+  /// kUnavailable: it closed the channel). Any other error concerns one tensor, which is lost: an
+  /// offer that can no longer be mapped, or no memory to read it into. Only kEndOfStream means that
+  /// the stream is complete.
   Result<ReceivedTensor> receive(std::chrono::nanoseconds timeout = kForever);
   /// Waits until receive() can return a tensor or an error immediately. Takes no tensor.
   /// kDeadlineExceeded after the timeout.
@@ -213,12 +216,13 @@ class FARWRITE_API TensorReceiver {
   std::shared_ptr<transfer::ReceiverState> state_;
 };
 
-/// The sending end of an edge. Copies share the sender. It closes when close() is called or the
-/// last handle is gone. Thread-safe. Tensors that several threads send at the same time arrive in
-/// an unspecified order.
+/// The sending end of an edge. Copies share the sender. Only close() ends the stream in good order:
+/// a sender whose last handle goes before abandons it. Thread-safe. Tensors that several threads
+/// send at the same time arrive in an unspecified order.
 class FARWRITE_API TensorSender {
  public:
-  /// Waits for the peer's receiver of that name. kAlreadyExists if another sender has the edge.
+  /// Waits for the peer's receiver of that name, also for one that is opened again. After `timeout`
+  /// kDeadlineExceeded, or kAlreadyExists if the edge has, or had, another sender.
   /// @param device the device that the channel belongs to
   static Result<TensorSender> open(const Device& device, const Channel& channel,
                                    std::string_view name,
@@ -236,22 +240,36 @@ class FARWRITE_API TensorSender {
   /// field is.
   const TensorSpec& announced() const;
 
-  /// Sends one tensor. Never waits for the peer.
+  /// Sends one tensor. Where no slot is free and no memory is left to offer it, waits for one of
+  /// them until `timeout`, and processes notifications meanwhile. After a second it logs which
+  /// receiver it waits for. 0 fails immediately instead. Do not wait in a handler of a channel, or
+  /// in the only thread that receives on the other side.
   ///
   /// The Completion is done when the source may be reused. For a push, this is immediately or soon.
   /// For an offer of the device's memory, it is when the receiver has dropped the tensor. Other
   /// memory is copied before it is offered. An offer in flight keeps the device open. A callback of
   /// the Completion must not call a sender or receiver.
   ///
-  /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kResourceExhausted
-  /// if the tensor must be offered and send_limit_per_peer, or send_limit for the copy, is reached;
-  /// kUnavailable once the receiver has closed.
-  Completion send(const TensorSpec& spec, ByteView bytes);
+  /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kDeadlineExceeded if
+  /// the wait found neither a slot nor memory; kResourceExhausted without a wait, because `timeout`
+  /// is 0, or because the receiver holds nothing that could come back and the tensor must be
+  /// offered and send_limit_per_peer, or send_limit for the copy, is reached; kUnavailable once the
+  /// receiver has closed.
+  Completion send(const TensorSpec& spec, ByteView bytes,
+                  std::chrono::nanoseconds timeout = std::chrono::seconds(10));
 
   /// The counts of this side, after processing the records that the receiver has sent.
   TensorStats stats() const;
-  /// Ends the edge. The receiver still gets the tensors already sent. A second close() is ok.
-  Status close();
+  /// Ends the stream, and waits until the receiver has taken what was sent, or dropped it by
+  /// reset(). After it returns ok, nothing more is needed of this side. A second close() is ok.
+  ///
+  /// Errors, all with the number of tensors that the receiver took: kDeadlineExceeded (the tensors
+  /// stay available, and close() may be called again); kUnavailable if the receiver closed before
+  /// it took everything; the channel's error at its end.
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+  /// Ends the stream before its end, without waiting. The receiver still gets what it can get, and
+  /// then kUnavailable instead of kEndOfStream. No effect after close().
+  Status abandon();
 
  private:
   std::shared_ptr<transfer::SenderState> state_;

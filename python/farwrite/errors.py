@@ -36,6 +36,7 @@ class StatusCode(enum.IntEnum):
     FORKED = 17
     UNSUPPORTED = 18
     INTERNAL = 19
+    END_OF_STREAM = 20
 
 
 class Error(Exception):
@@ -162,6 +163,12 @@ class Internal(Error, RuntimeError):
     """A bug in Farwrite."""
 
     code = StatusCode.INTERNAL
+
+
+class EndOfStream(Error, EOFError):
+    """The sender closed the stream of tensors, and every tensor of it was received."""
+
+    code = StatusCode.END_OF_STREAM
 
 
 BY_CODE: dict[int, type[Error]] = {int(kind.code): kind for kind in Error.__subclasses__()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
 import numpy as np
@@ -22,7 +24,7 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.errors import Cancelled, InvalidArgument, Unavailable
+from farwrite.errors import DeadlineExceeded, EndOfStream, Error, InvalidArgument
 from farwrite.payload import SupportsDLPack, as_payload
 from farwrite.stats import TensorStats
 
@@ -33,6 +35,10 @@ Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray
 # it polls again for an array whose read has not completed.
 _SLICE = 0.1
 _READING = 0.0005
+# Seconds that closing a sender waits for the receiver, unless a timeout is given.
+_CLOSING = 10.0
+# Seconds that sending waits for a slot or memory, unless a timeout is given.
+_SENDING = 10.0
 
 
 class TensorReceiver(Closing):
@@ -146,10 +152,14 @@ class TensorReceiver(Closing):
         ------
         DeadlineExceeded
             If no array arrived in time.
-        Unavailable
+        EndOfStream
             If the sender closed the edge and every array was received.
+        Unavailable
+            If the stream ended early: the sender abandoned it, or the peer closed the channel.
         PeerDead
             If the peer died and no array is left.
+        Cancelled
+            If this side closed the receiver or the channel.
         """
         return _to_array(self._native.receive(seconds("receive", timeout)))
 
@@ -163,17 +173,20 @@ class TensorReceiver(Closing):
         self._native.reset()
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
-        """Receive until the sender closes, or either side closes the channel."""
+        """Receive until the sender has closed. An early end raises what `receive` raises."""
         while True:
             try:
                 array = self.receive()
-            except (Unavailable, Cancelled):  # the other side closed, or this one did
+            except EndOfStream:
                 return
             yield array
             del array  # or its slot would come back one array late
 
     async def __aiter__(self) -> AsyncIterator[npt.NDArray[Any]]:
-        """Receive until the sender closes, without blocking the event loop."""
+        """Receive until the sender has closed, without blocking the event loop.
+
+        An early end raises what `receive` raises.
+        """
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -187,7 +200,7 @@ class TensorReceiver(Closing):
                     if array is None:
                         await asyncio.sleep(_READING)
                         continue
-            except (Unavailable, Cancelled):  # the other side closed, or this one did
+            except EndOfStream:
                 return
             yield array
             del array
@@ -221,7 +234,9 @@ class TensorSender(Closing):
     """The sending end of an edge.
 
     The constructor waits until the peer has opened its `TensorReceiver`. Any thread may call any
-    method at any time. A context manager: the end of the ``with`` block closes the sender.
+    method at any time. A context manager: the end of the ``with`` block closes the sender, which
+    waits; an exception in the block abandons the stream. So does a sender that is dropped without
+    `close`.
 
     Parameters
     ----------
@@ -237,7 +252,7 @@ class TensorSender(Closing):
     DeadlineExceeded
         If the peer did not open a receiver of that name in time.
     AlreadyExists
-        If the edge already has, or had, a sender.
+        If the edge already has, or had, a sender, and the peer did not open it again in time.
     """
 
     def __init__(self, channel: Channel, name: str, timeout: float | None = 10.0) -> None:
@@ -272,8 +287,12 @@ class TensorSender(Closing):
         """Shape that the receiver announced; None unless the edge is static."""
         return tuple(self._native.dims()) if self.kind == "static" else None
 
-    def send(self, array: Tensor) -> Completion:
-        """Send an array. The call does not wait for the peer.
+    def send(self, array: Tensor, timeout: float | None = _SENDING) -> Completion:
+        """Send an array.
+
+        If no slot is free and no send memory is left, the call waits until the receiver gives a
+        slot or memory back. After a second of that, it logs which receiver it waits for. Ctrl-C
+        interrupts the wait. In asyncio use ``timeout=0``, or a thread: the wait blocks the loop.
 
         Do not change the array until the `Completion` is done. An array from `Device.allocate` is
         never copied before it is sent. Other memory is copied first if no slot is free.
@@ -283,21 +302,33 @@ class TensorSender(Closing):
         array : array, buffer or DLPack exporter
             C-contiguous, with the edge's dtype and shape where the edge has them. On the CPU, or on
             a GPU: from there it arrives in host memory.
+        timeout : float or None
+            Seconds to wait for a slot or memory; 0 fails at once, None waits for ever.
 
         Returns
         -------
         Completion
-            Succeeds when the array may be changed again. Keeps the array alive until then.
+            Succeeds when the array may be changed again. Keeps the array alive until then. For an
+            array of `Device.allocate` that is offered, that is when the receiver has dropped it; a
+            `Completion.wait` for that logs so after a second.
 
         Raises
         ------
         InvalidArgument
             If the array does not match the edge.
+        DeadlineExceeded
+            If the receiver gave back neither a slot nor memory in time.
+        ResourceExhausted
+            If `timeout` is 0, or if the receiver holds nothing that could come back, and the send
+            memory does not suffice.
+        Unavailable
+            If the receiver has closed.
         """
+        limit = seconds("send", timeout)
         source = as_payload("send", array)
         bytes_of = source.native if isinstance(source, CudaArray) else _as_bytes(source)
         native = self._native.send(
-            bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape
+            bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape, limit
         )
         completion = Completion(native)
         if native.done():
@@ -308,17 +339,71 @@ class TensorSender(Closing):
         """Return the counters of this end of the edge."""
         return TensorStats(**self._native.stats())
 
-    def close(self, timeout: float | None = 1.0) -> None:
-        """End the edge. The peer still receives the arrays that were sent.
+    def close(self, timeout: float | None = _CLOSING) -> None:
+        """End the stream, and wait until the receiver has taken every array that was sent.
 
-        Closing twice is allowed.
+        The receiver may also have dropped them by `TensorReceiver.reset`. Closing twice is allowed.
 
         Parameters
         ----------
         timeout : float or None
-            Not used: closing a sender does not wait.
+            Seconds to wait; None waits for ever.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If the receiver did not take everything in time. The message has the numbers. The arrays
+            stay available: call `close` again to wait further.
+        Unavailable
+            If the receiver closed before it took everything, or the peer closed the channel.
+        PeerDead
+            If the peer died before it took everything.
         """
-        self._native.close()
+        self._native.close(seconds("close", timeout))
+
+    def abandon(self) -> None:
+        """End the stream before its end, without waiting.
+
+        The receiver gets `Unavailable` in place of the end, so the stream does not look complete.
+        No effect after `close`.
+        """
+        self._native.abandon()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with contextlib.suppress(Error):  # the error under way says more
+            self.abandon()
+
+    async def __aenter__(self) -> TensorSender:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do as the end of a ``with`` block does, without blocking the event loop."""
+        import asyncio
+
+        if kind is not None:
+            return self.__exit__(kind, error, traceback)
+        clock = asyncio.get_running_loop().time
+        until = clock() + _CLOSING
+        while True:
+            try:
+                return self.close(0)
+            except DeadlineExceeded:
+                if clock() > until:
+                    raise
+            await asyncio.sleep(_READING)
 
     def __repr__(self) -> str:
         return f"<TensorSender '{self._name}', {self.kind}>"

@@ -46,6 +46,8 @@ const char* name_of(farwrite::StatusCode code) {
       return "kUnsupported";
     case StatusCode::kInternal:
       return "kInternal";
+    case StatusCode::kEndOfStream:
+      return "kEndOfStream";
   }
   return "unknown";
 }

@@ -1,12 +1,20 @@
 #include "farwrite/completion.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "core/completion_state.h"
 #include "core/deadline.h"
+#include "core/log.h"
 
 namespace farwrite {
 namespace core {
+namespace {
+
+constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
+
+}  // namespace
 
 // In a forked child the thread that would end the operation is gone, and the mutex may be held for
 // ever. So the operation counts as over there, with kForked.
@@ -57,6 +65,11 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
   const Deadline deadline = Deadline::after(timeout);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!done_) {
+    if (!explanation_.empty()) {
+      explain();
+      changed_.wait_for(lock, std::min(deadline.remaining(), kLongWait / 10));
+      if (done_ || !deadline.expired()) continue;
+    }
     if (deadline.is_never()) {
       changed_.wait(lock);
     } else if (deadline.expired()) {
@@ -68,6 +81,13 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
     }
   }
   return status_;
+}
+
+// Under mutex_. Waits may come in slices, so the second counts from the first of them.
+void CompletionState::explain() const {
+  const auto now = std::chrono::steady_clock::now();
+  if (!explained_at_.has_value()) explained_at_ = now + kLongWait;
+  if (now >= *explained_at_) log(LogLevel::kWarning, std::exchange(explanation_, {}));
 }
 
 void CompletionState::on_done(std::function<void(const Status&)> callback) {

@@ -5,6 +5,9 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/fork_guard.h"
@@ -21,6 +24,10 @@ class CompletionState {
   // Ends the waiting with `reason`; the operation may go on, and settles by finish().
   void abandon(Status reason);
 
+  // A line for the log, if a thread waits for this operation longer than a second. Call it before
+  // others have the completion.
+  void explain_long_waits(std::string line) { explanation_ = std::move(line); }
+
   bool done() const;
   bool settled() const;
   Status wait(std::chrono::nanoseconds timeout) const;
@@ -29,6 +36,7 @@ class CompletionState {
 
  private:
   void decide(std::unique_lock<std::mutex> lock, Status status);
+  void explain() const;
 
   const ForkGuard fork_guard_;
   mutable std::mutex mutex_;
@@ -36,6 +44,8 @@ class CompletionState {
   bool done_ = false;
   bool settled_ = false;
   Status status_;
+  mutable std::string explanation_;  // until it is logged
+  mutable std::optional<std::chrono::steady_clock::time_point> explained_at_;
   std::vector<std::function<void(const Status&)>> callbacks_;
   std::vector<std::function<void(const Status&)>> settled_callbacks_;
 };

@@ -66,6 +66,8 @@ std::string_view to_string(StatusCode code) {
       return "unsupported";
     case StatusCode::kInternal:
       return "internal";
+    case StatusCode::kEndOfStream:
+      return "end of stream";
   }
   // A code from a newer peer: the sentence beside it still explains.
   return "unknown";

@@ -92,6 +92,8 @@ class ChannelState final : public fabric::LinkObserver,
   std::shared_ptr<void> kept(const std::function<std::shared_ptr<void>()>& make);
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   std::uint64_t registrations() const;
+  // As DeviceState::run_later.
+  void run_later(std::chrono::nanoseconds delay, std::function<void()> function);
   // A message of the peer's transfer layer breaks its protocol: ends the channel on both sides.
   void refuse_message(const Status& reason);
 

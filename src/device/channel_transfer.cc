@@ -72,6 +72,10 @@ std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<voi
   return kept_;
 }
 
+void ChannelState::run_later(std::chrono::nanoseconds delay, std::function<void()> function) {
+  device_->run_later(delay, std::move(function));
+}
+
 std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
 
 Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -173,6 +174,17 @@ void DeviceState::drop_everything() {
 void DeviceState::post(std::function<void()> function) {
   const core::Gate::Pass pass(loop_gate_);
   if (pass) loop_->post(std::move(function));
+}
+
+void DeviceState::run_later(std::chrono::nanoseconds delay, std::function<void()> function) {
+  const core::Gate::Pass pass(loop_gate_);
+  if (!pass) return;
+  const auto timer = std::make_shared<std::atomic<core::EventLoop::TimerId>>(0);
+  *timer = loop_->every(delay, [this, timer, function = std::move(function)]() mutable {
+    if (const auto once = std::exchange(function, nullptr)) once();
+    // Its number may not be stored yet: then the next turn ends the timer.
+    loop_->cancel_timer(timer->load());
+  });
 }
 
 void DeviceState::forget(ChannelState& channel) {

@@ -75,6 +75,9 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   core::EventLoop& loop() { return *loop_; }
   // Runs `function` on the loop, from any thread at any time; dropped once the device has closed.
   void post(std::function<void()> function);
+  // Runs `function` once on the control loop, after `delay` (at least 1 ms); never if the device
+  // closes before. It must not wait.
+  void run_later(std::chrono::nanoseconds delay, std::function<void()> function);
   const std::shared_ptr<RegionTable>& regions() const { return regions_; }
   const NameTable& names() const { return names_; }
   const std::shared_ptr<memory::Quota>& receive_quota() const { return receive_quota_; }

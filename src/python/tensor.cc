@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -94,10 +96,19 @@ Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::str
 
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
 Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
-                       std::uint32_t item_bytes, Dims dims) {
+                       std::uint32_t item_bytes, Dims dims, std::optional<double> timeout) {
+  const auto limit = to_timeout(timeout);
   const Buffer buffer = Buffer::readable(source);
   const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
-  return keep(without_gil([&] { return sender->send(spec, buffer.bytes()); }), source);
+  const auto attempt = [&](std::chrono::nanoseconds slice) -> Result<Completion> {
+    // A slice of 0 would mean not to wait, and fail otherwise.
+    if (limit.count() > 0) slice = std::max(slice, std::chrono::nanoseconds(1));
+    Completion sent = sender->send(spec, buffer.bytes(), slice);
+    const Status refused = sent.done() ? sent.wait(std::chrono::nanoseconds(0)) : Status();
+    if (refused.code() == StatusCode::kDeadlineExceeded) return refused;
+    return sent;
+  };
+  return keep(value_or_raise(wait_in_slices(limit, attempt)), source);
 }
 
 template <typename End>
@@ -136,10 +147,18 @@ void bind_tensor(nb::module_& module) {
       .def("dtype", [](const Sender& sender) { return sender.facts().announced().dtype; })
       .def("dims", [](const Sender& sender) { return sender.facts().announced().dims; })
       .def("send", &send_tensor, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
-           nb::arg("dims"))
+           nb::arg("dims"), nb::arg("timeout").none())
       .def("stats", &end_stats<Sender>)
-      .def("close",
-           [](Sender& sender) { raise_if_error(without_gil([&] { return sender->close(); })); });
+      .def("abandon",
+           [](Sender& sender) { raise_if_error(without_gil([&] { return sender->abandon(); })); })
+      .def(
+          "close",
+          [](Sender& sender, std::optional<double> timeout) {
+            raise_if_error(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
+              return sender->close(slice);
+            }));
+          },
+          nb::arg("timeout").none());
 }
 
 }  // namespace farwrite::python

@@ -83,6 +83,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Completion send(ByteView message, std::uint32_t tag, std::uint32_t lane);
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag, std::uint32_t lane);
+  // Sends a record of a named edge as soon as the lane takes it, behind those that wait there.
+  void send_record(RecordType type, std::vector<std::byte> record, std::uint32_t lane) {
+    std::optional<Channel> channel = this->channel();
+    const std::lock_guard lock(mutex_);
+    records_.add(lane, type, std::move(record));
+    flush(channel);
+  }
   // Sends what waits in the lanes. Cheap if nothing does.
   void flush();
 

@@ -21,6 +21,7 @@ constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
 // What one drain() takes at most: a peer that never stops must not keep a sender from sending.
 constexpr int kLongestDrain = 1024;
 constexpr std::size_t kMaxPeerEdges = 65536;
+constexpr std::chrono::nanoseconds kReportEvery = std::chrono::milliseconds(2);
 
 ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -138,8 +139,35 @@ Status Port::add_receiver(const std::string& name, const std::shared_ptr<Receive
 
 void Port::remove_receiver(const std::string& name, std::uint32_t edge) {
   receivers_.erase(edge);
+  reports_.erase(edge);  // its CLOSED has the number
   const auto named = names_.find(name);
   if (named != names_.end() && named->second == edge) names_.erase(named);
+}
+
+void Port::report_taken(const Channel& channel, std::uint32_t lane, const TakenRecord& taken,
+                        bool immediately) {
+  reports_[taken.edge] = {lane, taken.sequence};
+  if (immediately || std::chrono::steady_clock::now() - reported_ >= kReportEvery) {
+    return send_reports();
+  }
+  if (std::exchange(reports_are_due_, true)) return;
+  channel.state_->run_later(kReportEvery, [weak = weak_from_this()] {
+    const std::shared_ptr<Port> self = weak.lock();
+    if (self == nullptr) return;
+    const std::lock_guard lock(self->mutex_);
+    self->reports_are_due_ = false;
+    self->send_reports();
+  });
+}
+
+void Port::send_reports() {
+  if (reports_.empty()) return;
+  reported_ = std::chrono::steady_clock::now();
+  for (const auto& [edge, report] : reports_) {
+    engine_->send_record(RecordType::kTaken, TakenRecord{edge, report.sequence}.encode(),
+                         report.lane);
+  }
+  reports_.clear();
 }
 
 std::shared_ptr<PeerEdge> Port::find_edge(const std::string& name) const {
@@ -208,6 +236,8 @@ Status Port::on_message(Notification notification) {
       return take_offer(notification);
     case RecordType::kClosed:
       return take_closed(message);
+    case RecordType::kTaken:
+      return take_taken(message);
     default:
       return malformed_record("a record of unknown type");
   }
@@ -267,6 +297,7 @@ Status Port::take_closed(ByteView message) {
     const auto found = peer_edges_.find(record->edge);
     if (found == peer_edges_.end()) return malformed_record("the end of an unknown edge");
     found->second->closed = true;
+    found->second->taken = std::max(found->second->taken, record->sequence);
     found->second->last_credits = credits;
     peer_edges_.erase(found);
     return Status();
@@ -274,7 +305,17 @@ Status Port::take_closed(ByteView message) {
   const auto found = receivers_.find(record->edge);
   if (found == receivers_.end()) return Status();  // both have closed it
   receiver = found->second.lock();
-  if (receiver != nullptr) receiver->sender_has_closed(record->sequence);
+  if (receiver != nullptr) receiver->sender_has_closed(*record);
+  return Status();
+}
+
+Status Port::take_taken(ByteView message) {
+  Result<TakenRecord> record = TakenRecord::decode(message);
+  if (!record.ok()) return record.status();
+  const std::lock_guard lock(mutex_);
+  const auto found = peer_edges_.find(record->edge);
+  if (found == peer_edges_.end()) return Status();  // it has waited while the edge was closed
+  found->second->taken = std::max(found->second->taken, record->sequence);
   return Status();
 }
 

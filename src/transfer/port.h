@@ -36,6 +36,7 @@ struct PeerEdge {
   std::uint32_t round = 0;
   bool closed = false;               // by the receiver
   bool claimed = false;              // a sender has it
+  std::uint64_t taken = 0;           // every tensor up to this one was received or dropped
   CreditTable::Counts last_credits;  // once it is closed
 
   bool complete() const { return announced == record.slots; }
@@ -45,7 +46,7 @@ struct PeerEdge {
 std::string key_of(std::uint32_t edge);
 
 // Belongs to the channel and holds nothing of it: callers bring their handle. Thread-safe.
-class Port final : public EngineUser {
+class Port final : public EngineUser, public std::enable_shared_from_this<Port> {
  public:
   static std::shared_ptr<Port> of(const Channel& channel);
   Engine& engine() { return *engine_; }
@@ -77,6 +78,10 @@ class Port final : public EngineUser {
   Status add_receiver(const std::string& name, const std::shared_ptr<ReceiverState>& receiver,
                       std::uint32_t& edge);
   void remove_receiver(const std::string& name, std::uint32_t edge);
+  // Sends the sender of an edge how far its stream is taken: immediately, or with later reports
+  // after a moment. So a fast stream does not cost a record for each tensor.
+  void report_taken(const Channel& channel, std::uint32_t lane, const TakenRecord& taken,
+                    bool immediately);
   // The peer's latest edge of that name, once it is announced wholly and while it is open.
   std::shared_ptr<PeerEdge> find_edge(const std::string& name) const;
 
@@ -94,9 +99,16 @@ class Port final : public EngineUser {
   Status take_edge(ByteView message);
   Status take_offer(const Notification& notification);
   Status take_closed(ByteView message);
+  Status take_taken(ByteView message);
   // Under the mutex; null if it is closed. The caller drops it after the lock.
   std::shared_ptr<ReceiverState> receiver_of(const std::string& edge) const;
   PeerEdge* peer_edge(const std::string& edge) const;
+  void send_reports();
+
+  struct Report {
+    std::uint32_t lane = 0;
+    std::uint64_t sequence = 0;
+  };
 
   std::shared_ptr<Engine> engine_;
   std::uint32_t lanes_ = 0;
@@ -109,6 +121,9 @@ class Port final : public EngineUser {
   std::map<std::uint32_t, std::weak_ptr<ReceiverState>> receivers_;  // by edge
   std::map<std::string, std::uint32_t> names_;                       // of the open ones
   std::map<std::uint32_t, std::shared_ptr<PeerEdge>> peer_edges_;    // until the receiver closes
+  std::map<std::uint32_t, Report> reports_;                          // to send, by edge
+  std::chrono::steady_clock::time_point reported_{};                 // the last time
+  bool reports_are_due_ = false;                                     // the control loop will
 };
 
 }  // namespace farwrite::transfer

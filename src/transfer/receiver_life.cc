@@ -136,6 +136,7 @@ Status ReceiverState::reset() {
   port_->engine().abort(key_, options_.lane, ++round_);
   dropped = arrived_.drop();
   dropped_unseen_ += dropped.size();
+  report_taken();
   return Status();
 }
 
@@ -143,19 +144,24 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor receiver"));
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::vector<Item> dropped;  // offers give their leases back after the lock
+  bool removed = false;
   {
     const std::lock_guard lock(port_->mutex());
-    if (!std::exchange(closed_, true) && announced_) {
+    removed = !std::exchange(closed_, true) && announced_;
+    if (removed) {
+      const std::uint64_t taken = this->taken();
       dropped = arrived_.drop();
       dropped_unseen_ += dropped.size();
       port_->engine().close_edge(key_);
       port_->remove_receiver(name_, terms_.edge);
-      const auto record = ClosedRecord{terms_.edge, true, 0}.encode();
+      const auto record = ClosedRecord{terms_.edge, true, taken}.encode();
       (void)port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kClosed),
                                  options_.lane);
       port_->wake_all();
     }
   }
+  // Offers that nobody has taken yet go back, too: a sender may wait for their memory.
+  if (removed) port_->drain(channel_);
   Status outcome;
   for (MemoryRegion& region : regions_) {
     Status closed = region.close(deadline.remaining());

@@ -8,10 +8,15 @@
 namespace farwrite::transfer {
 namespace {
 
+constexpr std::string_view kReceive = "receive a tensor";
 // Offers that are read at the same time.
 constexpr std::size_t kReadAhead = 4;
 // Offers that a receiver may be behind: each costs its description.
 constexpr std::size_t kMaxArrived = 1 << 16;
+
+std::string tensors(std::uint64_t count) {
+  return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
+}
 
 }  // namespace
 
@@ -19,10 +24,27 @@ std::uint64_t* ReceiverState::flag_of(std::size_t slot) const {
   return tail_flag_at(regions_[slot].data(), terms_.capacity);
 }
 
-void ReceiverState::sender_has_closed(std::uint64_t last_sequence) {
+void ReceiverState::sender_has_closed(const ClosedRecord& record) {
   sender_closed_ = true;
-  closing_sequence_ = last_sequence;
+  abandoned_ = record.abandoned;
+  closing_sequence_ = record.sequence;
   port_->engine().stop_granting(key_);
+  report_taken();
+}
+
+std::uint64_t ReceiverState::taken() const {
+  std::uint64_t next = arrived_.last() + 1;
+  // What has not come before the end will not come.
+  if (sender_has_ended()) next = std::max(next, closing_sequence_ + 1);
+  if (!arrived_.ready().empty()) next = std::min(next, arrived_.ready().front().sequence);
+  if (!resolving_.empty()) next = std::min(next, *resolving_.begin());
+  return next - 1;
+}
+
+void ReceiverState::report_taken() {
+  if (closed_ || (!sender_closed_ && !arrived_.ready().empty()) || taken() <= reported_) return;
+  reported_ = taken();
+  port_->report_taken(channel_, options_.lane, {terms_.edge, reported_}, sender_closed_);
 }
 
 // Tail flags may come behind the record that says so.
@@ -33,7 +55,9 @@ bool ReceiverState::sender_has_ended() const {
 
 // It is known by its number that it will not come.
 void ReceiverState::drop_stale(std::uint64_t sequence) {
-  if (arrived_.expects(sequence)) arrived_.add(sequence, std::nullopt);
+  if (!arrived_.expects(sequence)) return;
+  arrived_.add(sequence, std::nullopt);
+  report_taken();
 }
 
 void ReceiverState::take_push(LandedTensor tensor) {
@@ -48,7 +72,7 @@ void ReceiverState::take_push(LandedTensor tensor) {
     return;
   }
   const std::uint64_t sequence = push->sequence;
-  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr});
+  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr, sequence});
 }
 
 void ReceiverState::take_stale(ByteView description) {
@@ -86,7 +110,8 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  arrived_.add(sequence, Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent)});
+  arrived_.add(sequence,
+               Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent), sequence});
 }
 
 void ReceiverState::look_at_flags() {
@@ -126,32 +151,65 @@ Status ReceiverState::wait(std::chrono::nanoseconds timeout) {
 }
 
 Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) {
-  constexpr std::string_view kOperation = "receive a tensor";
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kReceive));
   const core::Deadline deadline = core::Deadline::after(timeout);
   if (timeout.count() <= 0) port_->drain(channel_);
   port_->engine().grant_unread();
   std::optional<Item> item;
-  bool closed = false;
-  Status broken;
-  FARWRITE_RETURN_IF_ERROR(wait_for(deadline, [&] {
-    closed = closed_;
-    broken = broken_;
+  Status ended;
+  const Status waited = wait_for(deadline, [&] {
     std::deque<Item>& ready = arrived_.ready();
-    if (ready.empty()) return;
+    if (ready.empty()) {
+      ended = end();
+      return;
+    }
     item = std::move(ready.front());
     ready.pop_front();
-    if (item->offer == nullptr) item->pushed.view();
-  }));
+    if (item->offer == nullptr) {
+      item->pushed.view();
+      report_taken();
+    } else {
+      resolving_.insert(item->sequence);
+    }
+  });
   if (item.has_value()) return resolve(*std::move(item), deadline);
-  if (!broken.ok()) return broken;
-  if (closed) {
-    return Status::error(StatusCode::kCancelled, {kOperation}, "the receiver is closed",
+  if (!ended.ok()) return ended;
+  return broke_off(waited);
+}
+
+Status ReceiverState::end() const {
+  if (!broken_.ok()) return broken_;
+  if (closed_) {
+    return Status::error(StatusCode::kCancelled, {kReceive}, "the receiver is closed",
                          "open it again");
   }
-  return Status::error(StatusCode::kUnavailable, {kOperation},
-                       "the sender of \"" + name_ + "\" has closed, and everything was received",
+  if (arrived_.count() < closing_sequence_) {
+    return Status::error(StatusCode::kUnavailable, {kReceive},
+                         "of the stream \"" + name_ + "\" " + std::to_string(arrived_.count()) +
+                             " of " + tensors(closing_sequence_) + " arrived",
+                         "send the others again");
+  }
+  if (abandoned_) {
+    return Status::error(StatusCode::kUnavailable, {kReceive},
+                         "the sender of \"" + name_ + "\" abandoned the stream after " +
+                             tensors(closing_sequence_) + ", without closing it",
+                         "look for the error of the sending program");
+  }
+  return Status::error(StatusCode::kEndOfStream, {kReceive},
+                       "the sender of \"" + name_ + "\" has closed after " +
+                           tensors(closing_sequence_) + ", and everything was received",
                        "open another edge for more");
+}
+
+Status ReceiverState::broke_off(const Status& reason) const {
+  if (reason.code() == StatusCode::kDeadlineExceeded ||
+      reason.code() == StatusCode::kFailedPrecondition) {
+    return reason;  // of this call; the stream goes on
+  }
+  const std::lock_guard lock(port_->mutex());
+  return Status(reason.code(), std::string(kReceive) + ": the stream \"" + name_ +
+                                   "\" broke off after " + tensors(arrived_.count()) + ": " +
+                                   reason.message());
 }
 
 Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {
@@ -174,10 +232,14 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   Result<ReceivedTensor> received = item.offer->finish(deadline.remaining());
   if (!received.ok() && received.status().code() == StatusCode::kDeadlineExceeded) {
     const std::lock_guard lock(port_->mutex());
+    resolving_.erase(item.sequence);
     if (!closed_) arrived_.ready().push_front(std::move(item));
     return received;
   }
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
+  const std::lock_guard lock(port_->mutex());
+  resolving_.erase(item.sequence);
+  report_taken();
   return received;
 }
 

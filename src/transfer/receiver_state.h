@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   void take_stale(ByteView description);
   void take_misfit(Slot::Outcome outcome);
   void take_offer(OfferRecord offer, const RemoteRegion& lent, std::uint64_t epoch);
-  void sender_has_closed(std::uint64_t last_sequence);
+  void sender_has_closed(const ClosedRecord& record);
 
  private:
   // What has arrived and nobody has received.
@@ -46,6 +47,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
     LandedTensor pushed;
     PushDescription push;
     std::shared_ptr<DynamicSlot> offer;  // else
+    std::uint64_t sequence = 0;
   };
 
   ReceiverState(const Channel& channel, std::string_view name, const ReceiverOptions& options);
@@ -60,6 +62,14 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
 
   // Under the port's mutex.
   bool sender_has_ended() const;
+  // Why no tensor follows: kEndOfStream if the stream is complete.
+  Status end() const;
+  // The same where the channel has ended first.
+  Status broke_off(const Status& reason) const;
+  // Every tensor up to this one was received or dropped.
+  std::uint64_t taken() const;
+  // Sends the sender that number, as long as no other tensor waits here.
+  void report_taken();
   void drop_stale(std::uint64_t sequence);
   void look_at_flags();
   std::uint64_t* flag_of(std::size_t slot) const;
@@ -77,7 +87,10 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   bool announced_ = false;
   bool closed_ = false;
   bool sender_closed_ = false;
+  bool abandoned_ = false;              // by the sender
   std::uint64_t closing_sequence_ = 0;  // of the sender's last tensor, once it has closed
+  std::set<std::uint64_t> resolving_;   // offers that threads map or read now
+  std::uint64_t reported_ = 0;          // what report_taken() has sent
   std::uint32_t round_ = 0;
   Status broken_;  // why nothing in order can follow
   std::vector<MemoryRegion> regions_;

@@ -213,7 +213,7 @@ Result<SlotListRecord> SlotListRecord::decode(ByteView bytes) {
 std::vector<std::byte> ClosedRecord::encode() const {
   core::WireWriter writer;
   writer.u32(edge);
-  writer.u32(by_receiver ? 1 : 0);
+  writer.u32(by_receiver ? 1 : abandoned ? 2 : 0);
   writer.u64(sequence);
   return writer.take();
 }
@@ -222,11 +222,28 @@ Result<ClosedRecord> ClosedRecord::decode(ByteView bytes) {
   core::WireReader reader(bytes);
   ClosedRecord record;
   record.edge = reader.u32();
-  const std::uint32_t by_receiver = reader.u32();
+  const std::uint32_t by = reader.u32();
   record.sequence = reader.u64();
   FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (by_receiver > 1) return malformed_record("an edge closed by neither side");
-  record.by_receiver = by_receiver == 1;
+  if (by > 2) return malformed_record("an edge closed by neither side");
+  record.by_receiver = by == 1;
+  record.abandoned = by == 2;
+  return record;
+}
+
+std::vector<std::byte> TakenRecord::encode() const {
+  core::WireWriter writer;
+  writer.u32(edge);
+  writer.u64(sequence);
+  return writer.take();
+}
+
+Result<TakenRecord> TakenRecord::decode(ByteView bytes) {
+  core::WireReader reader(bytes);
+  TakenRecord record;
+  record.edge = reader.u32();
+  record.sequence = reader.u64();
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
   return record;
 }
 

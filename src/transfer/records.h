@@ -38,6 +38,7 @@ enum class RecordType : std::uint8_t {
   kClosed = 6,    // named edges: either's, the edge is over
   kWithdraw = 7,  // receiver: give these slots up
   kGivenUp = 8,   // sender: nothing of mine will land in these slots any more
+  kTaken = 9,     // named edges: the receiver's, how far it has taken what was sent
 };
 
 constexpr std::uint32_t tag_of(RecordType type) {
@@ -112,10 +113,20 @@ struct SlotListRecord {
 struct ClosedRecord {
   std::uint32_t edge = 0;
   bool by_receiver = false;
-  std::uint64_t sequence = 0;  // by the sender: of its last tensor
+  std::uint64_t sequence = 0;  // by the sender: of its last tensor; else as in TakenRecord
+  bool abandoned = false;      // by the sender, which had more to send
 
   std::vector<std::byte> encode() const;
   static Result<ClosedRecord> decode(ByteView bytes);
+};
+
+// kTaken.
+struct TakenRecord {
+  std::uint32_t edge = 0;
+  std::uint64_t sequence = 0;  // every tensor up to this one was received or dropped
+
+  std::vector<std::byte> encode() const;
+  static Result<TakenRecord> decode(ByteView bytes);
 };
 
 // The description in the head of a slot of a named edge.

@@ -1,11 +1,13 @@
 #include "transfer/sender_state.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "core/completion_state.h"
+#include "core/log.h"
 #include "device/name_table.h"
 #include "farwrite/memory_kind.h"
 #include "transfer/offer.h"
@@ -18,6 +20,11 @@ namespace {
 
 constexpr std::string_view kOpenSender = "open a tensor sender";
 constexpr std::string_view kSend = "send a tensor";
+constexpr std::string_view kClose = "close a tensor sender";
+// Between attempts to send what finds no slot and no memory.
+constexpr std::chrono::nanoseconds kShortestRetry = std::chrono::microseconds(50);
+constexpr std::chrono::nanoseconds kLongestRetry = std::chrono::milliseconds(2);
+constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 
 Status unfit(const std::string& cause, std::string_view remedy) {
   return Status::error(StatusCode::kInvalidArgument, {kSend}, cause, remedy);
@@ -53,7 +60,7 @@ SenderState::SenderState(const Device& device, const Channel& channel, std::stri
 
 SenderState::~SenderState() {
   if (fork_guard_.in_forked_child()) return;
-  (void)close();
+  (void)end_stream(/*abandoned=*/true);
   if (edge_ != nullptr) port_->engine().stop_pushing(key_);
 }
 
@@ -64,12 +71,20 @@ Status SenderState::claim(core::Deadline deadline) {
       channel_,
       [&] {
         const std::shared_ptr<PeerEdge> edge = port_->find_edge(name_);
-        if (edge == nullptr) return false;
-        taken = std::exchange(edge->claimed, true);
-        if (!taken) edge_ = edge;
+        // An edge that had a sender may be closed already, and opened again, and the records of
+        // that are on their way.
+        taken = edge != nullptr && edge->claimed;
+        if (edge == nullptr || taken) return false;
+        edge->claimed = true;
+        edge_ = edge;
         return true;
       },
       deadline);
+  if (waited.code() == StatusCode::kDeadlineExceeded && taken) {
+    return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
+                         "\"" + name_ + "\" has, or had, a sender on this channel",
+                         "let the receiver open the edge again, or use another name");
+  }
   if (waited.code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {kOpenSender, channel_.peer().endpoint.to_string()},
@@ -77,13 +92,8 @@ Status SenderState::claim(core::Deadline deadline) {
                          "wait longer, or check that both sides use the same name");
   }
   FARWRITE_RETURN_IF_ERROR(waited);
-  if (!taken) {
-    key_ = key_of(edge_->record.edge);
-    return Status();
-  }
-  return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
-                       "\"" + name_ + "\" has, or had, a sender on this channel",
-                       "let the receiver open the edge again, or use another name");
+  key_ = key_of(edge_->record.edge);
+  return Status();
 }
 
 Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
@@ -122,9 +132,56 @@ Status SenderState::over() const {
   return port_->ended();
 }
 
-Completion SenderState::send(const TensorSpec& spec, ByteView bytes) {
+Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
+                             std::chrono::nanoseconds timeout) {
   if (Status bad = check(spec, bytes); !bad.ok()) return Completion(std::move(bad));
-  port_->drain(channel_);  // not under sending_: a handler may send
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  std::shared_ptr<std::byte> staged;
+  std::chrono::nanoseconds pause = kShortestRetry;
+  bool hopeless = timeout.count() <= 0;
+  while (true) {
+    port_->drain(channel_);  // not under sending_: a handler may send
+    Completion sent = send_now(spec, bytes, staged);
+    const bool refused = failed(sent) && sent.wait().code() == StatusCode::kResourceExhausted;
+    if (!refused || hopeless) return sent;
+    if (deadline.expired()) {
+      return Completion(Status::error(
+          StatusCode::kDeadlineExceeded, {kSend},
+          "the receiver of \"" + name_ + "\" gave nothing back in time: " + sent.wait().message(),
+          "or wait longer"));
+    }
+    // Only what the receiver gives back can help, so what it holds is looked at before the attempt.
+    hopeless = bytes.size > 0 && receiver_holds_nothing();
+    if (!hopeless) wait_for_room(bytes.size, core::Deadline::after(pause).earlier(deadline));
+    pause = std::min(2 * pause, kLongestRetry);
+  }
+}
+
+bool SenderState::receiver_holds_nothing() {
+  return device_.stats().leases_held_by_peers == 0 &&
+         port_->engine().credits(key_).available >= edge_->record.slots;
+}
+
+// Memory comes back without a notification, so the caller tries again after a pause.
+void SenderState::wait_for_room(std::uint64_t bytes, core::Deadline deadline) {
+  const bool had_slot = port_->engine().has_credit(key_, bytes);  // and the lane took nothing
+  const auto room = [&] {
+    port_->engine().flush();
+    return edge_->closed || (!had_slot && port_->engine().has_credit(key_, bytes));
+  };
+  (void)port_->wait(channel_, room, deadline, /*polled=*/true);  // send_now() tells of an end
+  const std::lock_guard sending(sending_);
+  const auto now = std::chrono::steady_clock::now();
+  if (!refused_since_.has_value()) refused_since_ = now;
+  if (now - *refused_since_ < kLongWait || std::exchange(long_wait_told_, true)) return;
+  core::log(core::LogLevel::kWarning,
+            "send a tensor: the receiver of \"" + name_ +
+                "\" has given back no slot and no memory for a second, and this thread waits; let "
+                "it receive, and drop what it has received");
+}
+
+Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes,
+                                 std::shared_ptr<std::byte>& staged) {
   std::unique_lock sending(sending_);
   if (closed_) {
     return Completion(Status::error(StatusCode::kFailedPrecondition, {kSend},
@@ -138,8 +195,12 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes) {
   }
   const std::optional<CreditTable::Taken> taken = port_->engine().take_credit(key_, bytes.size);
   ++last_sequence_;
-  Completion sent = taken.has_value() ? push(*taken, spec, bytes) : offer(round, spec, bytes);
-  if (!failed(sent)) return sent;
+  Completion sent =
+      taken.has_value() ? push(*taken, spec, bytes) : offer(round, spec, bytes, staged);
+  if (!failed(sent)) {
+    refused_since_.reset();
+    return sent;
+  }
   --last_sequence_;
   sending.unlock();
   port_->drain(channel_);
@@ -183,7 +244,8 @@ Completion SenderState::write_with_tail_flag(const CreditTable::Taken& taken,
   return written;
 }
 
-Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes) {
+Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes,
+                              std::shared_ptr<std::byte>& staged) {
   OfferRecord record;
   record.edge = edge_->record.edge;
   record.round = round;
@@ -195,47 +257,55 @@ Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteV
   Completion sent = bytes.size == 0
                         ? port_->engine().send({encoded.data(), encoded.size()},
                                                tag_of(RecordType::kOffer), edge_->record.lane)
-                        : lend(encoded, bytes);
+                        : lend(encoded, bytes, staged);
   if (failed(sent)) return sent;
   offered_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
   return sent;
 }
 
-Completion SenderState::lend(const std::vector<std::byte>& record, ByteView bytes) {
+Completion SenderState::lend(const std::vector<std::byte>& record, ByteView bytes,
+                             std::shared_ptr<std::byte>& staged) {
   const ByteView message{record.data(), record.size()};
   const std::uint32_t tag = tag_of(RecordType::kOffer);
   const std::uint32_t lane = edge_->record.lane;
   Engine& engine = port_->engine();
   if (device_.contains(bytes.data) && device_.contains(bytes.data + bytes.size - 1)) {
     const auto returned = std::make_shared<core::CompletionState>();
+    returned->explain_long_waits(
+        "send a tensor: a thread has waited for a second until the receiver of \"" + name_ +
+        "\" drops a tensor of registered memory; let the receiver drop it before it waits for the "
+        "next (in Python, del it at the end of the loop), or wait after the next send");
     Completion lent =
         engine.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
     return failed(lent) ? lent : Completion(returned);
   }
-  Device device = device_;  // its memory outlives the sender
-  std::byte* const staged = device.allocate_raw(bytes.size);
-  if (staged == nullptr) {
-    return Completion(Status::error(
-        StatusCode::kResourceExhausted, {kSend},
-        "no slot is free, and there is no send memory for a copy of " + std::to_string(bytes.size) +
-            " bytes",
-        "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit"));
-  }
-  if (Status bad = copy_memory(staged, bytes.data, bytes.size); !bad.ok()) {
-    device.free_raw(staged);
-    return Completion(std::move(bad));
-  }
+  if (Status bad = stage(bytes, staged); !bad.ok()) return Completion(std::move(bad));
   Completion lent = engine.lend(
-      message, {staged, bytes.size}, [device, staged]() mutable { device.free_raw(staged); }, tag,
-      lane);
-  if (failed(lent)) {
-    device.free_raw(staged);
-    return lent;
-  }
+      message, {staged.get(), bytes.size}, [staged]() mutable { staged.reset(); }, tag, lane);
+  if (failed(lent)) return lent;
+  staged.reset();
   staged_.add();
   allocations_.add();
   return Completion(Status());  // the source was copied
+}
+
+// Once for all attempts to send it.
+Status SenderState::stage(ByteView bytes, std::shared_ptr<std::byte>& staged) {
+  if (staged != nullptr) return Status();
+  Device device = device_;  // its memory outlives the sender
+  std::byte* const memory = device.allocate_raw(bytes.size);
+  if (memory == nullptr) {
+    return Status::error(
+        StatusCode::kResourceExhausted, {kSend},
+        "no slot is free, and there is no send memory for a copy of " + std::to_string(bytes.size) +
+            " bytes",
+        "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit");
+  }
+  staged = {memory, [device](std::byte* old) mutable { device.free_raw(old); }};
+  Status copied = copy_memory(memory, bytes.data, bytes.size);
+  if (!copied.ok()) staged.reset();
+  return copied;
 }
 
 TensorStats SenderState::stats() {
@@ -257,22 +327,56 @@ TensorStats SenderState::stats() {
   return stats;
 }
 
-Status SenderState::close() {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a tensor sender"));
+std::uint64_t SenderState::end_stream(bool abandoned) {
   const std::lock_guard sending(sending_);
-  closed_ = true;
-  if (said_closed_ || edge_ == nullptr) return Status();
+  if (std::exchange(closed_, true) || edge_ == nullptr) return last_sequence_;
+  abandoned_ = abandoned;
   {
     const std::lock_guard lock(port_->mutex());
-    if (edge_->closed) return Status();
+    if (edge_->closed) return last_sequence_;
   }
-  const auto record = ClosedRecord{edge_->record.edge, false, last_sequence_}.encode();
-  const Completion said = port_->engine().send({record.data(), record.size()},
-                                               tag_of(RecordType::kClosed), edge_->record.lane);
-  // A channel that is over has told the receiver.
-  if (said.done() && said.wait().code() == StatusCode::kResourceExhausted) return said.wait();
-  said_closed_ = true;
+  port_->engine().send_record(
+      RecordType::kClosed,
+      ClosedRecord{edge_->record.edge, false, last_sequence_, abandoned}.encode(),
+      edge_->record.lane);
+  return last_sequence_;
+}
+
+Status SenderState::abandon() {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("abandon a stream of tensors"));
+  (void)end_stream(/*abandoned=*/true);
   return Status();
+}
+
+Status SenderState::close(std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kClose));
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  const std::uint64_t last = end_stream(/*abandoned=*/false);
+  if (edge_ == nullptr || abandoned_ || all_known_) return Status();
+  port_->drain(channel_);
+  std::uint64_t taken = 0;
+  bool closed = false;
+  const auto known = [&] {
+    port_->engine().flush();
+    taken = std::min(edge_->taken, last);
+    closed = edge_->closed;
+    return taken == last || closed;
+  };
+  const Status waited = port_->wait(channel_, known, deadline);
+  if (taken == last) return Status();
+  const std::string took = "the receiver of \"" + name_ + "\" took " + std::to_string(taken) +
+                           " of " + std::to_string(last) + " tensors";
+  if (waited.code() == StatusCode::kDeadlineExceeded) {
+    return Status::error(StatusCode::kDeadlineExceeded, {kClose}, took + " in time",
+                         "let it receive the others, and call close() again or wait longer");
+  }
+  all_known_ = true;
+  if (closed) {
+    return Status::error(StatusCode::kUnavailable, {kClose}, took + " and closed",
+                         "send the others again on another edge, if they are wanted");
+  }
+  return Status(waited.code(),
+                std::string(kClose) + ": " + took + ", as far as is known: " + waited.message());
 }
 
 }  // namespace farwrite::transfer

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,22 +29,33 @@ class SenderState {
 
   EdgeKind kind() const { return edge_->record.kind; }
   const TensorSpec& announced() const { return edge_->record.spec; }
-  Completion send(const TensorSpec& spec, ByteView bytes);
+  Completion send(const TensorSpec& spec, ByteView bytes, std::chrono::nanoseconds timeout);
   TensorStats stats();
-  Status close();
+  Status close(std::chrono::nanoseconds timeout);
+  Status abandon();
 
  private:
   SenderState(const Device& device, const Channel& channel, std::string_view name);
   Status claim(core::Deadline deadline);
   Status check(const TensorSpec& spec, ByteView bytes) const;
   Status over() const;
+  // Sends the end mark, once. Returns the number of the last tensor.
+  std::uint64_t end_stream(bool abandoned);
+
+  Completion send_now(const TensorSpec& spec, ByteView bytes, std::shared_ptr<std::byte>& staged);
+  bool receiver_holds_nothing();
+  void wait_for_room(std::uint64_t bytes, core::Deadline deadline);
 
   // Under sending_.
   Completion push(const CreditTable::Taken& taken, const TensorSpec& spec, ByteView bytes);
   Completion write_with_tail_flag(const CreditTable::Taken& taken,
                                   std::vector<std::byte> description, ByteView bytes);
-  Completion offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes);
-  Completion lend(const std::vector<std::byte>& record, ByteView bytes);
+  // `staged`: the copy of a source that is not registered, if there is one yet.
+  Completion offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes,
+                   std::shared_ptr<std::byte>& staged);
+  Completion lend(const std::vector<std::byte>& record, ByteView bytes,
+                  std::shared_ptr<std::byte>& staged);
+  Status stage(ByteView bytes, std::shared_ptr<std::byte>& staged);
 
   const Device device_;
   Channel channel_;
@@ -56,8 +68,11 @@ class SenderState {
 
   core::OrderedMutex<core::LockRank::kTensorSender> sending_;  // one tensor at a time, in sequence
   bool closed_ = false;
-  bool said_closed_ = false;  // to the receiver; close() may be called again until it is
+  bool abandoned_ = false;
+  bool all_known_ = false;  // close() has returned what became of the tensors
   std::uint64_t last_sequence_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> refused_since_;  // until one is sent
+  bool long_wait_told_ = false;
 
   core::Counter pushed_, offered_, offers_no_slot_, staged_, allocations_, requests_;
 };

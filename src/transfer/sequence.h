@@ -22,6 +22,7 @@ class Sequence {
   bool expects(std::uint64_t number) const { return number > last_ && !early_.contains(number); }
   // An expected one has come; without an item it is one that nobody shall see.
   void add(std::uint64_t number, std::optional<Item> item) {
+    ++count_;
     if (!overtaking_) {
       last_ = number;
       if (item.has_value()) ready_.push_back(*std::move(item));
@@ -40,6 +41,8 @@ class Sequence {
   const std::deque<Item>& ready() const { return ready_; }
   // The last number that has come, with all before it or known to be left out.
   std::uint64_t last() const { return last_; }
+  // How many numbers were added.
+  std::uint64_t count() const { return count_; }
   // Takes everything out that has come; the numbers have been.
   std::vector<Item> drop() {
     std::vector<Item> dropped;
@@ -54,6 +57,7 @@ class Sequence {
  private:
   const bool overtaking_;
   std::uint64_t last_ = 0;
+  std::uint64_t count_ = 0;
   std::deque<Item> ready_;
   std::map<std::uint64_t, std::optional<Item>> early_;
 };

@@ -42,10 +42,12 @@ Result<TensorSender> TensorSender::open(const Device& device, const Channel& cha
 
 EdgeKind TensorSender::kind() const { return state_->kind(); }
 const TensorSpec& TensorSender::announced() const { return state_->announced(); }
-Completion TensorSender::send(const TensorSpec& spec, ByteView bytes) {
-  return state_->send(spec, bytes);
+Completion TensorSender::send(const TensorSpec& spec, ByteView bytes,
+                              std::chrono::nanoseconds timeout) {
+  return state_->send(spec, bytes, timeout);
 }
 TensorStats TensorSender::stats() const { return state_->stats(); }
-Status TensorSender::close() { return state_->close(); }
+Status TensorSender::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+Status TensorSender::abandon() { return state_->abandon(); }
 
 }  // namespace farwrite

@@ -11,25 +11,130 @@ TEST_P(TensorEnds, WhatWasSentIsReceivedAfterTheSenderHasClosed) {
   Edge edge = open_edge("sender", static_edge(spec));
   ASSERT_TRUE(edge.sender.valid());
   for (std::uint32_t step = 1; step <= 5; ++step) ASSERT_OK(send(edge.sender, spec, step));
-  ASSERT_OK(edge.sender.close());
-  ASSERT_OK(edge.sender.close());
+  const Status waits = edge.sender.close(std::chrono::milliseconds(20));
+  EXPECT_CODE(kDeadlineExceeded, waits);
+  EXPECT_NE(waits.message().find("\"sender\" took 0 of 5 tensors"), std::string::npos)
+      << waits.message();
   EXPECT_CODE(kFailedPrecondition, send(edge.sender, spec, 6));
   for (std::uint32_t step = 1; step <= 5; ++step) {
     EXPECT_TRUE(take(edge.receiver, spec, step).valid());
   }
   const Status over = edge.receiver.receive(kHang).status();
-  EXPECT_CODE(kUnavailable, over);
-  EXPECT_NE(over.message().find("\"sender\""), std::string::npos) << over.message();
-  EXPECT_CODE(kUnavailable, edge.receiver.try_receive().status());
+  EXPECT_CODE(kEndOfStream, over);
+  EXPECT_NE(over.message().find("\"sender\" has closed after 5 tensors"), std::string::npos)
+      << over.message();
+  EXPECT_CODE(kEndOfStream, edge.receiver.try_receive().status());
+  ASSERT_OK(edge.sender.close(kHang));
+  ASSERT_OK(edge.sender.close(kHang));
 }
 
-TEST_P(TensorEnds, ASenderThatIsDroppedCloses) {
-  Edge edge = open_edge("dropped", ReceiverOptions());
+TEST_P(TensorEnds, ClosingASenderWaitsUntilEverythingIsTaken) {
+  const TensorSpec spec = bytes_spec({3000});
+  for (const bool has_slots : {true, false}) {
+    SCOPED_TRACE(has_slots);
+    Edge edge = open_edge(has_slots ? "static" : "dynamic",
+                          has_slots ? static_edge(spec) : ReceiverOptions());
+    ASSERT_TRUE(edge.sender.valid());
+    for (std::uint32_t step = 1; step <= 4; ++step) ASSERT_OK(send(edge.sender, spec, step));
+    auto closing = std::async(std::launch::async, [&] { return edge.sender.close(kHang); });
+    std::vector<ReceivedTensor> kept;  // to take is enough
+    for (std::uint32_t step = 1; step <= 4; ++step) {
+      EXPECT_EQ(closing.wait_for(std::chrono::milliseconds(5)), std::future_status::timeout);
+      kept.push_back(take(edge.receiver, spec, step));
+    }
+    EXPECT_OK(closing.get());
+    EXPECT_CODE(kEndOfStream, edge.receiver.receive(kHang).status());
+  }
+}
+
+TEST_P(TensorEnds, ClosingNeedsNoFurtherCallOfAReceiverThatHasEverything) {
+  const TensorSpec spec = bytes_spec({3000});
+  for (const bool has_slots : {true, false}) {
+    SCOPED_TRACE(has_slots);
+    Edge edge = open_edge(has_slots ? "static" : "dynamic",
+                          has_slots ? static_edge(spec) : ReceiverOptions());
+    ASSERT_TRUE(edge.sender.valid());
+    std::vector<ReceivedTensor> kept;
+    for (std::uint32_t step = 1; step <= 6; ++step) {
+      ASSERT_OK(send(edge.sender, spec, step));
+      kept.push_back(take(edge.receiver, spec, step));
+    }
+    EXPECT_OK(edge.sender.close(kHang));
+  }
+}
+
+TEST_P(TensorEnds, TheEndIsKnownAlsoBehindTheEndOfTheChannel) {
+  const TensorSpec spec = bytes_spec({3000});
+  Edge edge = open_edge("all", static_edge(spec));
+  Edge empty = open_edge("empty", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid() && empty.sender.valid());
+  ASSERT_OK(send(edge.sender, spec, 1));
+  ASSERT_TRUE(take(edge.receiver, spec, 1).valid());
+  ASSERT_OK(edge.sender.close(kHang)) << "the receiver need not wait for the end";
+  ASSERT_OK(empty.sender.close(kHang));
+  ASSERT_OK(near_.close(kHang));
+  EXPECT_CODE(kEndOfStream, edge.receiver.receive(kHang).status());
+  EXPECT_CODE(kEndOfStream, empty.receiver.receive(kHang).status());
+}
+
+TEST_P(TensorEnds, AReceiverThatClosesEarlyIsToldToTheSenderWithTheNumber) {
+  const TensorSpec spec = bytes_spec({3000});
+  Edge edge = open_edge("early", static_edge(spec, 5));
   ASSERT_TRUE(edge.sender.valid());
-  ASSERT_OK(send(edge.sender, bytes_spec({8}), 1));
-  edge.sender = TensorSender();
-  EXPECT_TRUE(take(edge.receiver, bytes_spec({8}), 1).valid());
-  EXPECT_CODE(kUnavailable, edge.receiver.receive(kHang).status());
+  for (std::uint32_t step = 1; step <= 5; ++step) ASSERT_OK(send(edge.sender, spec, step));
+  for (std::uint32_t step = 1; step <= 2; ++step) {
+    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
+  }
+  ASSERT_OK(edge.receiver.close(kHang));
+  const Status closed = edge.sender.close(kHang);
+  EXPECT_CODE(kUnavailable, closed);
+  EXPECT_NE(closed.message().find("\"early\" took 2 of 5 tensors and closed"), std::string::npos)
+      << closed.message();
+  EXPECT_OK(edge.sender.close(kHang)) << "it was told";
+}
+
+TEST_P(TensorEnds, WhatAResetDropsIsNotWaitedFor) {
+  const TensorSpec spec = bytes_spec({3000});
+  Edge edge = open_edge("reset", static_edge(spec));
+  ASSERT_TRUE(edge.sender.valid());
+  for (std::uint32_t step = 1; step <= 4; ++step) ASSERT_OK(send(edge.sender, spec, step));
+  ASSERT_TRUE(take(edge.receiver, spec, 1).valid());
+  ASSERT_OK(edge.receiver.reset());
+  auto closing = std::async(std::launch::async, [&] { return edge.sender.close(kHang); });
+  EXPECT_CODE(kEndOfStream, edge.receiver.receive(kHang).status());
+  EXPECT_OK(closing.get());
+}
+
+TEST_P(TensorEnds, AClosingSenderHearsOfTheEndOfItsChannel) {
+  const TensorSpec spec = bytes_spec({3000});
+  Edge edge = open_edge("lost", static_edge(spec));
+  ASSERT_TRUE(edge.sender.valid());
+  ASSERT_OK(send(edge.sender, spec, 1));
+  auto closing = std::async(std::launch::async, [&] { return edge.sender.close(kForever); });
+  ASSERT_OK(far_.close(kHang));
+  const Status closed = closing.get();
+  EXPECT_CODE(kUnavailable, closed);
+  EXPECT_NE(closed.message().find("took 0 of 1 tensors"), std::string::npos) << closed.message();
+}
+
+TEST_P(TensorEnds, ASenderThatIsDroppedAbandonsTheStream) {
+  for (const bool dropped : {true, false}) {
+    SCOPED_TRACE(dropped);
+    Edge edge = open_edge(dropped ? "dropped" : "abandoned", ReceiverOptions());
+    ASSERT_TRUE(edge.sender.valid());
+    ASSERT_OK(send(edge.sender, bytes_spec({8}), 1));
+    if (dropped) {
+      edge.sender = TensorSender();
+    } else {
+      ASSERT_OK(edge.sender.abandon());
+      ASSERT_OK(edge.sender.close(kHang));
+    }
+    EXPECT_TRUE(take(edge.receiver, bytes_spec({8}), 1).valid());
+    const Status over = edge.receiver.receive(kHang).status();
+    EXPECT_CODE(kUnavailable, over);
+    EXPECT_NE(over.message().find("abandoned the stream after 1 tensor,"), std::string::npos)
+        << over.message();
+  }
 }
 
 TEST_P(TensorEnds, AfterTheReceiverHasClosedSendingFailsAndTheNameIsFree) {
@@ -49,6 +154,23 @@ TEST_P(TensorEnds, AfterTheReceiverHasClosedSendingFailsAndTheNameIsFree) {
       return refused.code() == StatusCode::kUnavailable;
     })) << refused.to_string();
   }
+}
+
+TEST_P(TensorEnds, ASenderWaitsForAnEdgeThatIsOpenedAgain) {
+  Edge edge = open_edge("reopened", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid());
+  auto again = std::async(std::launch::async, [&] {
+    return TensorSender::open(near_device_, near_, "reopened", kHang);
+  });
+  // What says that the edge is closed, and open again, may be on its way when the sender looks.
+  EXPECT_EQ(again.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  ASSERT_OK(edge.receiver.close(kHang));
+  auto receiver = TensorReceiver::open(far_, "reopened", ReceiverOptions());
+  ASSERT_OK(receiver);
+  auto sender = again.get();
+  ASSERT_OK(sender);
+  ASSERT_OK(send(*sender, bytes_spec({8}), 1));
+  EXPECT_TRUE(take(*receiver, bytes_spec({8}), 1).valid());
 }
 
 TEST_P(TensorEnds, ClosingAReceiverEndsItsWaiters) {
@@ -80,7 +202,10 @@ TEST_P(TensorEnds, WithTheChannelEveryEdgeEndsAfterWhatHasArrived) {
   ASSERT_OK(near_.close(kHang));
   EXPECT_CODE(kUnavailable, waiting.get());
   EXPECT_TRUE(take(pushed.receiver, spec, 1).valid());
-  EXPECT_CODE(kUnavailable, pushed.receiver.receive(kHang).status());
+  const Status ended = pushed.receiver.receive(kHang).status();
+  EXPECT_CODE(kUnavailable, ended);
+  EXPECT_NE(ended.message().find("\"pushed\" broke off after 1 tensor:"), std::string::npos)
+      << ended.message();
   EXPECT_CODE(kCancelled, send(pushed.sender, spec, 3));
 }
 

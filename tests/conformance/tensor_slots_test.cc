@@ -32,13 +32,18 @@ TEST_P(TensorSlots, WithoutAFreeSlotTheTensorIsOfferedAndCounted) {
   expect_balance(edge.sender);
 }
 
-TEST_P(TensorSlots, OverTheQuotaSendingFailsClearlyAndGoesOnLater) {
+TEST_P(TensorSlots, OverTheQuotaSendingAtOnceFailsClearlyAndGoesOnLater) {
+  const auto send_at_once = [](TensorSender& sender, const TensorSpec& spec, std::uint32_t seed) {
+    const std::vector<std::byte> source = make_bytes(*spec.bytes(), seed);
+    return wait_until_settled(
+        sender.send(spec, {source.data(), source.size()}, std::chrono::nanoseconds(0)));
+  };
   Edge edge = open_edge("quota", ReceiverOptions());
   ASSERT_TRUE(edge.sender.valid());
   const TensorSpec spec = bytes_spec({20 << 20});
   Status refused;
   std::uint32_t sent = 0;
-  while (sent < 5 && (refused = send(edge.sender, spec, sent + 1)).ok()) ++sent;
+  while (sent < 5 && (refused = send_at_once(edge.sender, spec, sent + 1)).ok()) ++sent;
   EXPECT_CODE(kResourceExhausted, refused);
   EXPECT_EQ(sent, 3U) << "of 64 MiB";
   for (std::uint32_t step = 1; step <= sent; ++step) {

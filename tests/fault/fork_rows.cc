@@ -184,6 +184,7 @@ std::vector<ForkRow> tensor_and_stream_rows() {
       {"TensorSender::send", kForked,
        [](W& w) { return code(w.sender.send(spec(), {floats, sizeof(floats)}).wait()); }},
       {"TensorSender::stats", kOk, [](W& w) { return is(w.sender.stats().pushed == 0); }},
+      {"TensorSender::abandon", kForked, [](W& w) { return code(w.sender.abandon()); }},
       {"TensorSender::close", kForked, [](W& w) { return code(w.sender.close()); }},
       {"Stream::write", kForked,
        [](W& w) {

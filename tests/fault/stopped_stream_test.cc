@@ -22,7 +22,6 @@ constexpr std::size_t kWords = 16 * 1024;  // of a tensor
 constexpr std::uint64_t kTellEvery = 50;   // tensors
 // Long enough to be taken for silent, and to fill whatever is between the two.
 constexpr std::chrono::milliseconds kStoppedFor(800);
-constexpr std::chrono::milliseconds kNoRoom(1);
 
 TensorSpec words_spec() { return {"<u8", 8, {kWords}}; }
 
@@ -43,13 +42,8 @@ int stream_source(const Arguments& arguments) {
   std::uint64_t number = 0;
   while (!enough.load()) {
     std::fill(words.begin(), words.end(), ++number);
-    Status sent;
-    do {
-      if (!sent.ok()) std::this_thread::sleep_for(kNoRoom);
-      sent = sender->send(words_spec(), {words.data(), words.size() * sizeof(std::uint64_t)})
-                 .wait(kForever);
-    } while (sent.code() == StatusCode::kResourceExhausted);  // the other side is stopped
-    FARWRITE_REQUIRE_OK(sent);
+    const ByteView bytes(words.data(), words.size() * sizeof(std::uint64_t));
+    FARWRITE_REQUIRE_OK(sender->send(words_spec(), bytes, kPatience).wait(kForever));
   }
   FARWRITE_REQUIRE_OK(sender->close());
   say("sent " + std::to_string(number));
@@ -74,7 +68,7 @@ int stream_sink(const Arguments& arguments) {
   std::uint64_t taken = 0;
   while (true) {
     auto tensor = receiver->receive(kPatience);
-    if (tensor.status().code() == StatusCode::kUnavailable) break;  // the sender has closed
+    if (tensor.status().code() == StatusCode::kEndOfStream) break;
     FARWRITE_REQUIRE_OK(tensor.status());
     ++taken;
     FARWRITE_REQUIRE(tensor->size() == kWords * sizeof(std::uint64_t));

@@ -22,6 +22,7 @@ using transfer::ResetRecord;
 using transfer::SlotHead;
 using transfer::SlotListRecord;
 using transfer::SlotsRecord;
+using transfer::TakenRecord;
 
 enum Kind : std::uint8_t {
   kEdge,
@@ -29,6 +30,7 @@ enum Kind : std::uint8_t {
   kGrant,
   kOffer,
   kClosed,
+  kTaken,
   kHead,
   kReset,
   kSlotList,
@@ -130,6 +132,7 @@ void run(ByteView input) {
   if (kind == kPush) return run_push(bytes);
   if (kind == kOffer) return run_offer(Bytes(bytes.data, bytes.data + bytes.size));
   if (kind == kClosed) return expect_round_trip<Message<ClosedRecord>>(bytes);
+  if (kind == kTaken) return expect_round_trip<Message<TakenRecord>>(bytes);
   run_head(Bytes(bytes.data, bytes.data + bytes.size));
 }
 
@@ -184,6 +187,7 @@ Seeds seeds() {
           {"push", seed(kPush, PushDescription{5, {2, 3}}.encode())},
           {"offer", seed(kOffer, offer.encode())},
           {"closed", seed(kClosed, ClosedRecord{1, true}.encode())},
+          {"taken", seed(kTaken, TakenRecord{1, 5}.encode())},
           {"head", seed(kHead, Bytes(head_bytes.begin(), head_bytes.end()))}};
 }
 

@@ -179,6 +179,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "shape": fine(),
         "send": refused(lambda o: o.send(ONES)),
         "stats": refused(),
+        "__aenter__": fine(lambda o: run(o.__aenter__())),
+        "__aexit__": refused(lambda o: run(o.__aexit__(None, None, None))),
+        "abandon": refused(),
         "close": refused(),
     },
     "Server": {

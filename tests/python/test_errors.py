@@ -39,6 +39,7 @@ def test_every_status_code_has_its_class(code: fw.StatusCode) -> None:
         (fw.ProtocolError, ConnectionError),
         (fw.Forked, RuntimeError),
         (fw.Unsupported, NotImplementedError),
+        (fw.EndOfStream, EOFError),
     ],
 )
 def test_a_builtin_catches_it(kind: type[fw.Error], builtin: type[Exception]) -> None:

@@ -141,11 +141,16 @@ TEST(TransferCodec, CreditsAndEndsAreReadAsWritten) {
   EXPECT_EQ(listed->slots, slot_list().slots);
   for (const bool by_receiver : {false, true}) {
     Result<ClosedRecord> closed =
-        ClosedRecord::decode(view(ClosedRecord{8, by_receiver, 6}.encode()));
+        ClosedRecord::decode(view(ClosedRecord{8, by_receiver, 6, !by_receiver}.encode()));
     ASSERT_TRUE(closed.ok());
     EXPECT_EQ(closed->by_receiver, by_receiver);
+    EXPECT_EQ(closed->abandoned, !by_receiver);
     EXPECT_EQ(closed->sequence, 6U);
   }
+  Result<TakenRecord> taken = TakenRecord::decode(view(TakenRecord{8, 1ULL << 40}.encode()));
+  ASSERT_TRUE(taken.ok());
+  EXPECT_EQ(taken->edge, 8U);
+  EXPECT_EQ(taken->sequence, 1ULL << 40);
   GrantRecord many = grant();
   many.credits.resize(GrantRecord::kMaxEntries + 1);
   EXPECT_FALSE(GrantRecord::decode(view(many.encode())).ok());
@@ -239,6 +244,7 @@ TEST(TransferCodec, TruncatedAndPaddedRecordsAreRefused) {
       {PushDescription{1, {2, 3}}.encode(),
        [](ByteView v) { return PushDescription::decode(v).ok(); }},
       {ClosedRecord{1, true, 0}.encode(), [](ByteView v) { return ClosedRecord::decode(v).ok(); }},
+      {TakenRecord{1, 2}.encode(), [](ByteView v) { return TakenRecord::decode(v).ok(); }},
       {offer().encode(), [](ByteView v) { return OfferRecord::decode(v).ok(); }},
   };
   for (const Case& one : cases) {
@@ -267,6 +273,7 @@ TEST(TransferCodec, RandomBytesAreNeverTakenForMoreThanTheyAre) {
     (void)SlotListRecord::decode(view(bytes));
     (void)PushDescription::decode(view(bytes));
     (void)ClosedRecord::decode(view(bytes));
+    (void)TakenRecord::decode(view(bytes));
     EXPECT_FALSE(OfferRecord::decode(view(bytes)).ok()) << "the checksum";
   }
 }

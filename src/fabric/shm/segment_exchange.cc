@@ -16,6 +16,7 @@ constexpr std::string_view kOpenRegion = "open a region";
 
 // The ids come from the peer, so what it can make us remember is bounded.
 constexpr std::size_t kMaxSegments = 1 << 16;
+constexpr std::chrono::nanoseconds kDeathFollows = std::chrono::milliseconds(500);
 
 enum class ExchangePacket : std::uint16_t { kRequest = 16, kAnswer = 17 };
 
@@ -61,8 +62,11 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
     std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock) {
   for (bool waited = false;; waited = true) {
     if (auto mapped = import.get(); mapped != nullptr) return mapped;
+    if (!ended_.ok()) {
+      wait_for_proof_of_death(deadline, lock);
+      return ended_;
+    }
     if (waited && !import.failure.ok()) return import.failure;
-    if (!ended_.ok()) return ended_;
     if (import.unmapped.has_value()) {
       Answer answer = *std::exchange(import.unmapped, std::nullopt);
       lock.unlock();
@@ -90,7 +94,8 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
         import.requested = false;
         import.failure = sent;  // others may wait for the answer to what never went out
         changed_.notify_all();
-        return sent;
+        if (sent.code() != StatusCode::kUnavailable) return sent;
+        if (ended_.ok()) ended_ = sent;  // the loop reads the end of the socket as well
       }
       continue;  // the answer may have come meanwhile
     }
@@ -107,6 +112,18 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
   }
 }
 
+// A dying process closes its sockets a moment before its death can be proven.
+void SegmentExchange::wait_for_proof_of_death(
+    core::Deadline deadline,
+    std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock) {
+  const core::Deadline proof = core::Deadline::after(kDeathFollows);
+  const core::Deadline until = proof.earlier(deadline);
+  while (ended_.code() == StatusCode::kUnavailable && !lives_on_ && !until.expired()) {
+    changed_.wait_for(lock, until.remaining());
+  }
+  lives_on_ = lives_on_ || proof.expired();
+}
+
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map_on_gpu(Answer answer) {
   auto gpu = gpu::Gpu::with_uuid(*answer.gpu);
   if (!gpu.ok()) return gpu.status();
@@ -117,7 +134,8 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map_on_gpu(Answe
 
 void SegmentExchange::fail(const Status& reason) {
   const std::lock_guard lock(mutex_);
-  if (ended_.ok()) ended_ = reason;
+  // Proven death says more than the end of its socket.
+  if (ended_.ok() || reason.code() == StatusCode::kPeerDead) ended_ = reason;
   changed_.notify_all();
 }
 

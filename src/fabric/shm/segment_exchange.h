@@ -84,6 +84,10 @@ class SegmentExchange {
       std::uint32_t segment_id, Import& import, core::Deadline deadline,
       std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock);
 
+  void wait_for_proof_of_death(
+      core::Deadline deadline,
+      std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock);
+
   // Maps the memory of a GPU that the peer has handed over.
   static Result<std::shared_ptr<memory::MappedSegment>> map_on_gpu(Answer answer);
 
@@ -98,6 +102,7 @@ class SegmentExchange {
   core::OrderedCondition changed_;
   std::map<std::uint32_t, Import> imports_;
   Status ended_;
+  bool lives_on_ = false;  // the socket has ended, and no death has followed
 };
 
 }  // namespace farwrite::fabric::shm
