@@ -14,12 +14,18 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 # Everything that is compiled here goes through a cache, which other clones share: paths in the
-# checkout count as relative. Without a writable folder for it, everything is compiled.
+# checkout count as relative. Without a writable folder for it, everything is compiled. CMake and
+# Ninja need a launcher whose path has no blank.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/farwrite/ccache
-empty :=
-CACHED := $(CURDIR)/$(VENV)/bin/ccache cache_dir=$(CACHE) max_size=3G base_dir=$(CURDIR) hash_dir=false
-ifeq ($(shell mkdir -p '$(CACHE)' 2>/dev/null && test -w '$(CACHE)' && echo yes),yes)
-export CMAKE_CXX_COMPILER_LAUNCHER ?= $(subst $(empty) $(empty),;,$(CACHED))
+ifeq ($(words $(CURDIR)),1)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= $(CURDIR)/$(VENV)/bin/ccache
+endif
+export CCACHE_DIR ?= $(CACHE)
+export CCACHE_MAXSIZE ?= 3G
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+ifneq ($(shell { mkdir -p '$(CCACHE_DIR)' && find '$(CCACHE_DIR)' -maxdepth 1 ! -writable; } 2>&1),)
+export CCACHE_DISABLE := 1
 endif
 
 comma := ,
@@ -146,13 +152,15 @@ test: install plugin $(VENV)/.torch $(VENV)/.dev ## Run every test: C++ in the r
 		-n $(TEST_JOBS) $(IN_ORDER) --junit-xml=build/release/results/namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/*.xml
 
+ROOT_TESTS = $(shell grep -rl 'mark\.root' --include='test_*.py' tests/python)
+
 # Builds nothing, so that nothing in the checkout comes to belong to root.
 test-root: ## After `make test`, as root: run the tests that need root
 	$(call say,test: as root)
 	@test $$(id -u) = 0 || { echo "make test-root: run it as root, after make test" >&2; exit 1; }
 	@results=$$(mktemp -d) && trap 'rm -rf "$$results"' EXIT && export PYTHONDONTWRITEBYTECODE=1 \
 		&& $(VENV)/bin/pytest -q -p no:cacheprovider -m "root and not (slow or nightly)" \
-			--junit-xml="$$results/root.xml" \
+			--junit-xml="$$results/root.xml" $(ROOT_TESTS) \
 		&& build/release/tests/farwrite_unit_tests --gtest_brief=1 --gtest_filter='TokenFile.*' \
 			--gtest_output=xml:"$$results/unit.xml" \
 		&& $(VENV)/bin/python tools/check_skips.py --none "$$results"/*.xml

@@ -7,6 +7,8 @@
 # runs as it is: its tests then skip, and say why.
 set -euo pipefail
 
+# Where ip and tc are; the PATH of Debian's ordinary users lacks it.
+PATH=$PATH:/usr/sbin:/sbin
 into=(unshare --user --map-root-user --net)
 if ((EUID != 0)) && "${into[@]}" true 2>/dev/null; then
   # The loopback of the new network is down at first.

@@ -9,9 +9,10 @@ say() { printf '\033[1m%s\033[0m\n' "apart: $1"; }
 
 say "library, Python module, tests"
 readarray -t settings < <(sed -nE 's/^(Python_(EXECUTABLE|INCLUDE_DIR)|CMAKE_CXX_FLAGS|FARWRITE_PYTHON):/-D&/p' \
-  build/wheel/CMakeCache.txt)
+  build/release/CMakeCache.txt)
+((${#settings[@]} > 0)) || { echo "build_apart: build/release lacks the wheel; run make install" >&2; exit 1; }
 cmake --preset release -B build/apart "${settings[@]}" -DFARWRITE_UNITY=OFF --log-level=WARNING >/dev/null
-cmake --build build/apart -- --quiet
+cmake --build build/apart --target all farwrite_tests -- --quiet
 
 say "what is compiled for TensorFlow"
 rm -rf build/apart/plugin

@@ -1,4 +1,4 @@
-"""Fails if a test was skipped without leave, or if no test ran.
+"""Fails if a test was skipped without leave, if a file has no tests, or if no test ran.
 
     python tools/check_skips.py [--none] RESULT.xml...
 
@@ -58,7 +58,9 @@ def main(paths: list[str]) -> int:
     none = paths[:1] == ["--none"]
     patterns = [] if none else allowed_patterns(ALLOWED)
     paths = paths[1:] if none else paths
-    results = [case for path in paths for case in cases(Path(path))]
+    files = {path: list(cases(Path(path))) for path in paths}
+    results = [case for found in files.values() for case in found]
+    empty = [path for path, found in files.items() if not found]
     skipped = [case for case in results if case.skip is not None]
     failed = [case for case in results if case.failed]
     passed = len(results) - len(skipped) - len(failed)
@@ -67,10 +69,12 @@ def main(paths: list[str]) -> int:
         print(f"skipped without leave: {case.test}: {case.skip}")
     if refused and not none:
         print(f"make them run, or list them with a reason in tests/{ALLOWED.name}")
+    for path in empty:
+        print(f"no test in {path}")
     if passed + len(failed) == 0:
         print("no test ran")
     print(f"tests: {passed} passed, {len(failed)} failed, {len(skipped)} skipped")
-    return int(bool(refused or failed) or passed == 0)
+    return int(bool(refused or failed or empty) or passed == 0)
 
 
 if __name__ == "__main__":

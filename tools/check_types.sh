@@ -4,8 +4,8 @@
 #   tools/check_types.sh VENV
 #
 # The stubs exist only in the installed packages, the sources only here: folders of links join them,
-# so that mypy sees whole packages. mypy's cache is the user's, so that it looks at what changed since
-# the last run in any clone; LINT=all leaves it aside.
+# so that mypy sees whole packages. mypy's cache is the user's, one for each path of a checkout, so
+# that it looks at what changed since the last run there; LINT=all leaves it aside.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -16,9 +16,20 @@ for package in python/farwrite bench/python/farwrite_bench; do
   ln -s "$PWD/$package"/* "$joined"
   cp "$1"/lib/python3*/site-packages/"$(basename "$package")"/_*.pyi "$joined"
 done
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/farwrite/mypy
-if [[ ${LINT:-} == all ]] || ! mkdir -p "$cache" 2>/dev/null || [[ ! -w $cache ]]; then
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/farwrite/mypy/$(pwd | sha256sum | cut -c 1-16)
+if [[ ${LINT:-} == all ]] || ! mkdir -p "$cache" 2>/dev/null; then
   cache=build/mypy
   rm -rf "$cache"
 fi
-MYPYPATH=build/types "$1/bin/mypy" --cache-dir "$cache" build/types/farwrite build/types/farwrite_bench
+check() {
+  MYPYPATH=build/types "$1/bin/mypy" --cache-dir "$2" build/types/farwrite build/types/farwrite_bench
+}
+status=0
+check "$1" "$cache" || status=$?
+if ((status > 1)); then
+  # Not findings: the cache is damaged, or not this user's.
+  rm -rf build/mypy "$cache" || :
+  status=0
+  check "$1" build/mypy || status=$?
+fi
+exit "$status"

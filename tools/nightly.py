@@ -6,7 +6,7 @@ A lane that fails stops no other lane. Each writes its output to build/nightly/L
 the budgets are at most two hours, on two quiet cores. A shared machine takes up to twice as long.
 After twice its budget a lane is killed with its process group, and counts as failed. The table is
 also in build/nightly/nightly.json. The exit status is 1 if a lane failed, and 130 after Ctrl-C,
-which prints the table of what ran.
+SIGTERM or SIGHUP, which end the lane and print the table of what ran.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SKIPS = "python tools/check_skips.py"
 # The first lane builds what several others use.
 LANES = (
     Lane("test", 1200, "make test"),
-    Lane("test-slow", 600, "make test-slow"),
+    Lane("test-slow", 600, "make grpc grpc-programs test-slow"),
     Lane(
         "nightly",
         300,
@@ -73,7 +73,8 @@ LANES = (
         "adversary",
         300,
         "FARWRITE_ADVERSARY_SEEDS=100000 build/release/tests/farwrite_unit_tests --gtest_brief=1"
-        " --gtest_filter='*Adversary*' --gtest_output=xml:build/nightly/results/adversary.xml",
+        " --gtest_filter='*Adversary*' --gtest_output=xml:build/nightly/results/adversary.xml"
+        f" && {SKIPS} build/nightly/results/adversary.xml",
     ),
     Lane("verbs", 900, 'make verbs-test VERBS_LANES="bandwidth large siw"'),
     Lane("fuzz", 500, "make fuzz FUZZ_SECONDS=30"),
@@ -105,6 +106,16 @@ def results(root: Path, since: float) -> Iterator[Case]:
             yield Case(f"{path}: cut off", None, failed=True)  # its program was killed
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Let a lane's process group clean up, and kill what is left of it after GRACE_SECONDS."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def run(lane: Lane, folder: Path, root: Path = ROOT) -> Ran:
     """Run a lane to its end, or kill it at its bound; nothing of its process group outlives it."""
     began = time.time()
@@ -125,12 +136,8 @@ def run(lane: Lane, folder: Path, root: Path = ROOT) -> Ran:
             process.wait(PATIENCE * lane.budget)
         except subprocess.TimeoutExpired:
             over = True
-            os.killpg(process.pid, signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end(process)
             status = process.wait()
     tests = list(results(root, began))
     failed = [case.test for case in tests if case.failed]
@@ -177,14 +184,22 @@ def run_all(lanes: Sequence[Lane], folder: Path, root: Path = ROOT) -> int:
     try:
         for number, lane in enumerate(lanes, 1):
             print(f"[{number}/{len(lanes)}] {lane.name}: {lane.command}", flush=True)
-            ran.append(run(lane, folder, root))
+            try:
+                ran.append(run(lane, folder, root))
+            except OSError as error:  # a full disk, or a log that cannot be opened
+                ran.append(Ran(lane.name, 0.0, lane.budget, str(error), ok=False, passed=0))
             print(f"    {ran[-1].seconds:.0f} s, {ran[-1].verdict}", flush=True)
             status = status or int(not ran[-1].ok)
     except KeyboardInterrupt:
         status = 130
-    (folder / "nightly.json").write_text(json.dumps([asdict(one) for one in ran], indent=2) + "\n")
     if ran:
-        print(table(ran, folder))
+        print(table(ran, folder), flush=True)
+    try:
+        rows = json.dumps([asdict(one) for one in ran], indent=2)
+        (folder / "nightly.json").write_text(rows + "\n")
+    except OSError as error:
+        print(f"nightly: {error}", file=sys.stderr)
+        status = status or 1
     return status
 
 
@@ -202,6 +217,10 @@ def main() -> int:
         parser.error(f"no such lane: {', '.join(sorted(unknown))}")
     load = " ".join(f"{one:.2f}" for one in os.getloadavg())
     print(f"nightly: {os.cpu_count()} processors, load {load}", flush=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(
+            number, signal.default_int_handler
+        )  # as Ctrl-C: ends the lane, prints the table
     chosen = [one for one in LANES if not named or one.name in named]
     return run_all(chosen, ROOT / "build" / "nightly")
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -42,9 +44,21 @@ class Compiled(NamedTuple):
     @property
     def folders(self) -> tuple[Path, ...]:
         """Where the compiler looks for headers, of this checkout."""
-        named = re.findall(r"-(?:I|isystem|idirafter) ?(\S+)", self.command)
+        words = shlex.split(self.command)
+        named = [word[2:] for word in words if word.startswith("-I")]
+        named += [
+            after
+            for word, after in itertools.pairwise(words)
+            if word in ("-I", "-isystem", "-idirafter")
+        ]
         paths = (Path(self.build, name).resolve() for name in named)
         return tuple(path for path in paths if path.is_relative_to(ROOT))
+
+    @property
+    def settings(self) -> list[Path]:
+        """The files of settings that clang-tidy may read for the source."""
+        folders = [one for one in self.source.parents if one.is_relative_to(ROOT)]
+        return [file for one in folders if (file := one / ".clang-tidy").is_file()]
 
 
 class Remembered:
@@ -52,7 +66,9 @@ class Remembered:
 
     def __contains__(self, name: str) -> bool:
         """Whether the file was clean; it is then remembered for as long again."""
-        if not (CLEAN / name).exists():
+        try:
+            (CLEAN / name).stat()
+        except OSError:  # also if another user's
             return False
         self.add(name)
         return True
@@ -62,6 +78,11 @@ class Remembered:
         with contextlib.suppress(OSError):
             CLEAN.mkdir(parents=True, exist_ok=True)
             (CLEAN / name).touch()
+
+    def remove(self, name: str) -> None:
+        """Forget that the file was clean."""
+        with contextlib.suppress(OSError):
+            (CLEAN / name).unlink()
 
     def forget_old(self) -> None:
         """Forget what no run has asked for in KEPT_DAYS."""
@@ -78,9 +99,11 @@ def text_and_includes(file: Path) -> tuple[bytes, tuple[str, ...]]:
     return text, tuple(name.decode() for name in INCLUDE.findall(text))
 
 
-def digest(compiled: Compiled, settings: bytes) -> str:
+def digest(compiled: Compiled, version: bytes) -> str:
     """Return a name for all that clang-tidy reads, headers of the system left out."""
-    read = hashlib.sha256(settings)
+    read = hashlib.sha256(version)
+    for file in compiled.settings:
+        read.update(file.read_bytes())
     read.update(compiled.command.replace(str(ROOT), "").encode())
     waiting, seen = [compiled.source], {compiled.source}
     while waiting:
@@ -124,11 +147,12 @@ def main() -> int:
             if any(source.is_relative_to(folder) for folder in FOLDERS):
                 known[source] = Compiled(source, build.resolve(), entry["command"])
     wanted = {path.resolve() for path in arguments.files} or known.keys()
+    if unknown := wanted - known.keys():
+        parser.error(f"no BUILD compiles {', '.join(map(str, unknown))}")
     sources = [known[source] for source in sorted(wanted & known.keys())]
 
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
-    settings = version + (ROOT / ".clang-tidy").read_bytes()
-    names = {compiled.source: digest(compiled, settings) for compiled in sources}
+    names = {compiled.source: digest(compiled, version) for compiled in sources}
     remembered = Remembered()
     if not arguments.all:
         sources = [one for one in sources if names[one.source] not in remembered]
@@ -139,9 +163,13 @@ def main() -> int:
         for run in as_completed(runs):
             source, clean, output = run.result()
             if clean:
-                remembered.add(names[source])
+                # Not if it changed meanwhile: which text was clean is then unknown.
+                text_and_includes.cache_clear()
+                if digest(known[source], version) == names[source]:
+                    remembered.add(names[source])
             else:
                 failed += 1
+                remembered.remove(names[source])
                 print(f"{source.relative_to(ROOT)}:\n{output}\n", flush=True)
     remembered.forget_old()
     unchanged = len(names) - len(sources)

@@ -34,7 +34,11 @@ class Timed(NamedTuple):
 def tests(folder: Path) -> Iterator[Timed]:
     """Yield the tests of all result files below `folder`."""
     for path in sorted(folder.rglob("results/*.xml")):
-        for case in ElementTree.parse(path).iter("testcase"):
+        try:
+            parsed = ElementTree.parse(path)
+        except ElementTree.ParseError:
+            continue  # its program was killed
+        for case in parsed.iter("testcase"):
             name = f"{case.get('classname')}.{case.get('name')}"
             # GoogleTest's class is a suite; a file of results is a module then.
             python = case.get("file") is not None or "tests.python" in str(case.get("classname"))

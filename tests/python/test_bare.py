@@ -161,7 +161,11 @@ def python_of(name: str) -> str:
 
 def variables(folder: Path) -> dict[str, str]:
     """Return the variables of a user who has none: no cache, and none of the tests' tools."""
-    kept = {key: os.environ[key] for key in ("CMAKE_CXX_COMPILER_LAUNCHER",) if key in os.environ}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key == "CMAKE_CXX_COMPILER_LAUNCHER" or key.startswith("CCACHE_")
+    }
     return {
         **kept,
         "PATH": "/usr/local/bin:/usr/bin:/bin",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,11 +17,12 @@ def nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_clang_tidy, "ROOT", Path("/"))
 
 
-def digest(folder: Path, options: str = "", settings: bytes = b"settings") -> str:
+def digest(folder: Path, options: str = "", version: bytes = b"1") -> str:
     run_clang_tidy.text_and_includes.cache_clear()
-    command = f"g++ -I{folder}/include {options} -c source.cc".replace(str(folder), "..")
+    named = shlex.quote(f"{folder}/include")
+    command = f"g++ -I{named} {options} -c source.cc"
     compiled = run_clang_tidy.Compiled(folder / "source.cc", folder / "build", command)
-    return run_clang_tidy.digest(compiled, settings)
+    return run_clang_tidy.digest(compiled, version)
 
 
 def checkout(folder: Path) -> Path:
@@ -32,24 +34,34 @@ def checkout(folder: Path) -> Path:
     return folder
 
 
-def test_a_file_is_known_again_in_another_clone(tmp_path: Path) -> None:
+def test_a_file_is_known_again_in_another_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = checkout(tmp_path / "one"), checkout(tmp_path / "two")
     (two / "other.h").write_text("int nobody_includes_this();\n")
-    assert digest(one) == digest(two)
+    monkeypatch.setattr(run_clang_tidy, "ROOT", one)
+    first = digest(one)
+    monkeypatch.setattr(run_clang_tidy, "ROOT", two)
+    assert digest(two) == first
 
 
+@pytest.mark.parametrize("name", ["one", "with a blank", "(o'ne)"])
 @pytest.mark.parametrize("changed", ["source.cc", "beside.h", "include/deep.h"])
-def test_a_file_is_new_if_anything_that_it_includes_changed(tmp_path: Path, changed: str) -> None:
-    folder = checkout(tmp_path / "one")
+def test_a_file_is_new_if_anything_that_it_includes_changed(
+    tmp_path: Path, changed: str, name: str
+) -> None:
+    folder = checkout(tmp_path / name)
     before = digest(folder)
     with (folder / changed).open("a") as file:
         file.write("int more();\n")
     assert digest(folder) != before
 
 
-def test_a_file_is_new_under_other_options_or_settings(tmp_path: Path) -> None:
+def test_a_file_is_new_under_other_options_settings_or_tools(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "one")
-    assert len({digest(folder), digest(folder, "-DX"), digest(folder, settings=b"others")}) == 3
+    seen = {digest(folder), digest(folder, "-DX"), digest(folder, version=b"2")}
+    (folder / ".clang-tidy").write_text("Checks: '-*'\n")
+    assert len(seen | {digest(folder)}) == 4
 
 
 def test_what_was_clean_is_remembered_and_without_a_cache_nothing_is(
@@ -59,6 +71,8 @@ def test_what_was_clean_is_remembered_and_without_a_cache_nothing_is(
     run_clang_tidy.Remembered().add("name")
     assert "name" in run_clang_tidy.Remembered()
     assert "another" not in run_clang_tidy.Remembered()
+    run_clang_tidy.Remembered().remove("name")
+    assert "name" not in run_clang_tidy.Remembered()
 
     (tmp_path / "file").touch()
     monkeypatch.setattr(run_clang_tidy, "CLEAN", tmp_path / "file" / "cache")

@@ -39,7 +39,7 @@ def why_no_namespaces() -> str | None:
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None or shutil.which("tc") is None:
-        return f"network namespaces need {NEEDS}, which is not installed"
+        return f"network namespaces need {NEEDS}, and no folder of PATH has them"
     try:
         Namespace().close()
     except FailedPrecondition as error:
