@@ -91,8 +91,20 @@ def test_a_bytearray_that_is_written_cannot_be_resized(link: Link) -> None:
             source.append(1)
     done.wait(30)
     del done
+    # The poller's thread may be the last to let go of it.
+    give_up = time.monotonic() + 10
+    while not can_be_resized(source):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def can_be_resized(source: bytearray) -> bool:
     gc.collect()
-    source.append(1)
+    try:
+        source.append(1)
+    except BufferError:
+        return False
+    return True
 
 
 def _open_source(state: PeerState) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import io
 import json
 import os
 import runpy
@@ -150,6 +151,8 @@ def serve(requests: socket.socket) -> dict[str, Any]:
         if middle == 0:
             os.close(reader)
             requests.close()
+            # What they know of the streams is of those before.
+            sys.stdout, sys.stderr = unbuffered(1, "strict"), unbuffered(2, "backslashreplace")
             request: dict[str, Any] = json.loads(text)
             return request
         os.waitpid(middle, 0)
@@ -157,10 +160,15 @@ def serve(requests: socket.socket) -> dict[str, Any]:
         os.close(reader)
 
 
+def unbuffered(descriptor: int, errors: str) -> io.TextIOWrapper:
+    """Return a stream that writes text to the descriptor at once."""
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)  # type: ignore[arg-type,unused-ignore]
+
+
 def run(arguments: Sequence[str]) -> None:
     """Do what `python ARGUMENTS...` does, for the options that the tests use."""
-    if arguments[0] == "-u":
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+    if arguments[0] == "-u":  # as all are here
         arguments = arguments[1:]
     option, words = arguments[0], list(arguments[1:])
     if option == "-c":
