@@ -87,8 +87,35 @@ def added():
     return [*values, call(1, 2)]
 
 
+def one_process():
+    """Put one of SERVERS in the place of a server in this process; hide the own address."""
+    servers = [
+        tf.distribute.Server({"worker": [f"127.0.0.1:{port}"]}, "worker", 0, PROTOCOL)
+        for port in free_ports(2)
+    ]
+    addresses = [server.target.split("://")[1] for server in servers]
+    values = []
+    for second in (addresses[1], SERVERS[0]):
+        change = context.update_server_def if values else context.set_server_def
+        change(server_def("localhost:0", {1: addresses[0], 2: second}))
+        with on(1):
+            held = tf.fill([SIZE], tf.constant(3.0, tf.float64))
+        with on(2):
+            product_of_both = product(held, held)
+        values.append([float(x.numpy().sum()) for x in (held, product_of_both)])
+    return values
+
+
+SCENARIOS = {
+    "back_again": back_again,
+    "replaced": replaced,
+    "added": added,
+    "one_process": one_process,
+}
+
+
 def main():
-    values = {"back_again": back_again, "replaced": replaced, "added": added}[ARGUMENTS[0]]()
+    values = SCENARIOS[ARGUMENTS[0]]()
     plugin = {}
     if PROTOCOL != "grpc":
         import farwrite.tensorflow
