@@ -3,9 +3,11 @@
 The client is task 0 of job worker; ADDRESSES["worker"] are servers in processes of their own.
 """
 
+import time
+
 from client import ADDRESSES, ARGUMENTS, PROTOCOL, answer, tf
 from tensorflow.core.protobuf import cluster_pb2, tensorflow_server_pb2
-from tensorflow.python.eager import context
+from tensorflow.python.eager import context, executor
 
 from farwrite_bench.cluster.process import free_ports
 
@@ -87,6 +89,27 @@ def added():
     return [*values, call(1, 2)]
 
 
+def pending():
+    """Add a task while the client waits for a tensor of task 2, which does not push it."""
+    own = own_address()
+    context.set_server_def(server_def(own, {1: SERVERS[0], 2: SERVERS[1]}))
+
+    @tf.function
+    def spread():
+        with on(2):
+            held = tf.fill([SIZE], tf.minimum(tf.timestamp(), 2.0))  # no constant
+        with on(0):
+            return held * held
+
+    steps = executor.new_executor(enable_async=True)
+    with context.executor_scope(steps):
+        result = spread()
+    time.sleep(1)  # it would take 4 s at least
+    context.update_server_def(server_def(own, {1: SERVERS[0], 2: SERVERS[1], 3: SERVERS[2]}))
+    steps.wait()
+    return [float(result.numpy().sum()), call(1, 3)]
+
+
 def one_process():
     """Put one of SERVERS in the place of a server in this process; hide the own address."""
     servers = [
@@ -110,6 +133,7 @@ SCENARIOS = {
     "back_again": back_again,
     "replaced": replaced,
     "added": added,
+    "pending": pending,
     "one_process": one_process,
 }
 
