@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "collectives/collective_peers.h"
 #include "collectives/collective_post.h"
 #include "collectives/collective_receive.h"
 #include "rendezvous/rendezvous.h"
@@ -32,19 +33,6 @@ std::string place(const std::string& sender, const std::string& receiver, const 
   return "collective;" + sender + ";" + receiver + ";" + key;
 }
 
-void push_step_failed(const Route& route, std::uint64_t sender, std::int64_t step,
-                      const absl::Status& status) {
-  if (route.outcome() != Route::State::kPush || route.reach().loopback) return;
-  const std::string why = encode_failure(status);
-  PushMessage message;
-  message.kind = PushKind::kStepFailed;
-  message.receiver = collective_space(route.server());
-  message.sender = sender;
-  message.step = step;
-  message.payload = why;
-  (void)route.reach().process->send(encode(message));  // it has gone if this fails
-}
-
 }  // namespace
 
 absl::Status another_start(const Route& route) {
@@ -60,15 +48,19 @@ CollectiveAccess::CollectiveAccess(const Server& server, std::int64_t step_id)
       rendezvous_(server.rendezvous),
       cache_(server.cache) {
   runtime_->arrival_table().forgive({collective_space(rendezvous_->server()), step_id});
+  rendezvous_->collective_peers().begin(step_id);
 }
 
 std::shared_ptr<Route> CollectiveAccess::route_to(const std::string& task) {
   // Also for a post: a group that has lost a member is over, and nobody waits for a later start.
-  std::shared_ptr<Route> route =
-      rendezvous_->routes().find(cache_, task_name_, task, Routes::For::kReceiving);
+  Routes& routes = rendezvous_->routes();
+  rendezvous_->collective_peers().add(routes.shared_from_this(), step_id_, task);
+  return routes.find(cache_, task_name_, task, Routes::For::kReceiving);
+}
+
+bool CollectiveAccess::first_from(const std::string& task) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  routes_.insert(route);
-  return route;
+  return senders_.insert(task).second;
 }
 
 absl::Status CollectiveAccess::incarnation_of(const std::string& peer_device,
@@ -149,27 +141,19 @@ void CollectiveAccess::RecvFromPeer(const std::string& peer_device, const std::s
   incoming.destination = *to_tensor;
   incoming.by_stock = by_stock;
   incoming.routes = &rendezvous_->routes();
+  incoming.cache = cache_;
   incoming.task = task_name_;
   const auto receive = std::make_shared<CollectiveReceive>(runtime_, &abortion_cancel_mgr_,
                                                            cancellation, done, std::move(incoming));
   const std::shared_ptr<Route> route = route_to(peer_task);
   receive->watch();
-  receive->begin(route, expected);
+  receive->begin(route, expected, first_from(peer_task));
 }
 
 void CollectiveAccess::StartAbort(const absl::Status& status) {
   Base::StartAbort(status);
-  std::set<std::shared_ptr<Route>> routes;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    routes.swap(routes_);
-  }
-  for (const std::shared_ptr<Route>& route : routes) {
-    route->when_resolved(
-        [server = rendezvous_->server(), step = step_id_, status](const Route& resolved) {
-          push_step_failed(resolved, server, step, status);
-        });
-  }
+  rendezvous_->collective_peers().fail(rendezvous_->routes().shared_from_this(), step_id_, status,
+                                       cache_, task_name_);
 }
 
 }  // namespace farwrite::plugin

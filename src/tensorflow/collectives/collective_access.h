@@ -17,11 +17,6 @@ namespace farwrite::plugin {
 class RendezvousMgr;
 class Runtime;
 
-// The receiver that an arrival table's steps of collectives are named by: a server's incarnation,
-// told apart from that of its rendezvous, whose steps may have the same numbers and end at other
-// times.
-inline std::uint64_t collective_space(std::uint64_t server) { return ~server; }
-
 // What a collective ends with whose peer is another start of its task than the group was made of.
 absl::Status another_start(const Route& route);
 
@@ -54,13 +49,15 @@ class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistribu
                     tensorflow::Tensor* to_tensor, const tensorflow::DeviceLocality& locality,
                     int stream, tensorflow::CancellationManager* cancellation,
                     const tensorflow::StatusCallback& done) override;
-  // Ends what waits here, and what peers wait for from here.
+  // Ends what waits here, and what peers wait for from here, now or later.
   void StartAbort(const absl::Status& status) override;
 
  private:
   using Base = tensorflow::CollectiveRemoteAccessDistributed;
 
   std::shared_ptr<Route> route_to(const std::string& task);
+  // Whether this is the first time in this step that something is to be received from the task.
+  bool first_from(const std::string& task);
   // What the group knows of the server of `peer_device`; 0 if that is not its first device.
   absl::Status incarnation_of(const std::string& peer_device, std::uint64_t* incarnation);
 
@@ -68,7 +65,7 @@ class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistribu
   RendezvousMgr* const rendezvous_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
   std::mutex mutex_;
-  std::set<std::shared_ptr<Route>> routes_;  // that were used
+  std::set<std::string> senders_;  // under mutex_; tasks that something was awaited from
 };
 
 }  // namespace farwrite::plugin

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/collective_access.h"
+#include "collectives/collective_peers.h"
 #include "rendezvous/rendezvous.h"
 #include "server/runtime.h"
 #include "tensorflow/core/common_runtime/base_collective_executor.h"
@@ -39,6 +40,7 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
     tf::RpcCollectiveExecutorMgr::Cleanup(step_id);
     server_.runtime->arrival_table().forgive(
         {collective_space(server_.rendezvous->server()), step_id});
+    server_.rendezvous->collective_peers().end(step_id);
   }
 
  protected:

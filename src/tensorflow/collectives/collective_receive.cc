@@ -1,5 +1,6 @@
 #include "collectives/collective_receive.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -18,6 +19,13 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Most senders have pushed by then, so that a step costs no RPC. Stock's receiver asks at once.
+constexpr std::chrono::milliseconds kAskAfter(100);
+
+}  // namespace
+
 CollectiveReceive::CollectiveReceive(Runtime* runtime, tf::CancellationManager* abortion,
                                      tf::CancellationManager* cancellation, tf::StatusCallback done,
                                      Incoming incoming)
@@ -27,6 +35,7 @@ CollectiveReceive::CollectiveReceive(Runtime* runtime, tf::CancellationManager* 
       by_stock_(std::move(incoming.by_stock)),
       started_(TransferLog::of_process().start()),
       routes_(incoming.routes),
+      cache_(std::move(incoming.cache)),
       task_(std::move(incoming.task)),
       destination_(std::move(incoming.destination)) {}
 
@@ -34,10 +43,11 @@ std::shared_ptr<CollectiveReceive> CollectiveReceive::self() {
   return std::static_pointer_cast<CollectiveReceive>(shared_from_this());
 }
 
-void CollectiveReceive::begin(const std::shared_ptr<Route>& route, std::uint64_t expected) {
+void CollectiveReceive::begin(const std::shared_ptr<Route>& route, std::uint64_t expected,
+                              bool first) {
   route_ = route;
-  route->when_resolved([self = self(), expected](const Route& resolved) {
-    self->route_resolved(resolved, expected);
+  route->when_resolved([self = self(), expected, first](const Route& resolved) {
+    self->route_resolved(resolved, expected, first);
   });
 }
 
@@ -48,7 +58,7 @@ void CollectiveReceive::fail(const absl::Status& status) {
 // What a sender that cannot push has left where RecvBuf finds it could be asked for, but not taken
 // back if it is pushed after all, and the next execution has the same key: the group ends.
 void CollectiveReceive::overdue() {
-  routes_->ask(route_, task_, step_.step, true, [self = self()](RouteAnswer answer) {
+  routes_->ask(route_, cache_, task_, step_.step, true, [self = self()](RouteAnswer answer) {
     if (answer == RouteAnswer::kWait) return;
     self->route_->outdate();
     self->fail(absl::UnavailableError(
@@ -58,7 +68,7 @@ void CollectiveReceive::overdue() {
   });
 }
 
-void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expected) {
+void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expected, bool first) {
   if (route.outcome() == Route::State::kFailed) {
     settle(route.failure());
     return;
@@ -77,6 +87,19 @@ void CollectiveReceive::route_resolved(const Route& route, std::uint64_t expecte
   runtime().arrival_table().wait(step_, key_, self(), process, route.server());
   // The peer may have gone before the arrival table held the wait.
   if (process->ended()) fail(process->gone());
+  if (first && !settled()) ask_soon();
+}
+
+// The sender's part may have failed before the sender had any record of this task. The question
+// makes that record, and the sender pushes StepFailed. A sender that has pushed has the record.
+void CollectiveReceive::ask_soon() {
+  WorkQueue::of_process().submit_later(
+      kAskAfter, [weak = std::weak_ptr<CollectiveReceive>(self())] {
+        const std::shared_ptr<CollectiveReceive> self = weak.lock();
+        if (self == nullptr || self->settled()) return;
+        self->routes_->ask(self->route_, self->cache_, self->task_, self->step_.step, true,
+                           [](RouteAnswer) {});
+      });
 }
 
 void CollectiveReceive::deliver(Arrival arrival) {

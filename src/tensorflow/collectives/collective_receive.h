@@ -23,7 +23,8 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
     tensorflow::Tensor destination;
     ByStock by_stock;
     Routes* routes = nullptr;
-    std::string task;  // this one
+    Routes::Cache cache;  // of the group's cluster
+    std::string task;     // this one
   };
 
   CollectiveReceive(Runtime* runtime, tensorflow::CancellationManager* abortion,
@@ -31,7 +32,8 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
                     Incoming incoming);
 
   // `expected` is the sending server's incarnation as the group knows it, 0 if it does not.
-  void begin(const std::shared_ptr<Route>& route, std::uint64_t expected);
+  // `first`: of all that the step's collectives receive from the task.
+  void begin(const std::shared_ptr<Route>& route, std::uint64_t expected, bool first);
 
   // Waiter.
   void deliver(Arrival arrival) override;
@@ -40,7 +42,8 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
   void overdue() override;
 
  private:
-  void route_resolved(const Route& route, std::uint64_t expected);
+  void route_resolved(const Route& route, std::uint64_t expected, bool first);
+  void ask_soon();
   void ended(const absl::Status& status) override;
   std::shared_ptr<CollectiveReceive> self();
   void pull();
@@ -54,6 +57,7 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
   const std::int64_t started_;  // see TransferLog::start()
   std::string fabric_;          // if it is
   Routes* const routes_;
+  const Routes::Cache cache_;
   const std::string task_;
   std::shared_ptr<Route> route_;
   std::mutex mutex_;

@@ -59,6 +59,7 @@ bool Peers::connects_to(const fw_identity& peer) const {
 }
 
 bool Peers::connected(const ProcessId& peer) const {
+  if (peer == ProcessId::of(own_)) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(peer);
   return found != entries_.end() && found->second.reach.process != nullptr;

@@ -56,7 +56,7 @@ class Peers {
   const fw_identity& own() const { return own_; }
   // Whether this side is the one to connect to `peer`.
   bool connects_to(const fw_identity& peer) const;
-  // Whether there is a channel to `peer` now.
+  // Whether `peer` is reached now: there is a channel to it, or it is this process.
   bool connected(const ProcessId& peer) const;
 
   // Calls `reached` once, maybe at once, maybe on another thread. Where the peer is the one to

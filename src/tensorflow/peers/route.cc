@@ -117,11 +117,6 @@ void Route::resolve(State state) {
   }
 }
 
-std::shared_ptr<Route> Routes::find(tf::WorkerSession* session, const std::string& task,
-                                    For purpose) {
-  return find(session->GetSharedWorkerCache(), session->worker_name(), task, purpose, session);
-}
-
 std::shared_ptr<Route> Routes::find(Cache cache, const std::string& own, const std::string& task,
                                     For purpose, tf::WorkerSession* session) {
   std::shared_ptr<Route> route;
@@ -143,7 +138,7 @@ std::shared_ptr<Route> Routes::find(Cache cache, const std::string& own, const s
     for (auto at = routes_.begin(); at != routes_.end();) {
       at = at->second.cache.expired() ? routes_.erase(at) : std::next(at);
     }
-    route = std::shared_ptr<Route>(new Route(task, cache));
+    route = std::shared_ptr<Route>(new Route(task));
     route->expected_ = session == nullptr ? 0 : server_of(*session, task);
     routes_[key] = {cache, route};
   }
@@ -301,10 +296,8 @@ void Routes::reach(const std::shared_ptr<Route>& route, const Introduction& peer
   });
 }
 
-void Routes::ask(const std::shared_ptr<Route>& route, const std::string& own, std::int64_t step,
-                 bool collective, Answered answered) {
-  const Cache cache = route->cache();
-  if (cache == nullptr) return;  // the cluster is gone, and the step goes
+void Routes::ask(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
+                 std::int64_t step, bool collective, Answered answered) {
   RouteQuestion question;
   question.task = own;
   question.server = server_;

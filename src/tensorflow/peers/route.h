@@ -53,21 +53,17 @@ class Route : public std::enable_shared_from_this<Route> {
   // Whether the task was found to keep its tensors for RecvTensor, though they might be pushed.
   bool peer_keeps() const { return peer_keeps_.load(std::memory_order_relaxed); }
   void set_peer_keeps(bool keeps) { peer_keeps_.store(keeps, std::memory_order_relaxed); }
-  // The cluster that the route belongs to; null once that is gone.
-  std::shared_ptr<tensorflow::WorkerCacheInterface> cache() const { return cache_.lock(); }
 
   // Calls `resolved` once, at once if the route is resolved. In order. The callee asks outcome().
   void when_resolved(Resolved resolved);
 
  private:
   friend class Routes;
-  Route(std::string task, std::weak_ptr<tensorflow::WorkerCacheInterface> cache)
-      : task_(std::move(task)), cache_(std::move(cache)) {}
+  explicit Route(std::string task) : task_(std::move(task)) {}
   void resolve(State state);
   void fail(const absl::Status& why);
 
   const std::string task_;
-  const std::weak_ptr<tensorflow::WorkerCacheInterface> cache_;
   State outcome_ = State::kMeeting;
   std::atomic<bool> outdated_{false};
   std::atomic<bool> peer_keeps_{false};
@@ -98,23 +94,24 @@ class Routes : public std::enable_shared_from_this<Routes> {
     return std::shared_ptr<Routes>(new Routes(runtime, std::move(task), server));
   }
 
+  using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
+
   enum class For { kSending, kReceiving };
-  // The route to `task` by the cluster that `session` knows; starts the meeting at first.
-  std::shared_ptr<Route> find(tensorflow::WorkerSession* session, const std::string& task,
-                              For purpose);
-  // By the cluster that `cache` knows, where this task is `own`.
-  std::shared_ptr<Route> find(std::shared_ptr<tensorflow::WorkerCacheInterface> cache,
-                              const std::string& own, const std::string& task, For purpose,
-                              tensorflow::WorkerSession* session = nullptr);
+  // The route to `task` by the cluster that `cache` knows, where this task is `own`; starts the
+  // meeting at first. `session`: whose cluster it is, if it is one's. The route does not keep the
+  // cluster. Who waits on it does, since the session may get another one meanwhile.
+  std::shared_ptr<Route> find(Cache cache, const std::string& own, const std::string& task,
+                              For purpose, tensorflow::WorkerSession* session = nullptr);
   std::uint64_t server() const { return server_; }
   // A worker has introduced itself: what was stock no longer is.
   void introduced(const Introduction& peer);
 
-  // Asks the task of the route whether it pushes to this one, `own`, in this step. `answered` is
-  // called once, or never if there is no answer: ask again. Questions under way are not doubled.
+  // Asks the task of the route, by the cluster that the step began with, whether it pushes to this
+  // one, `own`, in this step. `answered` is called once, or never if there is no answer: ask again.
+  // Questions under way are not doubled.
   using Answered = std::function<void(RouteAnswer)>;
-  void ask(const std::shared_ptr<Route>& route, const std::string& own, std::int64_t step,
-           bool collective, Answered answered);
+  void ask(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
+           std::int64_t step, bool collective, Answered answered);
   // What to answer of collectives.
   RouteAnswer answer_collective(const RouteQuestion& question);
   // The server ends, and with it the threads of gRPC that calls go by: ends those under way, and
@@ -126,7 +123,6 @@ class Routes : public std::enable_shared_from_this<Routes> {
       : runtime_(runtime), task_(std::move(task)), server_(server) {}
 
   struct Call;
-  using Cache = std::shared_ptr<tensorflow::WorkerCacheInterface>;
   struct Known {
     std::weak_ptr<tensorflow::WorkerCacheInterface> cache;
     std::shared_ptr<Route> route;

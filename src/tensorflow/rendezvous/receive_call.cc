@@ -56,8 +56,9 @@ absl::Status ReceiveCall::status() const {
   return status_;
 }
 
-void ReceiveCall::begin(const std::shared_ptr<Route>& route) {
+void ReceiveCall::begin(const std::shared_ptr<Route>& route, Routes::Cache cache) {
   route_ = route;
+  cache_ = std::move(cache);
   self_ = shared_from_this();
   rendezvous_->RegisterCall(this, args_);  // an aborted step settles the call in here
   // RegisterCall looks for an abort before it adds the call; one in between finds no call.
@@ -97,7 +98,7 @@ void ReceiveCall::overdue() {
   }
   const std::string own = task_of(key_.dst);
   rendezvous_->manager_->routes().ask(
-      route_, own, rendezvous_->step_id_, false,
+      route_, cache_, own, rendezvous_->step_id_, false,
       [self = shared_from_this(), own](RouteAnswer answer) {
         if (answer == RouteAnswer::kWait || self->given_up()) return;
         if (answer == RouteAnswer::kKeeps) {
@@ -114,10 +115,9 @@ void ReceiveCall::overdue() {
 }
 
 void ReceiveCall::pull() {
-  const std::shared_ptr<tf::WorkerCacheInterface> cache = route_->cache();
-  if (cache == nullptr || device_ == nullptr) {
+  if (device_ == nullptr) {
     fail(absl::UnavailableError("Farwrite: cannot ask " + sender() +
-                                " for a tensor: the step's cluster is gone"));
+                                " for a tensor: the step's devices are gone"));
     return;
   }
   std::shared_ptr<Pull> pull;
@@ -133,7 +133,7 @@ void ReceiveCall::pull() {
       arrival.tensor = tensor;
       self->settle(status, std::move(arrival));
     };
-    pull = pull_ = std::make_shared<Pull>(cache, device_, args_.alloc_attrs, rendezvous_->step_id_,
+    pull = pull_ = std::make_shared<Pull>(cache_, device_, args_.alloc_attrs, rendezvous_->step_id_,
                                           key_, answered);
   }
   count(stats().pulls_received);

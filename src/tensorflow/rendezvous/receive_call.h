@@ -35,8 +35,9 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   ReceiveCall(Rendezvous* rendezvous, const tensorflow::RendezvousInterface::ParsedKey& key,
               const Args& args, Done done);
 
-  // Registers with the step and waits on the route, then in the arrival table.
-  void begin(const std::shared_ptr<Route>& route);
+  // Registers with the step and waits on the route, then in the arrival table. `cache` is the
+  // cluster of the route: the sender is asked by it, also if the session has another one by then.
+  void begin(const std::shared_ptr<Route>& route, Routes::Cache cache);
 
   // tensorflow::BaseRecvTensorCall.
   void Start(std::function<void()>) override {}
@@ -74,6 +75,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   std::string fabric_;          // if it is
   Done done_;
   std::shared_ptr<Route> route_;
+  Routes::Cache cache_;
   std::atomic<bool> settled_{false};
   std::atomic<bool> delivered_{false};  // the arrival table no longer holds it
   Arrival arrival_;

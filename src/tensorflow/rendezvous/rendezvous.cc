@@ -36,13 +36,15 @@ absl::Status Rendezvous::Initialize(tf::WorkerSession* session) {
 }
 
 std::shared_ptr<Route> Rendezvous::route_to(const tf::DeviceNameUtils::ParsedName& device,
-                                            Routes::For purpose, absl::Status* status) {
+                                            Routes::Cache cache, Routes::For purpose,
+                                            absl::Status* status) {
   std::string task;
   if (!tf::DeviceNameUtils::GetTaskName(device, &task)) {
     *status = absl::InvalidArgumentError("Farwrite: a rendezvous key names no task");
     return nullptr;
   }
-  return manager_->routes().find(session(), task, purpose);
+  return manager_->routes().find(std::move(cache), session()->worker_name(), task, purpose,
+                                 session());
 }
 
 tf::Device* Rendezvous::own_device(absl::string_view name) {
@@ -87,7 +89,8 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   }
   if (asked) return keep(key, args, value, is_dead);
   absl::Status status;
-  const std::shared_ptr<Route> route = route_to(key.dst, Routes::For::kSending, &status);
+  const std::shared_ptr<Route> route =
+      route_to(key.dst, session()->GetSharedWorkerCache(), Routes::For::kSending, &status);
   if (route == nullptr) return status;
   manager_->will_push(step_id_, start_, route);
   auto sending = std::make_shared<Sending>();
@@ -237,12 +240,13 @@ bool Rendezvous::keeps_for(const std::string& task) {
 void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
                                      const tf::RendezvousInterface::Args& args, DoneCallback done) {
   absl::Status status;
-  const std::shared_ptr<Route> route = route_to(key.src, Routes::For::kReceiving, &status);
+  const Routes::Cache cache = session()->GetSharedWorkerCache();
+  const std::shared_ptr<Route> route = route_to(key.src, cache, Routes::For::kReceiving, &status);
   if (route == nullptr) {
     done(status, tf::RendezvousInterface::Args(), args, tf::Tensor(), false);
     return;
   }
-  std::make_shared<ReceiveCall>(this, key, args, std::move(done))->begin(route);
+  std::make_shared<ReceiveCall>(this, key, args, std::move(done))->begin(route, cache);
 }
 
 void Rendezvous::StartAbort(const absl::Status& status) {
@@ -311,7 +315,10 @@ void RendezvousMgr::RecvLocalAsync(std::int64_t step_id, const tf::Rendezvous::P
 }
 
 RouteAnswer RendezvousMgr::answer(const RouteQuestion& question) {
-  if (question.collective) return routes().answer_collective(question);
+  if (question.collective) {
+    collective_peers_.add(routes().shared_from_this(), question.step, question.task);
+    return routes().answer_collective(question);
+  }
   const tsl::core::RefCountPtr<tf::RemoteRendezvous> step = Find(question.step);
   if (static_cast<Rendezvous*>(step.get())->keeps_for(question.task)) return RouteAnswer::kKeeps;
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "collectives/collective_peers.h"
 #include "peers/route.h"
 #include "rendezvous/device_sends.h"
 #include "tensorflow/core/distributed_runtime/base_rendezvous_mgr.h"
@@ -80,7 +81,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   absl::Status aborted();
   tensorflow::Device* own_device(absl::string_view name);
   std::shared_ptr<Route> route_to(const tensorflow::DeviceNameUtils::ParsedName& device,
-                                  Routes::For purpose, absl::Status* status);
+                                  Routes::Cache cache, Routes::For purpose, absl::Status* status);
 
   RendezvousMgr* const manager_;
   const std::uint64_t start_;
@@ -104,6 +105,7 @@ class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {
 
   Runtime& runtime() { return *runtime_; }
   Routes& routes();
+  CollectivePeers& collective_peers() { return collective_peers_; }
   // Incarnation of the server's first device: what names the server to its peers.
   std::uint64_t server();
   // Whether this server pushes to the one that asks.
@@ -123,6 +125,7 @@ class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {
   Runtime* const runtime_;
   std::once_flag routes_made_;
   std::shared_ptr<Routes> routes_;
+  CollectivePeers collective_peers_;
   std::mutex mutex_;
   std::atomic<std::uint64_t> starts_{0};  // of steps; a later one has a higher number
   // Whom the last steps pushed to, by which start at the latest, until they are cleaned up here. A

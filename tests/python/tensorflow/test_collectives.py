@@ -135,6 +135,19 @@ def test_collectives_go_by_farwrite_and_end_as_they_should(
             eventually(lambda: settled(made, 0))
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_worker_that_fails_before_its_first_exchange_ends_the_others(
+    tmp_path: Path, count: int
+) -> None:
+    """The last one, by the leader's verdict. Then its neighbour in the ring, and so on."""
+    with workers(tmp_path, [FARWRITE] * count) as made:
+        for answer in made.ask("mismatch"):
+            assert answer["failed"] == "InvalidArgumentError"
+            assert "Shape mismatch" in answer["message"]
+        assert sum(stats["grpc_recv_buf_calls"] for stats in made.ask("stats")) == 0
+        eventually(lambda: settled(made))
+
+
 def test_a_stock_worker_among_them_gets_everything_by_grpc(
     mixed: tuple[list[Any], dict[str, Any]],
 ) -> None:

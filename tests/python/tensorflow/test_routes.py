@@ -32,6 +32,29 @@ def test_tasks_may_leave_the_cluster_come_back_and_be_replaced(tmp_path: Path) -
     assert values[FARWRITE] == values[STOCK]
 
 
+def test_a_receive_ends_though_the_cluster_changes_while_its_sender_cannot_push(
+    tmp_path: Path,
+) -> None:
+    cannot = {"worker1": {"FARWRITE_TF_TEST_ROUTE": "unknown"}}
+    with cluster(tmp_path, {"worker": 3}, FARWRITE, environments=cannot) as made:
+        result = made.run("changing.py", "pending")
+        assert result["values"][0] == 4.0 * 300_000
+        # By the cluster that the receive began with, after that was replaced.
+        assert result["plugin"]["route_questions"] > 0
+        assert result["plugin"]["pulls_unpushed"] > 0
+
+
+def test_servers_of_one_process_reach_a_client_there_that_hides_its_address(
+    tmp_path: Path,
+) -> None:
+    with cluster(tmp_path, {"worker": 1}, FARWRITE) as made:
+        result = made.run("changing.py", "one_process")
+        assert result["values"] == [[3.0 * 300_000, 9.0 * 300_000]] * 2
+        # A sender that does not find the client keeps the tensor until it is asked whether it does.
+        plugin = result["plugin"]
+        assert (plugin["route_questions"], plugin["pulls_received"]) == (0, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_route_that_fails_on_one_side_alone_ends_no_step_without_an_error(

@@ -3,9 +3,11 @@
 The client is task 0 of job worker; ADDRESSES["worker"] are servers in processes of their own.
 """
 
+import time
+
 from client import ADDRESSES, ARGUMENTS, PROTOCOL, answer, tf
 from tensorflow.core.protobuf import cluster_pb2, tensorflow_server_pb2
-from tensorflow.python.eager import context
+from tensorflow.python.eager import context, executor
 
 from farwrite_bench.cluster.process import free_ports
 
@@ -87,8 +89,57 @@ def added():
     return [*values, call(1, 2)]
 
 
+def pending():
+    """Add a task while the client waits for a tensor of task 2, which does not push it."""
+    own = own_address()
+    context.set_server_def(server_def(own, {1: SERVERS[0], 2: SERVERS[1]}))
+
+    @tf.function
+    def spread():
+        with on(2):
+            held = tf.fill([SIZE], tf.minimum(tf.timestamp(), 2.0))  # no constant
+        with on(0):
+            return held * held
+
+    steps = executor.new_executor(enable_async=True)
+    with context.executor_scope(steps):
+        result = spread()
+    time.sleep(1)  # it would take 4 s at least
+    context.update_server_def(server_def(own, {1: SERVERS[0], 2: SERVERS[1], 3: SERVERS[2]}))
+    steps.wait()
+    return [float(result.numpy().sum()), call(1, 3)]
+
+
+def one_process():
+    """Put one of SERVERS in the place of a server in this process; hide the own address."""
+    servers = [
+        tf.distribute.Server({"worker": [f"127.0.0.1:{port}"]}, "worker", 0, PROTOCOL)
+        for port in free_ports(2)
+    ]
+    addresses = [server.target.split("://")[1] for server in servers]
+    values = []
+    for second in (addresses[1], SERVERS[0]):
+        change = context.update_server_def if values else context.set_server_def
+        change(server_def("localhost:0", {1: addresses[0], 2: second}))
+        with on(1):
+            held = tf.fill([SIZE], tf.constant(3.0, tf.float64))
+        with on(2):
+            product_of_both = product(held, held)
+        values.append([float(x.numpy().sum()) for x in (held, product_of_both)])
+    return values
+
+
+SCENARIOS = {
+    "back_again": back_again,
+    "replaced": replaced,
+    "added": added,
+    "pending": pending,
+    "one_process": one_process,
+}
+
+
 def main():
-    values = {"back_again": back_again, "replaced": replaced, "added": added}[ARGUMENTS[0]]()
+    values = SCENARIOS[ARGUMENTS[0]]()
     plugin = {}
     if PROTOCOL != "grpc":
         import farwrite.tensorflow

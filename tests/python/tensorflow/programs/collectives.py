@@ -1,7 +1,7 @@
 """One worker of a MultiWorkerMirroredStrategy: collectives.py PROTOCOL ADDRESSES_JSON INDEX.
 
 Says "joined", then answers lines on stdin: "check", "train again", "graph", "stats", "reduce",
-"cancel", "abort" and "loop".
+"cancel", "abort", "loop" and "mismatch".
 """
 
 import hashlib
@@ -214,6 +214,17 @@ def abort(tf):
     return True
 
 
+def mismatch(tf, strategy):
+    """Gather what has another rank at the last worker, which fails before it sends anything."""
+    last = strategy.num_replicas_in_sync - 1
+
+    def mine(context):
+        return tf.ones([1, 2] if context.replica_id_in_sync_group == last else [1])
+
+    mine = strategy.experimental_distribute_values_from_function(mine)
+    return attempt(tf, lambda: strategy.gather(mine, axis=0).numpy().tolist())
+
+
 def loop(tf, run):
     """Reductions until one fails."""
     result = attempt(tf, run, 1)
@@ -238,6 +249,7 @@ def main():
         "cancel": lambda: cancel(tf, run),
         "abort": lambda: abort(tf),
         "loop": lambda: loop(tf, run),
+        "mismatch": lambda: mismatch(tf, strategy),
     }
     for line in sys.stdin:
         print(json.dumps(answers[line.strip()](), default=str), flush=True)
