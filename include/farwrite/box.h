@@ -407,8 +407,13 @@ class FARWRITE_API Server {
   /// Those counts and the device's, in the Prometheus text format.
   std::string metrics_text() const;
   /// Ends every connection. Segments are gone, except for what the last snapshot holds. Bytes that
-  /// clients have leased stay as they are; draft() fails with kFailedPrecondition.
-  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+  /// clients have leased stay as they are; draft() and commit() fail with kFailedPrecondition.
+  ///
+  /// With `last_snapshot` it writes a snapshot after the last change: every change that was
+  /// answered is in it. If that fails, the server is closed nevertheless, and the error is
+  /// returned. kFailedPrecondition without a directory, and then the server serves on.
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1),
+               bool last_snapshot = false);
 
  private:
   std::shared_ptr<ServerState> state_;

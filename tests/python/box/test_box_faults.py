@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -191,6 +193,100 @@ def test_the_command_writes_a_last_snapshot_and_restores_it(tmp_path: Path) -> N
             assert box.attach("w").fill(4) == 2
         assert served.end(signal.SIGTERM) == (0, "")
     assert restored(tmp_path) == [4] * 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_last_snapshot_has_every_change_that_was_answered(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with Served(tmp_path) as served, fw.box.connect(served.endpoint, timeout=20) as box:
+        # Until this one is written the server used to serve on, and to forget the changes.
+        box.create("large", 1 << 22, "float32")
+        counts = [box.event(f"count {i}") for i in range(4)]
+        answered = [0] * len(counts)
+        begun = threading.Barrier(len(counts) + 1)
+
+        def change(i: int) -> None:
+            begun.wait(20)
+            with contextlib.suppress(fw.Error):
+                while True:
+                    answered[i] = counts[i].signal()
+
+        threads = [threading.Thread(target=change, args=(i,)) for i in range(len(counts))]
+        for thread in threads:
+            thread.start()
+        begun.wait(20)
+        wait_until(lambda: min(answered) > 0)
+        assert served.end(number) == (0, "")
+        for thread in threads:
+            thread.join()
+    with (
+        fw.box.serve(memory="64M", pool="2M", snapshot=tmp_path, restore=True) as server,
+        server.connect() as box,
+    ):
+        for i, count in enumerate(answered):
+            assert box.event(f"count {i}").count >= count
+
+
+def test_a_server_closes_with_a_last_snapshot(tmp_path: Path) -> None:
+    values = {"b": np.zeros(4, "float32")}
+    with fw.box.serve(memory="8M", pool="2M", snapshot=tmp_path) as server:
+        box = server.connect()
+        box.create("w", 4, "float32").fill(3)
+        policy = server.publisher("policy", like=values)
+        policy.publish(values)
+        server.close(snapshot=True)
+        with pytest.raises(fw.FailedPrecondition):
+            policy.publish(values)
+        server.close()
+    assert restored(tmp_path) == [3] * 4
+
+
+def test_a_last_snapshot_without_a_folder_ends_nothing(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    with pytest.raises(fw.FailedPrecondition, match="snapshot="):
+        box_server.close(snapshot=True)
+    assert box.create("w", 4, "float32").fill(1) == 1
+
+
+def test_a_last_snapshot_that_fails_is_an_error_and_the_server_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    with fw.box.serve(memory="8M", pool="2M", snapshot=folder) as server:
+        box = server.connect()
+        segment = box.create("w", 4, "float32")
+        shutil.rmtree(folder)
+        with pytest.raises(fw.Error, match="snapshots"):
+            server.close(snapshot=True)
+        with pytest.raises(fw.Unavailable):
+            segment.fill(5)
+
+
+def test_a_command_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        command = [
+            sys.executable,
+            "-m",
+            "farwrite",
+            "box",
+            "serve",
+            "--memory",
+            "8M",
+            "--pool",
+            "2M",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
+            assert served.stdout is not None
+            endpoint = served.stdout.readline().strip()
+            served.send_signal(signal.SIGHUP)
+            with fw.box.connect(endpoint, timeout=20) as box:
+                assert box.list() == []
+            served.send_signal(signal.SIGTERM)
+            assert served.wait(30) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_killed_command_loses_nothing_up_to_its_last_snapshot(tmp_path: Path) -> None:
