@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,61 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [("killed", fw.PeerDead), ("ended", fw.Unavailable), ("left", fw.Cancelled)],
+)
+def test_after_its_end_nothing_reads_what_the_connection_has_left(
+    tmp_path: Path, fabric: str, end: str, error: type[fw.Error]
+) -> None:
+    """Memory of the server that is still mapped here holds the last version for ever."""
+    with (
+        Served(tmp_path) as served,
+        fw.box.connect(served.endpoint, fabrics=[fabric], segment_bytes=4 << 20) as client,
+    ):
+        segment = client.create("weights", (4,))
+        empty = client.create("empty", (0,))
+        event = client.event("event")
+        publisher = client.publisher("model", like={"w": np.ones(4)})
+        publisher.publish({"w": np.ones(4)})
+        subscriber = client.subscribe("model")
+        cached = segment.cached()
+        segment.fill(1)
+        segment.read()
+        {"killed": served.kill, "ended": served.end, "left": client.close}[end]()
+        calls: dict[str, Callable[[], object]] = {
+            "version": lambda: segment.version,
+            "epoch": lambda: segment.epoch,
+            "chunk_versions": lambda: segment.chunk_versions,
+            "read": segment.read,
+            "read by chunk": lambda: segment.read(consistent="chunk"),
+            "read of nothing": empty.read,
+            "read of a version": lambda: segment.read(min_version=1, timeout=0),
+            "wait": lambda: segment.wait(1, 0),
+            "lease": lambda: segment.lease(timeout=5),
+            "stale": lambda: cached.stale,
+            "refresh": cached.refresh,
+            "count": lambda: event.count,
+            "counted": lambda: event.wait(0, 0),
+            "subscribed": lambda: subscriber.version,
+            "waited": lambda: subscriber.wait(timeout=0),
+            "latest": lambda: subscriber.latest(timeout=5),
+        }
+        with pytest.raises(error):  # the end takes a moment to arrive
+            for _ in range(1000):
+                _ = segment.version
+                time.sleep(0.01)
+        for name, call in calls.items():
+            try:
+                given = call()
+            except error:
+                continue
+            pytest.fail(f"{name} gave {given!r}")
+        with pytest.raises(fw.Error):
+            publisher.publish({"w": np.ones(4)})
 
 
 def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> None:
