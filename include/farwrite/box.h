@@ -264,9 +264,12 @@ class FARWRITE_API Segment {
   Result<VersionId> wait(std::uint64_t version, std::chrono::nanoseconds timeout = kForever,
                          std::uint64_t epoch = 0) const;
   /// Calls `callback` once, when wait() would return, or with an error when that can no longer be.
-  /// On any thread; it must not block.
+  /// On any thread; it must not block. In it, every call on this client or a segment of it that
+  /// would wait for the server fails with kFailedPrecondition; post() does not wait.
   void on_version(std::uint64_t version, std::function<void(const Result<VersionId>&)> callback,
                   std::uint64_t epoch = 0) const;
+  /// kFailedPrecondition in a callback of this client, where nothing may wait for its server.
+  Status check_wait() const;
   /// Pins the newest version. kResourceExhausted if other versions are leased already, as many as
   /// SegmentSpec::buffers allows, or if the server has no memory to go on with meanwhile.
   Result<LeasedSegment> lease(std::chrono::nanoseconds timeout = kForever) const;
