@@ -264,9 +264,12 @@ class FARWRITE_API Segment {
   Result<VersionId> wait(std::uint64_t version, std::chrono::nanoseconds timeout = kForever,
                          std::uint64_t epoch = 0) const;
   /// Calls `callback` once, when wait() would return, or with an error when that can no longer be.
-  /// On any thread; it must not block.
+  /// On any thread; it must not block. In it, every call on this client or a segment of it that
+  /// would wait for the server fails with kFailedPrecondition; post() does not wait.
   void on_version(std::uint64_t version, std::function<void(const Result<VersionId>&)> callback,
                   std::uint64_t epoch = 0) const;
+  /// kFailedPrecondition in a callback of this client, where nothing may wait for its server.
+  Status check_wait() const;
   /// Pins the newest version. kResourceExhausted if other versions are leased already, as many as
   /// SegmentSpec::buffers allows, or if the server has no memory to go on with meanwhile.
   Result<LeasedSegment> lease(std::chrono::nanoseconds timeout = kForever) const;
@@ -407,8 +410,13 @@ class FARWRITE_API Server {
   /// Those counts and the device's, in the Prometheus text format.
   std::string metrics_text() const;
   /// Ends every connection. Segments are gone, except for what the last snapshot holds. Bytes that
-  /// clients have leased stay as they are; draft() fails with kFailedPrecondition.
-  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+  /// clients have leased stay as they are; draft() and commit() fail with kFailedPrecondition.
+  ///
+  /// With `last_snapshot` it writes a snapshot after the last change: every change that was
+  /// answered is in it. If that fails, the server is closed nevertheless, and the error is
+  /// returned. kFailedPrecondition without a directory, and then the server serves on.
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1),
+               bool last_snapshot = false);
 
  private:
   std::shared_ptr<ServerState> state_;

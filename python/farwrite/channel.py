@@ -22,7 +22,12 @@ from farwrite.errors import (
     OutOfRange,
     Unavailable,
 )
-from farwrite.notification import Notification, Notifications
+from farwrite.notification import (
+    Notification,
+    Notifications,
+    ended_in_good_order,
+    wait_async,
+)
 from farwrite.payload import (
     SupportsDLPack,
     as_array,
@@ -359,6 +364,14 @@ class Channel(Closing):
         limit = seconds("wait_notification", timeout)
         return Notification(*self._native.wait_notification(limit))
 
+    async def notification(self, timeout: float | None = None) -> Notification:
+        """Take the next notification as `wait_notification` does, without blocking the event loop.
+
+        A task that is cancelled while it waits has taken none. Parameters and errors are those of
+        `wait_notification`.
+        """
+        return await wait_async(self, seconds("notification", timeout))
+
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one, otherwise return None. Never blocks."""
         taken = self._native.try_notification()
@@ -368,10 +381,8 @@ class Channel(Closing):
         """Take the next notification, or return None after either side closed the channel."""
         try:
             return self.wait_notification(timeout)
-        except Unavailable:  # the peer closed it; its process may be gone by now, too
-            return None
-        except (Cancelled, FailedPrecondition):
-            if self._closed or self.peer_state is PeerState.CLOSED:  # with its device
+        except (Unavailable, Cancelled, FailedPrecondition) as error:
+            if ended_in_good_order(self, error):
                 return None
             raise
 

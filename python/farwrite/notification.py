@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
-from collections.abc import AsyncIterator, Iterator
+import os
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from farwrite.errors import Cancelled, FailedPrecondition
+from farwrite.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    ResourceExhausted,
+    Unavailable,
+)
 from farwrite.stats import PeerState
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel
 
-# An `async for` checks the state of the peer this often, in seconds.
-PEER_CHECK_INTERVAL = 0.1
+# A task that waits looks again after so many seconds: of two tasks that wait for one channel, one
+# may have taken the wake-up of both.
+LONGEST_SLEEP = 0.1
 
 
 class Notification(NamedTuple):
@@ -32,8 +40,8 @@ class Notifications:
     """The notifications of a channel as a stream, for ``for`` and ``async for``.
 
     The stream ends when either side closes the channel. If the peer dies, the stream yields the
-    notifications that had arrived, and then raises `PeerDead`. While an ``async for`` runs, no
-    other caller can take notifications from the channel.
+    notifications that had arrived, and then raises `PeerDead`. Each notification is taken from the
+    channel when it is yielded: a loop that ends early leaves the others there.
 
     The constructor is internal: use `Channel.notifications`.
     """
@@ -45,39 +53,66 @@ class Notifications:
         while (notification := self._channel.next_notification()) is not None:
             yield notification
 
-    async def __aiter__(self) -> AsyncIterator[Notification]:
-        import asyncio
+    def __aiter__(self) -> Notifications:
+        return self
 
-        loop = asyncio.get_running_loop()
-        arrived: deque[Notification] = deque()
-        news = asyncio.Event()
-
-        def take(notification: Notification) -> None:
-            # In a poller's thread.
-            arrived.append(notification)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(news.set)
-
-        self._channel.on_notification(take)
+    async def __anext__(self) -> Notification:
         try:
-            while True:
-                while arrived:
-                    yield arrived.popleft()
-                if self._channel.peer_state in _GONE:
-                    break
-                news.clear()
-                if not arrived:
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(news.wait(), PEER_CHECK_INTERVAL)
+            return await self._channel.notification()
+        except (Unavailable, Cancelled, FailedPrecondition) as error:
+            if ended_in_good_order(self._channel, error):
+                raise StopAsyncIteration from None
+            raise
+
+
+def ended_in_good_order(channel: Channel, error: Error) -> bool:
+    """Whether `error` of a wait for a notification says that either side closed the channel."""
+    if isinstance(error, Unavailable):  # the peer closed it; its process may be gone by now
+        return True
+    return channel.closed or channel.peer_state is PeerState.CLOSED  # with its device
+
+
+async def wait_async(channel: Channel, timeout: float | None) -> Notification:
+    """Take the next notification without blocking the event loop, and without a thread.
+
+    The notification is taken in the step that returns it, so a task that is cancelled has taken
+    nothing.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = None if end is None else end - time.monotonic()
+        try:
+            return channel.wait_notification(0)
+        except DeadlineExceeded:
+            if left is not None and left <= 0:
+                raise
+        if channel.native.arm_notifications():
+            await _readable(channel, LONGEST_SLEEP if left is None else min(left, LONGEST_SLEEP))
+
+
+async def _readable(channel: Channel, longest: float) -> None:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    # A copy, because an event loop has one reader for each descriptor, and several tasks may wait.
+    try:
+        descriptor = os.dup(channel.native.notification_descriptor())
+    except OSError as error:
+        raise ResourceExhausted(
+            f"wait for a notification: no descriptor is left ({error}); raise the limit of open"
+            " files (ulimit -n)"
+        ) from None
+    try:
+        loop.add_reader(descriptor, wake)
+        try:
+            await asyncio.wait((ready,), timeout=longest)
         finally:
-            with contextlib.suppress(Cancelled, FailedPrecondition):  # this side closed the channel
-                self._channel.on_notification(None)
-        # What a poller delivered between the last look and the end of the handler; then the queue,
-        # which knows why the stream ended.
-        while arrived:
-            yield arrived.popleft()
-        while (notification := self._channel.next_notification(timeout=0)) is not None:
-            yield notification
-
-
-_GONE = (PeerState.CLOSED, PeerState.DEAD)
+            loop.remove_reader(descriptor)
+    finally:
+        os.close(descriptor)

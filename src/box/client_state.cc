@@ -8,6 +8,7 @@
 #include "box/segment_state.h"
 #include "box/settled.h"
 #include "core/deadline.h"
+#include "core/inside.h"
 #include "core/log.h"
 #include "core/poll_until.h"
 #include "farwrite/copy.h"
@@ -78,7 +79,21 @@ void ClientState::fail(std::uint64_t id, const Status& reason) {
     on_answer = std::move(found->second);
     pending_.erase(found);
   }
-  on_answer(reason);
+  answer(on_answer, reason);
+}
+
+void ClientState::answer(const OnAnswer& on_answer, Result<Answer> answer) {
+  const core::Inside inside(this);
+  on_answer(std::move(answer));
+}
+
+Status ClientState::check_wait() const {
+  if (!core::Inside::is(this)) return Status();
+  return Status::error(
+      StatusCode::kFailedPrecondition, {.operation = "use the box", .peer = channel_.peer_name()},
+      "a callback called its own client and would wait for the server, whose "
+      "answers come in this very thread",
+      "post changes without waiting, or hand the call to another thread or client");
 }
 
 bool ClientState::forget(std::uint64_t id) {
@@ -137,6 +152,7 @@ Result<ClientState::Answer> ClientState::call(Request request, const Lendable& l
 
 Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanoseconds timeout,
                                                const std::function<std::uint64_t(OnAnswer)>& post) {
+  FARWRITE_RETURN_IF_ERROR(check_wait());
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -197,9 +213,9 @@ void ClientState::take(Notification notification) {
       pending_.erase(found);
     }
   }
-  Answer answer = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
-  if (on_answer == nullptr) return give_back(answer);
-  on_answer(std::move(answer));
+  Answer come = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
+  if (on_answer == nullptr) return give_back(come);
+  answer(on_answer, std::move(come));
 }
 
 void ClientState::give_back(const Answer& late) {
@@ -224,7 +240,7 @@ void ClientState::end(const Status& reason) {
     over_.store(true);
     pending.swap(pending_);
   }
-  for (auto& [id, on_answer] : pending) on_answer(ended_);
+  for (auto& [id, on_answer] : pending) answer(on_answer, ended_);
 }
 
 Status ClientState::check() {
@@ -292,6 +308,7 @@ Status ClientState::closed() {
 
 Status ClientState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box client"));
+  FARWRITE_RETURN_IF_ERROR(check_wait());
   end(closed());
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(channel_.close(timeout));

@@ -70,6 +70,10 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // The SegmentInfos of an answer.
   Result<std::vector<SegmentInfo>> infos(const Answer& answer);
 
+  // kFailedPrecondition in a callback of this client, where nothing may wait for the server: its
+  // answer needs this very thread.
+  Status check_wait() const;
+
   // The reason of the connection's end, once it has ended. Mapped memory of the server outlives it,
   // so whoever reads there asks.
   Status check();
@@ -96,6 +100,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   ClientState(Device device, Channel channel, std::chrono::nanoseconds timeout)
       : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
   void take(Notification notification);
+  void answer(const OnAnswer& on_answer, Result<Answer> answer);
   // The lease or the attachment of an answer that nobody waits for any more.
   void give_back(const Answer& late);
   void end(const Status& reason);

@@ -68,6 +68,7 @@ Update Segment::post(const Change& change) const {
                                 .new_epoch = change.new_epoch}};
   const std::shared_ptr<ClientState>& client = state_->client();
   const auto state = std::make_shared<core::CompletionState>();
+  state->end_inside(client.get());
   const auto answered = [state, version](Result<ClientState::Answer> answer) {
     Status status = answer.ok() ? answer->reply.status : answer.status();
     if (status.ok()) *version = answer->reply.version.version;
@@ -178,6 +179,8 @@ Result<LeasedSegment> Segment::view() const {
       *std::move(view), current.value());
   return LeasedSegment(held, bytes, place.value().id());
 }
+
+Status Segment::check_wait() const { return state_->client()->check_wait(); }
 
 Status Segment::detach() { return state_->detach(); }
 

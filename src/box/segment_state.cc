@@ -90,6 +90,8 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
 }
 
 Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count) const {
+  // Also where the memory is mapped: what a callback may do is the same on every fabric.
+  FARWRITE_RETURN_IF_ERROR(client_->check_wait());
   if (const std::byte* const memory = mapped()) {
     FARWRITE_RETURN_IF_ERROR(client_->check());
     for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);

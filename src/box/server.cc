@@ -36,13 +36,10 @@ Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch) {
   FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("commit a draft"));
   const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
   if (!segment.ok()) return segment.status();
-  const ChangeFields change = {
-      .operation = Operation::kWrite, .length = Change::kWhole, .new_epoch = new_epoch};
-  Result<HostedSegment::Outcome> outcome =
-      segment.value()->apply(change, {.draft = draft.buffer}, state_->loop());
+  const Result<HostedSegment::Outcome> outcome =
+      state_->commit(*segment.value(), draft.buffer, new_epoch);
   if (!outcome.ok()) return outcome.status();
-  state_->count(outcome.value());
-  return outcome->id.version;
+  return outcome.value().id.version;
 }
 
 void Server::drop(const Draft& draft) {
@@ -56,6 +53,8 @@ void Server::drop(const Draft& draft) {
 Status Server::snapshot() { return state_->snapshot(); }
 ServerStats Server::stats() const { return state_->stats(); }
 std::string Server::metrics_text() const { return state_->metrics_text(); }
-Status Server::close(std::chrono::nanoseconds timeout) { return state_->close(timeout); }
+Status Server::close(std::chrono::nanoseconds timeout, bool last_snapshot) {
+  return state_->close(timeout, last_snapshot);
+}
 
 }  // namespace farwrite::box

@@ -41,6 +41,11 @@ Status no_thread(std::string_view operation, const std::system_error& error) {
                               "end other threads, or raise the limits (ulimit -u, ulimit -v)");
 }
 
+Status no_directory() {
+  return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
+                       "the server has no directory for snapshots", "serve with one");
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ServerState>> ServerState::serve(const ServerOptions& options) {
@@ -160,9 +165,7 @@ void ServerState::count(const HostedSegment::Outcome& outcome) {
 
 Status ServerState::snapshot() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("write a snapshot"));
-  if (snapshotter_ != nullptr) return snapshotter_->write();
-  return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
-                       "the server has no directory for snapshots", "serve with one");
+  return snapshotter_ != nullptr ? snapshotter_->write() : no_directory();
 }
 
 ServerStats ServerState::stats() const {
@@ -203,29 +206,51 @@ std::string ServerState::metrics_text() const {
 }
 
 Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) {
-  const std::lock_guard lock(mutex_);
+  const std::shared_lock open(own_changes_);
   if (!closed_) return segment.draft();
   return Status::error(StatusCode::kFailedPrecondition, {.operation = "draft a segment"},
                        "the server is closed", "serve another box");
 }
 
-Status ServerState::close(std::chrono::nanoseconds timeout) {
+Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::uint32_t draft,
+                                                   bool new_epoch) {
+  const std::shared_lock open(own_changes_);
+  if (closed_) {
+    segment.drop(draft);
+    return Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
+                         "the server is closed", "serve another box");
+  }
+  const ChangeFields change = {
+      .operation = Operation::kWrite, .length = Change::kWhole, .new_epoch = new_epoch};
+  Result<HostedSegment::Outcome> outcome = segment.apply(change, {.draft = draft}, loop_);
+  if (outcome.ok()) count(outcome.value());
+  return outcome;
+}
+
+Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box"));
+  if (last_snapshot && snapshotter_ == nullptr) return no_directory();
   const std::lock_guard closing(closing_);
   std::list<Connection> connections;
   {
+    const std::lock_guard own(own_changes_);
     const std::lock_guard lock(mutex_);
     closed_ = true;
     connections.swap(connections_);
   }
-  if (snapshotter_ != nullptr) snapshotter_->stop();
   // The leases end with the device, while clients may still look at the bytes. So every change ends
   // before it: the sessions' waits end with their channels, and what they apply they finish.
   for (Connection& connection : connections) connection.session->close(timeout);
   for (Connection& connection : connections) connection.thread.join();
+  Status written;
+  if (snapshotter_ != nullptr) {
+    // Nobody can change a segment any more, so every change that was answered is in it.
+    if (last_snapshot) written = snapshotter_->write();
+    snapshotter_->stop();
+  }
   Status status = device_.close(timeout);
   if (acceptor_.joinable()) acceptor_.join();
-  return status;
+  return written.ok() ? status : written;
 }
 
 }  // namespace farwrite::box

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 
@@ -40,14 +41,18 @@ class ServerState {
   void count_refusal() { refused_.fetch_add(1, std::memory_order_relaxed); }
   void count_lease() { leases_granted_.fetch_add(1, std::memory_order_relaxed); }
 
-  // HostedSegment::draft(). kFailedPrecondition after close(), which ends leases.
+  // HostedSegment::draft() and apply() of a draft, by the server's own process. kFailedPrecondition
+  // after close(), which ends leases and writes the last snapshot; a draft is then given back.
   Result<std::optional<std::uint32_t>> draft(HostedSegment& segment);
+  Result<HostedSegment::Outcome> commit(HostedSegment& segment, std::uint32_t draft,
+                                        bool new_epoch);
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
 
   Status snapshot();
   ServerStats stats() const;
   std::string metrics_text() const;
-  Status close(std::chrono::nanoseconds timeout);
+  // As Server::close().
+  Status close(std::chrono::nanoseconds timeout, bool last_snapshot = false);
 
  private:
   struct Connection {
@@ -70,6 +75,9 @@ class ServerState {
   std::unique_ptr<Snapshotter> snapshotter_;  // null without a directory
   std::thread acceptor_;
   std::mutex closing_;  // one close() at a time
+  // Shared by the calls of draft() and commit(), which close() lets end before it goes on. Taken
+  // before mutex_. Guards closed_ together with mutex_: either is enough to read it.
+  std::shared_mutex own_changes_;
 
   mutable std::mutex mutex_;
   std::list<Connection> connections_;

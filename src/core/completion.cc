@@ -6,6 +6,7 @@
 
 #include "core/completion_state.h"
 #include "core/deadline.h"
+#include "core/inside.h"
 #include "core/log.h"
 
 namespace farwrite {
@@ -76,6 +77,11 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
       return Status::error(StatusCode::kDeadlineExceeded, {"wait"},
                            "the operation is still under way at the deadline",
                            "wait again, or cancel() to stop waiting");
+    } else if (ending_ != nullptr && Inside::is(ending_)) {
+      return Status::error(
+          StatusCode::kFailedPrecondition, {"wait"},
+          "this thread runs a callback, and would have to end the operation itself",
+          "wait in another thread, or give on_done() a callback");
     } else {
       changed_.wait_for(lock, deadline.remaining());
     }

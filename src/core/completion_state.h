@@ -18,6 +18,9 @@ namespace farwrite::core {
 // Thread-safe. Callbacks run without the lock.
 class CompletionState {
  public:
+  // Before anybody waits: threads that are Inside `ending` end the operation, so a wait() in one of
+  // them would never end. It fails at once instead.
+  void end_inside(const void* ending) { ending_ = ending; }
   // The operation is over: nothing of it moves any more. The first outcome stays, so after a
   // cancel() this only settles. Calling it twice is harmless.
   void finish(Status status);
@@ -41,6 +44,7 @@ class CompletionState {
   const ForkGuard fork_guard_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  const void* ending_ = nullptr;
   bool done_ = false;
   bool settled_ = false;
   Status status_;

@@ -196,6 +196,7 @@ void bind_box_segment(nb::module_& module) {
       .def("on_version", &on_version, nb::arg("version"), nb::arg("epoch"), nb::arg("function"),
            nb::sig("def on_version(self, version: int, epoch: int, function: "
                    "collections.abc.Callable[[int, int, int, str], object]) -> None"))
+      .def("check_wait", [](Segment& segment) { raise_if_error(segment->check_wait()); })
       .def("lease", &lease, nb::arg("timeout").none())
       .def("view", &view_segment)
       .def("detach",

@@ -80,9 +80,11 @@ Counts server_stats(const Server& server) {
   return counts_of(without_gil([&] { return server->stats(); }));
 }
 
-void close_server(Server& server, std::optional<double> timeout) {
+void close_server(Server& server, std::optional<double> timeout, bool snapshot) {
   const auto limit = to_timeout(timeout);
-  raise_if_error(without_gil([&] { return server->close(limit); }));
+  if (!snapshot) return raise_if_error(without_gil([&] { return server->close(limit); }));
+  raise_if_error(
+      wait_beside([server = *server, limit]() mutable { return server.close(limit, true); }));
 }
 
 }  // namespace
@@ -106,7 +108,7 @@ void bind_box_server(nb::module_& module) {
       .def("stats", &server_stats)
       .def("metrics",
            [](const Server& server) { return without_gil([&] { return server->metrics_text(); }); })
-      .def("close", &close_server, nb::arg("timeout").none());
+      .def("close", &close_server, nb::arg("timeout").none(), nb::arg("snapshot") = false);
 }
 
 }  // namespace farwrite::python

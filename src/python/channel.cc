@@ -180,6 +180,10 @@ void bind_channel(nb::module_& module) {
            nb::sig("def on_notification(self, function: collections.abc.Callable[[int, int, "
                    "bytes], object] | None) "
                    "-> None"))
+      .def("notification_descriptor",
+           [](Link& channel) { return value_or_raise(channel->notification_descriptor()); })
+      .def("arm_notifications",
+           [](Link& channel) { return value_or_raise(channel->arm_notifications()); })
       .def("allocate", &allocate_landing, nb::arg("bytes"), nb::arg("kind"))
       .def("publish", &publish_to_peer, nb::arg("name"), nb::arg("region"), nb::arg("description"))
       .def("lookup", &lookup, nb::arg("name"), nb::arg("timeout").none())

@@ -446,6 +446,12 @@ TEST_P(Box, TheServersProcessPublishesWithoutACopyOfItsOwn) {
   ASSERT_OK(dropped);
   server().drop(dropped.value());
   EXPECT_TRUE(all_are(5.0F, read(segment)));
+
+  Result<Draft> late = server().draft(segment.info().key);
+  ASSERT_OK(late);
+  ASSERT_OK(server().close());
+  EXPECT_CODE(kFailedPrecondition, server().commit(late.value()).status());
+  EXPECT_CODE(kFailedPrecondition, server().draft(segment.info().key).status());
 }
 
 TEST_P(Box, ADescriptionOfAnyLengthComesWithTheSegment) {

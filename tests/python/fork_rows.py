@@ -99,6 +99,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "send": refused(lambda o: o.send(bytes(8))),
         "max_message_bytes": fine(),
         "wait_notification": refused(),
+        "notification": refused(lambda o: run(o.notification())),
         "try_notification": refused(),
         "next_notification": refused(),
         "notifications": fine(),
@@ -156,7 +157,8 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Notifications": {
         "__iter__": refused(lambda o: next(iter(o))),
-        "__aiter__": refused(lambda o: run(anext(aiter(o)))),
+        "__aiter__": fine(aiter),
+        "__anext__": refused(lambda o: run(anext(o))),
     },
     "TensorReceiver": {
         **CONTEXT,

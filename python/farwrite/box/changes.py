@@ -37,6 +37,8 @@ class Changes(abc.ABC, Generic[Outcome]):
     @abc.abstractmethod
     def _segment(self) -> Segment: ...
 
+    _waits = True
+
     @abc.abstractmethod
     def _outcome(self, update: Update) -> Outcome: ...
 
@@ -262,6 +264,8 @@ class Changes(abc.ABC, Generic[Outcome]):
         y_offset: int = 0,
         new_epoch: bool = False,
     ) -> Outcome:
+        if self._waits:
+            self._segment().native.check_wait()  # before it, so that an error means no change
         native = self._segment().native.post(
             code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset, new_epoch
         )

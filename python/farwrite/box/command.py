@@ -37,9 +37,10 @@ def add_parser(subparsers: Subparsers) -> None:
 def _add_serve(commands: Subparsers) -> None:
     serve = commands.add_parser(
         "serve",
-        help="serve a box until SIGINT or SIGTERM",
+        help="serve a box until SIGINT, SIGTERM or SIGHUP",
         description="Serve a box. The first line printed is the address at which clients connect."
-        " SIGINT and SIGTERM end the server, after a last snapshot if --snapshot is given.",
+        " SIGINT, SIGTERM and SIGHUP end the server; nohup keeps SIGHUP away. With --snapshot it"
+        " then writes a last snapshot, with every change that a client knows to be applied.",
     )
     serve.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:0",
@@ -111,8 +112,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     ):
         print(server.endpoint, flush=True)
         ended.wait()
-        if arguments.snapshot:
-            server.snapshot()
+        server.close(snapshot=arguments.snapshot is not None)
     return 0
 
 
@@ -157,13 +157,16 @@ def _use_token_file(path: str | None) -> None:
 
 @contextlib.contextmanager
 def _signals_end() -> Iterator[threading.Event]:
-    """Within the block, SIGINT and SIGTERM set the event instead of ending the process."""
+    """Within the block, SIGINT, SIGTERM and SIGHUP set the event and do not end the process."""
     ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
         ended.set()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield ended
     finally:

@@ -370,7 +370,9 @@ class Segment(Changes[int]):
     def on_update(self, callback: Callable[[int], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
 
-        Farwrite calls it in its own threads, one call at a time. `callback` must not block.
+        Farwrite calls it in its own threads, one call at a time. `callback` must not block. Calls
+        on the same client or its segments that would wait for the server raise `FailedPrecondition`
+        in it, because the answers come in the same thread: use `post`, or hand them to another one.
         Versions that came in between are not repeated. Exceptions from `callback` go to
         ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
         """
@@ -429,6 +431,8 @@ class Segment(Changes[int]):
 
 class Posted(Changes[Update]):
     """The changes of a segment without the wait. `Segment.post` creates it."""
+
+    _waits = False
 
     def __init__(self, segment: Segment) -> None:
         self._target = segment

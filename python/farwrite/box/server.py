@@ -94,7 +94,8 @@ def serve(
         bool(restore),
     )
     close_at_exit(native)
-    server = Server(native, {name: option.value for name, option in given.items()})
+    shared = {name: option.value for name, option in given.items()}
+    server = Server(native, shared, keeps_snapshots=bool(folder))
     if "metrics" in given:
         try:
             serve_given(native, given["metrics"])
@@ -113,8 +114,11 @@ class Server(Closing):
     The constructor is internal: use `serve`.
     """
 
-    def __init__(self, native: _farwrite.BoxServer, device: dict[str, Any]) -> None:
+    def __init__(
+        self, native: _farwrite.BoxServer, device: dict[str, Any], *, keeps_snapshots: bool
+    ) -> None:
         self._native = native
+        self._keeps_snapshots = keeps_snapshots
         # A client of this process reaches the server as others do.
         self._device = {name: device[name] for name in _SHARED if name in device}
         self._lock = Lock()
@@ -196,25 +200,40 @@ class Server(Closing):
             )
         return url
 
-    def close(self, timeout: float | None = 1.0) -> None:
+    def close(self, timeout: float | None = 1.0, *, snapshot: bool = False) -> None:
         """End every connection and free the memory. Closing twice is allowed.
 
-        Segments are gone, except for what the last snapshot holds. `close` writes none; call
-        `snapshot` before it. Only the command ``farwrite box serve`` writes one at its end.
+        Segments are gone, except for what the last snapshot holds.
 
         Parameters
         ----------
         timeout : float or None
             Seconds to wait for clients to settle; None waits for ever.
+        snapshot : bool
+            Write a last snapshot once no client can change a segment any more: every change that
+            a client knows to be applied is in it. After a `Server.snapshot` before the end, clients
+            could still change segments. Ctrl-C interrupts the wait; the server closes nevertheless.
+
+        Raises
+        ------
+        FailedPrecondition
+            With `snapshot`, if the server has no folder for snapshots. It then serves on.
+        ResourceExhausted, Unavailable
+            With `snapshot`, if the disk is full or fails. The server is closed nevertheless.
         """
         limit = seconds("close", timeout)
+        if snapshot and not self._keeps_snapshots:
+            raise FailedPrecondition(
+                "close: the server has no folder for a last snapshot; serve with snapshot=, or"
+                " close without one"
+            )
         with self._lock:
             self._closed = True
             own, self._own = self._own, None
         stop_serving(self._native)
         if own is not None:
             own.close(limit)
-        self._native.close(limit)
+        self._native.close(limit, bool(snapshot))
 
     def __repr__(self) -> str:
         return f"<Server of a box at {self.endpoint}>"

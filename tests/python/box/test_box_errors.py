@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -221,48 +220,6 @@ def test_calls_end_when_the_server_closes(box_server: fw.box.Server, box: fw.box
         segment.fill(1)
     with pytest.raises(fw.FailedPrecondition):
         box_server.publisher("policy", like=[np.zeros(1)])
-
-
-@pytest.mark.parametrize("fabric", ["shm", "tcp"])
-def test_after_the_servers_end_nothing_reads_what_it_has_left(fabric: str) -> None:
-    """Memory of the server that is still mapped here holds the last version for ever."""
-    with (
-        fw.box.serve(memory="64M", pool="4M", fabrics=[fabric]) as server,
-        server.connect(segment_bytes=4 << 20) as client,
-    ):
-        segment = client.create("weights", (4,))
-        event = client.event("event")
-        publisher = client.publisher("model", like={"w": np.ones(4)})
-        publisher.publish({"w": np.ones(4)})
-        subscriber = client.subscribe("model")
-        cached = segment.cached()
-        segment.fill(1)
-        segment.read()
-        server.close()
-        calls: dict[str, Callable[[], object]] = {
-            "version": lambda: segment.version,
-            "epoch": lambda: segment.epoch,
-            "chunk_versions": lambda: segment.chunk_versions,
-            "read": segment.read,
-            "read by chunk": lambda: segment.read(consistent="chunk"),
-            "wait": lambda: segment.wait(1, 5),
-            "updates": lambda: next(iter(segment.updates(0))),
-            "stale": lambda: cached.stale,
-            "count": lambda: event.count,
-            "published": lambda: publisher.version,
-            "subscribed": lambda: subscriber.version,
-            "latest": lambda: subscriber.latest(timeout=5),
-        }
-        with pytest.raises(fw.Error):  # the end takes a moment to arrive
-            for _ in range(1000):
-                _ = segment.version
-                time.sleep(0.01)
-        for name, call in calls.items():
-            try:
-                given = call()
-            except (fw.Error, StopIteration):
-                continue
-            pytest.fail(f"{name} gave {given!r}")
 
 
 def test_a_segment_beyond_the_servers_memory_names_the_servers_option() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +141,61 @@ class Served:
         self._process.communicate()
 
 
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [("killed", fw.PeerDead), ("ended", fw.Unavailable), ("left", fw.Cancelled)],
+)
+def test_after_its_end_nothing_reads_what_the_connection_has_left(
+    tmp_path: Path, fabric: str, end: str, error: type[fw.Error]
+) -> None:
+    """Memory of the server that is still mapped here holds the last version for ever."""
+    with (
+        Served(tmp_path) as served,
+        fw.box.connect(served.endpoint, fabrics=[fabric], segment_bytes=4 << 20) as client,
+    ):
+        segment = client.create("weights", (4,))
+        empty = client.create("empty", (0,))
+        event = client.event("event")
+        publisher = client.publisher("model", like={"w": np.ones(4)})
+        publisher.publish({"w": np.ones(4)})
+        subscriber = client.subscribe("model")
+        cached = segment.cached()
+        segment.fill(1)
+        segment.read()
+        {"killed": served.kill, "ended": served.end, "left": client.close}[end]()
+        calls: dict[str, Callable[[], object]] = {
+            "version": lambda: segment.version,
+            "epoch": lambda: segment.epoch,
+            "chunk_versions": lambda: segment.chunk_versions,
+            "read": segment.read,
+            "read by chunk": lambda: segment.read(consistent="chunk"),
+            "read of nothing": empty.read,
+            "read of a version": lambda: segment.read(min_version=1, timeout=0),
+            "wait": lambda: segment.wait(1, 0),
+            "lease": lambda: segment.lease(timeout=5),
+            "stale": lambda: cached.stale,
+            "refresh": cached.refresh,
+            "count": lambda: event.count,
+            "counted": lambda: event.wait(0, 0),
+            "subscribed": lambda: subscriber.version,
+            "waited": lambda: subscriber.wait(timeout=0),
+            "latest": lambda: subscriber.latest(timeout=5),
+        }
+        with pytest.raises(error):  # the end takes a moment to arrive
+            for _ in range(1000):
+                _ = segment.version
+                time.sleep(0.01)
+        for name, call in calls.items():
+            try:
+                given = call()
+            except error:
+                continue
+            pytest.fail(f"{name} gave {given!r}")
+        with pytest.raises(fw.Error):
+            publisher.publish({"w": np.ones(4)})
+
+
 def test_a_killed_server_is_restored_from_its_last_snapshot(tmp_path: Path) -> None:
     values = np.arange(1 << 16, dtype="float32")
     with (
@@ -191,6 +249,100 @@ def test_the_command_writes_a_last_snapshot_and_restores_it(tmp_path: Path) -> N
             assert box.attach("w").fill(4) == 2
         assert served.end(signal.SIGTERM) == (0, "")
     assert restored(tmp_path) == [4] * 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_last_snapshot_has_every_change_that_was_answered(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with Served(tmp_path) as served, fw.box.connect(served.endpoint, timeout=20) as box:
+        # Until this one is written the server used to serve on, and to forget the changes.
+        box.create("large", 1 << 22, "float32")
+        counts = [box.event(f"count {i}") for i in range(4)]
+        answered = [0] * len(counts)
+        begun = threading.Barrier(len(counts) + 1)
+
+        def change(i: int) -> None:
+            begun.wait(20)
+            with contextlib.suppress(fw.Error):
+                while True:
+                    answered[i] = counts[i].signal()
+
+        threads = [threading.Thread(target=change, args=(i,)) for i in range(len(counts))]
+        for thread in threads:
+            thread.start()
+        begun.wait(20)
+        wait_until(lambda: min(answered) > 0)
+        assert served.end(number) == (0, "")
+        for thread in threads:
+            thread.join()
+    with (
+        fw.box.serve(memory="64M", pool="2M", snapshot=tmp_path, restore=True) as server,
+        server.connect() as box,
+    ):
+        for i, count in enumerate(answered):
+            assert box.event(f"count {i}").count >= count
+
+
+def test_a_server_closes_with_a_last_snapshot(tmp_path: Path) -> None:
+    values = {"b": np.zeros(4, "float32")}
+    with fw.box.serve(memory="8M", pool="2M", snapshot=tmp_path) as server:
+        box = server.connect()
+        box.create("w", 4, "float32").fill(3)
+        policy = server.publisher("policy", like=values)
+        policy.publish(values)
+        server.close(snapshot=True)
+        with pytest.raises(fw.FailedPrecondition):
+            policy.publish(values)
+        server.close()
+    assert restored(tmp_path) == [3] * 4
+
+
+def test_a_last_snapshot_without_a_folder_ends_nothing(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    with pytest.raises(fw.FailedPrecondition, match="snapshot="):
+        box_server.close(snapshot=True)
+    assert box.create("w", 4, "float32").fill(1) == 1
+
+
+def test_a_last_snapshot_that_fails_is_an_error_and_the_server_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    with fw.box.serve(memory="8M", pool="2M", snapshot=folder) as server:
+        box = server.connect()
+        segment = box.create("w", 4, "float32")
+        shutil.rmtree(folder)
+        with pytest.raises(fw.Error, match="snapshots"):
+            server.close(snapshot=True)
+        with pytest.raises(fw.Unavailable):
+            segment.fill(5)
+
+
+def test_a_command_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        command = [
+            sys.executable,
+            "-m",
+            "farwrite",
+            "box",
+            "serve",
+            "--memory",
+            "8M",
+            "--pool",
+            "2M",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
+            assert served.stdout is not None
+            endpoint = served.stdout.readline().strip()
+            served.send_signal(signal.SIGHUP)
+            with fw.box.connect(endpoint, timeout=20) as box:
+                assert box.list() == []
+            served.send_signal(signal.SIGTERM)
+            assert served.wait(30) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_killed_command_loses_nothing_up_to_its_last_snapshot(tmp_path: Path) -> None:

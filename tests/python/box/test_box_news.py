@@ -7,9 +7,10 @@ import gc
 import queue
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import numpy as np
 import pytest
 
 import farwrite as fw
@@ -128,6 +129,53 @@ def test_a_callback_that_fails_is_called_again(box: fw.box.Client) -> None:
         assert seen.get(timeout=30) == 1
         segment.fill(1)
         assert seen.get(timeout=30) == 2
+
+
+def test_a_callback_that_would_wait_for_its_own_client_is_told_so(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    with box_server.connect() as mine:
+        segment = mine.create("w", 4, "float32")
+        event = mine.event("event")
+        theirs = box.attach("w")
+        calls: dict[str, Callable[[], object]] = {
+            "version": lambda: segment.version,
+            "read": segment.read,
+            "read into": lambda: segment.read(np.empty(4, "float32")),
+            "read a version": lambda: segment.read(min_version=100, timeout=20),
+            "wait": lambda: segment.wait(100, timeout=20),
+            "lease": segment.lease,
+            "fill": lambda: segment.fill(9),
+            "write": lambda: segment.write(np.full(4, 9, "float32")),
+            "wait for what was posted": lambda: segment.post.signal().wait(20),
+            "signal": event.signal,
+            "create": lambda: mine.create("new", 4),
+            "attach": lambda: mine.attach("w", timeout=20),
+            "list": mine.list,
+            "watch": lambda: segment.on_update(print),
+            "free": segment.free,
+            "close": mine.close,
+        }
+        outcomes: queue.Queue[dict[str, object]] = queue.Queue()
+
+        def call_all(version: int) -> None:
+            found: dict[str, object] = {}
+            for name, call in calls.items():
+                try:
+                    found[name] = call()
+                except fw.Error as error:
+                    found[name] = type(error)
+            found["other client"] = theirs.read().tolist()
+            segment.post.fill(5)
+            outcomes.put(found)
+
+        with segment.on_update(call_all):
+            theirs.fill(1)
+            found = outcomes.get(timeout=60)
+        assert found.pop("other client") == [1] * 4
+        assert found == dict.fromkeys(calls, fw.FailedPrecondition)
+        segment.wait(2, timeout=20)
+        assert segment.read().tolist() == [5] * 4
 
 
 def test_the_calls_end_when_the_segment_is_freed(box: fw.box.Client) -> None:

@@ -106,6 +106,25 @@ def test_nobody_waits_for_a_worker_that_has_left() -> None:
                 AsyncSGD(connect(), "w", zeros(), 1, 0, worker=1, workers=2)
 
 
+def test_a_worker_that_was_replaced_changes_no_count() -> None:
+    with open_box() as connect:
+        mine, client = zeros(), connect()
+        with AsyncSGD(connect(), "w", mine, 1, 0, worker=1, workers=2) as other:
+            hanging = AsyncSGD(connect(), "w", zeros(), 1, 0, worker=0, workers=2)
+            client.attach("w/steps.0").free()
+            replacing = AsyncSGD(connect(), "w", zeros(), 1, 0, worker=0, workers=2)
+            with pytest.raises(fw.FailedPrecondition, match=r"'w/steps\.0' was freed"):
+                hanging.step(gradients(1), zeros())
+            assert client.attach("w/steps").read().tolist() == [0, 0]
+            replacing.close()
+            counts = client.attach("w/steps").read().tolist()
+            hanging.close()
+            assert client.attach("w/steps").read().tolist() == counts
+            other.step(gradients(1), mine)
+            with pytest.raises(fw.FailedPrecondition, match="worker 0 of 'w' has finished"):
+                AsyncSGD(connect(), "w", zeros(), 1, 0, worker=0, workers=2)
+
+
 def test_workers_that_have_finished_train_on_as_the_errors_say() -> None:
     with open_box() as connect:
         mine = zeros()

@@ -68,6 +68,20 @@ def test_a_worker_that_starts_late_stops_at_once() -> None:
             assert later.advance(1)
 
 
+def test_a_worker_that_was_replaced_counts_no_more() -> None:
+    with (
+        open_box() as connect,
+        Termination(connect(), "t", 1, 20) as hanging,
+        Termination(connect(), "t", 1, 20) as replacing,
+    ):
+        assert not hanging.advance(0)
+        connect().attach("t.0").free()
+        assert not replacing.advance(0)
+        with pytest.raises(fw.FailedPrecondition, match=r"'t\.0' was freed"):
+            hanging.advance(0)
+        assert replacing.counts().tolist() == [2]
+
+
 def test_a_closed_object_takes_no_number() -> None:
     with open_box() as connect:
         closed = Termination(connect(), "t", 2, 5)

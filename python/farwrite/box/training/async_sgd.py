@@ -13,7 +13,7 @@ from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import Arrays, Flat, Shapes
 from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
-from farwrite.errors import AlreadyExists, FailedPrecondition, InvalidArgument
+from farwrite.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -43,8 +43,9 @@ class AsyncSGD(Closing):
         The worker's connection to the box.
     name : str
         The segment of the weights; `name`/steps is that of the counts. The first worker creates
-        both. The events `name`.workers and `name`/steps.NUMBER exist as long as a worker, or that
-        one, lives.
+        both. The event `name`.workers exists as long as a worker lives, and the segment
+        `name`/steps.NUMBER as long as that one does. To replace a worker that hangs, free the
+        latter first.
     arrays : sequence or dict of ndarray
         The worker's weights, as in `SEASGD`. Those of a later worker are set to the shared weights.
     learning_rate : float
@@ -145,6 +146,9 @@ class AsyncSGD(Closing):
         ------
         InvalidArgument
             If the arrays differ in number, name, shape or dtype from those of the constructor.
+        FailedPrecondition
+            If the object is closed, or the segment `name`/steps.NUMBER was freed, so that another
+            process may be this worker. The step is not counted.
         DeadlineExceeded
             If the slowest worker is still more than `staleness` steps behind after the timeout. The
             step is counted.
@@ -163,7 +167,7 @@ class AsyncSGD(Closing):
         # The box applies a client's changes in their order: who sees the count sees the weights.
         counted = self._counters.add(self._worker, 1)
         self._pending.finish(self._timeout)
-        counted.wait(self._timeout)
+        self._counters.finish(self._worker, counted, self._timeout)
         self._counters.wait_until(
             self._near, "the slowest worker did not come near enough", self._timeout
         )
@@ -185,6 +189,9 @@ class AsyncSGD(Closing):
         self._closed = True
         try:
             self._counters.add(self._worker, LEFT).wait(timeout)
+        except NotFound:
+            if not self._counters.replaced(self._worker):
+                raise  # else the count is another process's, and nobody waits for this one
         finally:
             self._attached.close()
 

@@ -19,8 +19,10 @@ TURN_S = 0.02
 """Between two looks at something that the server does not report."""
 
 
-def claim(client: Client, name: str, nbytes: int = 0, description: str = "") -> Segment:
-    """Take `name` until `give_back`, or until the connection or this process has ended.
+def claim(create: Callable[[], Segment]) -> Segment:
+    """Take a name until `give_back`, or until the connection or this process has ended.
+
+    `create` makes a temporary segment of that name.
 
     Raises
     ------
@@ -30,7 +32,7 @@ def claim(client: Client, name: str, nbytes: int = 0, description: str = "") -> 
     end = time.monotonic() + GRACE_S
     while True:
         try:
-            return client.create_bytes(name, nbytes, description, buffers=2, temporary=True)
+            return create()
         except AlreadyExists:
             if time.monotonic() >= end:
                 raise

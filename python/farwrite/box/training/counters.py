@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from farwrite.arguments import whole_number
 from farwrite.box.training.claims import Workers, claim, give_back
-from farwrite.errors import AlreadyExists, DeadlineExceeded, InvalidArgument, NotFound
+from farwrite.errors import (
+    AlreadyExists,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+)
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment, Update
@@ -90,7 +96,12 @@ class Counters:
         number = whole_number(self._operation, "worker", worker, 0, self._number - 1)
         if number not in self._claims:
             try:
-                self._claims[number] = claim(self._client, f"{self._name}.{number}")
+                self._claims[number] = claim(
+                    lambda: self._client.create(
+                        f"{self._name}.{number}", (1,), np.int64, buffers=2, temporary=True
+                    )
+                )
+                self._claims[number].fill(1)
             except AlreadyExists:
                 raise AlreadyExists(
                     f"{self._operation}: a living process is worker {number} of '{self._name}';"
@@ -99,8 +110,39 @@ class Counters:
         return number
 
     def add(self, worker: int, number: int) -> Update:
-        """Add `number` to the count of `worker`."""
-        return self._segment.post.accumulate(np.array([number], np.int64), start=worker)
+        """Add `number` to the count of `worker`, unless another process is that worker by now.
+
+        The change is refused with `NotFound` then: its source is this process's claim, which was
+        freed before the other process took the number.
+        """
+        return self._segment.post.accumulate(self._claims[worker], number, start=worker, count=1)
+
+    def replaced(self, worker: int) -> bool:
+        """Whether the claim of `worker` was freed, so that another process may be that worker."""
+        try:
+            _ = self._claims[worker].version
+        except NotFound:
+            return True
+        return False
+
+    def finish(self, worker: int, added: Update, timeout: float | None) -> None:
+        """Wait until the box has applied what `add` returned.
+
+        Raises
+        ------
+        FailedPrecondition
+            If another process is that worker by now. The count has not changed.
+        """
+        try:
+            added.wait(timeout)
+        except NotFound:
+            if not self.replaced(worker):
+                raise
+            raise FailedPrecondition(
+                f"{self._operation}: this process is no longer worker {worker} of '{self._name}',"
+                f" because '{self._name}.{worker}' was freed, and another process may be that"
+                " worker; close this object"
+            ) from None
 
     def read(self, timeout: float | None) -> Counts:
         """Return all counts, of one moment."""

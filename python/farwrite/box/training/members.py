@@ -75,7 +75,11 @@ class Members:
         self._end = None if timeout is None else time.monotonic() + timeout
         told = json.dumps({"size": size, **json.loads(shapes.description())})
         try:
-            self._claim = claim(client, f"{name}.{rank}", _INBOX, told)
+            self._claim = claim(
+                lambda: client.create_bytes(
+                    f"{name}.{rank}", _INBOX, told, buffers=2, temporary=True
+                )
+            )
         except AlreadyExists:
             said = (
                 f"two living processes are member {rank} of '{name}'; give each process its rank,"
@@ -171,7 +175,9 @@ class Members:
         for info in self._client.list():
             rank = info.name.removeprefix(start)
             if info.temporary and info.name.startswith(start) and rank.isdecimal():
-                found.append(_Seen(int(rank), info.key, info.version == 0))
+                # What is no member's claim is refused whatever it has seen.
+                forming = info.version == 0 or info.nbytes != _INBOX
+                found.append(_Seen(int(rank), info.key, forming))
         return found
 
     def _agrees(self, other: _Seen) -> bool:

@@ -38,8 +38,9 @@ class Termination(Closing):
     client : Client
         The worker's connection to the box.
     name : str
-        The segment of the counts. The events `name`.workers and `name`.NUMBER exist as long as a
-        worker, or that one, lives.
+        The segment of the counts. The event `name`.workers exists as long as a worker lives, and
+        the segment `name`.NUMBER as long as that one does. To replace a worker that hangs, free
+        the latter first.
     workers : int
         How many workers take part.
     target : int
@@ -105,12 +106,14 @@ class Termination(Closing):
         AlreadyExists
             If another living process is that worker.
         FailedPrecondition
-            If the object is closed.
+            If the object is closed, or the segment `name`.`worker` was freed, so that another
+            process may be that worker.
         Error
             If the box cannot be reached.
         """
         self._check_open("advance")  # before the number is taken, which nobody would give back
-        self._counters.add(self._counters.worker(worker), 1).wait(self._timeout)
+        number = self._counters.worker(worker)
+        self._counters.finish(number, self._counters.add(number, 1), self._timeout)
         return self.stopped
 
     @property
