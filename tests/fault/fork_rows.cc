@@ -238,6 +238,7 @@ std::vector<ForkRow> box_rows() {
       {"Segment::read", kForked,
        [](W& w) { return code(w.segment.read({floats, sizeof(floats)})); }},
       {"Segment::post", kForked, [](W& w) { return code(w.segment.post(fill()).done.wait()); }},
+      {"Segment::check_wait", kOk, [](W& w) { return w.segment.check_wait().code(); }},
       {"Segment::wait", kForked, [](W& w) { return code(w.segment.wait(99)); }},
       {"Segment::on_version", kForked,
        [](W& w) {
