@@ -229,22 +229,27 @@ void Outgoing::send_data(Step& step) {
   const std::vector<std::byte> message = writer.take();
   const ByteView view = {message.data(), message.size()};
   const bool lends = step.region.size > 0;
+  count(step, true);  // before the peer or the writer can know of it
   const Completion sent =
       lends ? lend(view, step) : link_->channel().send(view, 0, link_->lane(number_));
-  if (sent.done()) {
-    if (const Status status = sent.wait(); !status.ok()) {
-      return lends ? not_lent(step, status) : fail(status);
-    }
+  if (!sent.done()) return;
+  if (const Status status = sent.wait(); !status.ok()) {
+    count(step, false);
+    lends ? not_lent(step, status) : fail(status);
   }
-  const auto count = [](std::atomic<std::uint64_t>& counter, std::uint64_t more) {
-    counter.fetch_add(more, std::memory_order_relaxed);
+}
+
+void Outgoing::count(const Step& step, bool sent) {
+  const auto change = [sent](std::atomic<std::uint64_t>& counter, std::uint64_t by) {
+    sent ? counter.fetch_add(by, std::memory_order_relaxed)
+         : counter.fetch_sub(by, std::memory_order_relaxed);
   };
   StreamLink::Counters& counters = link_->counters();
-  count(counters.messages, step.inline_bytes > 0 ? 1 : 0);
-  count(counters.message_bytes, step.inline_bytes);
-  count(counters.lent, lends ? 1 : 0);
-  count(counters.lent_bytes, step.region.size);
-  count(counters.staged_bytes, step.staged ? step.region.size : 0);
+  change(counters.messages, step.inline_bytes > 0 ? 1 : 0);
+  change(counters.message_bytes, step.inline_bytes);
+  change(counters.lent, step.region.size > 0 ? 1 : 0);
+  change(counters.lent_bytes, step.region.size);
+  change(counters.staged_bytes, step.staged ? step.region.size : 0);
 }
 
 Completion Outgoing::lend(ByteView message, const Step& step) {

@@ -73,6 +73,8 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   }
   void send_begin();
   void send_data(Step& step);
+  // Adds what a step sends to the counters, or takes it back.
+  void count(const Step& step, bool sent);
   Completion lend(ByteView message, const Step& step);
   void returned(std::uint64_t bytes);
   // The lend was refused: the bytes go in messages, unless returned memory may make room.
