@@ -28,9 +28,10 @@ from processes import PeerProcess
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 from leftovers import held_by_others, shared_memory_files
 
-# A run in the background of a script may have been started with SIGINT ignored, and would hand that
-# on to the programs that tests interrupt.
+# A run in the background of a script may have been started with SIGINT ignored, and one under nohup
+# with SIGHUP, and would hand that on to the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # multiprocessing keeps this helper process for the life of the session: not a leak.
 multiprocessing.resource_tracker.ensure_running()
