@@ -8,7 +8,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
-[[ -e /usr/src/googletest ]] || tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
+tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
 unset FARWRITE_LOG FARWRITE_COPY_KERNEL  # tests state their own
 build_only=
 [[ $1 != --build-only ]] || { build_only=yes; shift; }

@@ -172,16 +172,17 @@ class Client(Closing):
         The other parameters and the errors are those of `create`.
         """
         count = whole_number("create_bytes", "nbytes", nbytes, 0, 2**63 - 1)
-        given = text("create_bytes", "description", description)
+        checked = text("create_bytes", "description", description)
         try:
-            # Nobody could attach it, and so nobody free it.
-            parse_layout(_farwrite.BoxElement.BYTES, [count], given.encode(), str(name))
+            # A segment that no client can attach is one that no client can free.
+            parse_layout(_farwrite.BoxElement.BYTES, [count], checked.encode(), str(name))
         except ProtocolError as error:
             raise InvalidArgument(
-                f"create_bytes: the description begins as that of an array, and is none: {error}"
+                "create_bytes: the description begins as that of an array does, but is not one"
+                f" ({error}); begin it with other text"
             ) from None
         native = self._create(
-            name, _farwrite.BoxElement.BYTES, (count,), description,
+            name, _farwrite.BoxElement.BYTES, (count,), checked,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
         return Segment(native, self._watches)

@@ -48,7 +48,7 @@ def serve(
         taken on demand. By default "64M", or `memory` if that is less.
     threads : int
         Threads that share the arithmetic of one large change; 0 takes as many as processors.
-    snapshot : str or path
+    snapshot : str, bytes or path
         Existing folder in which snapshots are written. By default none are.
     snapshot_every : float or str
         Time from one snapshot to the next, in seconds or as "60s". By default only

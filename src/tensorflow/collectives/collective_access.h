@@ -49,7 +49,8 @@ class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistribu
                     tensorflow::Tensor* to_tensor, const tensorflow::DeviceLocality& locality,
                     int stream, tensorflow::CancellationManager* cancellation,
                     const tensorflow::StatusCallback& done) override;
-  // Ends what waits here, and what peers wait for from here, now or later.
+  // Ends the receives and posts of this task, and those of its peers that wait for this task, also
+  // those that begin later.
   void StartAbort(const absl::Status& status) override;
 
  private:

@@ -99,7 +99,7 @@ class Routes : public std::enable_shared_from_this<Routes> {
   enum class For { kSending, kReceiving };
   // The route to `task` by the cluster that `cache` knows, where this task is `own`; starts the
   // meeting at first. `session`: whose cluster it is, if it is one's. The route does not keep the
-  // cluster. Who waits on it does, since the session may get another one meanwhile.
+  // cluster. A receive that waits on the route does: the session may get another one meanwhile.
   std::shared_ptr<Route> find(Cache cache, const std::string& own, const std::string& task,
                               For purpose, tensorflow::WorkerSession* session = nullptr);
   std::uint64_t server() const { return server_; }
