@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from farwrite.notification import (
     Notification,
     Notifications,
     ended_in_good_order,
-    wait_async,
 )
 from farwrite.payload import (
     SupportsDLPack,
@@ -37,6 +36,11 @@ from farwrite.payload import (
     byte_offset,
 )
 from farwrite.stats import ChannelStats, Peer, PeerState
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from farwrite.doorbell import Doorbell
 
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
@@ -68,6 +72,8 @@ class Channel(Closing):
         # Not kept alive: the device closes with its last user, whoever holds a channel.
         self._device = weakref.ref(device)
         self._closed = False
+        self.doorbells: dict[AbstractEventLoop, Doorbell] = {}
+        """Of the event loops whose tasks wait for this channel. Internal."""
 
     # --- Memory and names.
 
@@ -370,7 +376,10 @@ class Channel(Closing):
         A task that is cancelled while it waits has taken none. Parameters and errors are those of
         `wait_notification`.
         """
-        return await wait_async(self, seconds("notification", timeout))
+        from farwrite.doorbell import take_async
+
+        limit = seconds("notification", timeout)
+        return await take_async(self, lambda: self.wait_notification(0), limit)
 
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one, otherwise return None. Never blocks."""

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from farwrite.errors import (
     Cancelled,
-    DeadlineExceeded,
     Error,
     FailedPrecondition,
-    ResourceExhausted,
     Unavailable,
 )
 from farwrite.stats import PeerState
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel
-
-# A task that waits looks again after so many seconds: of two tasks that wait for one channel, one
-# may have taken the wake-up of both.
-LONGEST_SLEEP = 0.1
 
 
 class Notification(NamedTuple):
@@ -70,49 +62,3 @@ def ended_in_good_order(channel: Channel, error: Error) -> bool:
     if isinstance(error, Unavailable):  # the peer closed it; its process may be gone by now
         return True
     return channel.closed or channel.peer_state is PeerState.CLOSED  # with its device
-
-
-async def wait_async(channel: Channel, timeout: float | None) -> Notification:
-    """Take the next notification without blocking the event loop, and without a thread.
-
-    The notification is taken in the step that returns it, so a task that is cancelled has taken
-    nothing.
-    """
-    end = None if timeout is None else time.monotonic() + timeout
-    while True:
-        left = None if end is None else end - time.monotonic()
-        try:
-            return channel.wait_notification(0)
-        except DeadlineExceeded:
-            if left is not None and left <= 0:
-                raise
-        if channel.native.arm_notifications():
-            await _readable(channel, LONGEST_SLEEP if left is None else min(left, LONGEST_SLEEP))
-
-
-async def _readable(channel: Channel, longest: float) -> None:
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-
-    def wake() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    # A copy, because an event loop has one reader for each descriptor, and several tasks may wait.
-    try:
-        descriptor = os.dup(channel.native.notification_descriptor())
-    except OSError as error:
-        raise ResourceExhausted(
-            f"wait for a notification: no descriptor is left ({error}); raise the limit of open"
-            " files (ulimit -n)"
-        ) from None
-    try:
-        loop.add_reader(descriptor, wake)
-        try:
-            await asyncio.wait((ready,), timeout=longest)
-        finally:
-            loop.remove_reader(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
@@ -24,17 +24,13 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.errors import DeadlineExceeded, EndOfStream, Error, InvalidArgument
+from farwrite.errors import EndOfStream, Error, InvalidArgument
 from farwrite.payload import SupportsDLPack, as_payload
 from farwrite.stats import TensorStats
 
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
-# Seconds that an `async for` blocks a thread before it checks for cancellation, and seconds before
-# it polls again for an array whose read has not completed.
-_SLICE = 0.1
-_READING = 0.0005
 # Seconds that closing a sender waits for the receiver, unless a timeout is given.
 _CLOSING = 10.0
 # Seconds that sending waits for a slot or memory, unless a timeout is given.
@@ -103,8 +99,9 @@ class TensorReceiver(Closing):
         self._name = name
         self._kind = chosen
         self._closed = False
+        self._channel = _checked(operation, channel)
         self._native = _farwrite.TensorReceiver.open(
-            _checked(operation, channel).native,
+            channel.native,
             text(operation, "name", name),
             chosen,
             "" if element is None else dtype_to_text(element),
@@ -163,6 +160,19 @@ class TensorReceiver(Closing):
         """
         return _to_array(self._native.receive(seconds("receive", timeout)))
 
+    async def receive_async(self, timeout: float | None = None) -> npt.NDArray[Any]:
+        """Take the next array as `receive` does, without blocking the event loop.
+
+        A task that is cancelled while it waits has taken none. Parameters and errors are those of
+        `receive`.
+        """
+        from farwrite.doorbell import take_async
+
+        limit = seconds("receive_async", timeout)
+        return await take_async(
+            self._channel, lambda: self.receive(0), limit, lambda: self._native.wait(0)
+        )
+
     def try_receive(self) -> npt.NDArray[Any] | None:
         """Return the next array if it has arrived, otherwise None."""
         taken = self._native.try_receive()
@@ -182,28 +192,18 @@ class TensorReceiver(Closing):
             yield array
             del array  # or its slot would come back one array late
 
-    async def __aiter__(self) -> AsyncIterator[npt.NDArray[Any]]:
+    def __aiter__(self) -> TensorReceiver:
         """Receive until the sender has closed, without blocking the event loop.
 
         An early end raises what `receive` raises.
         """
-        import asyncio
+        return self
 
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                array = self.try_receive()
-                if array is None:
-                    # Waits and takes nothing, so a cancelled task loses no array.
-                    await loop.run_in_executor(None, self._native.wait, _SLICE)
-                    array = self.try_receive()
-                    if array is None:
-                        await asyncio.sleep(_READING)
-                        continue
-            except EndOfStream:
-                return
-            yield array
-            del array
+    async def __anext__(self) -> npt.NDArray[Any]:
+        try:
+            return await self.receive_async()
+        except EndOfStream:
+            raise StopAsyncIteration from None
 
     def stats(self) -> TensorStats:
         """Return the counters of this end of the edge."""
@@ -258,7 +258,7 @@ class TensorSender(Closing):
     def __init__(self, channel: Channel, name: str, timeout: float | None = 10.0) -> None:
         self._name = name
         operation = "open a TensorSender"
-        _checked(operation, channel)
+        self._channel = _checked(operation, channel)
         self._native = _farwrite.TensorSender.open(
             channel.native_device,
             channel.native,
@@ -391,19 +391,11 @@ class TensorSender(Closing):
         traceback: TracebackType | None,
     ) -> None:
         """Do as the end of a ``with`` block does, without blocking the event loop."""
-        import asyncio
+        from farwrite.doorbell import take_async
 
         if kind is not None:
             return self.__exit__(kind, error, traceback)
-        clock = asyncio.get_running_loop().time
-        until = clock() + _CLOSING
-        while True:
-            try:
-                return self.close(0)
-            except DeadlineExceeded:
-                if clock() > until:
-                    raise
-            await asyncio.sleep(_READING)
+        await take_async(self._channel, lambda: self.close(0), _CLOSING)
 
     def __repr__(self) -> str:
         return f"<TensorSender '{self._name}', {self.kind}>"

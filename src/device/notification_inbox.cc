@@ -22,6 +22,18 @@ constexpr std::chrono::nanoseconds kLongestWaiterSleep = std::chrono::seconds(1)
 // A user's thread that took a notification comes back for the next one within this time, mostly.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
 
+core::UniqueFd make_doorbell() { return core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+
+void ring(const core::UniqueFd& doorbell) {
+  constexpr std::uint64_t kOne = 1;
+  [[maybe_unused]] const ssize_t count = ::write(doorbell.get(), &kOne, sizeof(kOne));
+}
+
+void silence(const core::UniqueFd& doorbell) {
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t count = ::read(doorbell.get(), &rings, sizeof(rings));
+}
+
 }  // namespace
 
 NotificationInbox::Drive::Drive(NotificationInbox& inbox, LaneDriver& driver)
@@ -50,7 +62,7 @@ bool NotificationInbox::call_at_end_of_drive() {
 }
 
 Status NotificationInbox::open() {
-  wake_ = core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_ = make_doorbell();
   if (wake_.valid()) return Status();
   return Status::system_error(StatusCode::kResourceExhausted, {"open a channel"},
                               "no descriptor for notifications", errno,
@@ -195,15 +207,16 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nano
     ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
   }
   sleeping_.store(false);
-  if ((doorbells.front().revents & POLLIN) != 0) silence();
+  if ((doorbells.front().revents & POLLIN) != 0) silence(wake_);
 }
 
 Result<int> NotificationInbox::descriptor() {
   const std::lock_guard lock(loop_mutex_);
   if (loop_.valid()) return loop_.get();
   loop_ = core::UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  epoll_event wake{.events = EPOLLIN, .data = {.fd = wake_.get()}};
-  if (loop_.valid() && ::epoll_ctl(loop_.get(), EPOLL_CTL_ADD, wake_.get(), &wake) == 0) {
+  loop_wake_ = make_doorbell();
+  epoll_event wake{.events = EPOLLIN, .data = {.fd = loop_wake_.get()}};
+  if (loop_.valid() && ::epoll_ctl(loop_.get(), EPOLL_CTL_ADD, loop_wake_.get(), &wake) == 0) {
     return loop_.get();
   }
   const int error = errno;
@@ -216,7 +229,7 @@ Result<int> NotificationInbox::descriptor() {
 Result<bool> NotificationInbox::arm(LaneDriver& driver) {
   FARWRITE_RETURN_IF_ERROR(descriptor().status());
   const std::lock_guard lock(loop_mutex_);
-  if (rung_.load() && rung_.exchange(false)) silence();
+  if (rung_.load() && rung_.exchange(false)) silence(loop_wake_);
   armed_.store(true);
   std::vector<pollfd> doorbells;
   bool quiet = driver.arm_lanes(doorbells);
@@ -251,17 +264,15 @@ void NotificationInbox::wake_all() {
   ring_sleeper();
 }
 
-void NotificationInbox::silence() {
-  std::uint64_t rings = 0;
-  [[maybe_unused]] const ssize_t count = ::read(wake_.get(), &rings, sizeof(rings));
+void NotificationInbox::ring_sleeper() {
+  wake_event_loop();
+  if (sleeping_.load()) ring(wake_);
 }
 
-void NotificationInbox::ring_sleeper() {
-  const bool armed = armed_.load() && armed_.exchange(false);
-  if (!armed && !sleeping_.load()) return;
+void NotificationInbox::wake_event_loop() {
+  if (!armed_.load() || !armed_.exchange(false)) return;
   rung_.store(true);
-  constexpr std::uint64_t kOne = 1;
-  [[maybe_unused]] const ssize_t count = ::write(wake_.get(), &kOne, sizeof(kOne));
+  ring(loop_wake_);
 }
 
 }  // namespace farwrite::device

@@ -95,6 +95,8 @@ class NotificationInbox final : public fabric::EventSink {
   Result<int> descriptor();
   // Before each wait on the descriptor. False: there may be something to take already.
   Result<bool> arm(LaneDriver& driver);
+  // Makes the descriptor readable, if an event loop may wait on it: somebody has taken for it.
+  void wake_event_loop();
   // Makes everybody who blocks look at driver.ended() again.
   void wake_all();
 
@@ -120,8 +122,8 @@ class NotificationInbox final : public fabric::EventSink {
 
   void block(LaneDriver& driver, std::chrono::nanoseconds longest);
   void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
+  // Of a thread that blocks, and of an event loop that waits.
   void ring_sleeper();
-  void silence();
 
   Mode mode_;
   std::function<void(Notification)> handler_;  // under mode_
@@ -144,10 +146,11 @@ class NotificationInbox final : public fabric::EventSink {
 
   core::OrderedMutex<core::LockRank::kNotificationLoop>
       loop_mutex_;                  // guards what an event loop waits on
-  core::UniqueFd loop_;             // an epoll of wake_ and the doorbells
-  std::vector<pollfd> loop_bells_;  // in it, behind wake_
+  core::UniqueFd loop_;             // an epoll of loop_wake_ and the doorbells
+  core::UniqueFd loop_wake_;        // as wake_; threads that block must not silence this one
+  std::vector<pollfd> loop_bells_;  // in it, behind loop_wake_
   std::atomic<bool> armed_{false};  // the event loop is to be woken
-  std::atomic<bool> rung_{false};   // wake_ was rung since arm() silenced it
+  std::atomic<bool> rung_{false};   // loop_wake_ was rung since arm() silenced it
 
   core::Counter notifications_, messages_;
 };

@@ -95,7 +95,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
     Status outcome = next.ok() ? dispatch(*std::move(next)) : next.status();
     lock.lock();
     led_ = false;
-    changed_.notify_all();
+    wake_all(channel);
     if (outcome.ok() || outcome.code() == StatusCode::kDeadlineExceeded) continue;
     if (outcome.code() == StatusCode::kFailedPrecondition) return outcome;  // the user's handler
     if (ended_.ok()) ended_ = std::move(outcome);
@@ -121,7 +121,12 @@ void Port::drain(Channel& channel) {
   lock.lock();
   led_ = false;
   if (!outcome.ok()) ended_ = std::move(outcome);
+  wake_all(channel);
+}
+
+void Port::wake_all(const Channel& channel) {
   changed_.notify_all();
+  channel.state_->wake_event_loop();
 }
 
 Status Port::add_receiver(const std::string& name, const std::shared_ptr<ReceiverState>& receiver,

@@ -72,7 +72,8 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
 
   // Why nothing will come any more, or ok.
   const Status& ended() const { return ended_; }
-  void wake_all() { changed_.notify_all(); }
+  // Whoever waits in wait(), or on the channel's descriptor.
+  void wake_all(const Channel& channel);
 
   // Gives a receiver its number. kAlreadyExists if the name is taken.
   Status add_receiver(const std::string& name, const std::shared_ptr<ReceiverState>& receiver,

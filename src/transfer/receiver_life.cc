@@ -157,7 +157,7 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
       const auto record = ClosedRecord{terms_.edge, true, taken}.encode();
       (void)port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kClosed),
                                  options_.lane);
-      port_->wake_all();
+      port_->wake_all(channel_);
     }
   }
   // Offers that nobody has taken yet go back, too: a sender may wait for their memory.

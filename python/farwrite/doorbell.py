@@ -1,0 +1,133 @@
+"""How asyncio tasks wait for what a channel brings: on its descriptor, and in no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from farwrite.errors import DeadlineExceeded, ResourceExhausted
+
+if TYPE_CHECKING:
+    from farwrite.channel import Channel
+
+Taken = TypeVar("Taken")
+
+# A task that waits looks again after so many seconds: a thread that waits for the same channel, or
+# another event loop, may have taken its wake-up.
+_LONGEST_SLEEP = 0.1
+# The same for what has come, but whose bytes are still being read: no doorbell rings for their end.
+_READING = 0.0005
+
+
+class Doorbell:
+    """Wakes the tasks of one event loop that wait for one channel.
+
+    A task that looks may take what another one waits for. So they share the descriptor, and look
+    again together.
+    """
+
+    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
+        self._native = channel.native
+        self._loop = loop
+        self._armed = False
+        self._waiting: set[asyncio.Future[bool]] = set()
+        # A copy, because a program may have a reader for the descriptor itself.
+        try:
+            self._descriptor = os.dup(self._native.notification_descriptor())
+        except OSError as error:
+            raise ResourceExhausted(
+                f"wait for a channel: no descriptor is left ({error}); raise the limit of open"
+                " files (ulimit -n)"
+            ) from None
+        loop.add_reader(self._descriptor, self._ring)
+
+    async def wait(self, longest: float) -> None:
+        """Wait until something may have come since the caller looked, at most `longest` seconds."""
+        if not self._armed:
+            # Arming silences what may have rung for those who wait already.
+            self._wake()
+        ready = self._loop.create_future()
+        self._waiting.add(ready)
+        timer = self._loop.call_later(longest, _set, ready, False)
+        try:
+            if not self._armed and not self._native.arm_notifications():
+                await asyncio.sleep(0)
+                return
+            self._armed = True
+            if not await ready:
+                self._armed = False
+        finally:
+            timer.cancel()
+            self._waiting.discard(ready)
+
+    def close_unless_used(self) -> bool:
+        """Return whether no task waits; then the doorbell holds nothing of the loop any more."""
+        if self._waiting:
+            return False
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        return True
+
+    def _ring(self) -> None:
+        self._armed = False
+        self._wake()
+
+    def _wake(self) -> None:
+        for ready in self._waiting:
+            _set(ready, True)
+
+
+def _set(ready: asyncio.Future[bool], rung: bool) -> None:
+    if not ready.done():
+        ready.set_result(rung)
+
+
+async def take_async(
+    channel: Channel,
+    take: Callable[[], Taken],
+    timeout: float | None,
+    reading: Callable[[], bool] = lambda: False,
+) -> Taken:
+    """Call `take` until it raises no `DeadlineExceeded`, without blocking the event loop.
+
+    What is taken is returned in the same step, so a task that is cancelled has taken nothing.
+
+    Parameters
+    ----------
+    channel : Channel
+        Brings what is waited for.
+    take : callable
+        Never blocks.
+    timeout : float or None
+        Seconds; None waits for ever.
+    reading : callable
+        Whether something has come that can be taken in a moment.
+
+    Raises
+    ------
+    DeadlineExceeded
+        If the timeout passed.
+    """
+    loop = asyncio.get_running_loop()
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = _LONGEST_SLEEP if end is None else end - time.monotonic()
+        try:
+            return take()
+        except DeadlineExceeded:
+            if left <= 0:
+                raise
+        if reading():
+            await asyncio.sleep(_READING)
+            continue
+        bell = channel.doorbells.get(loop)
+        if bell is None:
+            bell = channel.doorbells[loop] = Doorbell(channel, loop)
+        try:
+            await bell.wait(min(left, _LONGEST_SLEEP))
+        finally:
+            if channel.doorbells.get(loop) is bell and bell.close_unless_used():
+                del channel.doorbells[loop]
