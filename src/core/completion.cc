@@ -71,9 +71,7 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
       changed_.wait_for(lock, std::min(deadline.remaining(), kLongWait / 10));
       if (done_ || !deadline.expired()) continue;
     }
-    if (deadline.is_never()) {
-      changed_.wait(lock);
-    } else if (deadline.expired()) {
+    if (deadline.expired()) {
       return Status::error(StatusCode::kDeadlineExceeded, {"wait"},
                            "the operation is still under way at the deadline",
                            "wait again, or cancel() to stop waiting");
@@ -82,6 +80,8 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
           StatusCode::kFailedPrecondition, {"wait"},
           "this thread runs a callback, and would have to end the operation itself",
           "wait in another thread, or give on_done() a callback");
+    } else if (deadline.is_never()) {
+      changed_.wait(lock);
     } else {
       changed_.wait_for(lock, deadline.remaining());
     }

@@ -52,8 +52,11 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   const core::Inside inside(this);
   const bool staged = operation.gpu != nullptr && !capabilities_.gpu_copies;
   Completion completion = staged ? post_staged(lane, operation) : operations_.post(lane, operation);
-  if (completion.done() && !completion.wait().ok()) [[unlikely]]
+  if (!completion.done()) {
+    completion.state()->end_inside(this);
+  } else if (!completion.wait().ok()) [[unlikely]] {
     return completion;
+  }
   operations_.counts().count(operation);
   if (posted != 0) [[unlikely]] {
     trace_operation({name_of(operation), posted, operation.bytes(), lane, operation.tag},

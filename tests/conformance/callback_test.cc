@@ -75,6 +75,44 @@ TEST_P(Callbacks, MayNotChangeTheirOwnHandlerAfterTheyHaveChangedAnother) {
   EXPECT_OK(a_.near.on_notification(nullptr));
 }
 
+TEST_P(Callbacks, ThatWaitForTheirOwnChannelAreToldSo) {
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  const MemoryRegion outbox = far_device_.allocate(kBytes).value();
+  const MemoryRegion inbox = a_.far.allocate(kBytes).value();
+  const RemoteRegion readable = a_.near.open(outbox.descriptor()).value();
+  const RemoteRegion writable = a_.near.open(inbox.descriptor()).value();
+  std::vector<std::byte> read(kBytes), written(kBytes);
+  std::vector<Completion> operations;
+  std::vector<Status> waits;
+  std::atomic<bool> handled{false}, over{false};
+  const auto wait_for = [&](const Completion& operation) {
+    operations.push_back(operation);
+    waits.push_back(operation.wait());
+  };
+  const auto wait_for_each = [&] {
+    wait_for(a_.near.read({read.data(), read.size()}, readable));
+    wait_for(a_.near.write({written.data(), written.size()}, writable));
+    wait_for(a_.near.flush());
+  };
+  ASSERT_OK(a_.near.on_notification([&](const Notification&) {
+    wait_for_each();
+    a_.near.flush().on_done([&](const Status&) {
+      wait_for_each();
+      over = true;
+    });
+    handled = true;
+  }));
+  ASSERT_OK(a_.far.notify(1).wait(kHang));
+  ASSERT_TRUE(eventually([&] { return over && handled; }));
+  // Where the call itself moves the bytes, there is nothing to wait for.
+  for (const Status& waited : waits) {
+    if (!waited.ok()) {
+      EXPECT_CODE(kFailedPrecondition, waited);
+    }
+  }
+  for (const Completion& operation : operations) EXPECT_OK(operation.wait(kHang));
+}
+
 TEST_P(Callbacks, ThatCloseEachOthersChannelEndAtTheirDeadlines) {
   std::atomic<int> inside{0}, over{0};
   Status from_a, from_b;
