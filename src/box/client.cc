@@ -48,11 +48,20 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
 }
 
 Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {
-  const bool waits = timeout > std::chrono::nanoseconds(0);
-  const Result<ClientState::Answer> answer = state_->call(
-      {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
-      waits ? timeout : state_->timeout());
-  if (waits && !answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  const auto ask = [&](bool waits) {
+    return state_->call(
+        {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
+        waits ? deadline.remaining() : state_->answer_by(deadline).remaining());
+  };
+  // Without waiting first: its answer tells a missing segment from a server that does not answer.
+  Result<ClientState::Answer> answer = ask(false);
+  const bool missing = !answer.ok() && answer.status().code() == StatusCode::kNotFound;
+  if (!missing || timeout <= std::chrono::nanoseconds(0)) {
+    return segment_of(attached(state_, answer));
+  }
+  answer = ask(true);
+  if (!answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {.operation = "attach a segment", .peer = server().endpoint.to_string()},
                          "nobody has created '" + std::string(name) + "' in time",

@@ -1,5 +1,6 @@
 #include "box/client_state.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <optional>
 #include <string>
@@ -18,6 +19,10 @@ namespace {
 
 // How long the end of the last handle waits for the server.
 constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
+// What a call with a short timeout allows for an answer: a round trip on a slow network, and bytes
+// at 100 MB/s.
+constexpr std::chrono::nanoseconds kAnswer = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kAnswerPerByte = std::chrono::nanoseconds(10);
 
 }  // namespace
 
@@ -45,6 +50,17 @@ ClientState::~ClientState() {
   if (fork_guard_.in_forked_child()) return;
   const Status status = close(kSettle);
   if (!status.ok()) core::log(core::LogLevel::kInfo, "box client: " + status.message());
+}
+
+core::Deadline ClientState::answer_by(const core::Deadline& call, std::uint64_t bytes) const {
+  return call.is_never() ? core::Deadline::after(timeout_) : bytes_by(call, bytes);
+}
+
+core::Deadline ClientState::bytes_by(const core::Deadline& call, std::uint64_t bytes) const {
+  if (call.is_never()) return call;
+  return core::Deadline::after(
+      std::max(call.remaining(),
+               std::min(timeout_, kAnswer) + kAnswerPerByte * static_cast<std::int64_t>(bytes)));
 }
 
 std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
@@ -166,17 +182,17 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
   });
   std::unique_lock lock(shared->mutex);
   const auto come = [&] { return shared->answer.has_value(); };
-  if (timeout == kForever) {
-    shared->changed.wait(lock, come);
-  } else if (!shared->changed.wait_for(lock, timeout, come)) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  while (!come() && !deadline.expired()) shared->changed.wait_for(lock, deadline.turn());
+  if (!come()) {
     lock.unlock();
     if (forget(id)) {
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }
-      return Status::error(StatusCode::kDeadlineExceeded,
-                           {.operation = "ask the box", .peer = channel_.peer_name()},
-                           "it has not answered in time", "allow more time");
+      return Status::error(
+          StatusCode::kDeadlineExceeded, {.operation = "ask the box", .peer = channel_.peer_name()},
+          "it has not answered in time", "look whether the server runs, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();
@@ -253,10 +269,11 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
   if (!answer.lent.valid()) {
     return decode_infos({answer.reply.body.data(), answer.reply.body.size()});
   }
-  std::vector<std::byte> body(answer.lent.size());
+  const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(
-      wait_until_settled(channel_.read({body.data(), body.size()}, answer.lent)));
-  return decode_infos({body.data(), body.size()});
+      wait_until_settled(channel_.read({body->data(), body->size()}, answer.lent),
+                         core::Deadline::after(timeout_), body));
+  return decode_infos({body->data(), body->size()});
 }
 
 Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {

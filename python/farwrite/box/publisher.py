@@ -194,11 +194,13 @@ class Publisher(Closing):
             If the server has no memory for the buffer, or the client has reached its `send_limit`.
         NotFound
             If a client freed the segment.
+        DeadlineExceeded
+            If the server has not answered within the timeout given to `connect`.
 
         Notes
         -----
-        If Ctrl-C or another exception ends the call early, `model` is a version or will be one, or
-        is not. It never mixes with what is published later.
+        If `DeadlineExceeded`, Ctrl-C or another exception ends the call early, `model` is a version
+        or will be one, or is not. It never mixes with what is published later.
         """
         if self._closed:
             raise FailedPrecondition(

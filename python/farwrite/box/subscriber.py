@@ -206,9 +206,9 @@ class Subscriber(Closing):
         NotFound
             If the publisher freed the model.
         """
-        limit = seconds("latest", timeout)
-        self.wait(newer_than, limit)
-        return Model(self._segment.lease(limit), self._schema)
+        left = _left(seconds("latest", timeout))
+        self.wait(newer_than, left())
+        return Model(self._segment.lease(left()), self._schema)
 
     def wait(self, newer_than: Newer = None, timeout: float | None = None) -> tuple[int, int]:
         """Wait as `latest` does, and return epoch and version of the newest. Ctrl-C interrupts it.
@@ -218,26 +218,22 @@ class Subscriber(Closing):
         DeadlineExceeded
             If the timeout passed.
         """
-        limit = seconds("wait", timeout)
-        end = None if limit is None else time.monotonic() + limit
+        left = _left(seconds("wait", timeout))
         epoch, version = _parsed("wait", newer_than)
-        found = self._segment.native.wait(version + 1, epoch, limit)
+        found = self._segment.native.wait(version + 1, epoch, left())
         if found[1] == 0:  # a box that was started anew: nobody has published yet
-            left = None if end is None else max(end - time.monotonic(), 0)
-            found = self._segment.native.wait(1, 0, left)
+            found = self._segment.native.wait(1, 0, left())
         return found
 
     async def wait_async(
         self, newer_than: Newer = None, timeout: float | None = None
     ) -> tuple[int, int]:
         """Wait as `wait` does, without blocking the event loop."""
-        limit = seconds("wait_async", timeout)
-        end = None if limit is None else time.monotonic() + limit
+        left = _left(seconds("wait_async", timeout))
         epoch, version = _parsed("wait_async", newer_than)
-        found = await wait_async(self._segment.native, version + 1, epoch, limit)
+        found = await wait_async(self._segment.native, version + 1, epoch, left())
         if found[1] == 0:
-            left = None if end is None else max(end - time.monotonic(), 0)
-            found = await wait_async(self._segment.native, 1, 0, left)
+            found = await wait_async(self._segment.native, 1, 0, left())
         return found
 
     async def latest_async(
@@ -246,8 +242,9 @@ class Subscriber(Closing):
         """Pin the newest version as `latest` does, without blocking the event loop."""
         import asyncio
 
-        await self.wait_async(newer_than, timeout)
-        return Model(await asyncio.to_thread(self._segment.lease, timeout), self._schema)
+        left = _left(seconds("latest_async", timeout))
+        await self.wait_async(newer_than, left())
+        return Model(await asyncio.to_thread(self._segment.lease, left()), self._schema)
 
     def on_version(self, callback: Callable[[int], object]) -> Watch:
         """Call ``callback(version)`` after new versions; see `Segment.on_update`."""
@@ -291,6 +288,14 @@ class Subscriber(Closing):
 
     def __repr__(self) -> str:
         return f"<Subscriber of '{self.name}'>"
+
+
+def _left(limit: float | None) -> Callable[[], float | None]:
+    """Return what says how many seconds are left of `limit`, which begins now."""
+    if limit is None:
+        return lambda: None
+    end = time.monotonic() + limit
+    return lambda: max(end - time.monotonic(), 0.0)
 
 
 def _parsed(operation: str, newer_than: Newer) -> tuple[int, int]:
