@@ -82,8 +82,8 @@ class Publisher(Closing):
     `Client.publisher` and `Server.publisher` create it. A version becomes visible as a whole:
     readers see the old one or the new one. A publisher that dies while it publishes has published
     nothing. A reader that holds a version never blocks the publisher: each version goes to a buffer
-    that nobody reads. When readers hold as many versions as `buffers` allows, further readers get
-    `ResourceExhausted` for other versions. The publisher goes on, at the cost of a second copy.
+    that nobody reads. When readers hold as many versions as `buffers` allows, further readers wait
+    for other versions. The publisher goes on, at the cost of a second copy.
 
     One publisher at a time has a name. The name is free again when the publisher closes or dies;
     its last version stays in the box. The next publisher goes on with ``takeover=True``: its

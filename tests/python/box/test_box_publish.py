@@ -96,13 +96,54 @@ def test_readers_that_hold_every_buffer_are_told_and_the_publisher_goes_on(
         held.append(subscriber.latest())
     policy.publish(filled(3))
     if box.server.fabric == "shm":  # over tcp a reader holds its own copy
-        with pytest.raises(fw.ResourceExhausted):
-            subscriber.latest()
+        with pytest.raises(fw.ResourceExhausted, match="buffers are in use"):
+            subscriber.latest(timeout=0)
     assert policy.publish(filled(4)) == 4
     held.pop().close()
     with subscriber.latest() as model:
         assert_is(model, 4)
     assert_is(held[0], 1)
+
+
+@pytest.mark.parametrize("waits", ["in this thread", "in a loop"])
+def test_latest_waits_until_a_reader_gives_its_buffer_back(
+    box_server: fw.box.Server, box: fw.box.Client, waits: str
+) -> None:
+    policy = box_server.publisher("policy", like=MODEL, buffers=3)
+    subscriber = box.subscribe("policy")
+    held = []
+    for value in (1, 2):
+        policy.publish(filled(value))
+        held.append(subscriber.latest())
+    policy.publish(filled(3))
+    later = threading.Timer(0.2, lambda: held.pop().close())
+    later.start()
+    if waits == "in a loop":
+        found = asyncio.run(subscriber.latest_async(timeout=60))
+    else:
+        found = subscriber.latest(timeout=60)
+    with found as model:
+        assert_is(model, 3)
+    later.join()
+
+
+def test_a_copy_needs_no_buffer_that_other_readers_hold(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    policy = box_server.publisher("policy", like=MODEL, buffers=3)
+    subscriber = box.subscribe("policy")
+    held = []
+    for value in (1, 2):
+        policy.publish(filled(value))
+        held.append(subscriber.latest())
+    policy.publish(filled(3), step=30)
+    leases = box_server.stats().leases_granted
+    with subscriber.latest(timeout=60, copy=True) as model:
+        assert (model.epoch, model.version, model.step) == (policy.epoch, 3, 30)
+        assert_is(model, 3)
+        model["dense"]["w"][:] = 0  # the reader's own
+    assert_is(asyncio.run(subscriber.latest_async(timeout=60, copy=True)), 3)
+    assert box_server.stats().leases_granted == leases
 
 
 def test_latest_waits_for_the_first_version(box: fw.box.Client, policy: fw.box.Publisher) -> None:
