@@ -134,10 +134,11 @@ class Publisher(Closing):
                 ) from None
         segment = client.attach(self._name)
         earlier = Schema.parse("publisher", self._name, segment.description, segment.nbytes)
-        if not earlier.same_as(self._schema):
+        if difference := self._schema.difference(earlier):
+            segment.detach()
             raise InvalidArgument(
-                f"publisher: the earlier model '{self._name}' has other names, shapes or dtypes;"
-                " publish under another name, or free the segment first"
+                f"publisher: the earlier model '{self._name}' differs: {difference}; publish under"
+                " another name, or free the segment first"
             )
         self._schema = earlier
         self._took_over = True

@@ -387,3 +387,45 @@ def test_names_that_differ_only_in_where_a_slash_is_are_two(box_server: fw.box.S
         for missing in ("a/b", "a"):
             with pytest.raises(fw.InvalidArgument, match="lacks 'a/b'"):
                 publisher.publish({name: model[name] for name in model if name != missing})
+
+
+def test_a_takeover_matches_tensors_by_their_names(
+    box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    policy.publish(filled(1))
+    policy.close()
+    turned = {
+        "steps": np.zeros((), "int64"),
+        "layers": [np.zeros(2, "uint8"), np.zeros((0, 4), "float32")],
+        "dense": {"b": np.zeros(5, "float64"), "w": np.zeros((3, 5), "float32")},
+    }
+    with box.publisher("policy", like=turned, takeover=True) as later:
+        turned["steps"] = np.int64(2)
+        assert later.publish(turned) == 2
+    with box.subscribe("policy").latest(timeout=30) as model:
+        assert model["steps"] == 2
+        assert model["dense"]["w"].shape == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda model: model.pop("steps"), "lacks 'steps', which the earlier one had"),
+        (lambda model: model.update(more=np.zeros(1)), "has 'more', which the earlier one lacked"),
+        (lambda model: model["layers"].pop(), "lacks 'layers/1'"),
+        (
+            lambda model: model["dense"].update(b=np.zeros(6)),
+            r"'dense/b' has shape \(6,\) and dtype float64, and the earlier one had \(5,\)",
+        ),
+        (lambda model: model.update(dense=[]), "'dense' is a list, and the earlier one was a dict"),
+        (lambda model: model.update(steps={}), "'steps' is a dict, .* was a tensor"),
+    ],
+)
+def test_a_takeover_by_another_model_names_what_differs(
+    box: fw.box.Client, change: Any, message: str
+) -> None:
+    box.publisher("policy", like=MODEL).close()
+    other = filled(1)
+    change(other)
+    with pytest.raises(fw.InvalidArgument, match=message):
+        box.publisher("policy", like=other, takeover=True)
