@@ -37,14 +37,22 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
   Request request = {.verb = Verb::kCreate, .spec = spec, .creation = creation};
+  const auto opened = [&](const Result<ClientState::Answer>& answer) {
+    Result<Segment> segment = segment_of(attached(state_, answer));
+    // Nobody knows of a segment that this call has made and cannot open.
+    if (answer.ok() && !segment.ok() && creation == Creation::kExclusive) {
+      state_->discard(answer.value().reply.key);
+    }
+    return segment;
+  };
   const ByteView description(spec.description.data(), spec.description.size());
   if (description.size <= inline_bytes(state_->channel().max_message_bytes())) {
     request.bytes.assign(description.data, description.data + description.size);
-    return segment_of(attached(state_, state_->call(std::move(request))));
+    return opened(state_->call(std::move(request)));
   }
   const Result<ClientState::Lendable> lendable = state_->lendable(description);
   if (!lendable.ok()) return lendable.status();
-  return segment_of(attached(state_, state_->call(std::move(request), lendable.value())));
+  return opened(state_->call(std::move(request), lendable.value()));
 }
 
 Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {

@@ -112,14 +112,28 @@ Status ClientState::check_wait() const {
       "post changes without waiting, or hand the call to another thread or client");
 }
 
-bool ClientState::forget(std::uint64_t id) {
+bool ClientState::forget(std::uint64_t id, OnAnswer late) {
   OnAnswer dropped;  // what it holds is destroyed without the lock
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return false;
-  dropped = std::move(found->second);
-  pending_.erase(found);
+  dropped = std::exchange(found->second, std::move(late));
+  if (found->second == nullptr) pending_.erase(found);
   return true;
+}
+
+void ClientState::discard(std::uint64_t key) {
+  post({.verb = Verb::kFree, .key = key}, [](const Result<Answer>&) {});
+}
+
+ClientState::OnAnswer ClientState::free_created(const Request& request) {
+  if (request.verb != Verb::kCreate || request.creation != Creation::kExclusive) return nullptr;
+  return [weak = weak_from_this()](const Result<Answer>& late) {
+    const auto self = weak.lock();
+    if (self == nullptr || !late.ok()) return;
+    const Reply& reply = late.value().reply;
+    if (reply.status.ok()) self->discard(reply.key);
+  };
 }
 
 std::uint64_t ClientState::post(Request request, OnAnswer on_answer) {
@@ -154,20 +168,28 @@ void ClientState::tell(Request request) {
 
 Result<ClientState::Answer> ClientState::call(Request request, std::chrono::nanoseconds timeout) {
   const Verb verb = request.verb;
-  return await(verb, timeout,
-               [&](OnAnswer on_answer) { return post(std::move(request), std::move(on_answer)); });
+  OnAnswer late = free_created(request);
+  return await(
+      verb, timeout,
+      [&](OnAnswer on_answer) { return post(std::move(request), std::move(on_answer)); },
+      std::move(late));
 }
 
 Result<ClientState::Answer> ClientState::call(Request request, const Lendable& lendable) {
   const Verb verb = request.verb;
-  return await(verb, timeout_, [&](OnAnswer on_answer) {
-    return post(
-        std::move(request), lendable.memory, [owner = lendable.owner] {}, std::move(on_answer));
-  });
+  OnAnswer late = free_created(request);
+  return await(
+      verb, timeout_,
+      [&](OnAnswer on_answer) {
+        return post(
+            std::move(request), lendable.memory, [owner = lendable.owner] {}, std::move(on_answer));
+      },
+      std::move(late));
 }
 
 Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanoseconds timeout,
-                                               const std::function<std::uint64_t(OnAnswer)>& post) {
+                                               const std::function<std::uint64_t(OnAnswer)>& post,
+                                               OnAnswer late) {
   FARWRITE_RETURN_IF_ERROR(check_wait());
   struct Shared {
     std::mutex mutex;
@@ -186,7 +208,7 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
   while (!come() && !deadline.expired()) shared->changed.wait_for(lock, deadline.turn());
   if (!come()) {
     lock.unlock();
-    if (forget(id)) {
+    if (forget(id, std::move(late))) {
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }

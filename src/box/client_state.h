@@ -70,8 +70,10 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Result<Answer> call(Request request) { return call(std::move(request), timeout_); }
   // Sends what has no answer.
   void tell(Request request);
-  // The answer is not wanted any more: false if it has come.
-  bool forget(std::uint64_t id);
+  // The answer is not wanted any more, but for `late`: false if it has come.
+  bool forget(std::uint64_t id, OnAnswer late = nullptr);
+  // Frees the segment of an answer, without waiting.
+  void discard(std::uint64_t key);
 
   // The SegmentInfos of an answer.
   Result<std::vector<SegmentInfo>> infos(const Answer& answer);
@@ -113,8 +115,11 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   void end_view();
   static Status closed();
   std::uint64_t add_pending(OnAnswer on_answer);
+  // `late` takes an answer that comes after the timeout; without one it is given back.
   Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
-                       const std::function<std::uint64_t(OnAnswer)>& post);
+                       const std::function<std::uint64_t(OnAnswer)>& post, OnAnswer late);
+  // For `late` of a creation: nobody knows of the segment, and nobody else would free it.
+  OnAnswer free_created(const Request& request);
   // Fails the request if it cannot be sent.
   void fail_with(const Completion& sent, std::uint64_t id);
   void fail(std::uint64_t id, const Status& reason);

@@ -86,9 +86,9 @@ class Publisher(Closing):
     for other versions. The publisher goes on, at the cost of a second copy.
 
     One publisher at a time has a name. The name is free again when the publisher closes or dies;
-    its last version stays in the box. The next publisher goes on with ``takeover=True``: its
-    versions count on, and the first of them begins a new epoch, because what it publishes need not
-    go on from the last version.
+    its last version stays in the box. The next publisher of a model that has versions goes on with
+    ``takeover=True``: its versions count on, and the first of them begins a new epoch, because what
+    it publishes need not go on from the last version.
 
     The constructor is internal.
     """
@@ -124,17 +124,28 @@ class Publisher(Closing):
     def _open(self, client: Client, takeover: bool, buffers: SupportsIndex) -> Segment:
         description = self._schema.to_json()
         nbytes = self._schema.segment_nbytes
-        try:
+
+        def create() -> Segment:
             return client.create_bytes(self._name, nbytes, description, buffers=buffers)
-        except AlreadyExists:
-            if not takeover:
-                raise AlreadyExists(
-                    f"publisher: the box has '{self._name}' from an earlier publisher; give"
-                    " takeover=True to go on with its versions, or another name"
-                ) from None
+
+        with contextlib.suppress(AlreadyExists):
+            return create()
         segment = client.attach(self._name)
         earlier = Schema.parse("publisher", self._name, segment.description, segment.nbytes)
-        if difference := self._schema.difference(earlier):
+        difference = self._schema.difference(earlier)
+        if segment.version == 0:  # of a publisher that ended before its first version
+            if not difference:
+                self._schema = earlier
+                return segment
+            segment.free()
+            return create()
+        if not takeover:
+            segment.detach()
+            raise AlreadyExists(
+                f"publisher: the box has '{self._name}' from an earlier publisher; give"
+                " takeover=True to go on with its versions, or another name"
+            )
+        if difference:
             segment.detach()
             raise InvalidArgument(
                 f"publisher: the earlier model '{self._name}' differs: {difference}; publish under"

@@ -424,7 +424,8 @@ def test_a_takeover_matches_tensors_by_their_names(
 def test_a_takeover_by_another_model_names_what_differs(
     box: fw.box.Client, change: Any, message: str
 ) -> None:
-    box.publisher("policy", like=MODEL).close()
+    with box.publisher("policy", like=MODEL) as publisher:
+        publisher.publish(filled(1))
     other = filled(1)
     change(other)
     with pytest.raises(fw.InvalidArgument, match=message):

@@ -8,35 +8,22 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from box_servers import other_process
 
 import farwrite as fw
 from farwrite.box.training import SEASGD, AsyncSGD, BoxGroup, Termination, read_weights
-from warm_python import WarmPython
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "parameter-box.md"
 SHORT, LONG = 0.5, 3600.0
 HANG = 60.0
 """Seconds after which a call counts as one that waits for ever: a bound, and no measure."""
 MODEL = {"w": np.ones(4, "float32")}
-
-
-@contextlib.contextmanager
-def other_process() -> Iterator[tuple[str, int]]:
-    """A box in another process: its endpoint and its process number."""
-    words = ["-m", "farwrite", "box", "serve", "--memory", "64M", "--pool", "4M"]
-    process = WarmPython(words)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip(), process.pid
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def rows() -> dict[str, tuple[str, str]]:
