@@ -151,7 +151,14 @@ struct ReadOptions {
   Consistency consistency = Consistency::kSegment;  ///< what has to be whole
   std::uint64_t min_version = 0;  ///< wait until the segment has at least this version
   std::uint64_t epoch = 0;        ///< wait no longer if it has another epoch; 0: any will do
-  std::chrono::nanoseconds timeout = kForever;  ///< of the wait for `min_version`
+  /// Of the wait for `min_version`, and of the reading where the server is needed for it. A shorter
+  /// one than an answer takes allows a second, and 10 ns for each byte. Without one, what is no
+  /// transfer of bytes has ClientOptions::timeout.
+  std::chrono::nanoseconds timeout = kForever;
+  /// What keeps the destination. With it, kDeadlineExceeded also ends the wait for bytes that are
+  /// under way: they may still arrive, so the destination must not be read into again, and the
+  /// owner lives until none can. Without it, such a wait lasts until the server goes on or is dead.
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 /// What a read returned.

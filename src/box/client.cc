@@ -37,22 +37,39 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
   Request request = {.verb = Verb::kCreate, .spec = spec, .creation = creation};
+  const auto opened = [&](const Result<ClientState::Answer>& answer) {
+    Result<Segment> segment = segment_of(attached(state_, answer));
+    // Nobody knows of a segment that this call has made and cannot open.
+    if (answer.ok() && !segment.ok() && creation == Creation::kExclusive) {
+      state_->discard(answer.value().reply.key);
+    }
+    return segment;
+  };
   const ByteView description(spec.description.data(), spec.description.size());
   if (description.size <= inline_bytes(state_->channel().max_message_bytes())) {
     request.bytes.assign(description.data, description.data + description.size);
-    return segment_of(attached(state_, state_->call(std::move(request))));
+    return opened(state_->call(std::move(request)));
   }
   const Result<ClientState::Lendable> lendable = state_->lendable(description);
   if (!lendable.ok()) return lendable.status();
-  return segment_of(attached(state_, state_->call(std::move(request), lendable.value())));
+  return opened(state_->call(std::move(request), lendable.value()));
 }
 
 Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {
-  const bool waits = timeout > std::chrono::nanoseconds(0);
-  const Result<ClientState::Answer> answer = state_->call(
-      {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
-      waits ? timeout : state_->timeout());
-  if (waits && !answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  const auto ask = [&](bool waits) {
+    return state_->call(
+        {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
+        waits ? deadline.remaining() : state_->answer_by(deadline).remaining());
+  };
+  // Without waiting first: its answer tells a missing segment from a server that does not answer.
+  Result<ClientState::Answer> answer = ask(false);
+  const bool missing = !answer.ok() && answer.status().code() == StatusCode::kNotFound;
+  if (!missing || timeout <= std::chrono::nanoseconds(0)) {
+    return segment_of(attached(state_, answer));
+  }
+  answer = ask(true);
+  if (!answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {.operation = "attach a segment", .peer = server().endpoint.to_string()},
                          "nobody has created '" + std::string(name) + "' in time",

@@ -1,5 +1,6 @@
 #include "box/client_state.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <optional>
 #include <string>
@@ -18,6 +19,10 @@ namespace {
 
 // How long the end of the last handle waits for the server.
 constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
+// What a call with a short timeout allows for an answer: a round trip on a slow network, and bytes
+// at 100 MB/s.
+constexpr std::chrono::nanoseconds kAnswer = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kAnswerPerByte = std::chrono::nanoseconds(10);
 
 }  // namespace
 
@@ -45,6 +50,17 @@ ClientState::~ClientState() {
   if (fork_guard_.in_forked_child()) return;
   const Status status = close(kSettle);
   if (!status.ok()) core::log(core::LogLevel::kInfo, "box client: " + status.message());
+}
+
+core::Deadline ClientState::answer_by(const core::Deadline& call, std::uint64_t bytes) const {
+  return call.is_never() ? core::Deadline::after(timeout_) : bytes_by(call, bytes);
+}
+
+core::Deadline ClientState::bytes_by(const core::Deadline& call, std::uint64_t bytes) const {
+  if (call.is_never()) return call;
+  return core::Deadline::after(
+      std::max(call.remaining(),
+               std::min(timeout_, kAnswer) + kAnswerPerByte * static_cast<std::int64_t>(bytes)));
 }
 
 std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
@@ -96,14 +112,28 @@ Status ClientState::check_wait() const {
       "post changes without waiting, or hand the call to another thread or client");
 }
 
-bool ClientState::forget(std::uint64_t id) {
+bool ClientState::forget(std::uint64_t id, OnAnswer late) {
   OnAnswer dropped;  // what it holds is destroyed without the lock
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return false;
-  dropped = std::move(found->second);
-  pending_.erase(found);
+  dropped = std::exchange(found->second, std::move(late));
+  if (found->second == nullptr) pending_.erase(found);
   return true;
+}
+
+void ClientState::discard(std::uint64_t key) {
+  post({.verb = Verb::kFree, .key = key}, [](const Result<Answer>&) {});
+}
+
+ClientState::OnAnswer ClientState::free_created(const Request& request) {
+  if (request.verb != Verb::kCreate || request.creation != Creation::kExclusive) return nullptr;
+  return [weak = weak_from_this()](const Result<Answer>& late) {
+    const auto self = weak.lock();
+    if (self == nullptr || !late.ok()) return;
+    const Reply& reply = late.value().reply;
+    if (reply.status.ok()) self->discard(reply.key);
+  };
 }
 
 std::uint64_t ClientState::post(Request request, OnAnswer on_answer) {
@@ -138,20 +168,28 @@ void ClientState::tell(Request request) {
 
 Result<ClientState::Answer> ClientState::call(Request request, std::chrono::nanoseconds timeout) {
   const Verb verb = request.verb;
-  return await(verb, timeout,
-               [&](OnAnswer on_answer) { return post(std::move(request), std::move(on_answer)); });
+  OnAnswer late = free_created(request);
+  return await(
+      verb, timeout,
+      [&](OnAnswer on_answer) { return post(std::move(request), std::move(on_answer)); },
+      std::move(late));
 }
 
 Result<ClientState::Answer> ClientState::call(Request request, const Lendable& lendable) {
   const Verb verb = request.verb;
-  return await(verb, timeout_, [&](OnAnswer on_answer) {
-    return post(
-        std::move(request), lendable.memory, [owner = lendable.owner] {}, std::move(on_answer));
-  });
+  OnAnswer late = free_created(request);
+  return await(
+      verb, timeout_,
+      [&](OnAnswer on_answer) {
+        return post(
+            std::move(request), lendable.memory, [owner = lendable.owner] {}, std::move(on_answer));
+      },
+      std::move(late));
 }
 
 Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanoseconds timeout,
-                                               const std::function<std::uint64_t(OnAnswer)>& post) {
+                                               const std::function<std::uint64_t(OnAnswer)>& post,
+                                               OnAnswer late) {
   FARWRITE_RETURN_IF_ERROR(check_wait());
   struct Shared {
     std::mutex mutex;
@@ -166,17 +204,17 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
   });
   std::unique_lock lock(shared->mutex);
   const auto come = [&] { return shared->answer.has_value(); };
-  if (timeout == kForever) {
-    shared->changed.wait(lock, come);
-  } else if (!shared->changed.wait_for(lock, timeout, come)) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  while (!come() && !deadline.expired()) shared->changed.wait_for(lock, deadline.turn());
+  if (!come()) {
     lock.unlock();
-    if (forget(id)) {
+    if (forget(id, std::move(late))) {
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }
-      return Status::error(StatusCode::kDeadlineExceeded,
-                           {.operation = "ask the box", .peer = channel_.peer_name()},
-                           "it has not answered in time", "allow more time");
+      return Status::error(
+          StatusCode::kDeadlineExceeded, {.operation = "ask the box", .peer = channel_.peer_name()},
+          "it has not answered in time", "look whether the server runs, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();
@@ -253,10 +291,11 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
   if (!answer.lent.valid()) {
     return decode_infos({answer.reply.body.data(), answer.reply.body.size()});
   }
-  std::vector<std::byte> body(answer.lent.size());
+  const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(
-      wait_until_settled(channel_.read({body.data(), body.size()}, answer.lent)));
-  return decode_infos({body.data(), body.size()});
+      wait_until_settled(channel_.read({body->data(), body->size()}, answer.lent),
+                         core::Deadline::after(timeout_), body));
+  return decode_infos({body->data(), body->size()});
 }
 
 Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "box/messages.h"
+#include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "farwrite/box.h"
 #include "farwrite/channel.h"
@@ -42,6 +43,11 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Device& device() { return device_; }
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
+  // When a call stops waiting for an answer of so many bytes. The client's timeout bounds it where
+  // the call has none. A call that would not wait, or less than an answer takes, allows that much.
+  core::Deadline answer_by(const core::Deadline& call, std::uint64_t bytes = 0) const;
+  // For the bytes themselves, which take as long as they take where the call has no timeout.
+  core::Deadline bytes_by(const core::Deadline& call, std::uint64_t bytes) const;
 
   // Sends a request and returns its number; 0 if it failed, and then `on_answer` was called.
   std::uint64_t post(Request request, OnAnswer on_answer);
@@ -64,8 +70,10 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Result<Answer> call(Request request) { return call(std::move(request), timeout_); }
   // Sends what has no answer.
   void tell(Request request);
-  // The answer is not wanted any more: false if it has come.
-  bool forget(std::uint64_t id);
+  // The answer is not wanted any more, but for `late`: false if it has come.
+  bool forget(std::uint64_t id, OnAnswer late = nullptr);
+  // Frees the segment of an answer, without waiting.
+  void discard(std::uint64_t key);
 
   // The SegmentInfos of an answer.
   Result<std::vector<SegmentInfo>> infos(const Answer& answer);
@@ -107,8 +115,11 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   void end_view();
   static Status closed();
   std::uint64_t add_pending(OnAnswer on_answer);
+  // `late` takes an answer that comes after the timeout; without one it is given back.
   Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
-                       const std::function<std::uint64_t(OnAnswer)>& post);
+                       const std::function<std::uint64_t(OnAnswer)>& post, OnAnswer late);
+  // For `late` of a creation: nobody knows of the segment, and nobody else would free it.
+  OnAnswer free_created(const Request& request);
   // Fails the request if it cannot be sent.
   void fail_with(const Completion& sent, std::uint64_t id);
   void fail(std::uint64_t id, const Status& reason);

@@ -36,10 +36,9 @@ HeldLease::~HeldLease() {
   segment_->client()->tell({.verb = Verb::kRelease, .number = lease_});
 }
 
-Status HeldLease::read(MutableByteView out, std::uint64_t offset) const {
-  if (mapped() == nullptr) {
-    return wait_until_settled(segment_->client()->channel().read(out, region_, offset));
-  }
+Status HeldLease::read(MutableByteView out, std::uint64_t offset, const core::Deadline& deadline,
+                       const std::shared_ptr<const void>& owner) const {
+  if (mapped() == nullptr) return segment_->fetch(out, region_, offset, deadline, owner);
   copy_bytes(out.data, mapped() + offset, out.size);
   return Status();
 }

@@ -28,8 +28,10 @@ class HeldLease {
   const VersionId& id() const { return id_; }
   // The server's bytes, or null where the fabric cannot map them.
   const std::byte* mapped() const { return alias_.data(); }
-  // Copies `out.size` bytes from `offset` on, which the caller has checked.
-  Status read(MutableByteView out, std::uint64_t offset) const;
+  // Copies `out.size` bytes from `offset` on, which the caller has checked. kDeadlineExceeded only
+  // with an owner of `out`.
+  Status read(MutableByteView out, std::uint64_t offset, const core::Deadline& deadline,
+              const std::shared_ptr<const void>& owner) const;
 
  private:
   HeldLease(std::shared_ptr<SegmentState> segment, std::shared_ptr<const void> view,

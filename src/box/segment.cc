@@ -7,6 +7,7 @@
 #include "box/segment_state.h"
 #include "box/settled.h"
 #include "core/completion_state.h"
+#include "core/deadline.h"
 #include "farwrite/box.h"
 #include "farwrite/copy.h"
 
@@ -42,11 +43,12 @@ Result<ReadResult> Segment::read(MutableByteView out, std::uint64_t offset,
                              state_->info().spec.name + "'",
                          "read a range inside the segment");
   }
+  const core::Deadline deadline = core::Deadline::after(options.timeout);
   if (options.min_version > 0) {
     const Result<VersionId> reached = wait(options.min_version, options.timeout, options.epoch);
     if (!reached.ok()) return reached.status();
   }
-  return SegmentReader(*state_).read(out, offset, options.consistency);
+  return SegmentReader(*state_, deadline, options.owner).read(out, offset, options.consistency);
 }
 
 Update Segment::post(const Change& change) const {
@@ -112,11 +114,12 @@ Update Segment::post(const Change& change) const {
 Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds timeout,
                                 std::uint64_t epoch) const {
   // Also with a timeout of 0, for which the server's answer would come too late.
-  Result<VersionId> now = version_id();
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  Result<VersionId> now = state_->id(deadline);
   if (!now.ok() || now->version >= version || (epoch != 0 && now->epoch != epoch)) return now;
   const Result<ClientState::Answer> answer = state_->client()->call(
       {.verb = Verb::kWaitVersion, .key = state_->info().key, .number = version, .epoch = epoch},
-      timeout);
+      deadline.remaining());
   if (!answer.ok()) {
     if (answer.status().code() != StatusCode::kDeadlineExceeded) return answer.status();
     return Status::error(
@@ -144,7 +147,9 @@ void Segment::on_version(std::uint64_t version,
 Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
   FARWRITE_RETURN_IF_ERROR(state_->check_open());
   const std::shared_ptr<ClientState>& client = state_->client();
-  const Result<std::shared_ptr<HeldLease>> lease = HeldLease::take(state_, timeout);
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  const Result<std::shared_ptr<HeldLease>> lease =
+      HeldLease::take(state_, client->bytes_by(deadline, 0).remaining());
   if (!lease.ok()) return lease.status();
   const std::shared_ptr<HeldLease>& held = lease.value();
   const auto bytes = static_cast<std::size_t>(state_->info().bytes);
@@ -157,7 +162,7 @@ Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
   if (!memory.ok()) return memory.status();
   const auto copy = std::make_shared<MemoryRegion>(*std::move(memory));
   const MutableByteView destination(copy->data(), bytes);
-  if (bytes > 0) FARWRITE_RETURN_IF_ERROR(held->read(destination, 0));
+  if (bytes > 0) FARWRITE_RETURN_IF_ERROR(held->read(destination, 0, deadline, copy));
   return LeasedSegment(copy, destination, held->id());
 }
 

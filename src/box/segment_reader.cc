@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "box/held_lease.h"
-#include "box/settled.h"
 #include "core/cpu_relax.h"
 #include "core/unchecked_reads.h"
 #include "farwrite/copy.h"
@@ -52,7 +51,7 @@ class Pause {
 
 Status SegmentReader::fetch(const SegmentState::Place& place, MutableByteView out,
                             std::uint64_t offset) {
-  const Result<SegmentState::Buffer> buffer = segment_.buffer(place.number);
+  const Result<SegmentState::Buffer> buffer = segment_.buffer(place.number, deadline_);
   if (!buffer.ok()) return buffer.status();
   const SegmentState::Buffer& source = buffer.value();
   if (source.alias.data() != nullptr) {
@@ -61,13 +60,13 @@ Status SegmentReader::fetch(const SegmentState::Place& place, MutableByteView ou
     std::atomic_thread_fence(std::memory_order_acquire);
     return Status();
   }
-  return wait_until_settled(segment_.client()->channel().read(out, source.region, offset));
+  return segment_.fetch(out, source.region, offset, deadline_, owner_);
 }
 
 Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offset) {
   Pause pause;
   for (int tries = 0; tries < kSegmentTries;) {
-    const Result<SegmentState::Place> before = segment_.place();
+    const Result<SegmentState::Place> before = segment_.place(deadline_);
     if (!before.ok()) return before.status();
     const SegmentState::Place& found = before.value();
     if (SegmentLayout::changing(found.stamp)) {
@@ -80,7 +79,7 @@ Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offs
       FARWRITE_RETURN_IF_ERROR(segment_.check_open());
       continue;
     }
-    const Result<SegmentState::Place> after = segment_.place_at(found.slot);
+    const Result<SegmentState::Place> after = segment_.place_at(found.slot, deadline_);
     if (!after.ok()) return after.status();
     if (found.same_as(after.value())) {
       set_version(found.id());
@@ -92,7 +91,7 @@ Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offs
 }
 
 Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offset) {
-  const Result<VersionId> version = segment_.id();
+  const Result<VersionId> version = segment_.id(deadline_);
   if (!version.ok()) return version.status();
   set_version(version.value());
   const std::uint64_t first = offset / kChunkBytes;
@@ -126,13 +125,13 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
 Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t offset,
                                               std::uint64_t chunk, std::uint64_t count,
                                               std::vector<bool>& missing) {
-  const Result<SegmentState::Place> found = segment_.place();
+  const Result<SegmentState::Place> found = segment_.place(deadline_);
   if (!found.ok()) return found.status();
   const SegmentState::Place& where = found.value();
   const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.slot, chunk);
   std::uint64_t before[kRemoteGroup];
   std::uint64_t after[kRemoteGroup];
-  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before, count));
+  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before, count, deadline_));
   if (std::all_of(before, before + count, SegmentLayout::changing)) return count;
   const std::uint64_t begin = std::max(offset, chunk * kChunkBytes);
   const std::uint64_t end =
@@ -145,8 +144,9 @@ Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t
   }
   // A slot whose buffer was replaced meanwhile has other bytes under the same stamps.
   std::uint64_t number = 0;
-  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after, count));
-  FARWRITE_RETURN_IF_ERROR(segment_.load(SegmentLayout::buffer_at(where.slot), &number, 1));
+  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after, count, deadline_));
+  FARWRITE_RETURN_IF_ERROR(
+      segment_.load(SegmentLayout::buffer_at(where.slot), &number, 1, deadline_));
   std::uint64_t failed = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const bool whole =
@@ -159,17 +159,17 @@ Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t
 }
 
 Status SegmentReader::read_leased(MutableByteView out, std::uint64_t offset) {
-  const Result<std::shared_ptr<HeldLease>> lease =
-      HeldLease::take(segment_.shared_from_this(), segment_.client()->timeout());
+  const Result<std::shared_ptr<HeldLease>> lease = HeldLease::take(
+      segment_.shared_from_this(), segment_.client()->answer_by(deadline_).remaining());
   if (!lease.ok()) return lease.status();
   set_version(lease.value()->id());
   result_.leased = true;
-  return lease.value()->read(out, offset);
+  return lease.value()->read(out, offset, deadline_, owner_);
 }
 
 Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,
                                  Consistency consistency) {
-  const Clock::time_point begin = Clock::now();
+  const core::Deadline give_up = segment_.client()->answer_by(deadline_);
   while (true) {
     const Result<bool> whole =
         consistency == Consistency::kChunk ? read_chunks(out, offset) : read_segment(out, offset);
@@ -178,7 +178,7 @@ Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,
     Status leased = read_leased(out, offset);
     if (leased.code() != StatusCode::kResourceExhausted) return leased;
     // Other leases take every buffer. Those of other reads end soon.
-    if (Clock::now() - begin > segment_.client()->timeout()) return leased;
+    if (give_up.expired()) return leased;
     std::this_thread::sleep_for(kLongestNap);
   }
 }
@@ -188,7 +188,7 @@ Result<ReadResult> SegmentReader::read(MutableByteView out, std::uint64_t offset
   if (out.size > 0) {
     FARWRITE_RETURN_IF_ERROR(read_range(out, offset, consistency));
   } else {
-    const Result<VersionId> version = segment_.id();
+    const Result<VersionId> version = segment_.id(deadline_);
     if (!version.ok()) return version.status();
     set_version(version.value());
   }

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "box/segment_state.h"
+#include "core/deadline.h"
 #include "farwrite/box.h"
 
 namespace farwrite::box {
@@ -12,7 +15,11 @@ namespace farwrite::box {
 // Thread-compatible; made for one read.
 class SegmentReader {
  public:
-  explicit SegmentReader(SegmentState& segment) : segment_(segment) {}
+  // `deadline` is the call's own. `owner` keeps the memory that read() fills; without one, a read
+  // of bytes that is under way is waited for.
+  SegmentReader(SegmentState& segment, const core::Deadline& deadline,
+                std::shared_ptr<const void> owner)
+      : segment_(segment), deadline_(deadline), owner_(std::move(owner)) {}
 
   // Fills `out` from `offset` on; the range has been checked.
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset, Consistency consistency);
@@ -22,7 +29,7 @@ class SegmentReader {
   Status fetch(const SegmentState::Place& place, MutableByteView out, std::uint64_t offset);
 
   // Tries without the server first, then with a lease. kResourceExhausted if other leases take
-  // every buffer for longer than the client's timeout.
+  // every buffer for longer than the call's or the client's timeout.
   Status read_range(MutableByteView out, std::uint64_t offset, Consistency consistency);
   // Each true if `out` is whole, false after too many tries.
   Result<bool> read_segment(MutableByteView out, std::uint64_t offset);
@@ -38,6 +45,8 @@ class SegmentReader {
   }
 
   SegmentState& segment_;
+  const core::Deadline deadline_;
+  const std::shared_ptr<const void> owner_;
   ReadResult result_;
 };
 

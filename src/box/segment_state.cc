@@ -45,8 +45,10 @@ void SegmentState::forget_buffers() {
 }
 
 Result<SegmentState::Buffer> SegmentState::open_region(const RegionDescriptor& descriptor,
-                                                       std::uint64_t length) const {
-  Result<RemoteRegion> region = client_->channel().open(descriptor, client_->timeout());
+                                                       std::uint64_t length,
+                                                       const core::Deadline& deadline) const {
+  Result<RemoteRegion> region =
+      client_->channel().open(descriptor, client_->answer_by(deadline).remaining());
   if (!region.ok()) return region.status();
   if (region->size() < length) {
     return Status::error(StatusCode::kProtocolError, context("open a segment"),
@@ -64,24 +66,17 @@ Result<SegmentState::Buffer> SegmentState::open_region(const RegionDescriptor& d
   return buffer;
 }
 
-Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number) {
+Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
+                                                  const core::Deadline& deadline) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
   }
   const Result<ClientState::Answer> answer =
-      client_->call({.verb = Verb::kOpenBuffer, .key = info_.key, .number = number});
+      client_->call({.verb = Verb::kOpenBuffer, .key = info_.key, .number = number},
+                    client_->answer_by(deadline).remaining());
   if (!answer.ok()) return answer.status();
-  return buffer(number, answer.value().reply.region);
-}
-
-Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
-                                                  const RegionDescriptor& descriptor) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
-  }
-  Result<Buffer> opened = open_region(descriptor, info_.bytes);
+  Result<Buffer> opened = open_region(answer.value().reply.region, info_.bytes, deadline);
   if (!opened.ok()) return opened.status();
   const std::lock_guard lock(mutex_);
   // Kept, it would keep the server from using the memory again.
@@ -89,7 +84,19 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
   return opened;
 }
 
-Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count) const {
+Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std::uint64_t offset,
+                           const core::Deadline& deadline,
+                           const std::shared_ptr<const void>& owner) const {
+  const Completion read = client_->channel().read(out, region, offset);
+  if (owner == nullptr) return wait_until_settled(read);
+  // A read that is given up still needs the region: its end would let the bytes change.
+  const auto kept =
+      std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
+  return wait_until_settled(read, client_->bytes_by(deadline, out.size), kept);
+}
+
+Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count,
+                          const core::Deadline& deadline) const {
   // Also where the memory is mapped: what a callback may do is the same on every fabric.
   FARWRITE_RETURN_IF_ERROR(client_->check_wait());
   if (const std::byte* const memory = mapped()) {
@@ -97,19 +104,23 @@ Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t co
     for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
     return Status();
   }
-  return wait_until_settled(client_->channel().read({words, count * 8}, state_.region, at));
+  const auto copy = std::make_shared<std::vector<std::uint64_t>>(count);
+  FARWRITE_RETURN_IF_ERROR(
+      fetch({copy->data(), count * 8}, state_.region, at, client_->answer_by(deadline), copy));
+  std::copy(copy->begin(), copy->end(), words);
+  return Status();
 }
 
-Result<SegmentState::Place> SegmentState::place() const {
+Result<SegmentState::Place> SegmentState::place(const core::Deadline& deadline) const {
   std::uint64_t words[SegmentLayout::kHeadBytes / 8];
   if (mapped() != nullptr) {
-    FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kCurrentAt, words, 1));
+    FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kCurrentAt, words, 1, deadline));
     const std::uint64_t slot = words[0];
     if (slot == SegmentLayout::kFreed) return gone();
     if (slot >= kMaxBuffers) return malformed();
-    return place_at(slot);
+    return place_at(slot, deadline);
   }
-  FARWRITE_RETURN_IF_ERROR(load(0, words, SegmentLayout::kHeadBytes / 8));
+  FARWRITE_RETURN_IF_ERROR(load(0, words, SegmentLayout::kHeadBytes / 8, deadline));
   const std::uint64_t slot = words[SegmentLayout::kCurrentAt / 8];
   if (slot == SegmentLayout::kFreed) return gone();
   if (slot >= kMaxBuffers) return malformed();
@@ -119,26 +130,27 @@ Result<SegmentState::Place> SegmentState::place() const {
                .epoch = words[SegmentLayout::epoch_at(slot) / 8]};
 }
 
-Result<SegmentState::Place> SegmentState::place_at(std::uint64_t slot) const {
+Result<SegmentState::Place> SegmentState::place_at(std::uint64_t slot,
+                                                   const core::Deadline& deadline) const {
   std::uint64_t words[3] = {};
-  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(slot), words, 3));
+  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(slot), words, 3, deadline));
   return Place{.slot = slot, .stamp = words[0], .number = words[1], .epoch = words[2]};
 }
 
-Result<VersionId> SegmentState::id() const {
+Result<VersionId> SegmentState::id(const core::Deadline& deadline) const {
   FARWRITE_RETURN_IF_ERROR(check_open());
   // A change in place takes its time, and keeps its version until it ends. But a server that was
   // stopped in its last step must not hold this process up.
   constexpr int kTries = 100;
   for (int tries = 0; mapped() != nullptr && tries < kTries; ++tries) {
-    const Result<Place> before = place();
+    const Result<Place> before = place(deadline);
     if (!before.ok()) return before.status();
-    const Result<Place> after = place_at(before.value().slot);
+    const Result<Place> after = place_at(before.value().slot, deadline);
     if (!after.ok()) return after.status();
     if (before.value().same_as(after.value())) return before.value().id();
   }
   std::uint64_t words[3] = {};
-  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kVersionAt, words, 3));
+  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kVersionAt, words, 3, deadline));
   if (words[1] == SegmentLayout::kFreed) return gone();
   return VersionId{.epoch = words[2], .version = words[0]};
 }

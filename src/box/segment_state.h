@@ -10,6 +10,7 @@
 
 #include "box/client_state.h"
 #include "box/segment_layout.h"
+#include "core/deadline.h"
 #include "farwrite/box.h"
 
 namespace farwrite::box {
@@ -17,6 +18,9 @@ namespace farwrite::box {
 // Thread-safe.
 class SegmentState : public std::enable_shared_from_this<SegmentState> {
  public:
+  // Of calls without a timeout of their own.
+  static inline const core::Deadline kNone = core::Deadline::never();
+
   // Takes over an attachment that the server has made.
   static Result<std::shared_ptr<SegmentState>> open(std::shared_ptr<ClientState> client,
                                                     SegmentInfo info,
@@ -36,13 +40,17 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
     RemoteRegion region;
     Alias alias;
   };
-  // Opened at its first use. kNotFound if it does not exist any more.
-  Result<Buffer> buffer(std::uint64_t number);
-  // The same, of a descriptor that is known.
-  Result<Buffer> buffer(std::uint64_t number, const RegionDescriptor& descriptor);
+  // Opened at its first use. kNotFound if it does not exist any more. Here and below, `deadline` is
+  // the call's own, and ClientState::answer_by() says how long that waits for a stopped server.
+  Result<Buffer> buffer(std::uint64_t number, const core::Deadline& deadline = kNone);
 
   // Reads words of the segment's state. One-sided.
-  Status load(std::uint64_t at, std::uint64_t* words, std::size_t count) const;
+  Status load(std::uint64_t at, std::uint64_t* words, std::size_t count,
+              const core::Deadline& deadline = kNone) const;
+  // Reads a region of the server that is not mapped. kDeadlineExceeded only with an owner of `out`,
+  // which lives until no more bytes can arrive there.
+  Status fetch(MutableByteView out, const RemoteRegion& region, std::uint64_t offset,
+               const core::Deadline& deadline, const std::shared_ptr<const void>& owner) const;
   // The mapped state, or null.
   const std::byte* mapped() const { return state_.alias.data(); }
   const RemoteRegion& region() const { return state_.region; }
@@ -60,12 +68,12 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
     }
     VersionId id() const { return {.epoch = epoch, .version = SegmentLayout::version(stamp)}; }
   };
-  Result<Place> place() const;
+  Result<Place> place(const core::Deadline& deadline = kNone) const;
   // What `slot` has now.
-  Result<Place> place_at(std::uint64_t slot) const;
+  Result<Place> place_at(std::uint64_t slot, const core::Deadline& deadline = kNone) const;
   // The epoch and the version. Between hosts they may be of two moments, the epoch of the later
   // one.
-  Result<VersionId> id() const;
+  Result<VersionId> id(const core::Deadline& deadline = kNone) const;
   Result<std::uint64_t> version() const;
   Status gone() const;
   Status malformed() const;
@@ -76,7 +84,8 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
  private:
   SegmentState(std::shared_ptr<ClientState> client, SegmentInfo info)
       : client_(std::move(client)), info_(std::move(info)) {}
-  Result<Buffer> open_region(const RegionDescriptor& descriptor, std::uint64_t length) const;
+  Result<Buffer> open_region(const RegionDescriptor& descriptor, std::uint64_t length,
+                             const core::Deadline& deadline = kNone) const;
 
   const std::shared_ptr<ClientState> client_;
   const SegmentInfo info_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline.h"
 #include "python/callback.h"
 #include "python/errors.h"
 #include "python/held.h"
@@ -62,15 +63,21 @@ ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool
                        std::uint64_t min_version, std::uint64_t epoch,
                        std::optional<double> timeout) {
   const Buffer buffer = Buffer::writable(out);
-  const box::ReadResult result = value_or_raise(wait_in_growing_slices(
-      to_timeout(timeout), first_slice(buffer.size()), [&](std::chrono::nanoseconds slice) {
-        box::ReadOptions options;
-        options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
-        options.min_version = min_version;
-        options.epoch = epoch;
-        options.timeout = slice;
-        return self->read(buffer.mutable_bytes(), offset, options);
-      }));
+  const core::Deadline deadline = core::Deadline::after(to_timeout(timeout));
+  if (min_version > 0) {
+    raise_if_error(wait_in_slices(deadline.remaining(), [&](std::chrono::nanoseconds slice) {
+                     return self->wait(min_version, slice, epoch);
+                   }).status());
+  }
+  // In one piece: bytes of a read that was given up may still arrive in the same memory.
+  const auto owner = std::make_shared<SharedObject>(nb::borrow(out));
+  const box::ReadResult result = value_or_raise(without_gil([&] {
+    box::ReadOptions options;
+    options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
+    options.timeout = deadline.remaining();
+    options.owner = owner;
+    return self->read(buffer.mutable_bytes(), offset, options);
+  }));
   return nb::make_tuple(result.epoch, result.version, result.retries, result.leased);
 }
 

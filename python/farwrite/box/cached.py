@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from farwrite.errors import DeadlineExceeded
+
 if TYPE_CHECKING:
     from farwrite.box.segment import Consistency, Segment
 
@@ -48,24 +50,28 @@ class Cached:
         Parameters
         ----------
         timeout : float or None
-            Seconds; None waits for ever. After `DeadlineExceeded` the contents are undefined, and
-            the copy counts as stale.
+            As `Segment.read`. After `DeadlineExceeded` the copy is an array of undefined contents,
+            which counts as stale: take `array` again.
 
         Returns
         -------
         bool
             Whether the copy was stale.
         """
-        if not self.stale:
+        if self._segment.wait(0, timeout) == self._version:  # stale has no timeout
             return False
         self._version = -1  # until the read below has succeeded
         self._version = self._read(timeout)
         return True
 
     def _read(self, timeout: float | None) -> int:
-        _, version = self._segment.read_with_version(
-            self._own, consistent=self._consistent, timeout=timeout
-        )
+        try:
+            _, version = self._segment.read_with_version(
+                self._own, consistent=self._consistent, timeout=timeout
+            )
+        except DeadlineExceeded:
+            self._own = np.empty(self._segment.shape, self._segment.dtype)  # bytes may yet arrive
+            raise
         return version
 
     def __repr__(self) -> str:

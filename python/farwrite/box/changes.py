@@ -24,11 +24,12 @@ class Changes(abc.ABC, Generic[Outcome]):
     Each change is applied wholly or not at all, and counts as one version. Changes of one segment
     are applied one after the other, also those of different clients.
 
-    The methods of `Segment` wait and return the new version. The methods of `Segment.post` do not
-    wait: they return an `Update`. Until it is settled, the source must not change.
+    The methods of `Segment` wait and return the new version, or raise `DeadlineExceeded` after the
+    timeout given to `connect`. The methods of `Segment.post` do not wait: they return an `Update`.
+    Until it is settled, the source must not change.
 
-    After an exception such as Ctrl-C the change may still be on its way. It then owns its source;
-    fill other memory next.
+    After an exception such as `DeadlineExceeded` or Ctrl-C the change may still be on its way. It
+    then owns its source; fill other memory next.
 
     An index counts elements of the segment in C order. A range without `count` reaches to the end
     of the segment.

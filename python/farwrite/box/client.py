@@ -63,11 +63,10 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     if "metrics" in device:
         raise InvalidArgument("connect: a client of a box serves no metrics; its server does")
     options, _ = parse_keywords("connect", device)
-    native = _farwrite.BoxClient.connect(
-        options, text("connect", "endpoint", endpoint), seconds("connect", timeout)
-    )
+    limit = seconds("connect", timeout)
+    native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
     close_at_exit(native)
-    return Client(native)
+    return Client(native, limit)
 
 
 class Client(Closing):
@@ -79,8 +78,9 @@ class Client(Closing):
     The constructor is internal: use `connect`.
     """
 
-    def __init__(self, native: _farwrite.BoxClient) -> None:
+    def __init__(self, native: _farwrite.BoxClient, timeout: float | None) -> None:
         self._native = native
+        self._timeout = timeout
         self._watches: set[Watch] = set()
 
     # --- Segments.
@@ -149,7 +149,7 @@ class Client(Closing):
             name, layout.element, layout.dims(), own or description,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        segment = Segment(native, self._watches)
+        segment = Segment(native, self._watches, self._timeout)
         if not segment.layout.same_as(layout):
             raise InvalidArgument(
                 f"create: the box has a segment '{name}' of shape {segment.shape} and dtype"
@@ -185,7 +185,7 @@ class Client(Closing):
             name, _farwrite.BoxElement.BYTES, (count,), checked,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        return Segment(native, self._watches)
+        return Segment(native, self._watches, self._timeout)
 
     def _create(
         self,
@@ -221,8 +221,10 @@ class Client(Closing):
 
         Raises
         ------
-        NotFound, DeadlineExceeded
+        NotFound
             If there is no such segment, or it was freed.
+        DeadlineExceeded
+            If nobody created it in time, or the server has not answered; the message says which.
         """
         limit = seconds("attach", timeout)
         if isinstance(segment, str):
@@ -230,7 +232,7 @@ class Client(Closing):
         else:
             key = whole_number("attach", "the key", segment, 0, 2**64 - 1)
             native = self._native.attach_key(key)
-        return Segment(native, self._watches)
+        return Segment(native, self._watches, self._timeout)
 
     def event(self, name: str, *, temporary: bool = False) -> Event:
         """Attach the event of that name, or create it.

@@ -32,7 +32,7 @@ class Event:
         return self._segment.version
 
     def signal(self) -> int:
-        """Count one up, and return the new count."""
+        """Count one up, and return the new count. `connect`'s timeout bounds the wait."""
         return self._segment.signal()
 
     @property

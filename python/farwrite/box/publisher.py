@@ -82,13 +82,13 @@ class Publisher(Closing):
     `Client.publisher` and `Server.publisher` create it. A version becomes visible as a whole:
     readers see the old one or the new one. A publisher that dies while it publishes has published
     nothing. A reader that holds a version never blocks the publisher: each version goes to a buffer
-    that nobody reads. When readers hold as many versions as `buffers` allows, further readers get
-    `ResourceExhausted` for other versions. The publisher goes on, at the cost of a second copy.
+    that nobody reads. When readers hold as many versions as `buffers` allows, further readers wait
+    for other versions. The publisher goes on, at the cost of a second copy.
 
     One publisher at a time has a name. The name is free again when the publisher closes or dies;
-    its last version stays in the box. The next publisher goes on with ``takeover=True``: its
-    versions count on, and the first of them begins a new epoch, because what it publishes need not
-    go on from the last version.
+    its last version stays in the box. The next publisher of a model that has versions goes on with
+    ``takeover=True``: its versions count on, and the first of them begins a new epoch, because what
+    it publishes need not go on from the last version.
 
     The constructor is internal.
     """
@@ -124,20 +124,32 @@ class Publisher(Closing):
     def _open(self, client: Client, takeover: bool, buffers: SupportsIndex) -> Segment:
         description = self._schema.to_json()
         nbytes = self._schema.segment_nbytes
-        try:
+
+        def create() -> Segment:
             return client.create_bytes(self._name, nbytes, description, buffers=buffers)
-        except AlreadyExists:
-            if not takeover:
-                raise AlreadyExists(
-                    f"publisher: the box has '{self._name}' from an earlier publisher; give"
-                    " takeover=True to go on with its versions, or another name"
-                ) from None
+
+        with contextlib.suppress(AlreadyExists):
+            return create()
         segment = client.attach(self._name)
         earlier = Schema.parse("publisher", self._name, segment.description, segment.nbytes)
-        if not earlier.same_as(self._schema):
+        difference = self._schema.difference(earlier)
+        if segment.version == 0:  # of a publisher that ended before its first version
+            if not difference:
+                self._schema = earlier
+                return segment
+            segment.free()
+            return create()
+        if not takeover:
+            segment.detach()
+            raise AlreadyExists(
+                f"publisher: the box has '{self._name}' from an earlier publisher; give"
+                " takeover=True to go on with its versions, or another name"
+            )
+        if difference:
+            segment.detach()
             raise InvalidArgument(
-                f"publisher: the earlier model '{self._name}' has other names, shapes or dtypes;"
-                " publish under another name, or free the segment first"
+                f"publisher: the earlier model '{self._name}' differs: {difference}; publish under"
+                " another name, or free the segment first"
             )
         self._schema = earlier
         self._took_over = True
@@ -194,11 +206,13 @@ class Publisher(Closing):
             If the server has no memory for the buffer, or the client has reached its `send_limit`.
         NotFound
             If a client freed the segment.
+        DeadlineExceeded
+            If the server has not answered within the timeout given to `connect`.
 
         Notes
         -----
-        If Ctrl-C or another exception ends the call early, `model` is a version or will be one, or
-        is not. It never mixes with what is published later.
+        If `DeadlineExceeded`, Ctrl-C or another exception ends the call early, `model` is a version
+        or will be one, or is not. It never mixes with what is published later.
         """
         if self._closed:
             raise FailedPrecondition(

@@ -272,10 +272,34 @@ class Schema:
 
         return _with_leaves(self.tree, view)
 
-    def same_as(self, other: Schema) -> bool:
-        """Whether both have the same tensors at the same places; a step may be in one alone."""
-        mine, its = (Schema(one.tree, one.nbytes) for one in (self, other))
-        return mine.to_json() == its.to_json()
+    def difference(self, earlier: Schema) -> str | None:
+        """Say where the tensors differ from an earlier model's, by names; None: nowhere.
+
+        The order of the names and the places in the segment may differ.
+        """
+
+        def found(mine: Tree, its: Tree, path: str) -> str | None:
+            where = f"'{path}'" if path else "the model"
+            if isinstance(mine, Slot) and isinstance(its, Slot):
+                if mine.layout.same_as(its.layout):
+                    return None
+                return (
+                    f"{where} has shape {mine.layout.shape} and dtype {mine.layout.name}, and the"
+                    f" earlier one had {its.layout.shape} and {its.layout.name}"
+                )
+            if type(mine) is not type(its):
+                return f"{where} is {_kind(mine)}, and the earlier one was {_kind(its)}"
+            mine, its = _children(mine), _children(its)
+            for key in mine.keys() - its.keys():
+                return f"the model has '{_join(path, key)}', which the earlier one lacked"
+            for key in its.keys() - mine.keys():
+                return f"the model lacks '{_join(path, key)}', which the earlier one had"
+            for key, child in mine.items():
+                if difference := found(child, its[key], _join(path, key)):
+                    return difference
+            return None
+
+        return found(self.tree, earlier.tree, "")
 
 
 def _with_leaves(tree: Tree, view: Callable[[Slot], Any]) -> Tree:
@@ -284,6 +308,16 @@ def _with_leaves(tree: Tree, view: Callable[[Slot], Any]) -> Tree:
     if isinstance(tree, dict):
         return {key: _with_leaves(child, view) for key, child in tree.items()}
     return [_with_leaves(child, view) for child in tree]
+
+
+def _kind(tree: Tree) -> str:
+    if isinstance(tree, Slot):
+        return "a tensor"
+    return "a dict" if isinstance(tree, dict) else "a list"
+
+
+def _children(tree: Tree) -> dict[Any, Tree]:
+    return tree if isinstance(tree, dict) else dict(enumerate(tree))
 
 
 def _leaf(operation: str, path: str, leaf: object) -> Elements:

@@ -17,7 +17,7 @@ from farwrite.box.element import Elements, Layout, destination_of, parse_layout
 from farwrite.box.lease import Lease
 from farwrite.box.update import Update
 from farwrite.box.updates import Updates, Watch, wait_async
-from farwrite.errors import InvalidArgument
+from farwrite.errors import DeadlineExceeded, InvalidArgument
 
 Consistency = Literal["segment", "chunk"]
 _MOST = 2**64 - 1
@@ -51,7 +51,8 @@ class Segment(Changes[int]):
     """Named memory of a box. `Client.create` and `Client.attach` create it.
 
     Any thread may call any method at any time. Each change waits until the server has applied it
-    and returns the new version: see `Changes`. `post` has the same methods without the wait.
+    and returns the new version: see `Changes`. `post` has the same methods without the wait. Calls
+    without a timeout of their own raise `DeadlineExceeded` after the one given to `connect`.
 
     The attachment ends with `detach`, or with this object. Calls after `free` of any client raise
     `NotFound`.
@@ -59,9 +60,12 @@ class Segment(Changes[int]):
     The constructor is internal: use the methods of `Client`.
     """
 
-    def __init__(self, native: _farwrite.BoxSegment, watches: set[Watch]) -> None:
+    def __init__(
+        self, native: _farwrite.BoxSegment, watches: set[Watch], timeout: float | None
+    ) -> None:
         self._native = native
         self._watches = watches  # the client's open ones
+        self._timeout = timeout  # the client's, for calls without one of their own
         info: Any = native.info()
         self._name: str = info["name"]
         self._key: int = info["key"]
@@ -178,7 +182,9 @@ class Segment(Changes[int]):
         epoch : int, optional
             The epoch that the caller has. If the segment has another one, do not wait.
         timeout : float or None
-            Seconds; None waits for ever.
+            Seconds. A read of bytes gets at least a second, and one more for each 100 MB. None
+            waits for `min_version` and for the bytes for ever, and for anything else of the server
+            as long as the timeout given to `connect`.
 
         Returns
         -------
@@ -187,7 +193,7 @@ class Segment(Changes[int]):
         Raises
         ------
         DeadlineExceeded
-            If the timeout passed. The contents of `out` are then undefined.
+            If the timeout passed. Bytes may still arrive in `out`: read into another array next.
         InvalidArgument, OutOfRange
             If `out` or the range do not fit.
         NotFound
@@ -418,7 +424,14 @@ class Segment(Changes[int]):
         return self
 
     def _outcome(self, update: Update) -> int:
-        return update.wait()
+        try:
+            return update.wait(self._timeout)
+        except DeadlineExceeded:
+            raise DeadlineExceeded(
+                f"change '{self._name}': the box has not answered within {self._timeout} s, and may"
+                " still apply the change; look whether the server runs, give connect() a longer"
+                " timeout, or post the change and wait for its Update"
+            ) from None
 
     def __len__(self) -> int:
         if not self.shape:

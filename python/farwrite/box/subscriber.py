@@ -15,7 +15,13 @@ from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Watch, wait_async
 from farwrite.closing import Closing
-from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, NotFound
+from farwrite.errors import (
+    Cancelled,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+)
 
 
 class Model:
@@ -23,7 +29,7 @@ class Model:
 
     A context manager. ``model["w"]`` is a tensor, or a dict or list of tensors, as it was
     published; tuples come as lists. Tensors are read-only NumPy arrays. On one host they are views
-    of the server's memory.
+    of the server's memory. With ``latest(copy=True)`` they are this process's own, and writable.
 
     The version stays pinned until the model is closed and every tensor of it is deleted. Copy what
     you keep: see `copy`.
@@ -177,10 +183,13 @@ class Subscriber(Closing):
         """The newest version; 0 before the first one."""
         return self._segment.version
 
-    def latest(self, *, newer_than: Newer = None, timeout: float | None = None) -> Model:
+    def latest(
+        self, *, newer_than: Newer = None, timeout: float | None = None, copy: bool = False
+    ) -> Model:
         """Pin the newest version. Ctrl-C interrupts the wait.
 
-        On one host nothing is copied. Between hosts the version is read once.
+        On one host nothing is copied. Between hosts the version is read once. While readers hold as
+        many other versions as the publisher's `buffers` allow, the call waits for one of them.
 
         Parameters
         ----------
@@ -189,6 +198,10 @@ class Subscriber(Closing):
             or for one of another epoch. By default any version will do.
         timeout : float or None
             Seconds; None waits for ever.
+        copy : bool
+            Read the version into memory of this process: the tensors are writable, and no version
+            stays pinned. A reader that keeps models for long, or may be stopped, does not take the
+            buffers of others then.
 
         Returns
         -------
@@ -202,13 +215,29 @@ class Subscriber(Closing):
         InvalidArgument
             If `newer_than` is a number: it does not say of which epoch.
         ResourceExhausted
-            If readers hold as many other versions as the publisher's `buffers` allow.
+            If readers held as many other versions for the whole time, or the server had no memory
+            for the version that comes next.
         NotFound
             If the publisher freed the model.
         """
-        limit = seconds("latest", timeout)
-        self.wait(newer_than, limit)
-        return Model(self._segment.lease(limit), self._schema)
+        left = _left(seconds("latest", timeout))
+        self.wait(newer_than, left())
+        naps = _naps(left)
+        while True:
+            try:
+                return Model(self._newest(copy, left()), self._schema)
+            except ResourceExhausted:
+                nap = next(naps, None)
+                if nap is None:
+                    raise
+                time.sleep(nap)
+
+    def _newest(self, copy: bool, timeout: float | None) -> Lease:
+        if not copy:
+            return self._segment.lease(timeout)
+        data = np.empty(self._segment.nbytes, np.uint8)
+        epoch, version, _, _ = self._segment.native.read(data, 0, False, 0, 0, timeout)
+        return Lease(data, epoch, version, self._segment.layout)
 
     def wait(self, newer_than: Newer = None, timeout: float | None = None) -> tuple[int, int]:
         """Wait as `latest` does, and return epoch and version of the newest. Ctrl-C interrupts it.
@@ -218,36 +247,42 @@ class Subscriber(Closing):
         DeadlineExceeded
             If the timeout passed.
         """
-        limit = seconds("wait", timeout)
-        end = None if limit is None else time.monotonic() + limit
+        left = _left(seconds("wait", timeout))
         epoch, version = _parsed("wait", newer_than)
-        found = self._segment.native.wait(version + 1, epoch, limit)
+        found = self._segment.native.wait(version + 1, epoch, left())
         if found[1] == 0:  # a box that was started anew: nobody has published yet
-            left = None if end is None else max(end - time.monotonic(), 0)
-            found = self._segment.native.wait(1, 0, left)
+            found = self._segment.native.wait(1, 0, left())
         return found
 
     async def wait_async(
         self, newer_than: Newer = None, timeout: float | None = None
     ) -> tuple[int, int]:
         """Wait as `wait` does, without blocking the event loop."""
-        limit = seconds("wait_async", timeout)
-        end = None if limit is None else time.monotonic() + limit
+        left = _left(seconds("wait_async", timeout))
         epoch, version = _parsed("wait_async", newer_than)
-        found = await wait_async(self._segment.native, version + 1, epoch, limit)
+        found = await wait_async(self._segment.native, version + 1, epoch, left())
         if found[1] == 0:
-            left = None if end is None else max(end - time.monotonic(), 0)
-            found = await wait_async(self._segment.native, 1, 0, left)
+            found = await wait_async(self._segment.native, 1, 0, left())
         return found
 
     async def latest_async(
-        self, *, newer_than: Newer = None, timeout: float | None = None
+        self, *, newer_than: Newer = None, timeout: float | None = None, copy: bool = False
     ) -> Model:
         """Pin the newest version as `latest` does, without blocking the event loop."""
         import asyncio
 
-        await self.wait_async(newer_than, timeout)
-        return Model(await asyncio.to_thread(self._segment.lease, timeout), self._schema)
+        left = _left(seconds("latest_async", timeout))
+        await self.wait_async(newer_than, left())
+        naps = _naps(left)
+        while True:
+            try:
+                newest = await asyncio.to_thread(self._newest, copy, left())
+                return Model(newest, self._schema)
+            except ResourceExhausted:
+                nap = next(naps, None)
+                if nap is None:
+                    raise
+                await asyncio.sleep(nap)
 
     def on_version(self, callback: Callable[[int], object]) -> Watch:
         """Call ``callback(version)`` after new versions; see `Segment.on_update`."""
@@ -291,6 +326,22 @@ class Subscriber(Closing):
 
     def __repr__(self) -> str:
         return f"<Subscriber of '{self.name}'>"
+
+
+def _left(limit: float | None) -> Callable[[], float | None]:
+    """Return what says how many seconds are left of `limit`, which begins now."""
+    if limit is None:
+        return lambda: None
+    end = time.monotonic() + limit
+    return lambda: max(end - time.monotonic(), 0.0)
+
+
+def _naps(left: Callable[[], float | None]) -> Iterator[float]:
+    """Yield how many seconds to sleep before each further try, while there is time."""
+    nap = 0.0002
+    while (rest := left()) is None or rest > 0:
+        yield nap if rest is None else min(nap, rest)
+        nap = min(2 * nap, 0.01)
 
 
 def _parsed(operation: str, newer_than: Newer) -> tuple[int, int]:

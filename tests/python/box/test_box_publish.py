@@ -96,13 +96,54 @@ def test_readers_that_hold_every_buffer_are_told_and_the_publisher_goes_on(
         held.append(subscriber.latest())
     policy.publish(filled(3))
     if box.server.fabric == "shm":  # over tcp a reader holds its own copy
-        with pytest.raises(fw.ResourceExhausted):
-            subscriber.latest()
+        with pytest.raises(fw.ResourceExhausted, match="buffers are in use"):
+            subscriber.latest(timeout=0)
     assert policy.publish(filled(4)) == 4
     held.pop().close()
     with subscriber.latest() as model:
         assert_is(model, 4)
     assert_is(held[0], 1)
+
+
+@pytest.mark.parametrize("waits", ["in this thread", "in a loop"])
+def test_latest_waits_until_a_reader_gives_its_buffer_back(
+    box_server: fw.box.Server, box: fw.box.Client, waits: str
+) -> None:
+    policy = box_server.publisher("policy", like=MODEL, buffers=3)
+    subscriber = box.subscribe("policy")
+    held = []
+    for value in (1, 2):
+        policy.publish(filled(value))
+        held.append(subscriber.latest())
+    policy.publish(filled(3))
+    later = threading.Timer(0.2, lambda: held.pop().close())
+    later.start()
+    if waits == "in a loop":
+        found = asyncio.run(subscriber.latest_async(timeout=60))
+    else:
+        found = subscriber.latest(timeout=60)
+    with found as model:
+        assert_is(model, 3)
+    later.join()
+
+
+def test_a_copy_needs_no_buffer_that_other_readers_hold(
+    box_server: fw.box.Server, box: fw.box.Client
+) -> None:
+    policy = box_server.publisher("policy", like=MODEL, buffers=3)
+    subscriber = box.subscribe("policy")
+    held = []
+    for value in (1, 2):
+        policy.publish(filled(value))
+        held.append(subscriber.latest())
+    policy.publish(filled(3), step=30)
+    leases = box_server.stats().leases_granted
+    with subscriber.latest(timeout=60, copy=True) as model:
+        assert (model.epoch, model.version, model.step) == (policy.epoch, 3, 30)
+        assert_is(model, 3)
+        model["dense"]["w"][:] = 0  # the reader's own
+    assert_is(asyncio.run(subscriber.latest_async(timeout=60, copy=True)), 3)
+    assert box_server.stats().leases_granted == leases
 
 
 def test_latest_waits_for_the_first_version(box: fw.box.Client, policy: fw.box.Publisher) -> None:
@@ -346,3 +387,46 @@ def test_names_that_differ_only_in_where_a_slash_is_are_two(box_server: fw.box.S
         for missing in ("a/b", "a"):
             with pytest.raises(fw.InvalidArgument, match="lacks 'a/b'"):
                 publisher.publish({name: model[name] for name in model if name != missing})
+
+
+def test_a_takeover_matches_tensors_by_their_names(
+    box: fw.box.Client, policy: fw.box.Publisher
+) -> None:
+    policy.publish(filled(1))
+    policy.close()
+    turned = {
+        "steps": np.zeros((), "int64"),
+        "layers": [np.zeros(2, "uint8"), np.zeros((0, 4), "float32")],
+        "dense": {"b": np.zeros(5, "float64"), "w": np.zeros((3, 5), "float32")},
+    }
+    with box.publisher("policy", like=turned, takeover=True) as later:
+        turned["steps"] = np.int64(2)
+        assert later.publish(turned) == 2
+    with box.subscribe("policy").latest(timeout=30) as model:
+        assert model["steps"] == 2
+        assert model["dense"]["w"].shape == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda model: model.pop("steps"), "lacks 'steps', which the earlier one had"),
+        (lambda model: model.update(more=np.zeros(1)), "has 'more', which the earlier one lacked"),
+        (lambda model: model["layers"].pop(), "lacks 'layers/1'"),
+        (
+            lambda model: model["dense"].update(b=np.zeros(6)),
+            r"'dense/b' has shape \(6,\) and dtype float64, and the earlier one had \(5,\)",
+        ),
+        (lambda model: model.update(dense=[]), "'dense' is a list, and the earlier one was a dict"),
+        (lambda model: model.update(steps={}), "'steps' is a dict, .* was a tensor"),
+    ],
+)
+def test_a_takeover_by_another_model_names_what_differs(
+    box: fw.box.Client, change: Any, message: str
+) -> None:
+    with box.publisher("policy", like=MODEL) as publisher:
+        publisher.publish(filled(1))
+    other = filled(1)
+    change(other)
+    with pytest.raises(fw.InvalidArgument, match=message):
+        box.publisher("policy", like=other, takeover=True)

@@ -14,10 +14,11 @@ from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import Arrays, Flat, Shapes, values_of
 from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
-from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument
 
 if TYPE_CHECKING:
     from farwrite.box import Client
+    from farwrite.box.segment import Consistency
 
 
 class SEASGD(Closing):
@@ -148,7 +149,7 @@ class SEASGD(Closing):
 
     def _exchange(self, arrays: Arrays) -> None:
         self.flush()
-        self._segment.read(self._shared, consistent="chunk", timeout=self._timeout)
+        self._read("chunk")
         mine = values_of(arrays)
         # Not the memory of the exchange before: one that an exception has ended may be on its way.
         flat = self._memory()
@@ -172,7 +173,7 @@ class SEASGD(Closing):
         """
         self._check("SEASGD.read", arrays)
         self.flush()
-        _, version = self._segment.read_with_version(self._shared, timeout=self._timeout)
+        version = self._read("segment")
         self._shapes.scatter(self._shared, arrays)
         return version
 
@@ -201,6 +202,15 @@ class SEASGD(Closing):
             self._pending.finish(timeout)
         finally:
             self._attached.close()
+
+    def _read(self, consistent: Consistency) -> int:
+        try:
+            return self._segment.read_with_version(
+                self._shared, consistent=consistent, timeout=self._timeout
+            )[1]
+        except DeadlineExceeded:
+            self._shared = self._memory()  # bytes may still arrive in the other
+            raise
 
     def _memory(self) -> Flat:
         memory: Flat = self._client.array((self._shapes.size,), self._shapes.dtype).array
