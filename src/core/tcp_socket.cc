@@ -82,7 +82,8 @@ Status connection_lost(std::string_view operation, int error_number) {
                          "see the peer's log for its reason");
   }
   return Status::system_error(StatusCode::kUnavailable, {operation}, "the connection broke",
-                              error_number, "check whether the peer is still running");
+                              error_number,
+                              "check whether the peer is still running; if so, see the peer's log");
 }
 
 Result<Listener> listen_tcp(const Endpoint& endpoint) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/inside.h"
+#include "core/status_wire.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 
@@ -128,6 +129,13 @@ bool ChannelState::finish(core::Deadline deadline) {
   if (left) drop_link();
   life_.end_finishing(left);
   return left;
+}
+
+void ChannelState::give_up(const Status& reason) {
+  begin_closing();
+  if (control_ == nullptr) return;
+  send(FrameType::kRefuse, core::status_to_bytes(reason));
+  send(FrameType::kFin);  // nothing of the peer was ever looked at
 }
 
 void ChannelState::drop_link() {

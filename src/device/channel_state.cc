@@ -60,7 +60,6 @@ Status ChannelState::start(Introduction introduction, std::string peer_name,
   if (capabilities_.serves_reads) leases_.remember_ranges();
   introduction.link->refine(capabilities_);
   named_.store(true);
-  FARWRITE_RETURN_IF_ERROR(inbox_.open());
   link_.set(std::move(introduction.link));
   heard();
   control_ = std::make_unique<ControlConnection>(

@@ -59,6 +59,9 @@ class ChannelState final : public fabric::LinkObserver,
   explicit ChannelState(std::shared_ptr<DeviceState> device);
   ~ChannelState() override;
 
+  // Before the handshake: takes what a process may run out of, so that neither side has a channel
+  // that the other lacks. kResourceExhausted.
+  Status open() { return inbox_.open(); }
   // Second half of construction, after the handshake: goes live on the event loop and pollers.
   Status start(Introduction introduction, std::string peer_name,
                std::unique_ptr<core::ByteStream> stream);
@@ -128,6 +131,9 @@ class ChannelState final : public fabric::LinkObserver,
   // Drops link and connection, whatever is still out. False when a callback, or another thread that
   // finishes it, takes longer than that: call again.
   bool finish(core::Deadline deadline);
+  // In place of close(), for a channel that no user has: the peer may have its own by now, and is
+  // told why it ends. finish() follows.
+  void give_up(const Status& reason);
   // Called by the device's timer: silence, lookups that ran out, quarantine, a close that timed
   // out. `now` is when the turn began: it may be stopped in the middle. `absence` is how much later
   // that was than planned, which is not the peer's silence.

@@ -3,8 +3,6 @@
 // close() goes in steps, each bounded by the caller's deadline and each harmless to repeat. When
 // calls or callbacks of other threads do not return in time, the device stays closing: it takes no
 // call any more, its threads and channels stay, and the next close() goes on.
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <atomic>
 #include <string>
@@ -62,9 +60,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   {
     std::unique_lock lock(mutex_);
     if (!closing_.exchange(true)) {
-      for (Meeting& meeting : meetings_) {
-        if (meeting.stream != nullptr) ::shutdown(meeting.stream->fd(), SHUT_RDWR);
-      }
+      for (Meeting& meeting : meetings_) meeting.cut_short();
       changed_.notify_all();
     }
     while (settling_ && !deadline.expired()) {

@@ -16,7 +16,6 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::chrono::nanoseconds kTellWhy = std::chrono::seconds(1);
 constexpr std::chrono::seconds kBetweenWarnings(10);
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 
@@ -51,6 +50,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
         identity_at(core::connected_to_loopback(socket->get()), "connect to " + peer.to_string());
     if (!self.ok()) return self.status();
     auto channel = std::make_shared<ChannelState>(shared_from_this());
+    FARWRITE_RETURN_IF_ERROR(channel->open());
     auto stream = make_control_stream(*std::move(socket), self.value(), /*connecting=*/true);
     if (!stream.ok()) return stream.status();
     auto introduction = introduce_connecting(
@@ -62,17 +62,19 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
   }
 }
 
-Result<std::shared_ptr<ChannelState>> DeviceState::go_live(
-    std::shared_ptr<ChannelState> channel, Introduction introduction, const std::string& peer_name,
-    std::unique_ptr<core::ByteStream> stream) {
+Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<ChannelState> channel,
+                                                           Introduction introduction,
+                                                           const std::string& peer_name,
+                                                           std::unique_ptr<core::ByteStream> stream,
+                                                           Status refusal) {
   const std::string choice = peer_name + ": " + std::string(to_string(introduction.peer.fabric)) +
                              " (" + introduction.peer.fabric_reason + ")" +
                              (introduction.peer.encrypted ? ", encrypted" : "");
   core::set_keepalive(stream->fd(), options_.host_timeout);
   core::set_send_timeout(stream->fd(), options_.host_timeout);
   const Status started = channel->start(std::move(introduction), peer_name, std::move(stream));
-  Status refusal = started;
-  if (started.ok()) {
+  if (refusal.ok()) refusal = started;
+  if (refusal.ok()) {
     const std::lock_guard lock(mutex_);
     if (!closing_) {
       channels_.push_back(channel);
@@ -88,6 +90,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(
     refusal = Status::error(StatusCode::kFailedPrecondition, {"connect", peer_name},
                             "the device is closed", "open another one");
   }
+  channel->give_up(refusal);
   (void)channel->finish(core::Deadline::never());  // it has no user yet, so nobody delays it
   return refusal;
 }
@@ -131,8 +134,7 @@ void DeviceState::on_incoming(core::UniqueFd socket) {
                 "too many handshakes at once from " + crowding->origin +
                     ": the slowest are closed; check which programs connect from that host");
     }
-    crowding->cut = true;
-    ::shutdown(crowding->stream->fd(), SHUT_RDWR);
+    crowding->cut_short();
   }
   auto self = identity_at(core::accepts_on_loopback(socket.get()), "accept");
   if (!self.ok()) {
@@ -161,13 +163,22 @@ void DeviceState::on_incoming(core::UniqueFd socket) {
   }
 }
 
+void DeviceState::Meeting::cut_short() {
+  if (stream == nullptr) return;
+  cut = true;
+  ::shutdown(stream->fd(), SHUT_RD);
+}
+
 void DeviceState::meet(Meeting& meeting) {
-  if (const Status full = room_for_unaccepted(); !full.ok()) {
+  auto channel = std::make_shared<ChannelState>(shared_from_this());
+  Status ready = room_for_unaccepted();
+  if (ready.ok()) ready = channel->open();
+  if (!ready.ok()) {
     handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning, "a connection was refused: " + full.message());
+    core::log(core::LogLevel::kWarning, "a connection was refused: " + ready.message());
     // An encrypting peer takes no plain word; it sees the connection end.
     if (!identity_.encrypt) {
-      const std::vector<std::byte> reason = core::status_to_bytes(full);
+      const std::vector<std::byte> reason = core::status_to_bytes(ready);
       (void)send_frame(*meeting.stream, FrameType::kRefuse, {reason.data(), reason.size()},
                        core::Deadline::after(kTellWhy), "connect");
     }
@@ -176,7 +187,6 @@ void DeviceState::meet(Meeting& meeting) {
     meeting.over.store(true);
     return;
   }
-  auto channel = std::make_shared<ChannelState>(shared_from_this());
   auto introduction =
       introduce_accepting(*meeting.stream, meeting.self,
                           core::Deadline::after(options_.handshake_timeout), channel.get());
@@ -184,12 +194,18 @@ void DeviceState::meet(Meeting& meeting) {
     const PeerInfo& peer = introduction->peer;
     const std::string peer_name = describe_peer(peer.name, peer.endpoint.to_string());
     std::unique_ptr<core::ByteStream> stream;
+    Status refusal;
     {
-      // close() may be about to shut this socket down.
       const std::lock_guard lock(mutex_);
       stream = std::move(meeting.stream);
+      if (meeting.cut) {
+        refusal = Status::error(StatusCode::kUnavailable, {"accept", peer_name},
+                                closing_ ? "the device is closing" : "too many handshakes at once",
+                                "connect again");
+      }
     }
-    auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(stream));
+    auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(stream),
+                        std::move(refusal));
     if (live.ok()) {
       const std::lock_guard lock(mutex_);
       if (!closing_) accepted_.push_back(*std::move(live));

@@ -107,9 +107,12 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
     std::thread thread;
     LocalIdentity self;
     std::string origin;
-    // Its socket is shut down to end a handshake early; under mutex_, but for the thread's own use.
+    // Under mutex_, but for the thread's own use.
     std::unique_ptr<core::ByteStream> stream;
     bool cut = false;  // under mutex_
+    // Ends the handshake early, under mutex_. The peer may have been welcomed just now, so the
+    // socket still takes the reason.
+    void cut_short();
     std::atomic<bool> over{false};
     bool waits() const { return stream != nullptr && !cut; }
   };
@@ -129,10 +132,12 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status room_for_unaccepted() const;
   // Whether on_own_thread(), or inside a channel's callback: closing waits for those.
   bool inside_callback() const;
+  // `refusal`: why the channel is given up, if it is so at once.
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 Introduction introduction,
                                                 const std::string& peer_name,
-                                                std::unique_ptr<core::ByteStream> stream);
+                                                std::unique_ptr<core::ByteStream> stream,
+                                                Status refusal = Status());
   void tick(std::chrono::nanoseconds period);
   // The steps of close() (device_close.cc); those that say false or fail may be repeated.
   Status stop(core::Deadline callbacks, core::Deadline peers);

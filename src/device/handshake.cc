@@ -148,6 +148,64 @@ void refuse_encrypted(core::ByteStream& stream, core::Deadline deadline) {
   }
 }
 
+// The accepting side's own reason says more than that its peer gave up.
+std::string failure_of(FabricKind kind, const Status& ours, const Status& theirs) {
+  const bool own = !ours.ok() && (theirs.ok() || ours.code() != StatusCode::kUnavailable);
+  return (own ? "the accepting side's " : "") + std::string(to_string(kind)) + ": " +
+         (own ? ours : theirs).message();
+}
+
+// The connecting side's turns at attaching, until it is welcomed.
+Status attach_until_welcome(core::ByteStream& stream, const LocalIdentity& self,
+                            const Transcript& transcript, const std::string& peer_name,
+                            core::Deadline deadline, fabric::LinkObserver* observer,
+                            Introduction& introduction) {
+  while (true) {
+    auto next = receive_frame(stream, deadline, "connect to " + peer_name);
+    if (!next.ok()) return next.status();
+    if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
+      introduction.peer.fabric_reason.assign(reinterpret_cast<const char*>(next->body.data()),
+                                             next->body.size());
+      return Status();
+    }
+    if (next->type == FrameType::kRefuse) {
+      Status refusal;
+      FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(next->body), refusal));
+      return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
+                    "connect to " + peer_name + ": refused by the peer: " + refusal.message());
+    }
+    auto attempt =
+        next->type == FrameType::kTryFabric
+            ? TryFabric::from_bytes(view(next->body))
+            : Result<TryFabric>(Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
+                                              "an unexpected message in the handshake",
+                                              "run the same Farwrite release on both sides"));
+    if (!attempt.ok()) return attempt.status();
+    introduction.link.reset();
+    introduction.peer.fabric = attempt->kind;
+    fabric::Fabric* fabric = find_fabric(self, attempt->kind);
+    Status result = Status::error(StatusCode::kUnavailable, {kConnect, peer_name},
+                                  "the peer requested a fabric that this side did not offer",
+                                  "run the same Farwrite release on both sides");
+    if (fabric != nullptr) {
+      auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+      request.connecting = true;
+      request.peer_address = attempt->address;
+      request.peer_host = core::peer_host(stream.fd());
+      auto link = fabric->attach(request);
+      result = link.ok() ? Status() : link.status();
+      if (link.ok()) introduction.link = *std::move(link);
+    }
+    FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
+                                        view(core::status_to_bytes(result)), deadline, kConnect));
+    auto theirs = expect(stream, FrameType::kFabricResult, deadline, peer_name);
+    if (!theirs.ok()) return theirs.status();
+    Status their_result;
+    FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(theirs->body), their_result));
+    if (!their_result.ok()) introduction.link.reset();
+  }
+}
+
 }  // namespace
 
 std::string describe_peer(const std::string& name, const std::string& endpoint) {
@@ -195,50 +253,15 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
   Introduction introduction;
   introduction.wire_version = reply->version;
   introduction.peer = describe(reply->hello, hello, self.encrypt);
-  while (true) {
-    auto next = receive_frame(stream, deadline, "connect to " + peer_name);
-    if (!next.ok()) return next.status();
-    if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
-      introduction.peer.fabric_reason.assign(reinterpret_cast<const char*>(next->body.data()),
-                                             next->body.size());
-      return introduction;
-    }
-    if (next->type == FrameType::kRefuse) {
-      Status refusal;
-      FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(next->body), refusal));
-      return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
-                    "connect to " + peer_name + ": refused by the peer: " + refusal.message());
-    }
-    auto attempt =
-        next->type == FrameType::kTryFabric
-            ? TryFabric::from_bytes(view(next->body))
-            : Result<TryFabric>(Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
-                                              "an unexpected message in the handshake",
-                                              "run the same Farwrite release on both sides"));
-    if (!attempt.ok()) return attempt.status();
-    introduction.link.reset();
-    introduction.peer.fabric = attempt->kind;
-    fabric::Fabric* fabric = find_fabric(self, attempt->kind);
-    Status result = Status::error(StatusCode::kUnavailable, {kConnect, peer_name},
-                                  "the peer requested a fabric that this side did not offer",
-                                  "run the same Farwrite release on both sides");
-    if (fabric != nullptr) {
-      auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
-      request.connecting = true;
-      request.peer_address = attempt->address;
-      request.peer_host = core::peer_host(stream.fd());
-      auto link = fabric->attach(request);
-      result = link.ok() ? Status() : link.status();
-      if (link.ok()) introduction.link = *std::move(link);
-    }
-    FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
-                                        view(core::status_to_bytes(result)), deadline, kConnect));
-    auto theirs = expect(stream, FrameType::kFabricResult, deadline, peer_name);
-    if (!theirs.ok()) return theirs.status();
-    Status their_result;
-    FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(theirs->body), their_result));
-    if (!their_result.ok()) introduction.link.reset();
-  }
+  const Status attached =
+      attach_until_welcome(stream, self, transcript, peer_name, deadline, observer, introduction);
+  if (attached.ok()) return introduction;
+  // The peer may have welcomed us meanwhile. It need not keep a channel for a side that has none.
+  introduction.link.reset();
+  const core::Deadline soon = core::Deadline::after(kTellWhy);
+  (void)refuse(stream, soon, attached);
+  (void)send_frame(stream, FrameType::kFin, {}, soon, kConnect);
+  return attached;
 }
 
 Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
@@ -310,8 +333,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
       return introduction;
     }
     if (!failures.empty()) failures += "; ";
-    failures += std::string(to_string(kind)) + ": " +
-                (their_result.ok() ? our_result.message() : their_result.message());
+    failures += failure_of(kind, our_result, their_result);
   }
   return refuse(stream, deadline, no_fabric_left(peer_name, *theirs, reply.hello, failures));
 }

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +39,9 @@ struct WireVersions {
   std::uint16_t min = 2;
   std::uint16_t max = 2;
 };
+
+// How long a side that gives up tries to tell the peer why.
+inline constexpr std::chrono::nanoseconds kTellWhy = std::chrono::seconds(1);
 
 // "NAME (HOST:PORT)", or the endpoint alone: how messages name a peer.
 std::string describe_peer(const std::string& name, const std::string& endpoint);

@@ -28,7 +28,8 @@ Result<std::unique_ptr<Lobby>> Lobby::open(core::EventLoop& loop, int listener,
   std::unique_ptr<Lobby> lobby(new Lobby(loop, patience, std::move(rules)));
   auto acceptor = core::Acceptor::start(
       loop, listener,
-      [self = lobby.get()](core::UniqueFd socket) { self->on_connection(std::move(socket)); });
+      [self = lobby.get()](core::UniqueFd socket) { self->on_connection(std::move(socket)); },
+      [self = lobby.get()] { self->on_turned_away(); });
   if (!acceptor.ok()) return acceptor.status();
   lobby->acceptor_ = *std::move(acceptor);
   lobby->timer_ =
@@ -55,6 +56,7 @@ Lobby::~Lobby() {
 Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                    std::string_view remedy) {
   std::unique_lock lock(mutex_);
+  const std::uint64_t turned_away_before = turned_away_;
   while (true) {
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
       return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
@@ -65,7 +67,14 @@ Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
       return socket;
     }
     const bool given_up = request.abandoned && request.abandoned();
-    if (given_up || request.deadline.expired()) {
+    const bool over = given_up || request.deadline.expired();
+    if (over && turned_away_ != turned_away_before) {
+      return Status::error(StatusCode::kResourceExhausted,
+                           {"attach", request.peer_name, rules_.fabric},
+                           "no file descriptor was left for the peer's connection",
+                           "raise the limit of open files (ulimit -n)");
+    }
+    if (over) {
       return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, rules_.fabric},
                            given_up ? "the peer stopped connecting over " + rules_.fabric
                                     : "the peer did not connect over " + rules_.fabric + " in time",
@@ -95,6 +104,11 @@ void Lobby::on_connection(core::UniqueFd socket) {
     }
   }
   on_readable(fd);  // most peers have written by now, and then no crowd can push them out
+}
+
+void Lobby::on_turned_away() {
+  const std::lock_guard lock(mutex_);
+  ++turned_away_;
 }
 
 void Lobby::make_room_locked(const std::string& origin) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -43,7 +44,8 @@ class Lobby {
   Lobby& operator=(const Lobby&) = delete;
 
   // Waits for the connection that brings `key`. kUnavailable with `remedy` once the request is
-  // abandoned, or past its deadline.
+  // abandoned, or past its deadline; kResourceExhausted if connections were turned away meanwhile,
+  // because no descriptor was left.
   Result<core::UniqueFd> take(ByteView key, const AttachRequest& request, std::string_view remedy);
 
  private:
@@ -58,6 +60,7 @@ class Lobby {
 
   Lobby(core::EventLoop& loop, std::chrono::nanoseconds patience, LobbyRules rules);
   void on_connection(core::UniqueFd socket);
+  void on_turned_away();
   void on_readable(int fd);
   void drop_stale();
   void make_room_locked(const std::string& origin);
@@ -69,7 +72,8 @@ class Lobby {
 
   core::OrderedMutex<core::LockRank::kLobby> mutex_;
   core::OrderedCondition arrived_;
-  std::list<Arrival> arrivals_;                             // oldest first
+  std::list<Arrival> arrivals_;  // oldest first
+  std::uint64_t turned_away_ = 0;
   core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log, not the crowd
 
   std::unique_ptr<core::Acceptor> acceptor_;

@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "core/unique_fd.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
+#include "fault/named_fabric.h"
 #include "fault/role.h"
 
 namespace farwrite::fault {
@@ -164,6 +166,23 @@ TEST_F(Exhaustion, OfDescriptorsFailsOpeningADeviceWithARemedyOrNotAtAll) {
   EXPECT_TRUE(opened);
 }
 
+// While it lives, this process can open `spare` descriptors and no more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(std::size_t spare) {
+    rlimit before{};
+    FARWRITE_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit narrow{64, before.rlim_max};
+    FARWRITE_REQUIRE(::setrlimit(RLIMIT_NOFILE, &narrow) == 0);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) fillers_.emplace_back(fd);
+    FARWRITE_REQUIRE(fillers_.size() >= spare);
+    fillers_.resize(fillers_.size() - spare);
+  }
+
+ private:
+  std::vector<core::UniqueFd> fillers_;
+};
+
 // Connects with N descriptors to spare; then, with enough again, for good.
 int connect_starved(const Arguments& arguments) {
   const Endpoint target = Endpoint::parse(arguments.at(0)).value();
@@ -171,20 +190,12 @@ int connect_starved(const Arguments& arguments) {
   options.handshake_timeout = std::chrono::seconds(2);
   auto device = Device::open(options);
   FARWRITE_REQUIRE_OK(device.status());
-  rlimit before{};
-  FARWRITE_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  std::vector<int> fillers;
-  const rlimit narrow{64, before.rlim_max};
-  FARWRITE_REQUIRE(::setrlimit(RLIMIT_NOFILE, &narrow) == 0);
-  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) fillers.push_back(fd);
-  for (std::size_t spare = std::stoul(arguments.at(1)); spare > 0; --spare) {
-    ::close(fillers.back());
-    fillers.pop_back();
+  {
+    const FewDescriptors few(std::stoul(arguments.at(1)));
+    auto starved = device->connect(target, std::chrono::seconds(3));
+    if (!starved.ok()) require_out_of_descriptors(starved.status());
+    say(starved.ok() ? "connected" : "refused");
   }
-  auto starved = device->connect(target, std::chrono::seconds(3));
-  if (!starved.ok()) require_out_of_descriptors(starved.status());
-  say(starved.ok() ? "connected" : "refused");
-  for (const int filler : fillers) ::close(filler);
   auto channel = device->connect(target, kPatience);
   FARWRITE_REQUIRE_OK(channel.status());
   FARWRITE_REQUIRE_OK(channel->notify(6).wait(kPatience));
@@ -205,6 +216,64 @@ TEST_F(Exhaustion, OfDescriptorsFailsConnectingWithARemedyAndOnlyForNow) {
   }
   EXPECT_TRUE(device.close().ok());
 }
+
+// Accepts with as many descriptors to spare as it is told, over the named fabric, again and again.
+// Then, with enough of them, takes the channel that the test says it has, and no other.
+int accept_starved(const Arguments& arguments) {
+  auto device = Device::open(options_of(arguments.at(0)));
+  FARWRITE_REQUIRE_OK(device.status());
+  say("at " + device->endpoint().to_string());
+  while (const auto spare = hear()) {
+    std::optional<FewDescriptors> few(std::stoul(*spare));
+    say("starved");
+    const auto outcome = hear();
+    few.reset();
+    auto channel = device->accept(outcome == "connected" ? kPatience : std::chrono::seconds(0));
+    FARWRITE_REQUIRE(channel.ok() == (outcome == "connected"));
+    if (channel.ok()) FARWRITE_REQUIRE_OK(channel->wait_notification(kPatience).status());
+    say("agreed");
+  }
+  return 0;
+}
+const RoleRegistration kAcceptStarved("accept starved", accept_starved);
+
+class StarvedPeer : public Exhaustion, public ::testing::WithParamInterface<NamedFabric> {};
+
+TEST_P(StarvedPeer, HasTheChannelThatConnectReturnsOrConnectFailsAndKeepsNothing) {
+  Device device = open_device(options_of(GetParam().name));
+  ChildProcess child("accept starved", {GetParam().name});
+  const Endpoint peer = Endpoint::parse(child.wait_for("at")).value();
+  const Holdings before = Holdings::now();
+  bool connected = false;
+  for (int spare = 0; spare <= 40 && !connected; ++spare) {
+    child.tell(std::to_string(spare));
+    child.wait_for("starved");
+    {
+      auto channel = device.connect(peer, kPatience);
+      connected = channel.ok();
+      child.tell(connected ? "connected" : "refused");
+      if (connected) {
+        EXPECT_TRUE(channel->notify(1).wait(kPatience).ok());
+      } else {
+        const std::string& message = channel.status().message();
+        EXPECT_TRUE(message.find("ulimit -n") != std::string::npos ||
+                    message.find("open files") != std::string::npos ||
+                    message.find("the peer's log") != std::string::npos)
+            << "with " << spare << " to spare: " << channel.status().to_string();
+      }
+      child.wait_for("agreed");
+    }
+    // The peer lives on.
+    EXPECT_TRUE(eventually([&] { return Holdings::now().within(before); }))
+        << "with " << spare
+        << " to spare something stays: " << ::testing::PrintToString(Holdings::now())
+        << "\nbefore: " << ::testing::PrintToString(before);
+  }
+  EXPECT_TRUE(connected);
+  EXPECT_EQ(child.finish(), 0) << child.said();
+}
+INSTANTIATE_TEST_SUITE_P(Fabrics, StarvedPeer, ::testing::ValuesIn(kNamedFabrics),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace farwrite::fault

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/status_wire.h"
 #include "core/tcp_socket.h"
 #include "device/control_messages.h"
 #include "device/frame.h"
@@ -79,6 +80,10 @@ int rule_breaker(const Arguments& arguments) {
     device::ReplyMessage reply;
     reply.status = Status(StatusCode::kNotFound, "to a question that nobody asked");
     add(FrameType::kReply, reply.to_bytes());
+  } else if (what == "no channel after all") {
+    introduction->link.reset();
+    add(FrameType::kRefuse, core::status_to_bytes(Status(StatusCode::kUnavailable, "no patience")));
+    add(FrameType::kFin, {});
   } else if (what == "lookups and death") {
     device::LookupMessage lookup;
     lookup.name = "export";
@@ -166,6 +171,23 @@ TEST_F(RuleBreaker, ThatIgnoresTheRefusalIsCutOffAllTheSame) {
   EXPECT_EQ(channel.notify(1).wait(kPatience).code(), StatusCode::kProtocolError);
   EXPECT_TRUE(channel.close().ok());
   EXPECT_TRUE(device.close(kPatience).ok());
+}
+
+// It gave up while it was welcomed: it breaks no rule.
+TEST_F(RuleBreaker, ThatGaveUpAfterTheHandshakeLeavesNothingWithAPeerThatDidNot) {
+  const Holdings before = Holdings::now();
+  ChildProcess child("rule breaker", {device_.endpoint().to_string(), "no channel after all"});
+  Channel channel = device_.accept(kPatience).value();
+  child.wait_for("sent");
+  EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kClosed; }));
+  expect_error(channel.notify(1).wait(kPatience), StatusCode::kUnavailable, {"no patience"});
+  EXPECT_TRUE(channel.close().ok());
+  channel = Channel();
+  // All of it while the peer lives; two of the descriptors are those of the child.
+  EXPECT_TRUE(eventually([&] {
+    return Holdings::now().descriptors.size() <= before.descriptors.size() + 2;
+  })) << ::testing::PrintToString(Holdings::now());
+  child.tell("and still");
 }
 
 TEST_F(RuleBreaker, GainsNothingByAbsurdRequests) {

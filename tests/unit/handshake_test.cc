@@ -285,6 +285,37 @@ TEST_F(Handshake, EndsAtItsDeadlineWhenThePeerIsSilent) {
       << connected.status().message();
 }
 
+TEST_F(Handshake, TellsThePeerWhenItGivesUpAfterTheFabricWorked) {
+  std::vector<FrameType> heard;
+  std::thread server([&] {
+    const Frame frame = receive_frame(accepting_socket_.get(), later(), "test").value();
+    const Hello hello = Hello::from_bytes(view_of(frame.body)).value();
+    HelloReply reply;
+    reply.hello = Hello::of(accepting_);
+    reply.version = reply.hello.versions.max;
+    reply.proof = Transcript(hello, reply.hello, "").accepting_proof;
+    const TryFabric attempt{FabricKind::kShm, "address"};
+    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
+                     later(), "test");
+    (void)send_frame(accepting_socket_.get(), FrameType::kTryFabric, view_of(attempt.to_bytes()),
+                     later(), "test");
+    for (auto next = receive_frame(accepting_socket_.get(), later(), "test");
+         next.ok() && heard.size() < 4;
+         next = receive_frame(accepting_socket_.get(), later(), "test")) {
+      heard.push_back(next->type);
+    }
+  });
+  const auto soon = core::Deadline::after(std::chrono::milliseconds(300));
+  const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
+                                            soon, &observer_);
+  connecting_socket_.reset();
+  server.join();
+  EXPECT_EQ(refused.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(heard, (std::vector<FrameType>{FrameType::kProof, FrameType::kFabricResult,
+                                           FrameType::kRefuse, FrameType::kFin}));
+  EXPECT_EQ(connecting_shm_.alive_links, 0);
+}
+
 TEST_F(Handshake, RefusesMessagesOutOfOrder) {
   for (const FrameType type : {FrameType::kProof, FrameType::kWelcome, FrameType::kLookup,
                                FrameType::kFabricResult, static_cast<FrameType>(999)}) {

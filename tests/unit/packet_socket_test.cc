@@ -197,7 +197,7 @@ TEST(AbstractSocket, GivesADescriptorThatTellsThePeersDeath) {
   ASSERT_EQ(::poll(&arrival, 1, kPacketHangMs), 1);
   const core::UniqueFd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(peer_pid(far.get()), child);
-  const core::UniqueFd death = peer_pidfd(far.get());
+  const core::UniqueFd death = peer_pidfd(far.get()).value();
   ASSERT_TRUE(death.valid());
   pollfd entry{death.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 0) << "it is alive";

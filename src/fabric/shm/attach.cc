@@ -55,8 +55,14 @@ Status another_host() {
                        "use a fabric that crosses hosts");
 }
 
-// Our half: a mailbox and its doorbells.
+// Our half: a mailbox and its doorbells, and an eye on the peer's process.
 Status make_own_half(std::uint32_t lanes, Attachment& attachment) {
+  attachment.same_process = peer_pid(attachment.socket.get()) == ::getpid();
+  if (!attachment.same_process) {
+    auto pidfd = peer_pidfd(attachment.socket.get());
+    if (!pidfd.ok()) return pidfd.status();
+    attachment.pidfd = *std::move(pidfd);
+  }
   MailboxGeometry geometry;
   geometry.lanes = lanes;
   auto own = OwnMailbox::create(geometry);

@@ -25,6 +25,9 @@ namespace farwrite::fabric::shm {
 // Everything a link starts with.
 struct Attachment {
   core::UniqueFd socket;
+  // Two devices of one process, as in tests, need no proof of death.
+  bool same_process = false;
+  core::UniqueFd pidfd;  // as peer_pidfd() says
   OwnMailbox own;
   PeerMailbox peer;
   std::vector<core::UniqueFd> own_doorbells;   // the peer rings these

@@ -200,7 +200,7 @@ pid_t peer_pid(int socket) {
   return failed != 0 ? 0 : credentials.pid;
 }
 
-core::UniqueFd peer_pidfd(int socket) {
+Result<core::UniqueFd> peer_pidfd(int socket) {
   int fd = -1;
   socklen_t length = sizeof(fd);
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) {
@@ -210,7 +210,13 @@ core::UniqueFd peer_pidfd(int socket) {
   // have died since and its number been given away, the socket's end still tells.
   const pid_t pid = peer_pid(socket);
   if (pid <= 0) return core::UniqueFd();
-  return core::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  core::UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!opened.valid() && (errno == EMFILE || errno == ENFILE)) {
+    return Status::system_error(StatusCode::kResourceExhausted, {"attach", {}, "shm"},
+                                "no descriptor is left to watch the peer's process", errno,
+                                "raise the limit of open files (ulimit -n)");
+  }
+  return opened;
 }
 
 }  // namespace farwrite::fabric::shm

@@ -42,8 +42,8 @@ Result<std::vector<std::byte>> peek_packet(int socket, std::string_view operatio
 // Refuses (kPermissionDenied) a peer of another user.
 Status check_same_user(int socket);
 // A descriptor that becomes readable when the peer's process is gone; invalid if the kernel cannot
-// tell (the peer lives in a process namespace we do not see).
-core::UniqueFd peer_pidfd(int socket);
+// tell (the peer lives in a process namespace we do not see). kResourceExhausted.
+Result<core::UniqueFd> peer_pidfd(int socket);
 // The peer's process id as the kernel saw it at connect time, 0 if invisible.
 pid_t peer_pid(int socket);
 

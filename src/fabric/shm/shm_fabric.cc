@@ -116,15 +116,17 @@ Result<std::unique_ptr<Link>> ShmFabric::attach(const AttachRequest& request) {
 
 Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
   const core::Digest proof = attach_proof(request.secret);
+  Status broken;  // the reason, unless a better connection comes
   while (true) {
     auto socket = lobby_->take({proof.data(), proof.size()}, request,
                                "see the peer's log; the peer may run on another host");
-    if (!socket.ok()) return socket.status();
+    if (!socket.ok()) return broken.ok() ? socket.status() : broken;
     auto packet = receive_packet(socket->get(), request.deadline, kAttach);
     auto offer = packet.ok() ? AttachOffer::decode(*std::move(packet))
                              : Result<AttachOffer>(packet.status());
     if (!offer.ok()) {  // the peer itself may still come
       core::log(core::LogLevel::kWarning, offer.status().message());
+      broken = offer.status();
       continue;
     }
     auto attachment = attach_accepting(*std::move(socket), *std::move(offer), request);

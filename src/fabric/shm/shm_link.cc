@@ -15,16 +15,14 @@ ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::Even
       find_export_(std::move(find_export)),
       own_mailbox_(std::move(attachment.own)),
       peer_mailbox_(std::move(attachment.peer)),
-      grants_(own_mailbox_.view) {
+      grants_(own_mailbox_.view),
+      pidfd_(std::move(attachment.pidfd)) {
   for (std::uint32_t i = 0; i < request.lanes; ++i) {
     lanes_.push_back(std::make_unique<ShmLane>(*this, i, own_mailbox_.view, peer_mailbox_.view,
                                                std::move(attachment.own_doorbells[i]),
                                                std::move(attachment.peer_doorbells[i])));
   }
-  // Two devices of one process, as in tests: its death needs no detection.
-  const bool same_process = peer_pid(attachment.socket.get()) == ::getpid();
-  if (!same_process) pidfd_ = peer_pidfd(attachment.socket.get());
-  const bool socket_end_is_death = !same_process && !pidfd_.valid();
+  const bool socket_end_is_death = !attachment.same_process && !pidfd_.valid();
   segments_ = std::make_unique<SegmentExchange>(
       std::move(attachment.socket), loop_, peer_name_,
       [this](std::uint32_t id) {
