@@ -209,7 +209,7 @@ class Client(Closing):
             bool(exclusive),
         )
 
-    def attach(self, segment: str | SupportsIndex, timeout: float | None = 0.0) -> Segment:
+    def attach(self, segment: str | SupportsIndex, timeout: float | None = 10.0) -> Segment:
         """Attach a segment by its name or its key.
 
         Parameters
@@ -217,12 +217,13 @@ class Client(Closing):
         segment : str or int
             The name, or `Segment.key`.
         timeout : float or None
-            With a name: seconds to wait until a client creates it; None waits for ever.
+            With a name: seconds to wait until a client creates it; 0 fails at once, and None waits
+            for ever.
 
         Raises
         ------
         NotFound, DeadlineExceeded
-            If there is no such segment, or it was freed.
+            If there is no such segment (in time), or it was freed.
         """
         limit = seconds("attach", timeout)
         if isinstance(segment, str):
@@ -297,7 +298,7 @@ class Client(Closing):
         """
         return Publisher(self, name, like, WriteTarget, takeover=takeover, buffers=buffers)
 
-    def subscribe(self, name: str, timeout: float | None = 0.0) -> Subscriber:
+    def subscribe(self, name: str, timeout: float | None = 10.0) -> Subscriber:
         """Read the versions of a model.
 
         Parameters
@@ -305,7 +306,7 @@ class Client(Closing):
         name : str
             The publisher's name.
         timeout : float or None
-            Seconds to wait until a publisher starts; None waits for ever.
+            Seconds to wait until a publisher starts; 0 fails at once, and None waits for ever.
 
         Raises
         ------

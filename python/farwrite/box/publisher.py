@@ -132,7 +132,7 @@ class Publisher(Closing):
                     f"publisher: the box has '{self._name}' from an earlier publisher; give"
                     " takeover=True to go on with its versions, or another name"
                 ) from None
-        segment = client.attach(self._name)
+        segment = client.attach(self._name, 0)
         earlier = Schema.parse("publisher", self._name, segment.description, segment.nbytes)
         if not earlier.same_as(self._schema):
             raise InvalidArgument(
