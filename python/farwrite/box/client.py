@@ -10,7 +10,7 @@ from farwrite import _farwrite
 from farwrite.arguments import seconds, text, whole_number
 from farwrite.array import RegisteredArray
 from farwrite.box.device_keywords import parse_keywords
-from farwrite.box.element import layout_like, layout_of, parse_layout, type_name
+from farwrite.box.element import layout_like, layout_of, parse_layout, plain_layout, type_name
 from farwrite.box.event import Event
 from farwrite.box.publisher import Publisher, WriteTarget
 from farwrite.box.segment import Segment, SegmentInfo
@@ -347,7 +347,7 @@ class Client(Closing):
 
 
 def _info(fields: Any) -> SegmentInfo:
-    layout = parse_layout(fields["element"], fields["dims"], b"", fields["name"])
+    layout = plain_layout(fields["element"], fields["dims"])
     plain = fields["element"] is _farwrite.BoxElement.BYTES
     return SegmentInfo(
         name=fields["name"],
