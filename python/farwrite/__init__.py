@@ -12,6 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import farwrite.interpreter  # noqa: F401  # before the core is loaded
+
+# isort: split
 from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
 from farwrite.completion import Completion

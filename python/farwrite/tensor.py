@@ -196,7 +196,12 @@ class TensorReceiver(Closing):
                 array = self.try_receive()
                 if array is None:
                     # Waits and takes nothing, so a cancelled task loses no array.
-                    await loop.run_in_executor(None, self._native.wait, _SLICE)
+                    try:
+                        await loop.run_in_executor(None, self._native.wait, _SLICE)
+                    except RuntimeError as error:
+                        if isinstance(error, Error):
+                            raise
+                        # The interpreter ends, and this thread is a daemon: it has no executor.
                     array = self.try_receive()
                     if array is None:
                         await asyncio.sleep(_READING)
