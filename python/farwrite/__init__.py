@@ -12,6 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import farwrite.interpreter  # noqa: F401  # before the core is loaded
+
+# isort: split
 from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
 from farwrite.completion import Completion
@@ -60,6 +63,7 @@ from farwrite.tensor import TensorReceiver, TensorSender
 
 if TYPE_CHECKING:
     from farwrite import box as box
+    from farwrite import trace as trace
 
     __version__: str
 
@@ -113,9 +117,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `farwrite.box`, and look up `__version__`, when it is first used."""
-    if name == "box":
-        return importlib.import_module("farwrite.box")
+    """Import `farwrite.box` or `farwrite.trace`, or look up `__version__`, at its first use."""
+    if name in ("box", "trace"):
+        return importlib.import_module(f"farwrite.{name}")
     if name == "__version__":
         return version()
     raise AttributeError(f"module 'farwrite' has no attribute '{name}'")

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.description import dtype_from_text, dtype_to_text
+from farwrite.arguments import whole_number
+from farwrite.description import (
+    check_size,
+    checked_dtype,
+    checked_shape,
+    dtype_from_text,
+    dtype_to_text,
+)
 from farwrite.errors import InvalidArgument, ProtocolError
 
 CUDA = 2
@@ -78,11 +85,28 @@ class CudaArray:
         return self._memory.writable
 
     def copy_from(self, source: npt.NDArray[Any] | CudaArray) -> None:
-        """Copy the elements of `source`, an array of the same type and size, to this array."""
+        """Copy the elements of `source`, an array of the same type and size, to this array.
+
+        Raises
+        ------
+        InvalidArgument
+            If `source` is no array of NumPy or on a GPU, or another one, or this one is read-only.
+        """
+        check_writable("copy_from", self.native)
         _farwrite.copy(self._memory, _checked_copy("copy_from", self, source))
 
     def copy_to(self, destination: npt.NDArray[Any] | CudaArray) -> None:
-        """Copy the elements to `destination`, an array of the same type and size."""
+        """Copy the elements to `destination`, an array of the same type and size.
+
+        Raises
+        ------
+        InvalidArgument
+            If `destination` is no writable array of NumPy or on a GPU, or another one.
+        """
+        if isinstance(destination, CudaArray):
+            check_writable("copy_to", destination.native)
+        elif isinstance(destination, np.ndarray) and not destination.flags.writeable:
+            raise InvalidArgument("copy_to: the destination is read-only; give a writable array")
         _farwrite.copy(_checked_copy("copy_to", self, destination), self._memory)
 
     @property
@@ -153,6 +177,11 @@ class CudaArray:
 def _checked_copy(
     operation: str, own: CudaArray, other: npt.NDArray[Any] | CudaArray
 ) -> npt.NDArray[Any] | _farwrite.CudaBytes:
+    if not isinstance(other, (np.ndarray, CudaArray)):
+        raise InvalidArgument(
+            f"{operation}: {type(other).__name__} is neither an array of NumPy nor a CudaArray;"
+            " give one, for example np.asarray(x)"
+        )
     if other.dtype != own.dtype or other.size != own.size:
         raise InvalidArgument(
             f"{operation}: {other.size} elements of {other.dtype} do not match {own.size} of"
@@ -187,7 +216,12 @@ def dlpack_device(operation: str, payload: Any) -> tuple[int, int]:
     InvalidArgument
         If ``__dlpack_device__`` returns anything but two whole numbers.
     """
-    device = payload.__dlpack_device__()
+    try:
+        device = payload.__dlpack_device__()
+    except Exception as error:  # of the exporter's own code: PyTorch has no device for "meta"
+        raise InvalidArgument(
+            f"{operation}: the array has no device of DLPack ({error}); copy it to the CPU first"
+        ) from None
     try:
         kind, ordinal = device
         return int(kind), int(ordinal)
@@ -218,7 +252,12 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
     if hasattr(payload, "__dlpack__") and hasattr(payload, "__dlpack_device__"):
         kind, ordinal = dlpack_device(operation, payload)
         return _from_dlpack(operation, payload, ordinal) if kind == CUDA else None
-    interface = getattr(payload, "__cuda_array_interface__", None)
+    try:
+        interface = getattr(payload, "__cuda_array_interface__", None)
+    except Exception as error:  # of the exporter's own code
+        raise InvalidArgument(
+            f"{operation}: the array has no __cuda_array_interface__ now: {error}"
+        ) from None
     return None if interface is None else _from_interface(operation, payload, interface)
 
 
@@ -265,15 +304,18 @@ def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
 def _from_interface(operation: str, payload: object, interface: dict[str, Any]) -> OnGpu:
     _farwrite.use_cuda()
     try:
-        shape = tuple(int(length) for length in interface["shape"])
-        dtype = np.dtype(interface["typestr"])
-        address, read_only = int(interface["data"][0]), bool(interface["data"][1])
+        shape = checked_shape(tuple(interface["shape"]))
+        dtype = checked_dtype(str(interface["typestr"]))
+        check_size(shape, dtype.itemsize)
+        address, read_only = interface["data"][0], bool(interface["data"][1])
+        address = whole_number(operation, "the address", address, 0, 2**64 - 1)
         strides = interface.get("strides")
         contiguous = strides is None or _contiguous(shape, tuple(strides), dtype.itemsize)
         # Version 3: a number, or None for no wait. Earlier ones have no streams.
         stream = interface.get("stream", _LEGACY_DEFAULT_STREAM)
-        stream = None if stream is None else int(stream)
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+        if stream is not None:
+            stream = whole_number(operation, "the stream", stream, 0, 2**64 - 1)
+    except (InvalidArgument, IndexError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
             f"{operation}: __cuda_array_interface__ is malformed: {error!r}"
         ) from None
@@ -282,8 +324,6 @@ def _from_interface(operation: str, payload: object, interface: dict[str, Any]) 
             f"{operation}: __cuda_array_interface__ has a mask, or stream 0; give an array without"
             " a mask, on a stream that the interface allows"
         )
-    if dtype.hasobject:
-        raise InvalidArgument(f"{operation}: dtype {dtype} holds Python objects")
     if not contiguous:
         raise InvalidArgument(
             f"{operation}: the array of shape {shape} and strides {strides} is not C-contiguous;"

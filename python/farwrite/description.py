@@ -70,6 +70,21 @@ def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return checked
 
 
+def check_size(shape: tuple[int, ...], itemsize: int) -> None:
+    """Check that NumPy can have an array of `shape`, of elements of `itemsize` bytes.
+
+    Raises
+    ------
+    ValueError
+        If it cannot; the message says why.
+    """
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"it has {len(shape)} dimensions, more than {MAX_DIMENSIONS}")
+    # NumPy counts in 63 bits: the bytes without the lengths of 0, and elements without bytes.
+    if math.prod(filter(None, shape)) * max(itemsize, 1) >= 2**63:
+        raise ValueError(f"shape {shape} is larger than an array can be")
+
+
 def count_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Count the bytes of an array without gaps."""
     return math.prod(shape) * dtype.itemsize
@@ -136,6 +151,7 @@ def parse(
         shape, dtype = tuple(lengths), _rebuild(fields["dtype"])
         if dtype.hasobject or dtype.subdtype is not None:
             raise ValueError(f"dtype {dtype} holds Python objects or is a subarray")
+        check_size(shape, dtype.itemsize)
         if count_bytes(shape, dtype) > region_bytes:
             raise ValueError(
                 f"shape {shape} of {dtype} needs {count_bytes(shape, dtype)} bytes, and the region"

@@ -10,6 +10,8 @@ and ``except ConnectionError`` catch it.
 from __future__ import annotations
 
 import enum
+import threading
+import time
 from typing import ClassVar
 
 
@@ -174,6 +176,29 @@ class EndOfStream(Error, EOFError):
 BY_CODE: dict[int, type[Error]] = {int(kind.code): kind for kind in Error.__subclasses__()}
 
 
+def begin_end() -> None:
+    """Say that the interpreter ends, before Farwrite closes what is open. For atexit."""
+    global _ending
+    _ending = True
+
+
 def from_status(code: int, message: str) -> Error:
-    """Make the exception for a status of the core. An unknown code gives a plain `Error`."""
+    """Make the exception for a status of the core. An unknown code gives a plain `Error`.
+
+    While the interpreter ends, it does not return in a daemon thread: what is closed then gives
+    every wait of such a thread an error, which nobody can handle any more.
+    """
+    if _ending:
+        _stop_daemon()
     return BY_CODE.get(code, Error)(message)
+
+
+def _stop_daemon() -> None:
+    thread = threading.current_thread()
+    # A poller, which the close waits for, is a thread that Python does not know.
+    if thread.daemon and not isinstance(thread, threading._DummyThread):
+        while True:
+            time.sleep(3600)
+
+
+_ending = False

@@ -2,6 +2,7 @@
 
 The pollers are threads that Python did not create. At exit, Farwrite closes every device, which
 stops the device's pollers. Farwrite then keeps any remaining poller from calling into Python.
+A daemon thread that waits meanwhile waits until the process has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import weakref
 from typing import Protocol
 
 from farwrite import _farwrite
-from farwrite.errors import Error
+from farwrite.errors import Error, begin_end
 
 
 class Closable(Protocol):
@@ -37,6 +38,7 @@ def _end() -> None:
     # A forked child has neither the pollers nor the right to close its parent's devices.
     if os.getpid() != _owner:
         return
+    begin_end()
     for device in list(_open):
         # A silent peer keeps its memory quarantined; the end of the process settles that.
         with contextlib.suppress(Error):

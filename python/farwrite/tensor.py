@@ -19,6 +19,7 @@ from farwrite.completion import Completion
 from farwrite.cuda import CudaArray
 from farwrite.description import (
     Shape,
+    check_size,
     checked_dtype,
     checked_shape,
     dtype_from_text,
@@ -106,7 +107,7 @@ class TensorReceiver(Closing):
             chosen,
             "" if element is None else dtype_to_text(element),
             1 if element is None else element.itemsize,
-            [] if shape is None else list(checked_shape(shape)),
+            [] if shape is None else list(_checked_static(operation, shape, element)),
             whole_number(operation, "max_bytes", max_bytes or 0, 0, 2**63 - 1),
             word(operation, "slots", slots),
             word(operation, "lane", lane),
@@ -399,6 +400,15 @@ class TensorSender(Closing):
 
     def __repr__(self) -> str:
         return f"<TensorSender '{self._name}', {self.kind}>"
+
+
+def _checked_static(operation: str, shape: Shape, element: np.dtype[Any] | None) -> tuple[int, ...]:
+    lengths = checked_shape(shape)
+    try:
+        check_size(lengths, 1 if element is None else element.itemsize)
+    except ValueError as error:
+        raise InvalidArgument(f"{operation}: {error}; use a smaller one") from None
+    return lengths
 
 
 def _kind_of(shape: Shape | None, max_bytes: SupportsIndex | None) -> EdgeKind:

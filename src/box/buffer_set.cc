@@ -6,19 +6,17 @@
 #include <string>
 #include <utility>
 
+#include "box/memory_used_up.h"
+
 namespace farwrite::box {
 namespace {
 
 // A segment without bytes has a buffer as well, so that nothing needs to know.
 std::uint64_t at_least_one(std::uint64_t bytes) { return std::max<std::uint64_t>(bytes, 1); }
 
-// The device's own error would name its options instead of the server's.
-Status no_memory(const Status& status, std::uint64_t bytes) {
-  if (status.code() != StatusCode::kResourceExhausted) return status;
-  return Status::error(
-      StatusCode::kResourceExhausted, {.operation = "create a segment"},
-      "the server has no memory left for a buffer of " + std::to_string(bytes) + " bytes",
-      "serve with more memory, or free segments");
+Status no_memory(const Device& device, const Status& status, std::uint64_t bytes) {
+  return no_memory_for(device, status, "create a segment",
+                       "a buffer of " + std::to_string(bytes) + " bytes", bytes);
 }
 
 // Streaming stores are not ordered behind ordinary ones: a full fence keeps "it changes" ahead of
@@ -31,11 +29,11 @@ Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uin
                                     const VersionId& id) {
   BufferSet set(std::move(device), bytes, most);
   Result<MemoryRegion> state = set.device_.allocate(SegmentLayout::size(bytes));
-  if (!state.ok()) return no_memory(state.status(), bytes);
+  if (!state.ok()) return no_memory(set.device_, state.status(), bytes);
   set.state_ = *std::move(state);
   std::memset(set.state_.data(), 0, set.state_.size());
   Result<MemoryRegion> first = set.device_.allocate(at_least_one(bytes));
-  if (!first.ok()) return no_memory(first.status(), bytes);
+  if (!first.ok()) return no_memory(set.device_, first.status(), bytes);
   std::memset(first->data(), 0, first->size());
   set.slots_[0] = {.region = *std::move(first), .number = set.next_number_++};
   set.slots_used_ = 1;
@@ -103,14 +101,16 @@ Status BufferSet::pin_current() {
     bool has_spare = false;
     for (std::uint32_t other = 0; other < slots_used_; ++other) has_spare |= is_spare(other);
     if (!has_spare && !grow().has_value()) {
-      const bool all_used = slots_used_ == most_;
-      return Status::error(
-          StatusCode::kResourceExhausted, {.operation = "lease a segment"},
-          all_used ? "its " + std::to_string(most_) +
-                         " buffers are in use: other versions are leased, or being written"
-                   : "the server has no memory for the version that comes next",
-          all_used ? "release older versions, or create the segment with more buffers"
-                   : "serve with more memory");
+      if (slots_used_ != most_) {
+        return memory_used_up(
+            device_, "lease a segment",
+            "the version that comes next, of " + std::to_string(bytes_) + " bytes",
+            "release older versions");
+      }
+      return Status::error(StatusCode::kResourceExhausted, {.operation = "lease a segment"},
+                           "its " + std::to_string(most_) +
+                               " buffers are in use: other versions are leased, or being written",
+                           "release older versions, or create the segment with more buffers");
     }
   }
   ++slot.pins;

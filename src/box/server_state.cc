@@ -1,5 +1,7 @@
 #include "box/server_state.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -73,14 +75,8 @@ ServerState::ServerState(ServerOptions options, Device device)
 Status ServerState::start() {
   if (options_.pool > 0) {
     // What is given back stays in the device's segments, registered.
-    std::byte* const pool = device_.allocate_raw(options_.pool);
-    if (pool == nullptr) {
-      return Status::error(
-          StatusCode::kResourceExhausted, {.operation = "serve a box"},
-          "the machine has no " + std::to_string(options_.pool) + " bytes for the pool",
-          "use a smaller pool");
-    }
-    device_.free_raw(pool);
+    const Result<MemoryRegion> pool = device_.allocate(options_.pool);
+    if (!pool.ok()) return pool.status();  // the machine's reason: the pool is within the limit
   }
   FARWRITE_RETURN_IF_ERROR(start_snapshots());
   const core::SignalsBlocked blocked;  // the acceptor starts the sessions' threads
@@ -98,6 +94,8 @@ Status ServerState::start_snapshots() {
     return Status::error(StatusCode::kInvalidArgument, {.operation = "serve a box"},
                          "there is no directory for snapshots", "give one");
   }
+  // Without it, the error of what is done next says why. What is restored must be there already.
+  if (!options_.restore) (void)::mkdir(options_.snapshot_directory.c_str(), 0777);
   Result<std::unique_ptr<Snapshotter>> opened =
       Snapshotter::open(options_.snapshot_directory, table_);
   if (!opened.ok()) return opened.status();

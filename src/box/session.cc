@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "box/memory_used_up.h"
 #include "box/server_state.h"
 #include "box/settled.h"
 #include "core/log.h"
@@ -434,9 +435,9 @@ void Session::reply_with(Reply reply, std::vector<std::byte> body) {
   }
   std::optional<Workspace::Piece> piece = server_.workspace().try_take(body.size());
   if (!piece.has_value()) {
-    return refuse(reply.id, Status::error(StatusCode::kResourceExhausted, {.operation = "answer"},
-                                          "the server has no memory left for the answer",
-                                          "serve with more memory, or free segments"));
+    return refuse(reply.id,
+                  memory_used_up(server_.device(), "answer",
+                                 "an answer of " + std::to_string(body.size()) + " bytes"));
   }
   std::memcpy(piece->bytes().data, body.data(), body.size());
   const auto held = std::make_shared<Workspace::Piece>(*std::move(piece));

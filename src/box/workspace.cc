@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "box/memory_used_up.h"
+
 namespace farwrite::box {
 
 std::optional<Workspace::Piece> Workspace::try_take(std::uint64_t bytes) {
@@ -16,10 +18,9 @@ Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanos
   while (true) {
     if (std::optional<Piece> piece = try_take(bytes)) return *std::move(piece);
     if (given_back_.wait_until(lock, deadline) == std::cv_status::timeout) {
-      return Status::error(StatusCode::kResourceExhausted, {.operation = "change a segment"},
-                           "the server has no " + std::to_string(bytes) +
-                               " bytes of memory left to receive the change in",
-                           "serve with more memory, or send smaller changes");
+      return memory_used_up(device_, "change a segment",
+                            "the " + std::to_string(bytes) + " bytes of the change",
+                            "send smaller changes");
     }
   }
 }

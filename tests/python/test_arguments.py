@@ -16,6 +16,25 @@ TIMEOUTS = [float("nan"), -1, -1e300, "5", "", [1], 10**400]
 
 Call = Callable[[Pair, Any], object]
 
+
+class Exporter:
+    """An array whose library gives `device` as DLPack's, or raises such an error."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def __dlpack_device__(self) -> Any:
+        if self._device in (ValueError, RuntimeError):
+            raise self._device("no device")
+        return self._device
+
+    def __dlpack__(self, **_: object) -> Any:
+        return np.ones(4, "u1").__dlpack__()
+
+
+# PyTorch raises ValueError for a tensor on "meta".
+DEVICES = [ValueError, RuntimeError, None, 5, (1,), ("a", "b"), (2**70, 0), (-3, 0)]
+
 # Each takes the pair, and one of the values beside it, which cannot be right.
 CALLS: dict[str, tuple[Call, list[Any]]] = {
     "connect to": (lambda p, v: p.left.connect(v), [5, None, LONE, "", "nowhere", b"x"]),
@@ -35,7 +54,10 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
     "lookup bytes": (lambda p, v: p.near.lookup_bytes(v, 0.01), [5, None, LONE]),
     "lookup within": (lambda p, v: p.near.lookup("x", v), TIMEOUTS),
     "open": (lambda p, v: p.near.open(v), [None, 5, "text", b""]),
-    "write source": (lambda p, v: p.near.write(v, _inbox(p)), [None, 5, "text", [1]]),
+    "write source": (
+        lambda p, v: p.near.write(v, _inbox(p)),
+        [None, 5, "text", [1], *(Exporter(device) for device in DEVICES)],
+    ),
     "write target": (lambda p, v: p.near.write(np.ones(4, "u1"), v), [None, 5, "x", np.ones(4)]),
     "write offset": (
         lambda p, v: p.near.write(np.ones(4, "u1"), _inbox(p), v),
@@ -63,6 +85,10 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
     "close an array": (lambda p, v: p.left.allocate(1).close(v), TIMEOUTS),
     "receiver channel": (lambda p, v: fw.TensorReceiver(v, "edge"), [None, 5]),
     "receiver name": (lambda p, v: fw.TensorReceiver(p.near, v), [None, 5, LONE]),
+    "receiver shape": (
+        lambda p, v: fw.TensorReceiver(p.near, "e", shape=v, dtype="f4"),
+        [-1, 2**64, (0, 2**62), (1,) * 70, "5", 1.5],
+    ),
     "receiver slots": (lambda p, v: fw.TensorReceiver(p.near, "e", slots=v), [None, -1, 2**32]),
     "receiver copy": (lambda p, v: fw.TensorReceiver(p.near, "e", copy=v), [None, "perhaps", 2]),
     "receiver kind": (lambda p, v: fw.TensorReceiver(p.near, "e", kind=v), ["odd", 5]),

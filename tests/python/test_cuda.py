@@ -146,6 +146,21 @@ def test_dlpack_says_what_is_read_only(cuda: None, pair: Pair) -> None:
     assert np.array_equal(to_host(inbox.array), counting(1, 8))
 
 
+def test_copies_of_what_is_no_array_of_the_kind_are_refused(cuda: None, device: fw.Device) -> None:
+    array = device.allocate(4, "float32", kind="cuda:0").array
+    frozen = np.zeros(4, "float32")
+    frozen.flags.writeable = False
+    for other in ([1, 2, 3, 4], None, 5, b"1234", np.zeros(4), np.zeros(8, "float32")[::2]):
+        with pytest.raises(fw.InvalidArgument, match="copy_to"):
+            array.copy_to(other)
+        with pytest.raises(fw.InvalidArgument, match="copy_from"):
+            array.copy_from(other)
+    with pytest.raises(fw.InvalidArgument, match="copy_to: the destination is read-only"):
+        array.copy_to(frozen)
+    array.copy_from(frozen)
+    assert to_host(array).tolist() == [0, 0, 0, 0]
+
+
 def test_arrays_that_would_need_a_copy_are_refused(
     cuda: None, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +173,13 @@ def test_arrays_that_would_need_a_copy_are_refused(
     monkeypatch.setattr(ByInterface, "changes", {"typestr": "<f8"})
     with pytest.raises(fw.InvalidArgument, match="dtype float64"):
         pair.near.write(ByInterface(source), target)
-    for malformed in ({"shape": None}, {"data": 7}, {"strides": (4,)}, {"stream": "x"}):
+    for malformed in (
+        *({"shape": v} for v in (None, 4, (-1,), (2**64,), (0, 2**62), (1.5,), (1,) * 33)),
+        *({"data": v} for v in (7, (None, False), (-1, False), (2**64, False), ("x", False))),
+        *({"strides": v} for v in ((4,), 5)),
+        *({"stream": v} for v in ("x", -5, 2**64, float("inf"), float("nan"))),
+        *({"typestr": v} for v in (None, 5, "x", "|O")),
+    ):
         monkeypatch.setattr(ByInterface, "changes", malformed)
         with pytest.raises(fw.InvalidArgument, match="malformed"):
             pair.near.write(ByInterface(source), target)

@@ -70,6 +70,8 @@ def test_fields_that_numpy_cannot_describe_are_refused(pair: Pair, offsets: list
         b'{"array": 1, "dtype": "<f4", "shape": [4611686018427387904, 4]}',
         b'{"array": 1, "dtype": "<f4", "shape": [26]}',
         json.dumps({"array": 1, "dtype": "<f4", "shape": [1] * 33}).encode(),
+        b'{"array": 1, "dtype": "<f4", "shape": [0, 4611686018427387904]}',
+        b'{"array": 1, "dtype": "|V0", "shape": [18446744073709551616]}',
         b'{"array": 1, "dtype": ' + b"[" * 900,
     ],
 )

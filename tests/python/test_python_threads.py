@@ -124,15 +124,28 @@ def test_ctrl_c_ends_a_wait(wait: str) -> None:
         "near.on_notification(print); [far.notify(tag) for tag in range(1000)]",
         "threading.Thread(target=near.wait_notification, daemon=True).start(); time.sleep(0.1)",
         "threading.Thread(target=device.accept, daemon=True).start(); time.sleep(0.1)",
+        "in_daemon(near.notifications())",
+        "in_daemon(fw.TensorReceiver(near, 'edge'))",
+        "in_daemon(client.create('w', 4).updates())",
         "device.publish('kept', device.allocate(10)); kept = far.lookup('kept').alias()",
     ],
 )
 def test_an_interpreter_that_closes_nothing_ends_well(ending: str) -> None:
     script = f"""
-        import threading, time
+        import asyncio, threading, time
         import farwrite as fw
-        threading.excepthook = lambda arguments: None
         device, other = fw.Device(), fw.Device()
+        server = fw.box.serve(memory="16M", pool="1M")
+        client = server.connect()
+
+        async def take(stream):
+            async for _ in stream:
+                pass
+
+        def in_daemon(stream):
+            threading.Thread(target=lambda: asyncio.run(take(stream)), daemon=True).start()
+            time.sleep(0.2)  # let it reach the wait
+
         accepted = []
         thread = threading.Thread(target=lambda: accepted.append(other.accept(20)))
         thread.start()
@@ -143,6 +156,32 @@ def test_an_interpreter_that_closes_nothing_ends_well(ending: str) -> None:
         """
     ended = run_python("-c", textwrap.dedent(script), seconds=60)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["sub first", "main first"])
+def test_a_subinterpreter_is_refused_and_the_main_one_works_on(loaded: bool) -> None:
+    script = f"""
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        IMPORT = "try: import farwrite\\nexcept ImportError as error: print(error, flush=True)"
+        if {loaded}:
+            import farwrite
+        sub = interpreters.create()
+        interpreters.run_string(sub, IMPORT)
+        interpreters.destroy(sub)
+        import farwrite
+        with farwrite.Device() as device:
+            device.allocate(4).close()
+            try:
+                device.allocate(-1)
+            except farwrite.InvalidArgument:
+                print("works")
+        """
+    ended = run_python("-c", textwrap.dedent(script), seconds=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "subinterpreter" in ended.stdout and ended.stdout.endswith("works\n")
 
 
 # What daemon threads do over and over while the interpreter ends, by what they would be caught in.

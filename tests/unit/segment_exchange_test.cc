@@ -1,5 +1,7 @@
 // How two sides hand each other segments over the link's unix socket.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "unit/segment_exchange_fixture.h"
 
@@ -73,6 +76,38 @@ TEST_F(SegmentExchanges, AskAgainAfterARefusal) {
   EXPECT_EQ(refused.get().code(), StatusCode::kNotFound);
   answer_from({segment});
   EXPECT_TRUE(obtain().get().ok());
+}
+
+// While it lives, this process can open no descriptor.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const core::UniqueFd next(::dup(0));
+    const rlimit narrow{static_cast<rlim_t>(next.get()), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &narrow), 0);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) fillers_.emplace_back(fd);
+  }
+  ~NoDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<core::UniqueFd> fillers_;
+};
+
+TEST_F(SegmentExchanges, NameTheLimitOfDescriptorsAndLiveOn) {
+  const auto segment = make_segment(memory::SegmentUse::kExport);
+  answer_from({segment});
+  {
+    const NoDescriptors none;
+    const Status refused = near_->obtain(segment->id(), hang()).status();
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.to_string();
+    EXPECT_NE(refused.message().find("ulimit -n"), std::string::npos) << refused.to_string();
+  }
+  EXPECT_TRUE(near_->obtain(segment->id(), hang()).ok());
+  EXPECT_TRUE(closings().empty());
 }
 
 TEST_F(SegmentExchanges, SendARequestOfSixBytes) {

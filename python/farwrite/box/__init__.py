@@ -9,6 +9,9 @@ read it one-sided, and the server applies their changes: it writes, accumulates,
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from farwrite.box.cached import Cached
 from farwrite.box.changes import Changes
 from farwrite.box.client import Client, connect
@@ -22,6 +25,9 @@ from farwrite.box.stats import ClientStats, ServerStats
 from farwrite.box.subscriber import Model, Subscriber
 from farwrite.box.update import Update
 from farwrite.box.updates import Updates, Watch
+
+if TYPE_CHECKING:
+    from farwrite.box import training as training
 
 __all__ = [
     "Cached",
@@ -45,3 +51,10 @@ __all__ = [
     "connect",
     "serve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `farwrite.box.training` when it is first used."""
+    if name == "training":
+        return importlib.import_module("farwrite.box.training")
+    raise AttributeError(f"module 'farwrite.box' has no attribute '{name}'")

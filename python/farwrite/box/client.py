@@ -10,7 +10,7 @@ from farwrite import _farwrite
 from farwrite.arguments import seconds, text, whole_number
 from farwrite.array import RegisteredArray
 from farwrite.box.device_keywords import parse_keywords
-from farwrite.box.element import layout_like, layout_of, parse_layout, type_name
+from farwrite.box.element import layout_like, layout_of, parse_layout, plain_layout, type_name
 from farwrite.box.event import Event
 from farwrite.box.publisher import Publisher, WriteTarget
 from farwrite.box.segment import Segment, SegmentInfo
@@ -209,7 +209,7 @@ class Client(Closing):
             bool(exclusive),
         )
 
-    def attach(self, segment: str | SupportsIndex, timeout: float | None = 0.0) -> Segment:
+    def attach(self, segment: str | SupportsIndex, timeout: float | None = 10.0) -> Segment:
         """Attach a segment by its name or its key.
 
         Parameters
@@ -217,7 +217,8 @@ class Client(Closing):
         segment : str or int
             The name, or `Segment.key`.
         timeout : float or None
-            With a name: seconds to wait until a client creates it; None waits for ever.
+            With a name: seconds to wait until a client creates it; 0 fails at once, and None waits
+            for ever.
 
         Raises
         ------
@@ -299,7 +300,7 @@ class Client(Closing):
         """
         return Publisher(self, name, like, WriteTarget, takeover=takeover, buffers=buffers)
 
-    def subscribe(self, name: str, timeout: float | None = 0.0) -> Subscriber:
+    def subscribe(self, name: str, timeout: float | None = 10.0) -> Subscriber:
         """Read the versions of a model.
 
         Parameters
@@ -307,7 +308,7 @@ class Client(Closing):
         name : str
             The publisher's name.
         timeout : float or None
-            Seconds to wait until a publisher starts; None waits for ever.
+            Seconds to wait until a publisher starts; 0 fails at once, and None waits for ever.
 
         Raises
         ------
@@ -348,7 +349,7 @@ class Client(Closing):
 
 
 def _info(fields: Any) -> SegmentInfo:
-    layout = parse_layout(fields["element"], fields["dims"], b"", fields["name"])
+    layout = plain_layout(fields["element"], fields["dims"])
     plain = fields["element"] is _farwrite.BoxElement.BYTES
     return SegmentInfo(
         name=fields["name"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite.box.client import connect
 from farwrite.box.segment import SegmentInfo
 from farwrite.box.server import serve
-from farwrite.errors import InvalidArgument
+from farwrite.errors import InvalidArgument, NotFound
 from farwrite.units import format_size, parse_seconds, parse_size
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def _add_serve(commands: Subparsers) -> None:
         " then writes a last snapshot, with every change that a client knows to be applied.",
     )
     serve.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:0",
-        help="address for clients; port 0 picks a free one (default: %(default)s)",
+        "--listen", metavar="HOST:PORT",
+        help="address for clients; port 0 picks a free one (default: FARWRITE_LISTEN, or"
+        " 127.0.0.1:0)",
     )  # fmt: skip
     serve.add_argument(
         "--memory", type=_parsed(parse_size), metavar="SIZE", default=parse_size("1G"),
@@ -62,7 +64,11 @@ def _add_serve(commands: Subparsers) -> None:
     serve.add_argument(
         "--metrics", metavar="PORT|HOST:PORT", help="serve Prometheus metrics at this address"
     )
-    serve.add_argument("--snapshot", metavar="DIR", help="write snapshots into this folder")
+    serve.add_argument(
+        "--snapshot",
+        metavar="DIR",
+        help="write snapshots into this folder; created if it is missing",
+    )
     serve.add_argument(
         "--snapshot-every", type=_parsed(parse_seconds), metavar="TIME",
         help="time from one snapshot to the next, for example 60s (default: only at the end)",
@@ -150,9 +156,17 @@ def _printable(name: str) -> str:
 
 
 def _use_token_file(path: str | None) -> None:
-    # The core reads the file, and checks that no other user can.
-    if path is not None:
-        os.environ["FARWRITE_TOKEN_FILE"] = os.path.abspath(path)
+    # The core reads the file, and checks that no other user can. It would make a missing one, with
+    # a secret that the other side does not have.
+    if path is None:
+        return
+    if not os.path.lexists(path):
+        raise NotFound(
+            f"box: --token-file {path} does not exist; name the file that server and clients share,"
+            f" or write one: (umask 077 && openssl rand -hex 32 > {shlex.quote(path)})"
+        )
+    os.environ["FARWRITE_TOKEN_FILE"] = os.path.abspath(path)
+    os.environ.pop("FARWRITE_TOKEN", None)  # a flag overrides the environment
 
 
 @contextlib.contextmanager

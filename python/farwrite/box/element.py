@@ -12,7 +12,14 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.array import RegisteredArray
 from farwrite.cuda import check_writable, dlpack_device, view_on_gpu
-from farwrite.description import Shape, checked_dtype, checked_shape, dtype_from_text, dtype_to_text
+from farwrite.description import (
+    Shape,
+    check_size,
+    checked_dtype,
+    checked_shape,
+    dtype_from_text,
+    dtype_to_text,
+)
 from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
 from farwrite.payload import CPU, SupportsDLPack, as_array
 
@@ -146,9 +153,10 @@ def layout_of(shape: Shape, dtype: object) -> Layout:
     if itemsize == 0:
         raise InvalidArgument(f"dtype {dtype!r} has elements of 0 bytes, which nobody can read")
     lengths = checked_shape(shape)
-    # NumPy counts the bytes without the lengths of 0 in 63 bits.
-    if math.prod(filter(None, lengths)) * itemsize >= 2**63:
-        raise InvalidArgument(f"shape {lengths} is larger than an array can be; use a smaller one")
+    try:
+        check_size(lengths, itemsize)
+    except ValueError as error:
+        raise InvalidArgument(f"{error}; use a smaller one") from None
     return Layout(text, lengths)
 
 
@@ -156,6 +164,11 @@ def layout_like(operation: str, like: object) -> Layout:
     """Return the Layout of an array."""
     elements = _on_gpu(operation, like) or elements_of(operation, like)
     return Layout(elements.text, elements.shape)
+
+
+def plain_layout(element: _farwrite.BoxElement, dims: list[int]) -> Layout:
+    """Return the Layout of a segment as the server knows it, unchecked."""
+    return Layout(_TEXTS.get(element, "|u1"), tuple(dims))
 
 
 def parse_layout(
@@ -166,18 +179,16 @@ def parse_layout(
     Raises
     ------
     ProtocolError
-        If the description is that of an array, and not valid.
+        If the description is that of an array, and not valid; or NumPy has no such array.
     """
-    if element is not _farwrite.BoxElement.BYTES:
-        return Layout(_TEXTS[element], tuple(dims))
-    plain = Layout("|u1", tuple(dims))
-    if not description.startswith(b'{"array":'):
-        return plain
+    layout = plain = plain_layout(element, dims)
     try:
-        fields = json.loads(description)
-        layout = Layout(str(fields["dtype"]), checked_shape(tuple(fields["shape"])))
-        if fields["array"] != VERSION or layout.nbytes != plain.nbytes:
-            raise ValueError("it does not fit the segment's bytes")
+        if element is _farwrite.BoxElement.BYTES and description.startswith(b'{"array":'):
+            fields = json.loads(description)
+            layout = Layout(str(fields["dtype"]), checked_shape(tuple(fields["shape"])))
+            if fields["array"] != VERSION or layout.nbytes != plain.nbytes:
+                raise ValueError("it does not fit the segment's bytes")
+        check_size(layout.shape, layout.itemsize)
     except (Error, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ProtocolError(
             f"attach '{name}': its description is not that of an array: {error}"

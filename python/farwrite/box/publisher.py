@@ -130,7 +130,7 @@ class Publisher(Closing):
 
         with contextlib.suppress(AlreadyExists):
             return create()
-        segment = client.attach(self._name)
+        segment = client.attach(self._name, 0)
         earlier = Schema.parse("publisher", self._name, segment.description, segment.nbytes)
         difference = self._schema.difference(earlier)
         if segment.version == 0:  # of a publisher that ended before its first version

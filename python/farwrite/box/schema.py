@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.box.element import Elements, Layout, elements_of, type_name
-from farwrite.description import checked_shape
+from farwrite.description import check_size, checked_shape
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted, Unsupported
 
 VERSION = 1
@@ -93,6 +93,10 @@ class Schema:
             step = PAGE if elements.data.nbytes >= LARGE else ALIGNMENT
             start = -(-end // step) * step
             slot = Slot(Layout(elements.text, elements.shape), start)
+            try:
+                check_size(slot.layout.shape, slot.layout.itemsize)
+            except ValueError as error:
+                raise InvalidArgument(f"{operation}: '{path}' of the model: {error}") from None
             end = start + slot.layout.nbytes
             return slot
 
@@ -143,6 +147,7 @@ class Schema:
             if isinstance(tree, list):
                 text, shape, offset = tree
                 layout = Layout(str(text), checked_shape(tuple(shape)))
+                check_size(layout.shape, layout.itemsize)
                 if type(offset) is not int or offset < 0 or offset + layout.nbytes > nbytes:
                     raise ValueError(f"a tensor at {offset} exceeds the segment's {nbytes} bytes")
                 return Slot(layout, offset)
@@ -167,7 +172,10 @@ class Schema:
                 type(step_at) is not int or not 0 <= step_at <= nbytes - _STEP.size
             ):
                 raise ValueError(f"a step at {step_at!r} exceeds the segment's {nbytes} bytes")
-            return cls(read(fields["tree"], 0), int(fields["bytes"]), step_at)
+            tensors = fields["bytes"]
+            if type(tensors) is not int or not 0 <= tensors <= nbytes:
+                raise ValueError(f"{tensors!r} bytes exceed the segment's {nbytes}")
+            return cls(read(fields["tree"], 0), tensors, step_at)
         except (Error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InvalidArgument(
                 f"{operation}: the segment '{name}' holds no model ({type(error).__name__}:"

@@ -39,8 +39,8 @@ def serve(
     Parameters
     ----------
     listen : str
-        Address at which clients connect, ``host:port``. The default picks a free port of the
-        loopback. Another address needs a `token`.
+        Address at which clients connect, ``host:port``. The default is that of ``FARWRITE_LISTEN``,
+        or else a free port of the loopback. Another address needs a `token`.
     memory : int or str
         The most memory for segments and for changes on their way, in bytes or as "8G".
     pool : int or str
@@ -49,7 +49,8 @@ def serve(
     threads : int
         Threads that share the arithmetic of one large change; 0 takes as many as processors.
     snapshot : str, bytes or path
-        Existing folder in which snapshots are written. By default none are.
+        Folder in which snapshots are written. By default none are. Without `restore` it is created
+        if only its last folder is missing.
     snapshot_every : float or str
         Time from one snapshot to the next, in seconds or as "60s". By default only
         `Server.snapshot` writes them.
@@ -70,7 +71,9 @@ def serve(
     Unauthenticated
         If `listen` is not on the loopback and there is no `token`.
     NotFound
-        With `restore`, if no snapshot in the folder is whole.
+        With `restore`, if no snapshot in the folder is whole; or the folder cannot be created.
+    ResourceExhausted
+        If the snapshot has more than `memory`, or the machine has not the memory of `pool`.
     InvalidArgument
         If a value is not valid; the message names it.
     """

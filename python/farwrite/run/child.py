@@ -23,7 +23,16 @@ from farwrite.run.inside import MODE
 from farwrite.run.summary import VARIABLE, Summary, read_summaries
 
 HOOK = Path(__file__).parent / "hook"
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+FORWARDED = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+"""Signals that a terminal sends to the command as well, if this process is in its foreground."""
 LOOK_SECONDS = 0.1
 
 
@@ -132,7 +141,7 @@ def started(
         del frame
         if child is None:
             early.append(number)
-        elif number != signal.SIGINT or not _in_foreground():  # the terminal tells all of us
+        elif number not in OF_TERMINAL or not _in_foreground():
             child.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}

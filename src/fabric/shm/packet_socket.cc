@@ -146,7 +146,14 @@ Result<std::vector<std::byte>> peek_packet(int socket, std::string_view operatio
   return bytes;
 }
 
-Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation) {
+Status no_room_for_fds(std::string_view operation) {
+  return Status::system_error(StatusCode::kResourceExhausted, {operation, {}, "shm"},
+                              "no descriptor is left for memory of the peer", EMFILE,
+                              "raise the limit of open files (ulimit -n)");
+}
+
+Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation,
+                              bool* fds_missing) {
   Packet packet;
   packet.bytes.resize(kMaxPacketBytes);
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxPacketFds * sizeof(int))];
@@ -166,11 +173,16 @@ Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_v
     if (count < 0) return broken(operation, errno);
     collect_fds(message, packet);
     if (count == 0) return closed(operation);
-    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    // The kernel cuts them off likewise where the peer has sent too many, and where they are more
+    // than this process may open.
+    const bool cut = (message.msg_flags & MSG_CTRUNC) != 0;
+    if ((message.msg_flags & MSG_TRUNC) != 0 || (cut && packet.fds.size() == kMaxPacketFds)) {
       return Status::error(StatusCode::kProtocolError, {operation, {}, "shm"},
-                           "the peer sent an oversized packet, or descriptors ran out here",
-                           "raise the limit of open files, or run the same release on both sides");
+                           "the peer sent an oversized packet",
+                           "run the same release on both sides");
     }
+    if (cut && fds_missing == nullptr) return no_room_for_fds(operation);
+    if (fds_missing != nullptr) *fds_missing = cut;
     packet.bytes.resize(static_cast<std::size_t>(count));
     return packet;
   }

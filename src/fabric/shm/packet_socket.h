@@ -32,8 +32,12 @@ Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline 
 // The sockets are non-blocking; these wait until the deadline. `operation` goes into errors.
 Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core::Deadline deadline,
                    std::string_view operation);
-// kUnavailable when the peer has closed; kProtocolError when a packet was cut.
-Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation);
+// kUnavailable when the peer has closed; kProtocolError when a packet was cut; kResourceExhausted
+// when this process had no room for its descriptors: with `fds_missing`, such a packet is returned
+// with those that had room.
+Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_view operation,
+                              bool* fds_missing = nullptr);
+Status no_room_for_fds(std::string_view operation);
 
 // The bytes of the packet that comes next, which stays where it is, with its descriptors: they cost
 // this process nothing yet. Empty if none has come; otherwise fails as receive_packet().

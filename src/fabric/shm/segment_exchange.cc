@@ -140,7 +140,8 @@ void SegmentExchange::fail(const Status& reason) {
 }
 
 void SegmentExchange::on_readable() {
-  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOpenRegion);
+  bool fds_missing = false;
+  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOpenRegion, &fds_missing);
   if (!packet.ok()) {
     if (packet.status().code() == StatusCode::kDeadlineExceeded) return;  // a spurious wake-up
     end(packet.status());
@@ -161,12 +162,16 @@ void SegmentExchange::on_readable() {
   const ByteView uuid = reader.bytes(gpu::GpuUuid().size());
   Status finished = reader.finish(kOpenRegion);
   if (finished.ok() && type == ExchangePacket::kAnswer &&
-      (!answer.found || packet->fds.size() == 1)) {
+      (!answer.found || packet->fds.size() == 1 || fds_missing)) {
     if (on_gpu) {
       std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size,
                   answer.gpu.emplace().begin());
     }
-    if (answer.found) answer.fd = std::move(packet->fds.front());
+    if (fds_missing) {
+      answer.refused = no_room_for_fds(kOpenRegion);  // the channel lives on
+    } else if (answer.found) {
+      answer.fd = std::move(packet->fds.front());
+    }
     take_answer(segment_id, std::move(answer));
     return;
   }
@@ -222,7 +227,7 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
 }
 
 void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
-  if (answer.found && answer.gpu.has_value()) {
+  if (answer.refused.ok() && answer.found && answer.gpu.has_value()) {
     // Mapping may start the driver, which takes longer than a peer's silence may last.
     const std::lock_guard lock(mutex_);
     const auto import = imports_.find(segment_id);
@@ -235,14 +240,17 @@ void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
     changed_.notify_all();
     return;
   }
+  if (!answer.found) {
+    answer.refused =
+        Status::error(StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
+                      "the peer has no such memory for this process, or no longer",
+                      "ask for a fresh descriptor; only the peer that landing memory was "
+                      "allocated for can open it");
+  }
   Result<std::shared_ptr<memory::MappedSegment>> mapped =
-      answer.found ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable,
-                                                witness_)
-                   : Result<std::shared_ptr<memory::MappedSegment>>(Status::error(
-                         StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
-                         "the peer has no such memory for this process, or no longer",
-                         "ask for a fresh descriptor; only the peer that landing memory was "
-                         "allocated for can open it"));
+      answer.refused.ok() ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes,
+                                                       answer.writable, witness_)
+                          : Result<std::shared_ptr<memory::MappedSegment>>(answer.refused);
   const std::lock_guard lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nobody asked

@@ -60,6 +60,7 @@ class SegmentExchange {
     std::uint64_t bytes = 0;
     std::optional<gpu::GpuUuid> gpu;
     core::UniqueFd fd;
+    Status refused;  // why there is no `fd`
   };
   void take_answer(std::uint32_t segment_id, Answer answer);
 

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import farwrite as fw
 from farwrite import cli
+from farwrite_bench.cluster.process import free_ports
 
 COMMAND = [sys.executable, "-m", "farwrite", "box"]
+
+
+def _token_file(folder: Path) -> Path:
+    token = folder / "token"
+    token.write_text("a secret that is long enough to be one")
+    token.chmod(0o600)
+    return token
+
+
+@contextlib.contextmanager
+def _served(*words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Serve a small box by the command; yield the process and its address."""
+    with subprocess.Popen(
+        [*COMMAND, "serve", "--memory", "8M", "--pool", "2M", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+        text=True,
+    ) as served:
+        assert served.stdout is not None
+        try:
+            yield served, served.stdout.readline().strip()
+        finally:
+            served.kill()
 
 
 def test_list_prints_a_table(
@@ -54,19 +81,9 @@ def test_list_of_no_address_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_serve_has_a_token_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = tmp_path / "token"
-    token.write_text("a secret that is long enough to be one")
-    token.chmod(0o600)
-    with subprocess.Popen(
-        [*COMMAND, "serve", "--memory", "8M", "--pool", "2M", "--token-file", str(token),
-         "--metrics", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "FARWRITE_LOG": "info"},
-        text=True,
-    ) as served:  # fmt: skip
-        assert served.stdout is not None
-        endpoint = served.stdout.readline().strip()
+    token = _token_file(tmp_path)
+    words = ["--token-file", str(token), "--metrics", "0"]
+    with _served(*words, FARWRITE_LOG="info") as (served, endpoint):
         with pytest.raises(fw.Unauthenticated):
             fw.box.connect(endpoint, timeout=5)
         listed = subprocess.run(
@@ -98,6 +115,37 @@ def test_words_that_are_wrong_are_refused(words: list[str]) -> None:
 def test_restore_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["box", "serve", "--restore"]) == 1
     assert "--snapshot DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["box.serve", "box.training.SEASGD", "trace.merge"])
+def test_what_the_pages_name_needs_no_further_import(name: str) -> None:
+    program = f"import farwrite as fw; fw.{name}"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stderr == ""
+
+
+def test_a_flag_overrides_the_environment_and_the_environment_the_default(tmp_path: Path) -> None:
+    token = _token_file(tmp_path)
+    [port] = free_ports(1)
+    variables = {"FARWRITE_LISTEN": f"127.0.0.1:{port}", "FARWRITE_TOKEN": "another token"}
+    words = {"--listen": "127.0.0.1:0", "--token-file": str(token)}
+    for given in ({}, words):
+        flags = [word for pair in given.items() for word in pair]
+        with _served(*flags, **variables) as (served, endpoint):
+            assert endpoint.endswith(f":{port}") == (not given)
+            secret = token.read_text() if given else "another token"
+            fw.box.connect(endpoint, timeout=20, token=secret).close()
+            served.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("command", [["serve"], ["list", "127.0.0.1:1"]])
+def test_a_token_file_that_is_missing_is_refused_and_not_made(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "token"
+    assert cli.main(["box", *command, "--token-file", str(missing)]) == 1
+    assert f"{missing} does not exist" in capsys.readouterr().err
+    assert not missing.exists()
 
 
 def test_the_box_is_imported_when_it_is_used() -> None:

@@ -75,7 +75,7 @@ def test_integers_take_whole_numbers(box: fw.box.Client) -> None:
 
 
 def test_a_name_is_taken_once(box: fw.box.Client, segment: fw.box.Segment) -> None:
-    with pytest.raises(fw.AlreadyExists, match="'w'"):
+    with pytest.raises(fw.AlreadyExists, match=r"'w' .* exclusive=False"):
         box.create("w", (2, 3), "float32")
     with pytest.raises(fw.InvalidArgument):
         box.create("w", (2, 3), "float64", exclusive=False)
@@ -87,7 +87,7 @@ def test_a_name_is_taken_once(box: fw.box.Client, segment: fw.box.Segment) -> No
 
 def test_unknown_names_and_keys_are_not_found(box: fw.box.Client) -> None:
     with pytest.raises(fw.NotFound, match="'nothing'"):
-        box.attach("nothing")
+        box.attach("nothing", timeout=0)
     with pytest.raises(fw.NotFound):
         box.attach(12345)
     with pytest.raises(fw.InvalidArgument):
@@ -226,7 +226,7 @@ def test_a_segment_beyond_the_servers_memory_names_the_servers_option() -> None:
     with (
         fw.box.serve(memory="16M", pool="1M") as server,
         server.connect() as client,
-        pytest.raises(fw.ResourceExhausted, match=r"no memory left .* serve with more memory"),
+        pytest.raises(fw.ResourceExhausted, match=r"memory of 16777216 bytes has no .*--memory"),
     ):
         client.create("large", (5_000_000,))
 
@@ -257,3 +257,33 @@ def test_a_folder_of_snapshots_is_a_path(tmp_path: Path) -> None:
     with fw.box.serve(memory="16M", snapshot=bytes(tmp_path)) as server:
         server.snapshot()
     assert list(tmp_path.iterdir())
+
+
+def test_a_folder_of_snapshots_is_created_and_one_to_restore_is_not(tmp_path: Path) -> None:
+    for folder in (tmp_path / "no" / "parent", tmp_path / "restored"):
+        with pytest.raises(fw.NotFound, match=str(folder)):
+            fw.box.serve(memory="8M", snapshot=folder, restore="restored" in str(folder))
+        assert not folder.exists()
+    with fw.box.serve(memory="8M", snapshot=tmp_path / "new") as server:
+        server.close(snapshot=True)
+    with fw.box.serve(memory="8M", snapshot=tmp_path / "new", restore=True):
+        pass
+
+
+def test_no_more_is_restored_than_the_memory_has_room_for(tmp_path: Path) -> None:
+    with fw.box.serve(memory="32M", snapshot=tmp_path) as server, server.connect() as client:
+        for number in range(10):
+            client.create(f"w{number}", 1 << 18)  # 10 MiB in all
+        server.close(snapshot=True)
+    with pytest.raises(fw.ResourceExhausted, match=r"memory of 8388608 bytes .*--memory"):
+        fw.box.serve(memory="8M", snapshot=tmp_path, restore=True)
+    with fw.box.serve(memory="16M", snapshot=tmp_path, restore=True) as server:
+        assert server.stats().segments == 10
+
+
+@pytest.mark.parametrize("pool", ["2M", "0"])
+def test_memory_that_the_machine_refuses_is_not_blamed_on_the_limit(pool: str) -> None:
+    with pytest.raises(fw.Error, match="NUMA node: the kernel refuses node 1023"), fw.box.serve(
+        memory="8M", pool=pool, numa_node=1023
+    ) as server, server.connect() as client:  # fmt: skip
+        client.create("w", 4)

@@ -199,10 +199,10 @@ def test_a_loop_reads_versions_until_the_subscriber_closes(
 
 def test_subscribe_waits_for_the_publisher(box_server: fw.box.Server, box: fw.box.Client) -> None:
     with pytest.raises(fw.Error, match="policy"):
-        box.subscribe("policy")
+        box.subscribe("policy", timeout=0)
     later = threading.Timer(0.1, lambda: box_server.publisher("policy", like=MODEL))
     later.start()
-    assert box.subscribe("policy", timeout=30).name == "policy"
+    assert box.subscribe("policy").name == "policy"
     later.join()
 
 
@@ -254,6 +254,31 @@ def test_a_model_that_differs_is_refused_by_the_name_of_its_tensor(
     assert policy.publish(filled(1)) == 1
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"bytes": 1e400, "tree": ["<f4", [1], 0]',
+        '"bytes": -5, "tree": ["<f4", [1], 0]',
+        '"bytes": "5", "tree": ["<f4", [1], 0]',
+        '"bytes": 99, "tree": ["<f4", [1], 0]',
+        '"bytes": 4, "tree": ["<f4", [1e400], 0]',
+        '"bytes": 0, "tree": ["<f4", [0, 4611686018427387904], 0]',
+        '"bytes": 0, "tree": ["|V0", [18446744073709551616], 0]',
+        f'"bytes": 4, "tree": ["<f4", {[1] * 65}, 0]',
+        '"bytes": 4, "tree": ["<f4", [1], 1e400]',
+    ],
+)
+def test_a_schema_that_no_model_can_have_is_refused(box: fw.box.Client, fields: str) -> None:
+    box.create_bytes("w", 64, '{"model": 1, ' + fields + "}")
+    with pytest.raises(fw.InvalidArgument, match="'w' holds no model"):
+        box.subscribe("w")
+
+
+def test_a_tensor_of_more_dimensions_than_readers_can_have_is_refused(box: fw.box.Client) -> None:
+    with pytest.raises(fw.InvalidArgument, match="'deep' of the model: it has 40 dimensions"):
+        box.publisher("p", {"deep": np.zeros((1,) * 32 + (1,) * 8)})
+
+
 @pytest.mark.parametrize("description", ["", "weights of layer 1", "[1]", '{"array": 1}'])
 def test_a_segment_without_a_schema_is_no_model(box: fw.box.Client, description: str) -> None:
     box.create("w", 4, "float32", description=description)
@@ -275,7 +300,7 @@ def test_a_closed_publisher_does_not_remove_the_model_of_the_next(
         with pytest.raises(fw.FailedPrecondition):
             later.free()
     with pytest.raises(fw.NotFound):
-        box.attach("policy")
+        box.attach("policy", timeout=0)
 
 
 def test_the_name_of_a_freed_model_is_free(box: fw.box.Client, policy: fw.box.Publisher) -> None:

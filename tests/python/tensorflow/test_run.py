@@ -47,7 +47,8 @@ def test_the_exit_status_is_the_commands() -> None:
         assert ended.exit_status == status
 
 
-def test_signals_are_passed_on() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP])
+def test_signals_are_passed_on(number: signal.Signals) -> None:
     program = "import signal; print('up', flush=True); signal.pause()"
     ours = (
         "import sys; from farwrite.run.child import run_command;"
@@ -57,8 +58,8 @@ def test_signals_are_passed_on() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "up\n"
-        running.send_signal(signal.SIGTERM)
-        assert running.communicate(timeout=60)[0] == f"{128 + signal.SIGTERM}\n"
+        running.send_signal(number)
+        assert running.communicate(timeout=60)[0] == f"{128 + number}\n"
 
 
 WRITES_ON = """

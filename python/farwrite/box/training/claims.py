@@ -85,7 +85,7 @@ class Workers:
                 self._preparing = True
                 return
             with contextlib.suppress(NotFound):  # ended or failed meanwhile: the next turn is first
-                self._mark = client.attach(mark)
+                self._mark = client.attach(mark, 0)
                 self._preparing = False
                 try:
                     self._mark.wait(1, None if end is None else max(end - time.monotonic(), 0))
@@ -116,10 +116,10 @@ class Workers:
             If a client has freed it, although workers live.
         """
         if not self._preparing:
-            return self._client.attach(name), False
+            return self._client.attach(name, 0), False
         with contextlib.suppress(AlreadyExists):
             return create(), True
-        segment = self._client.attach(name)
+        segment = self._client.attach(name, 0)
         unwritten = segment.version == 0  # its creator has ended before its first write
         if not (self._takeover or unwritten):
             segment.detach()

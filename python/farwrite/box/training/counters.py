@@ -72,7 +72,7 @@ class Counters:
         self._claims: dict[int, Segment] = {}
         if anew and workers.preparing:
             with contextlib.suppress(NotFound):
-                client.attach(name).free()
+                client.attach(name, 0).free()
         self._segment, _ = workers.open(
             name, lambda: client.create(name, (self._number,), np.int64)
         )

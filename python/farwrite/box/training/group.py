@@ -131,7 +131,7 @@ class BoxGroup(Closing):
     def _join(self, client: Client) -> list[Segment]:
         path = self._members.invited()
         try:
-            return [client.attach(f"{path}/{part}") for part in (*_TURNS, "root", "ready")]
+            return [client.attach(f"{path}/{part}", 0) for part in (*_TURNS, "root", "ready")]
         except NotFound:
             raise FailedPrecondition(
                 f"BoxGroup: the root of '{self._name}' left while the group formed; start all"

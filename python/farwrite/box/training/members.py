@@ -86,7 +86,7 @@ class Members:
                 " and each group a name"
             )
             with contextlib.suppress(NotFound):  # it has left
-                segment = client.attach(f"{name}.{rank}")
+                segment = client.attach(f"{name}.{rank}", 0)
                 said = said if _told(segment) else self._foreign(rank)
                 segment.detach()
             self._refuse(said)
