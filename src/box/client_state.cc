@@ -98,6 +98,11 @@ void ClientState::fail(std::uint64_t id, const Status& reason) {
   answer(on_answer, reason);
 }
 
+void ClientState::withdraw(std::uint64_t id, const Status& reason) {
+  tell({.verb = Verb::kCancel, .number = id});
+  fail(id, reason);
+}
+
 void ClientState::answer(const OnAnswer& on_answer, Result<Answer> answer) {
   const core::Inside inside(this);
   on_answer(std::move(answer));

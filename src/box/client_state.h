@@ -70,6 +70,12 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Result<Answer> call(Request request) { return call(std::move(request), timeout_); }
   // Sends what has no answer.
   void tell(Request request);
+  // As call(), of a request that `post` posts. `late` takes an answer that comes after the
+  // timeout; without one it is given back.
+  Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
+                       const std::function<std::uint64_t(OnAnswer)>& post, OnAnswer late = nullptr);
+  // Ends a request here and at the server. No effect if it has its answer.
+  void withdraw(std::uint64_t id, const Status& reason);
   // The answer is not wanted any more, but for `late`: false if it has come.
   bool forget(std::uint64_t id, OnAnswer late = nullptr);
   // Frees the segment of an answer, without waiting.
@@ -116,8 +122,6 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   static Status closed();
   std::uint64_t add_pending(OnAnswer on_answer);
   // `late` takes an answer that comes after the timeout; without one it is given back.
-  Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
-                       const std::function<std::uint64_t(OnAnswer)>& post, OnAnswer late);
   // For `late` of a creation: nobody knows of the segment, and nobody else would free it.
   OnAnswer free_created(const Request& request);
   // Fails the request if it cannot be sent.

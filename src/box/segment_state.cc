@@ -28,13 +28,48 @@ SegmentState::~SegmentState() {
 
 Status SegmentState::detach() {
   FARWRITE_RETURN_IF_ERROR(client_->fork_guard().check("detach a segment"));
+  std::set<std::uint64_t> waits;
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(detached_, true)) return Status();
     buffers_.clear();
+    waits.swap(waits_);
   }
+  for (const std::uint64_t wait : waits) client_->withdraw(wait, detached());
   client_->tell({.verb = Verb::kDetach, .key = info_.key});
   return Status();
+}
+
+// Lives as long as the request has its answer ahead.
+struct SegmentState::Wait {
+  ~Wait() {
+    if (const std::shared_ptr<SegmentState> waiting = segment.lock()) {
+      const std::lock_guard lock(waiting->mutex_);
+      waiting->waits_.erase(number);
+    }
+  }
+  std::weak_ptr<SegmentState> segment;
+  std::uint64_t number = 0;
+};
+
+std::uint64_t SegmentState::post_wait(std::uint64_t version, std::uint64_t epoch,
+                                      ClientState::OnAnswer on_answer) {
+  const auto wait = std::make_shared<Wait>();
+  wait->segment = weak_from_this();
+  const std::uint64_t number = client_->post(
+      {.verb = Verb::kWaitVersion, .key = info_.key, .number = version, .epoch = epoch},
+      [wait, on_answer = std::move(on_answer)](Result<ClientState::Answer> answer) {
+        on_answer(std::move(answer));
+      });
+  bool over = false;
+  {
+    const std::lock_guard lock(mutex_);
+    wait->number = number;
+    over = detached_;
+    if (!over) waits_.insert(number);
+  }
+  if (over) client_->withdraw(number, detached());
+  return number;
 }
 
 void SegmentState::forget_buffers() {
@@ -186,12 +221,14 @@ Status SegmentState::malformed() const {
 Status SegmentState::check_open() const {
   FARWRITE_RETURN_IF_ERROR(client_->fork_guard().check("use a segment"));
   const std::lock_guard lock(mutex_);
-  if (detached_) {
-    return Status::error(StatusCode::kFailedPrecondition, context("use a segment"),
-                         "'" + info_.spec.name + "' is detached", "attach it again");
-  }
+  if (detached_) return detached();
   if (freed_) return gone();
   return Status();
+}
+
+Status SegmentState::detached() const {
+  return Status::error(StatusCode::kFailedPrecondition, context("use a segment"),
+                       "'" + info_.spec.name + "' is detached", "attach it again");
 }
 
 }  // namespace farwrite::box

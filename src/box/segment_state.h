@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "box/client_state.h"
@@ -31,7 +32,12 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
 
   const SegmentInfo& info() const { return info_; }
   const std::shared_ptr<ClientState>& client() const { return client_; }
+  // Also ends what post_wait() began.
   Status detach();
+  // Asks the server to answer once the segment has the version, or another epoch than this one.
+  // Returns the request's number, as ClientState::post().
+  std::uint64_t post_wait(std::uint64_t version, std::uint64_t epoch,
+                          ClientState::OnAnswer on_answer);
   // The server has freed the segment: its memory is not to be kept from being used again.
   void forget_buffers();
 
@@ -76,12 +82,15 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   Result<VersionId> id(const core::Deadline& deadline = kNone) const;
   Result<std::uint64_t> version() const;
   Status gone() const;
+  Status detached() const;
   Status malformed() const;
   // kFailedPrecondition after detach(), kNotFound once freed.
   Status check_open() const;
   ErrorContext context(std::string_view operation) const;
 
  private:
+  struct Wait;
+
   SegmentState(std::shared_ptr<ClientState> client, SegmentInfo info)
       : client_(std::move(client)), info_(std::move(info)) {}
   Result<Buffer> open_region(const RegionDescriptor& descriptor, std::uint64_t length,
@@ -93,6 +102,7 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Buffer> buffers_;
+  std::set<std::uint64_t> waits_;  // their numbers
   bool detached_ = false;
   bool freed_ = false;
 };
