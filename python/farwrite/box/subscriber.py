@@ -17,6 +17,7 @@ from farwrite.box.updates import Watch, wait_async
 from farwrite.closing import Closing
 from farwrite.errors import (
     Cancelled,
+    Error,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -284,8 +285,11 @@ class Subscriber(Closing):
                     raise
                 await asyncio.sleep(nap)
 
-    def on_version(self, callback: Callable[[int], object]) -> Watch:
-        """Call ``callback(version)`` after new versions; see `Segment.on_update`."""
+    def on_version(self, callback: Callable[[int | Error], object]) -> Watch:
+        """Call ``callback(version)`` after new versions, and once with the `Error` that ends them.
+
+        See `Segment.on_update`.
+        """
         return self._segment.on_update(callback)
 
     def __iter__(self) -> Iterator[Model]:
