@@ -90,8 +90,8 @@ FARWRITE_API Status add_scaled(ElementType type, void* destination, const void* 
 
 /// The most buffers of one segment.
 inline constexpr std::uint32_t kMaxBuffers = 64;
-/// The longest SegmentSpec::description, in bytes.
-inline constexpr std::uint64_t kMaxDescription = std::uint64_t{1} << 20;
+/// The longest SegmentSpec::description, in bytes: the schema of a model of 100,000 tensors.
+inline constexpr std::uint64_t kMaxDescription = std::uint64_t{32} << 20;
 /// The highest rank of a segment.
 inline constexpr std::size_t kMaxRank = 16;
 /// Versions are counted, and reads are checked, for each piece of this many bytes.

@@ -92,6 +92,17 @@ InheritedMapping::InheritedMapping(std::byte* base, std::uint64_t bytes, int fd)
   list.first = this;
 }
 
+bool InheritedMapping::find(const std::byte* address,
+                            const std::function<void(const InheritedMapping&)>& use) {
+  const std::lock_guard lock(list.mutex);
+  for (const InheritedMapping* at = list.first; at != nullptr; at = at->next_) {
+    if (at->base_ == nullptr || address < at->base_ || address >= at->base_ + at->bytes_) continue;
+    use(*at);
+    return true;
+  }
+  return false;
+}
+
 InheritedMapping::~InheritedMapping() {
   if (guard_.in_forked_child()) return;  // the list is the child's own
   const std::lock_guard lock(list.mutex);

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "core/fork_guard.h"
 
@@ -28,6 +29,14 @@ class InheritedMapping {
   ~InheritedMapping();
   InheritedMapping(const InheritedMapping&) = delete;
   InheritedMapping& operator=(const InheritedMapping&) = delete;
+
+  // Calls `use` with the mapping that has `address`, while no mapping goes; false if none has. Not
+  // in a forked child, whose memory is its own.
+  static bool find(const std::byte* address,
+                   const std::function<void(const InheritedMapping&)>& use);
+  const std::byte* base() const { return base_; }
+  std::uint64_t bytes() const { return bytes_; }
+  int fd() const { return fd_; }
 
  private:
   friend struct ForkHandlers;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,12 +14,14 @@
 
 #include "farwrite/box.h"
 #include "farwrite/copy.h"
+#include "memory/private_view.h"
 #include "python/box_segment.h"
 #include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
 #include "python/peer.h"
+#include "python/shared_object.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -92,6 +95,22 @@ void copy(nb::handle destination, nb::handle source) {
       without_gil([&] { return copy_memory(to.mutable_bytes().data, from.bytes().data, bytes); }));
 }
 
+// A private view of the bytes of a lease, which it keeps.
+BytesArray copy_on_write(nb::object data) {
+  const Buffer buffer = Buffer::readable(data);
+  const ByteView bytes = buffer.bytes();
+  struct Kept {
+    SharedObject lease;
+    memory::PrivateView view;  // goes first
+  };
+  memory::PrivateView view =
+      value_or_raise(without_gil([&] { return memory::PrivateView::of(bytes); }));
+  const MutableByteView own = view.bytes();
+  auto kept = std::make_shared<Kept>(Kept{SharedObject(std::move(data)), std::move(view)});
+  return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(own.data), own.size,
+                                std::move(kept));
+}
+
 void add_scaled(box::ElementType element, nb::handle destination, nb::handle source,
                 BoxNumber factor) {
   const Buffer to = Buffer::writable(destination);
@@ -119,6 +138,7 @@ void bind_box_client(nb::module_& module) {
       .def("stats", [](const Client& client) { return counts_of(client->stats()); })
       .def("close", &close_client, nb::arg("timeout").none());
   module.def("copy", &copy, nb::arg("destination"), nb::arg("source"));
+  module.def("copy_on_write", &copy_on_write, nb::arg("data"));
   module.def("add_scaled", &add_scaled, nb::arg("element"), nb::arg("destination"),
              nb::arg("source"), nb::arg("factor"));
 }

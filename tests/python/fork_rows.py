@@ -265,6 +265,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Lease": {
         "array": fine(lambda o: o.array.sum()),
         "data": fine(lambda o: o.data.sum()),
+        "private": fine(lambda o: o.private().sum()),
         "epoch": fine(),
         "version": fine(),
         "close": fine(),

@@ -71,7 +71,7 @@ TEST(SnapshotEntry, IsRefusedWhenNoSegmentCanHaveIt) {
       {"the element type 7 is unknown",
        [](auto& entry) { entry.spec.type = static_cast<ElementType>(7); }},
       {"the shape has 17 dimensions", [](auto& entry) { entry.spec.dims.assign(17, 1); }},
-      {"the description has 1048577 bytes",
+      {"the description has 33554433 bytes",
        [](auto& entry) { entry.spec.description.assign(kMaxDescription + 1, 'd'); }},
       {"1 buffers", [](auto& entry) { entry.spec.buffers = 1; }},
       {"65 buffers", [](auto& entry) { entry.spec.buffers = 65; }},

@@ -111,7 +111,7 @@ class Client(Closing):
         like : array, optional
             Take shape and dtype from this array instead. Its elements are not written.
         description : str
-            At most 1 MiB, for those who attach the segment: `Segment.description` has its bytes in
+            At most 32 MiB, for those who attach the segment: `Segment.description` has its bytes in
             UTF-8. Only of a dtype that the server has arithmetic for.
         exclusive : bool
             Whether it is an error if the name is taken. If not, a segment of that name, shape and
@@ -167,7 +167,7 @@ class Client(Closing):
         buffers: SupportsIndex = 4,
         temporary: bool = False,
     ) -> Segment:
-        """Create a segment of plain bytes, with a description of at most 1 MiB.
+        """Create a segment of plain bytes, with a description of at most 32 MiB.
 
         The other parameters and the errors are those of `create`.
         """

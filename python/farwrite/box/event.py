@@ -7,6 +7,7 @@ from typing import SupportsIndex
 
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Updates, Watch
+from farwrite.errors import Error
 
 
 class Event:
@@ -89,8 +90,11 @@ class Event:
         """Iterate over new counts, with ``for`` or ``async for``; see `Segment.updates`."""
         return self._segment.updates(since, epoch=epoch)
 
-    def on_signal(self, callback: Callable[[int], object]) -> Watch:
-        """Call ``callback(count)`` after new signals; see `Segment.on_update`."""
+    def on_signal(self, callback: Callable[[int | Error], object]) -> Watch:
+        """Call ``callback(count)`` after new signals, and once with the `Error` that ends them.
+
+        See `Segment.on_update`.
+        """
         return self._segment.on_update(callback)
 
     def free(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from farwrite import _farwrite
 from farwrite.box.element import Layout
 from farwrite.errors import FailedPrecondition
 
@@ -41,6 +42,13 @@ class Lease:
         if self._data is None:
             raise FailedPrecondition("the lease has ended; take another one with Segment.lease()")
         return self._data
+
+    def private(self) -> npt.NDArray[np.uint8]:
+        """View the bytes as a writable array of this process alone, which keeps the lease.
+
+        A page is copied when it is written. Internal.
+        """
+        return _farwrite.copy_on_write(self.data)
 
     @property
     def version(self) -> int:

@@ -249,12 +249,12 @@ class Schema:
         return _with_leaves(self.tree, lambda slot: slot.layout.over(slot.view(data)))
 
     def unpack_torch(self, data: npt.NDArray[np.uint8]) -> Tree:
-        """View the tensors in `data` as PyTorch's.
+        """View the tensors in `data`, which is writable, as PyTorch's.
 
         Raises
         ------
         Unsupported
-            If PyTorch or NumPy cannot.
+            If PyTorch is not installed, or lacks a dtype.
         """
         try:
             torch: Any = importlib.import_module("torch")
@@ -269,13 +269,7 @@ class Schema:
                 raise Unsupported(f"PyTorch has no dtype {slot.layout.name}; use the NumPy array")
             if slot.layout.nbytes == 0:
                 return torch.empty(slot.layout.shape, dtype=dtype)
-            try:
-                flat = torch.from_dlpack(slot.view(data))
-            except BufferError as error:
-                raise Unsupported(
-                    f"NumPy {np.__version__} cannot hand read-only memory to PyTorch ({error});"
-                    " install NumPy 2.1 or newer, or copy the model"
-                ) from None
+            flat = torch.from_numpy(slot.view(data))
             return flat.view(dtype).reshape(slot.layout.shape)
 
         return _with_leaves(self.tree, view)

@@ -17,7 +17,7 @@ from farwrite.box.element import Elements, Layout, destination_of, parse_layout
 from farwrite.box.lease import Lease
 from farwrite.box.update import Update
 from farwrite.box.updates import Updates, Watch, wait_async
-from farwrite.errors import DeadlineExceeded, InvalidArgument
+from farwrite.errors import DeadlineExceeded, Error, InvalidArgument
 
 Consistency = Literal["segment", "chunk"]
 _MOST = 2**64 - 1
@@ -373,8 +373,11 @@ class Segment(Changes[int]):
         first = self.version if since is None else _version("updates", since)
         return Updates(self._native, first, _epoch("updates", epoch))
 
-    def on_update(self, callback: Callable[[int], object]) -> Watch:
+    def on_update(self, callback: Callable[[int | Error], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
+
+        If the box dies, the connection ends or the segment is freed, the last call is
+        ``callback(error)`` with that `Error`.
 
         Farwrite calls it in its own threads, one call at a time. `callback` must not block. Calls
         on the same client or its segments that would wait for the server raise `FailedPrecondition`

@@ -17,6 +17,7 @@ from farwrite.box.updates import Watch, wait_async
 from farwrite.closing import Closing
 from farwrite.errors import (
     Cancelled,
+    Error,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -110,17 +111,21 @@ class Model:
         return copied(self.tree)
 
     def torch(self) -> Any:
-        """Return the model as PyTorch tensors that view the same memory; for bfloat16 as well.
+        """Return the model as PyTorch tensors, without a copy; for bfloat16 as well.
 
-        The tensors must not be written: PyTorch does not know read-only memory. The version stays
-        pinned as long as any of them exists. ``module.load_state_dict(model.torch())`` copies them.
+        They view the same memory as a private, copy-on-write mapping: an optimizer's step or
+        BatchNorm in training mode writes this process's own copy of a page. Each call returns
+        tensors of their own. The version stays pinned as long as any of them exists.
+        ``module.load_state_dict(model.torch())`` copies them.
 
         Raises
         ------
         Unsupported
-            If PyTorch is not installed, or NumPy is older than 2.1.
+            If PyTorch is not installed.
+        ResourceExhausted
+            If the mapping does not fit into the address space.
         """
-        return self._schema.unpack_torch(self._lease.data)
+        return self._schema.unpack_torch(self._lease.private())
 
     def close(self) -> None:
         """Give the version back. Closing twice is allowed."""
@@ -284,8 +289,11 @@ class Subscriber(Closing):
                     raise
                 await asyncio.sleep(nap)
 
-    def on_version(self, callback: Callable[[int], object]) -> Watch:
-        """Call ``callback(version)`` after new versions; see `Segment.on_update`."""
+    def on_version(self, callback: Callable[[int | Error], object]) -> Watch:
+        """Call ``callback(version)`` after new versions, and once with the `Error` that ends them.
+
+        See `Segment.on_update`.
+        """
         return self._segment.on_update(callback)
 
     def __iter__(self) -> Iterator[Model]:

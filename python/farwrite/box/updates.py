@@ -9,11 +9,20 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 
 from farwrite import _farwrite
-from farwrite.errors import Cancelled, FailedPrecondition, NotFound, StatusCode, from_status
+from farwrite.errors import (
+    Cancelled,
+    Error,
+    FailedPrecondition,
+    NotFound,
+    StatusCode,
+    from_status,
+)
 from farwrite.lock import Lock
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)
 """Freed, or closed on this side: the stream of versions ends."""
+_LEFT = (Cancelled, FailedPrecondition)
+"""Closed or detached on this side, whose program knows."""
 
 
 async def wait_async(
@@ -78,8 +87,10 @@ class Updates:
 class Watch:
     """Calls a function after new changes. `Segment.on_update` creates it.
 
-    A context manager. The calls also end when the segment is freed, when the client closes, or when
-    the program holds neither the client, nor a segment of it, nor this object any more.
+    A context manager. The calls also end when the segment is freed or the connection ends: the last
+    one gets the error in place of a version. They end without such a call when this side closes the
+    client or detaches the segment, or when the program holds neither the client, nor a segment of
+    it, nor this object any more.
 
     The constructor is internal.
     """
@@ -88,13 +99,13 @@ class Watch:
         self,
         native: _farwrite.BoxSegment,
         version: int,
-        callback: Callable[[int], object],
+        callback: Callable[[int | Error], object],
         watches: set[Watch],
     ) -> None:
         self._native = native
-        self._callback: Callable[[int], object] | None = callback
+        self._callback: Callable[[int | Error], object] | None = callback
         self._lock = Lock()
-        self._arrived: deque[tuple[int, int]] = deque()
+        self._arrived: deque[int | Error] = deque()
         self._delivering = False
         watches.add(self)
         self._watches = weakref.ref(watches)
@@ -125,11 +136,11 @@ class Watch:
         # An attachment ends with its server, and while it lasts versions only grow.
         self._native.on_version(version, 0, on_version)
 
-    def _arrive(self, version: int, code: int, _: str) -> None:
+    def _arrive(self, version: int, code: int, message: str) -> None:
         # on_version() may call back before it returns: the loop below takes that one up, so that
         # calls neither nest nor overlap.
         with self._lock:
-            self._arrived.append((version, code))
+            self._arrived.append(version if code == 0 else from_status(code, message))
             if self._delivering:
                 return
             self._delivering = True
@@ -142,16 +153,18 @@ class Watch:
                 if not self._arrived:
                     self._delivering = False
                     break
-                version, code = self._arrived.popleft()
+                arrived = self._arrived.popleft()
             callback = self._callback
-            if code != 0 or callback is None:
+            if isinstance(arrived, Error):
                 self.close()
+            if callback is None or isinstance(arrived, _LEFT):
                 continue
             try:
-                callback(version)
+                callback(arrived)
             except BaseException as error:
                 failed = error  # the calls go on; the binding reports it
-            self._expect(version + 1)
+            if not isinstance(arrived, Error):
+                self._expect(arrived + 1)
         if failed is not None:
             raise failed
 

@@ -455,3 +455,20 @@ def test_a_takeover_by_another_model_names_what_differs(
     change(other)
     with pytest.raises(fw.InvalidArgument, match=message):
         box.publisher("policy", like=other, takeover=True)
+
+
+def test_a_model_of_100000_tensors_is_published(box: fw.box.Client) -> None:
+    """A mixture of experts."""
+    many = {
+        f"model.layers.{i // 1000}.mlp.experts.{i % 1000}.gate_projection.weight": np.full(
+            (2, 2), i, "float32"
+        )
+        for i in range(100_000)
+    }
+    with box.publisher("experts", like=many) as publisher:
+        publisher.publish(many)
+        with box.subscribe("experts").latest(timeout=60) as model:
+            assert len(model) == len(many)
+            name = "model.layers.77.mlp.experts.123.gate_projection.weight"
+            np.testing.assert_array_equal(model[name], many[name])
+            assert model.version == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import time
 from collections.abc import Callable
@@ -53,3 +54,40 @@ def test_a_segment_whose_creation_was_given_up_goes_again(description: str) -> N
         # The server takes the requests of a client in order: the creation came before this one.
         hasty.create_bytes("later", 100)
         wait_until(lambda: [info.name for info in box.list()] == ["later"])
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("end", ["killed", "freed"])
+def test_a_callback_gets_the_error_that_ends_its_calls(fabric: str, end: str) -> None:
+    with (
+        other_process() as (endpoint, process),
+        fw.box.connect(endpoint, fabrics=[fabric], segment_bytes=4 << 20) as box,
+    ):
+        publisher = box.publisher("policy", like=MODEL)
+        event = box.event("event")
+        models: queue.Queue[object] = queue.Queue()
+        signals: queue.Queue[object] = queue.Queue()
+        watch = box.subscribe("policy").on_version(models.put)
+        event.on_signal(signals.put)
+        publisher.publish(MODEL)
+        event.signal()
+        assert (models.get(timeout=60), signals.get(timeout=60)) == (1, 1)
+        if end == "killed":
+            os.kill(process, signal.SIGKILL)
+        else:
+            publisher.free()
+            event.free()
+        expected = (fw.PeerDead, fw.Unavailable) if end == "killed" else fw.NotFound
+        assert isinstance(models.get(timeout=60), expected)
+        assert isinstance(signals.get(timeout=60), expected)
+        assert watch.closed
+
+
+def test_a_callback_gets_no_error_when_its_own_client_closes(
+    box_server: fw.box.Server,
+) -> None:
+    called: list[object] = []
+    with box_server.connect() as box, box.publisher("policy", like=MODEL):
+        watch = box.subscribe("policy").on_version(called.append)
+    wait_until(lambda: watch.closed)
+    assert not called

@@ -162,3 +162,34 @@ def test_an_optimizer_of_another_module_is_refused(torch: Any, adapter: Any) -> 
         optimizer = torch.optim.SGD(linear(torch, 0).parameters(), lr=1)
         with pytest.raises(fw.InvalidArgument, match="updates 2 parameters and 0 of them"):
             adapter.ModuleSEASGD(connect(), "w", linear(torch, 0), optimizer)
+
+
+def test_a_module_trains_on_the_tensors_of_a_version(
+    box_server: fw.box.Server, box: fw.box.Client, torch: Any
+) -> None:
+    """PyTorch knows no read-only memory: what it writes is this process's own copy."""
+    module = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.BatchNorm1d(512))
+    state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    with box.publisher("module", like=state) as publisher:
+        publisher.publish(state)
+        with box.subscribe("module").latest(timeout=60) as model:
+            before = {name: array.copy() for name, array in model.items()}
+            tensors = model.torch()
+            module.load_state_dict(tensors, assign=True)
+            module.train()
+            parameters = [tensor.requires_grad_() for tensor in module.parameters()]
+            optimizer = torch.optim.SGD(parameters, lr=0.5)
+            module(torch.rand(16, 64)).square().sum().backward()
+            optimizer.step()
+            assert not torch.equal(tensors["0.weight"], state["0.weight"])
+            assert not torch.equal(tensors["1.running_mean"], state["1.running_mean"])
+            for name, array in model.items():
+                np.testing.assert_array_equal(array, before[name])
+            other = model.torch()
+            assert torch.equal(other["0.weight"], state["0.weight"])
+        with box.subscribe("module").latest(timeout=60) as model:
+            np.testing.assert_array_equal(model["0.weight"], before["0.weight"])
+        # The tensors hold the version: 4 buffers are enough for the versions that follow.
+        for value in range(10):
+            publisher.publish({name: torch.full_like(t, value) for name, t in state.items()})
+        assert torch.equal(other["0.weight"], state["0.weight"])
