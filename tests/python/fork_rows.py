@@ -254,7 +254,8 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Updates": {
         "__iter__": refused(lambda o: next(iter(o))),
-        "__aiter__": refused(lambda o: run(anext(aiter(o)))),
+        "__aiter__": fine(aiter),
+        "__anext__": refused(lambda o: run(anext(o))),
     },
     "Watch": {
         "closed": fine(),

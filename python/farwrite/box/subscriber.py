@@ -311,16 +311,12 @@ class Subscriber(Closing):
             with model:
                 yield model
 
-    async def __aiter__(self) -> AsyncIterator[Model]:
-        """Iterate as ``for`` does, without blocking the event loop."""
-        model: Model | None = None
-        while True:
-            try:
-                model = await self.latest_async(newer_than=model)
-            except _ENDED:
-                return
-            with model:
-                yield model
+    def __aiter__(self) -> AsyncIterator[Model]:
+        """Iterate as ``for`` does, without blocking the event loop.
+
+        The iteration goes on after a wait that was given up.
+        """
+        return _Models(self)
 
     def close(self, timeout: float | None = 1.0) -> None:
         """End the subscription. Models stay valid. Closing twice is allowed.
@@ -367,6 +363,23 @@ def _parsed(operation: str, newer_than: Newer) -> tuple[int, int]:
         whole_number(operation, "the epoch of newer_than", newer_than[0], 1, 2**64 - 1),
         whole_number(operation, "the version of newer_than", newer_than[1], 0, 2**64 - 2),
     )
+
+
+class _Models(AsyncIterator[Model]):
+    """The newest version, and each time a newer one."""
+
+    def __init__(self, subscriber: Subscriber) -> None:
+        self._subscriber = subscriber
+        self._model: Model | None = None
+
+    async def __anext__(self) -> Model:
+        if self._model is not None:
+            self._model.close()
+        try:
+            self._model = await self._subscriber.latest_async(newer_than=self._model)
+        except _ENDED:
+            raise StopAsyncIteration from None
+        return self._model
 
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from farwrite import _farwrite
@@ -73,15 +73,17 @@ class Updates:
                 return
             yield self._version
 
-    async def __aiter__(self) -> AsyncIterator[int]:
-        while True:
-            try:
-                self._epoch, self._version = await wait_async(
-                    self._native, self._version + 1, self._epoch
-                )
-            except _ENDED:
-                return
-            yield self._version
+    def __aiter__(self) -> Updates:
+        return self
+
+    async def __anext__(self) -> int:
+        try:
+            self._epoch, self._version = await wait_async(
+                self._native, self._version + 1, self._epoch
+            )
+        except _ENDED:
+            raise StopAsyncIteration from None
+        return self._version
 
 
 class Watch:

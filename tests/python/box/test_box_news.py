@@ -48,6 +48,73 @@ def test_wait_ends_when_the_segment_is_freed(box: fw.box.Client) -> None:
     later.join()
 
 
+WAITS: dict[str, Callable[[Any], object]] = {
+    "Segment.wait": lambda handle: handle.wait(99),
+    "Segment.wait_async": lambda handle: asyncio.run(handle.wait_async(99)),
+    "Segment.updates": lambda handle: list(handle.updates()),
+    "Segment.updates, async": lambda handle: asyncio.run(_all_of(handle.updates())),
+    "Subscriber.latest": lambda handle: handle.latest(newer_than=handle.latest()),
+    "Subscriber.wait_async": lambda handle: asyncio.run(handle.wait_async(handle.latest())),
+    "Subscriber": lambda handle: [model.version for model in handle],
+    "Subscriber, async": lambda handle: asyncio.run(_all_of(handle)),
+}
+
+
+async def _all_of(iterable: Any) -> list[Any]:
+    return [one if isinstance(one, int) else one.version async for one in iterable]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_wait_ends_when_its_own_handle_closes(box: fw.box.Client, wait: str) -> None:
+    model = {"w": np.ones(1, "float32")}
+    box.publisher("model", model).publish(model)
+    box.create("w", 1)
+    handles: list[Any] = [
+        box.subscribe("model") if wait.startswith("Subscriber") else box.attach("w")
+        for _ in range(2)
+    ]
+    outcomes: list[object] = []
+
+    def run_wait() -> None:
+        try:
+            outcomes.append(WAITS[wait](handles[0]))
+        except fw.Error as error:
+            outcomes.append(type(error))
+
+    waiting = threading.Thread(target=run_wait)
+    waiting.start()
+    time.sleep(0.1)  # most likely it waits by then; before that, the same comes of it
+    handles[0].close() if wait.startswith("Subscriber") else handles[0].detach()
+    waiting.join(30)
+    assert len(outcomes) == 1
+    assert outcomes[0] in (fw.FailedPrecondition, [], [1])
+    # Another handle of the same segment goes on.
+    assert handles[1].version == (1 if wait.startswith("Subscriber") else 0)
+
+
+@pytest.mark.parametrize("iterates", ["updates", "models"])
+def test_an_iteration_goes_on_after_a_wait_that_was_given_up(
+    box: fw.box.Client, iterates: str
+) -> None:
+    model = {"w": np.ones(1, "float32")}
+    publisher = box.publisher("model", model)
+    publisher.publish(model)
+
+    async def take() -> list[int]:
+        subscriber = box.subscribe("model")
+        stream: Any = aiter(box.attach("model").updates(since=0))
+        if iterates == "models":
+            stream = aiter(subscriber)
+        seen = [await anext(stream)]
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(stream), 0.05)
+        publisher.publish(model)
+        seen.append(await anext(stream))
+        return [one if isinstance(one, int) else one.version for one in seen]
+
+    assert run(take()) == [1, 2]
+
+
 def test_a_task_awaits_a_version_and_a_change(box: fw.box.Client) -> None:
     segment = box.create("w", 1, "float32")
 
