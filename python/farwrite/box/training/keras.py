@@ -29,6 +29,8 @@ keras: Any = import_optional(
 def read_model(client: Client, name: str, model: Any, timeout: float | None = 30.0) -> int:
     """Set a model's trainable weights to the shared ones, and return their version.
 
+    The model must be built, with the layers trainable that are trainable in the workers.
+
     The arguments and the errors are those of `farwrite.box.training.read_weights`.
     """
     values = _values_of(model)
