@@ -199,7 +199,7 @@ class TensorReceiver(Closing):
                     try:
                         await loop.run_in_executor(None, self._native.wait, _SLICE)
                     except RuntimeError as error:
-                        if isinstance(error, Error):
+                        if "shutdown" not in str(error):
                             raise
                         # The interpreter ends, and this thread is a daemon: it has no executor.
                     array = self.try_receive()
