@@ -27,7 +27,7 @@ Result<Draft> Server::draft(std::uint64_t key) {
                          "'" + segment.value()->spec().name +
                              "' has no free buffer: all are leased or being filled, or the "
                              "server's memory is full",
-                         "release leases, or create it with more buffers");
+                         "release leases, create it with more buffers, or serve with more memory");
   }
   return Draft{.key = key, .buffer = *buffer, .bytes = segment.value()->draft_bytes(*buffer)};
 }

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "core/byte_stream.h"
+#include "core/left_at_fork.h"
 
 namespace farwrite::core {
 namespace {
@@ -108,6 +109,7 @@ Result<Listener> listen_tcp(const Endpoint& endpoint) {
         errno,
         taken ? "choose another port, or 0 for a free one" : "choose an address of this host");
   }
+  leave_at_fork(listener.socket.get());
   sockaddr_storage bound{};
   socklen_t length = sizeof(bound);
   ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound), &length);
@@ -139,6 +141,7 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
       if (last_error != 0) continue;
     }
     set_no_delay(socket.get());
+    leave_at_fork(socket.get());
     return socket;
   }
   return Status::system_error(StatusCode::kUnavailable, {kOperation, endpoint.to_string()},

@@ -345,6 +345,7 @@ ROWS: dict[str, dict[str, Row]] = {
         **CONTEXT,
         "rank": fine(),
         "size": fine(),
+        "agree": refused(lambda o: o.agree(True)),
         "all_reduce": refused(lambda o: o.all_reduce([ONES.copy()])),
         "broadcast": refused(lambda o: o.broadcast([ONES.copy()])),
         "close": refused(),

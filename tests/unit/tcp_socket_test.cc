@@ -1,7 +1,10 @@
 #include "core/tcp_socket.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 #include <thread>
@@ -69,6 +72,51 @@ TEST(TcpSocket, MovesMoreThanItsBuffersHold) {
                   .ok());
   sender.join();
   EXPECT_EQ(received, sent);
+}
+
+// A child forked by the owner of a connection and of a listener. It lives until it is destroyed.
+class ForkedChild {
+ public:
+  ForkedChild() : pid_(::fork()) {
+    while (pid_ == 0) ::pause();
+  }
+  ~ForkedChild() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ForkedChild(const ForkedChild&) = delete;
+  ForkedChild& operator=(const ForkedChild&) = delete;
+
+ private:
+  pid_t pid_;
+};
+
+TEST(TcpSocket, IsNotHeldOpenByAForkedChild) {
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
+  SocketPair connection = connect_to(*listener);
+  const ForkedChild child;
+  connection.connecting.reset();
+  char byte = 0;
+  EXPECT_EQ(core::receive_all(connection.accepted.get(), {&byte, 1}, socket_deadline(), "t").code(),
+            StatusCode::kUnavailable);
+  const Endpoint endpoint = listener->endpoint;
+  listener->socket.reset();
+  EXPECT_TRUE(core::listen_tcp(endpoint).ok()) << "the child holds the port";
+}
+
+TEST(TcpSocket, OfANumberThatIsAnotherFileNowIsLeftAlone) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  const core::UniqueFd read_end(ends[0]), write_end(ends[1]);
+  const int number = core::listen_tcp({"127.0.0.1", 0})->socket.get();
+  const core::UniqueFd again(::dup2(write_end.get(), number));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::write(number, "x", 1) == 1 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  char byte = 0;
+  EXPECT_EQ(::read(read_end.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, 'x') << "the child wrote elsewhere";
 }
 
 TEST(TcpSocket, ReportsThePeersEnd) {

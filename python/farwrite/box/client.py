@@ -21,6 +21,8 @@ from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime import close_at_exit
+from farwrite.option import from_environment
+from farwrite.options_table import find_option
 from farwrite.stats import Peer
 
 
@@ -35,7 +37,8 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
         Seconds for the connection, and for calls that wait for the server and have no timeout of
         their own. None waits for ever.
     **device
-        The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``send_limit``, ...
+        The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``send_limit``, ... The ports in
+        ``FARWRITE_LISTEN`` and ``FARWRITE_DATA_PORT`` are the server's; a client takes free ones.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     """
     if "metrics" in device:
         raise InvalidArgument("connect: a client of a box serves no metrics; its server does")
-    options, _ = parse_keywords("connect", device)
+    options, _ = parse_keywords("connect", _at_free_ports(device))
     limit = seconds("connect", timeout)
     native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
     close_at_exit(native)
@@ -346,6 +349,19 @@ class Client(Closing):
 
     def __repr__(self) -> str:
         return f"<Client of the box at {self.server.endpoint}>"
+
+
+def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:
+    """Keep the ports that the environment gives to the server: nobody connects to a client."""
+    given = dict(device)
+    if device.get("listen") is None and device.get("port") is None:
+        _, address = from_environment(find_option("listen"))
+        host, colon, _ = address.rpartition(":")
+        if colon:
+            given["listen"] = f"{host}:0"
+    if device.get("data_port") is None:
+        given["data_port"] = 0
+    return given
 
 
 def _info(fields: Any) -> SegmentInfo:
