@@ -58,18 +58,14 @@ bool reached(const VersionId& wanted, const VersionId& now) {
 Pin& Pin::operator=(Pin&& other) noexcept {
   release();
   segment_ = std::move(other.segment_);
-  slot_ = other.slot_;
+  number_ = other.number_;
+  bytes_ = other.bytes_;
   id_ = other.id_;
   return *this;
 }
 
-ByteView Pin::bytes() const {
-  const std::lock_guard lock(segment_->mutex_);
-  return {segment_->buffers_.data(slot_), segment_->bytes_};
-}
-
 void Pin::release() {
-  if (segment_ != nullptr) std::exchange(segment_, nullptr)->unpin(slot_);
+  if (segment_ != nullptr) std::exchange(segment_, nullptr)->unpin(number_);
 }
 
 Result<std::shared_ptr<HostedSegment>> HostedSegment::create(const Device& device, SegmentSpec spec,
@@ -161,10 +157,34 @@ Status HostedSegment::check(ChangeFields& change) const {
 }
 
 std::optional<std::uint32_t> HostedSegment::draft() {
+  do {
+    const std::lock_guard lock(mutex_);
+    if (freed_) return std::nullopt;
+    // While the current buffer is pinned, the other changes need a spare one as well.
+    if (const auto spare = buffers_.take_spare(buffers_.pinned(buffers_.current()))) return spare;
+  } while (set_silent_aside());
+  return std::nullopt;
+}
+
+bool HostedSegment::set_silent_aside() {
+  std::vector<Holder> holders;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pin, holder] : holders_) holders.push_back(holder);
+  }
+  std::map<std::uint64_t, bool> silent;  // of each buffer: all holders
+  for (const Holder& holder : holders) {
+    const bool is_silent = holder.silent();
+    const auto [at, first] = silent.emplace(holder.buffer, is_silent);
+    if (!first) at->second = at->second && is_silent;
+  }
+  bool any = false;
   const std::lock_guard lock(mutex_);
-  if (freed_) return std::nullopt;
-  // While the current buffer is pinned, the other changes need a spare one as well.
-  return buffers_.take_spare(buffers_.pinned(buffers_.current()));
+  for (const auto& [buffer, all] : silent) {
+    // A holder that came meanwhile is alive, and has the current buffer, which stays.
+    if (all && buffers_.set_aside(buffer)) any = true;
+  }
+  return any;
 }
 
 void HostedSegment::drop(std::uint32_t slot) {
@@ -177,43 +197,57 @@ MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
   return {buffers_.data(slot), bytes_};
 }
 
-Result<Pin> HostedSegment::pin() {
+Result<Pin> HostedSegment::pin(Silent silent) {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !changing_.has_value() || changing_->fresh(); });
     if (freed_) return gone();
     const Status pinned = buffers_.pin_current();
     if (pinned.ok()) break;
-    if (!changing_.has_value()) return pinned;
+    if (!changing_.has_value()) {
+      lock.unlock();
+      if (!set_silent_aside()) return pinned;
+      lock.lock();
+      continue;
+    }
     // The change under way has the last buffer; the one it leaves is spare.
     changed_.wait(lock, [&] { return !changing_.has_value(); });
   }
   leased_ = true;
-  return Pin(shared_from_this(), buffers_.current(), buffers_.id());
+  const std::uint32_t current = buffers_.current();
+  const std::uint64_t pin = next_pin_++;
+  holders_[pin] = {.buffer = buffers_.number(current), .silent = std::move(silent)};
+  return Pin(shared_from_this(), pin, {buffers_.data(current), bytes_}, buffers_.id());
 }
 
-void HostedSegment::unpin(std::uint32_t slot) {
+void HostedSegment::unpin(std::uint64_t pin) {
+  Silent dropped;  // what it holds is destroyed without the lock
   const std::lock_guard lock(mutex_);
-  buffers_.unpin(slot);
+  const auto found = holders_.find(pin);
+  buffers_.unpin(found->second.buffer);
+  dropped = std::move(found->second.silent);
+  holders_.erase(found);
 }
 
 Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overwrites) {
-  const std::lock_guard lock(mutex_);
-  const std::uint32_t current = buffers_.current();
-  const bool pinned = buffers_.pinned(current);
-  Target target = {.slot = current, .base = current, .pinned = pinned};
-  // Leases wait for a change in place, so one that touches all bytes anyway goes elsewhere.
-  if (pinned || (whole && (overwrites || leased_))) {
-    if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.slot = *other;
-  }
-  if (pinned && !target.fresh()) {
-    return Status::error(
-        StatusCode::kResourceExhausted, {.operation = kChange},
-        "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
-        "release leases, or create the segment with more buffers");
-  }
-  changing_ = target;
-  return target;
+  do {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t current = buffers_.current();
+    const bool pinned = buffers_.pinned(current);
+    Target target = {.slot = current, .base = current, .pinned = pinned};
+    // Leases wait for a change in place, so one that touches all bytes anyway goes elsewhere.
+    if (pinned || (whole && (overwrites || leased_))) {
+      if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.slot = *other;
+    }
+    if (target.fresh() || !pinned) {
+      changing_ = target;
+      return target;
+    }
+  } while (set_silent_aside());
+  return Status::error(
+      StatusCode::kResourceExhausted, {.operation = kChange},
+      "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
+      "release leases, or create the segment with more buffers");
 }
 
 void HostedSegment::cancel_change(const Target& target) {

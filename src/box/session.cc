@@ -355,7 +355,10 @@ void Session::stop(const Wait& wait) {
 void Session::lease(const Request& request) {
   const std::shared_ptr<HostedSegment> segment = find(request);
   if (segment == nullptr) return;
-  Result<Pin> pin = segment->pin();
+  Result<Pin> pin = segment->pin([weak = weak_from_this()] {
+    const auto session = weak.lock();
+    return session != nullptr && session->silent();
+  });
   if (!pin.ok()) return refuse(request.id, pin.status());
   const auto held = std::make_shared<Pin>(*std::move(pin));
   server_.count_lease();  // before the client can know of it

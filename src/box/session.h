@@ -31,6 +31,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void run();
   // Ends the thread's waits. What it applies it finishes.
   void close(std::chrono::nanoseconds timeout) { static_cast<void>(channel_.close(timeout)); }
+  // Whether nothing came from the client for the device's detection time.
+  bool silent() const { return channel_.peer_state() == PeerState::kSilent; }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
  private:

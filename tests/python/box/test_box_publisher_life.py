@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from box_process import BoxProcess
 from box_servers import other_process
 
 import farwrite as fw
@@ -91,3 +93,51 @@ def test_a_callback_gets_no_error_when_its_own_client_closes(
         watch = box.subscribe("policy").on_version(called.append)
     wait_until(lambda: watch.closed)
     assert not called
+
+
+def test_leases_of_a_stopped_process_lock_nobody_out_and_stay_as_they_are() -> None:
+    with (
+        fw.box.serve(memory="64M", pool="4M", detection_time=0.5) as server,
+        server.connect(fabrics=["shm"]) as box,
+    ):
+        like = {"w": np.zeros(1000, "float32")}
+        publisher = box.publisher("policy", like=like, buffers=3)
+        subscriber = box.subscribe("policy")
+        program = """
+            subscriber = box.subscribe("policy")
+            model = subscriber.latest(timeout=60)
+            print(model.version)
+            sys.stdin.readline()
+            print(set(model["w"].tolist()))
+            model.close()
+            with subscriber.latest(timeout=60) as model:
+                print(set(model["w"].tolist()))
+            sys.stdin.readline()
+        """
+        with contextlib.ExitStack() as readers:
+            held = []
+            for value in (1, 2):
+                publisher.publish({"w": np.full(1000, value, "float32")})
+                process = readers.enter_context(BoxProcess(server.endpoint, program))
+                assert process.line() == str(value)
+                held.append(process)
+            publisher.publish({"w": np.full(1000, 3, "float32")})
+            with pytest.raises(fw.ResourceExhausted):
+                subscriber.latest(timeout=0)
+            for process in held:
+                os.kill(process.pid, signal.SIGSTOP)
+            with subscriber.latest(timeout=60) as model:
+                assert set(model["w"]) == {3}
+            for value in range(4, 20):
+                publisher.publish({"w": np.full(1000, value, "float32")})
+                with subscriber.latest(timeout=60) as model:
+                    assert set(model["w"]) == {value}
+            assert server.stats().leases >= 2
+            for value, process in enumerate(held, 1):
+                os.kill(process.pid, signal.SIGCONT)
+                process.tell()
+                assert process.line() == str({float(value)})
+                assert process.line() == "{19.0}"
+            wait_until(lambda: server.stats().leases == 0)
+            # The memory of the buffers that were set aside is free again.
+            assert server.stats().segment_bytes <= 3 * publisher.nbytes + 3 * 64 + 64
