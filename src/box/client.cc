@@ -7,16 +7,18 @@
 namespace farwrite::box {
 namespace {
 
+Status other_count(std::size_t segments) {
+  return Status::error(StatusCode::kProtocolError, {.operation = "find a segment"},
+                       "the answer describes " + std::to_string(segments) + " segments",
+                       "run the same release on both sides");
+}
+
 Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState>& client,
                                                const Result<ClientState::Answer>& answer) {
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
   if (!infos.ok()) return infos.status();
-  if (infos->size() != 1) {
-    return Status::error(StatusCode::kProtocolError, {.operation = "attach a segment"},
-                         "the answer describes " + std::to_string(infos->size()) + " segments",
-                         "run the same release on both sides");
-  }
+  if (infos->size() != 1) return other_count(infos->size());
   return SegmentState::open(client, std::move(infos.value().front()), answer.value().reply.region);
 }
 
@@ -86,6 +88,16 @@ Result<std::vector<SegmentInfo>> Client::list() const {
   const Result<ClientState::Answer> answer = state_->call({.verb = Verb::kList});
   if (!answer.ok()) return answer.status();
   return state_->infos(answer.value());
+}
+
+Result<SegmentInfo> Client::describe(std::string_view name) const {
+  const Result<ClientState::Answer> answer =
+      state_->call({.verb = Verb::kDescribe, .name = std::string(name)});
+  if (!answer.ok()) return answer.status();
+  Result<std::vector<SegmentInfo>> infos = state_->infos(answer.value());
+  if (!infos.ok()) return infos.status();
+  if (infos->size() != 1) return other_count(infos->size());
+  return std::move(infos.value().front());
 }
 
 Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {

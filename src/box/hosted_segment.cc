@@ -55,19 +55,6 @@ bool reached(const VersionId& wanted, const VersionId& now) {
 
 }  // namespace
 
-Pin& Pin::operator=(Pin&& other) noexcept {
-  release();
-  segment_ = std::move(other.segment_);
-  number_ = other.number_;
-  bytes_ = other.bytes_;
-  id_ = other.id_;
-  return *this;
-}
-
-void Pin::release() {
-  if (segment_ != nullptr) std::exchange(segment_, nullptr)->unpin(number_);
-}
-
 Result<std::shared_ptr<HostedSegment>> HostedSegment::create(const Device& device, SegmentSpec spec,
                                                              std::uint64_t key,
                                                              const VersionId& id) {
@@ -84,6 +71,11 @@ VersionId HostedSegment::id() const {
   return buffers_.id();
 }
 
+std::chrono::nanoseconds HostedSegment::age() const {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::steady_clock::now() - changed_at_;
+}
+
 Result<RegionDescriptor> HostedSegment::buffer(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
   if (freed_) return gone();
@@ -98,11 +90,6 @@ std::uint64_t HostedSegment::buffer_number(std::uint32_t slot) const {
 std::uint64_t HostedSegment::allocated() const {
   const std::lock_guard lock(mutex_);
   return buffers_.allocated();
-}
-
-std::uint64_t HostedSegment::leases() const {
-  const std::lock_guard lock(mutex_);
-  return buffers_.pins();
 }
 
 Status HostedSegment::gone() const {
@@ -166,27 +153,6 @@ std::optional<std::uint32_t> HostedSegment::draft() {
   return std::nullopt;
 }
 
-bool HostedSegment::set_silent_aside() {
-  std::vector<Holder> holders;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [pin, holder] : holders_) holders.push_back(holder);
-  }
-  std::map<std::uint64_t, bool> silent;  // of each buffer: all holders
-  for (const Holder& holder : holders) {
-    const bool is_silent = holder.silent();
-    const auto [at, first] = silent.emplace(holder.buffer, is_silent);
-    if (!first) at->second = at->second && is_silent;
-  }
-  bool any = false;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [buffer, all] : silent) {
-    // A holder that came meanwhile is alive, and has the current buffer, which stays.
-    if (all && buffers_.set_aside(buffer)) any = true;
-  }
-  return any;
-}
-
 void HostedSegment::drop(std::uint32_t slot) {
   const std::lock_guard lock(mutex_);
   buffers_.put_back(slot);
@@ -195,38 +161,6 @@ void HostedSegment::drop(std::uint32_t slot) {
 MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
   const std::lock_guard lock(mutex_);
   return {buffers_.data(slot), bytes_};
-}
-
-Result<Pin> HostedSegment::pin(Silent silent) {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return !changing_.has_value() || changing_->fresh(); });
-    if (freed_) return gone();
-    const Status pinned = buffers_.pin_current();
-    if (pinned.ok()) break;
-    if (!changing_.has_value()) {
-      lock.unlock();
-      if (!set_silent_aside()) return pinned;
-      lock.lock();
-      continue;
-    }
-    // The change under way has the last buffer; the one it leaves is spare.
-    changed_.wait(lock, [&] { return !changing_.has_value(); });
-  }
-  leased_ = true;
-  const std::uint32_t current = buffers_.current();
-  const std::uint64_t pin = next_pin_++;
-  holders_[pin] = {.buffer = buffers_.number(current), .silent = std::move(silent)};
-  return Pin(shared_from_this(), pin, {buffers_.data(current), bytes_}, buffers_.id());
-}
-
-void HostedSegment::unpin(std::uint64_t pin) {
-  Silent dropped;  // what it holds is destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  const auto found = holders_.find(pin);
-  buffers_.unpin(found->second.buffer);
-  dropped = std::move(found->second.silent);
-  holders_.erase(found);
 }
 
 Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overwrites) {
@@ -261,6 +195,7 @@ VersionId HostedSegment::end_change(std::uint32_t slot, bool new_epoch) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t epoch = buffers_.id().epoch;
   const VersionId id = buffers_.finish(slot, new_epoch ? box::new_epoch(epoch) : epoch);
+  changed_at_ = std::chrono::steady_clock::now();
   changing_.reset();
   changed_.notify_all();
   return id;
@@ -403,6 +338,8 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
   for (const auto& [source, offset] :
        {std::pair(sources.x.get(), change.x_offset), std::pair(sources.y.get(), change.y_offset)}) {
     if (source == nullptr) continue;
+    // No source, but a fence: only that it exists counts.
+    if (change.operation == Operation::kWrite && source == sources.y.get()) continue;
     Status status = source->check_range(offset, change.length, "the source");
     if (status.ok() && source->spec_.type != spec_.type) {
       status = Status::error(StatusCode::kInvalidArgument, {.operation = kChange},

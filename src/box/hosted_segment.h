@@ -4,6 +4,7 @@
 // applied wholly or not at all, because its sources are complete before it begins.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -69,6 +70,8 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   std::uint64_t key() const { return key_; }
   std::uint64_t bytes() const { return bytes_; }
   VersionId id() const;
+  // Since the last change, or since the segment was made.
+  std::chrono::nanoseconds age() const;
   RegionDescriptor state() const { return buffers_.state(); }
   Result<RegionDescriptor> buffer(std::uint64_t number) const;
   std::uint64_t buffer_number(std::uint32_t slot) const;
@@ -175,6 +178,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   std::mutex change_mutex_;
   mutable std::mutex mutex_;  // guards what follows; never held while bytes are moved
   BufferSet buffers_;
+  std::chrono::steady_clock::time_point changed_at_ = std::chrono::steady_clock::now();
   bool freed_ = false;
   bool leased_ = false;                      // ever
   std::map<std::uint64_t, Holder> holders_;  // by pin
