@@ -59,15 +59,16 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
 
 Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {
   const core::Deadline deadline = core::Deadline::after(timeout);
+  const bool may_wait = timeout > std::chrono::nanoseconds(0);
   const auto ask = [&](bool waits) {
     return state_->call(
         {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
-        waits ? deadline.remaining() : state_->answer_by(deadline).remaining());
+        may_wait ? deadline.remaining() : state_->timeout());
   };
   // Without waiting first: its answer tells a missing segment from a server that does not answer.
   Result<ClientState::Answer> answer = ask(false);
   const bool missing = !answer.ok() && answer.status().code() == StatusCode::kNotFound;
-  if (!missing || timeout <= std::chrono::nanoseconds(0)) {
+  if (!missing || !may_wait) {
     return segment_of(attached(state_, answer));
   }
   answer = ask(true);
