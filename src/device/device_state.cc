@@ -157,6 +157,10 @@ Status DeviceState::make_arena() {
     segment_keys_.emplace(segment->id(), *std::move(keys));
     return Status();
   };
+  arena.on_segment_removed = [this](const std::shared_ptr<memory::Segment>& segment) {
+    const std::lock_guard lock(keys_mutex_);
+    segment_keys_.erase(segment->id());
+  };
   auto created = memory::Arena::create(std::move(arena));
   if (!created.ok()) return created.status();
   arena_ = *std::move(created);

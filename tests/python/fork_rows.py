@@ -300,6 +300,7 @@ ROWS: dict[str, dict[str, Row]] = {
         **CONTEXT,
         "name": fine(),
         "version": refused(),
+        "publisher": refused(),
         "latest": refused(),
         "latest_async": refused(lambda o: run(o.latest_async())),
         "wait": refused(),

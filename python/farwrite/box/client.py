@@ -12,7 +12,7 @@ from farwrite.array import RegisteredArray
 from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.element import layout_like, layout_of, parse_layout, plain_layout, type_name
 from farwrite.box.event import Event
-from farwrite.box.publisher import Publisher, WriteTarget
+from farwrite.box.publisher import Publisher, Takeover, WriteTarget
 from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
@@ -278,7 +278,7 @@ class Client(Closing):
         name: str,
         like: Any,
         *,
-        takeover: bool = False,
+        takeover: Takeover = False,
         buffers: SupportsIndex = 4,
     ) -> Publisher:
         """Publish versions of a model under `name`. See `Publisher` for what it guarantees.
@@ -289,15 +289,18 @@ class Client(Closing):
             At most 245 bytes of UTF-8.
         like : dict, list or tuple of arrays
             A model with the names, shapes and dtypes of all that will be published.
-        takeover : bool
-            Go on with the versions of an earlier publisher that has ended, in a new epoch.
+        takeover : bool or "force"
+            True: go on with the versions of an earlier publisher that has ended, in a new epoch.
+            "force": also of one that has not, for example because its process was stopped. It is
+            fenced off: if it goes on, its `publish` raises `FailedPrecondition`.
         buffers : int
             ``buffers - 1`` versions can be leased by readers at a time; see `create`.
 
         Raises
         ------
         AlreadyExists
-            If a living publisher has the name, or an earlier one had it and `takeover` is False.
+            If a living publisher has the name and `takeover` is not "force", or an earlier one had
+            it and `takeover` is False.
         InvalidArgument
             If the earlier model has other names, shapes or dtypes.
         """
@@ -320,7 +323,7 @@ class Client(Closing):
         InvalidArgument
             If the segment of that name holds no model.
         """
-        return Subscriber(self.attach(name, timeout))
+        return Subscriber(self.attach(name, timeout), self._native.describe)
 
     # --- The connection.
 
@@ -378,4 +381,6 @@ def _info(fields: Any) -> SegmentInfo:
         buffers=fields["buffers"],
         temporary=fields["temporary"],
         attached=fields["attached"],
+        silent=fields["silent"],
+        age=fields["age"],
     )
