@@ -81,7 +81,7 @@ DeviceState::~DeviceState() {
 }
 
 Status DeviceState::start() {
-  auto listener = core::listen_tcp(options_.listen);
+  auto listener = core::listen_tcp(options_.listen, options_.port_range);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   FARWRITE_RETURN_IF_ERROR(check_secrets());

@@ -1,6 +1,7 @@
 #include "core/tcp_socket.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <string>
@@ -36,6 +37,50 @@ TEST(TcpSocket, SaysThatAPortIsTaken) {
   EXPECT_EQ(status.code(), StatusCode::kAlreadyExists);
   EXPECT_NE(status.message().find(listener->endpoint.to_string()), std::string::npos);
   EXPECT_NE(status.message().find("another port"), std::string::npos);
+}
+
+TEST(TcpSocket, TakesThePortsOfARangeUntilAllAreTaken) {
+  // Two ports that were free a moment ago; another program may take one meanwhile.
+  PortRange range;
+  for (int turn = 0; turn < 100 && range == PortRange(); ++turn) {
+    auto probe = core::listen_tcp({"127.0.0.1", 0});
+    const auto port = probe->endpoint.port;
+    const auto next = static_cast<std::uint16_t>(port - 1);
+    if (core::listen_tcp({"127.0.0.1", next}).ok()) range = {next, port};
+  }
+  auto one = core::listen_tcp({"127.0.0.1", 0}, range);
+  auto other = core::listen_tcp({"127.0.0.1", 0}, range);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(one->endpoint.port, range.first);
+  EXPECT_EQ(other->endpoint.port, range.last);
+  const Status full = core::listen_tcp({"127.0.0.1", 0}, range).status();
+  EXPECT_EQ(full.code(), StatusCode::kAlreadyExists);
+  EXPECT_NE(full.message().find(std::to_string(range.first) + "-" + std::to_string(range.last)),
+            std::string::npos)
+      << full.message();
+  EXPECT_NE(full.message().find("make port_range larger"), std::string::npos);
+}
+
+TEST(TcpSocket, LeavesAPortThatSomebodyHoldsAndDoesNotListenOnYet) {
+  // As a launcher, or a server between bind(2) and listen(2).
+  const core::UniqueFd holder(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  ASSERT_EQ(::setsockopt(holder.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ASSERT_EQ(::bind(holder.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  socklen_t length = sizeof(address);
+  ::getsockname(holder.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  const std::uint16_t held = ntohs(address.sin_port);
+  EXPECT_EQ(core::listen_tcp({"127.0.0.1", 0}, {held, held}).status().code(),
+            StatusCode::kAlreadyExists);
+}
+
+TEST(TcpSocket, RefusesARangeWithoutAPort) {
+  for (const PortRange& range : {PortRange{9, 8}, PortRange{0, 8}}) {
+    EXPECT_EQ(core::listen_tcp({"127.0.0.1", 0}, range).status().code(),
+              StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(TcpSocket, RefusesAHostThatIsNotHere) {
