@@ -306,7 +306,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
     fabric::Fabric* fabric = find_fabric(self, kind);
     if (fabric == nullptr) continue;
     introduction.peer.fabric = kind;
-    if (const Status listening = fabric->listen(); !listening.ok()) {
+    if (const Status listening = fabric->make_reachable(); !listening.ok()) {
       if (!failures.empty()) failures += "; ";
       failures += failure_of(kind, listening, Status());
       continue;

@@ -40,7 +40,7 @@ class Fabric {
 
   // Opens what a peer connects to, if the fabric leaves that to the first peer. Before address()
   // and an accepting attach(); again it does nothing.
-  virtual Status listen() { return Status(); }
+  virtual Status make_reachable() { return Status(); }
 
   // How an authenticated peer finds this fabric; opaque to the layers above.
   virtual std::string address() const = 0;

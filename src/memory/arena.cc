@@ -11,6 +11,7 @@
 #include "core/fork_guard.h"
 #include "core/log.h"
 #include "core/ordered_mutex.h"
+#include "memory/background_release.h"
 #include "memory/block_cache.h"
 #include "memory/block_map.h"
 #include "memory/forked_readers.h"
@@ -172,6 +173,7 @@ Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_uni
   const std::uint64_t needed = round_to_huge_pages(units * kUnitBytes);
   const std::uint64_t wanted =
       round_to_huge_pages(std::max(options_.segment_bytes, wanted_units * kUnitBytes));
+  wait_for_background_releases();  // for their addresses as well
   SegmentOptions segment_options;
   segment_options.place = AddressRange::claim(segments_->range(), needed, wanted);
   if (segment_options.place == nullptr) return full(units);

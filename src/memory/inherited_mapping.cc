@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "memory/background_release.h"
 #include "memory/forked_readers.h"
 
 namespace farwrite::memory {
@@ -25,6 +26,8 @@ constinit List list;
 
 struct ForkHandlers {
   static void before() {
+    // Descriptors of memory that is going: in a child they would keep its pages.
+    wait_for_background_releases();
     list.mutex.lock();
     ForkedReaders::before_fork(list.first != nullptr);
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "memory/background_release.h"
 #include "memory/page_policy.h"
 
 namespace farwrite::memory {
@@ -100,7 +101,13 @@ MappedSegment::~MappedSegment() {
   pin_.reset();
   inherited_.reset();
   if (base_ == nullptr || gpu_memory_ != nullptr || guard_.in_forked_child()) return;
-  ::munmap(base_, bytes_);
+  // The descriptor may be the last that holds the pages of a peer that has gone.
+  auto fd = std::make_shared<core::UniqueFd>(std::move(fd_));
+  release_in_background(bytes_, [base = base_, bytes = bytes_, fd]() mutable {
+    drop_from_mapping(base, bytes);
+    ::munmap(base, bytes);
+    fd.reset();
+  });
 }
 
 bool MappedSegment::mapped_by_others() {

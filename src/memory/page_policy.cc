@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -102,6 +103,14 @@ Status populate_for_writing(std::byte* base, std::uint64_t bytes) {
 
 void populate_for_reading(std::byte* base, std::uint64_t bytes) {
   (void)::madvise(base, bytes, kMadvPopulateRead);
+}
+
+void drop_from_mapping(std::byte* base, std::uint64_t bytes) {
+  constexpr std::uint64_t kStep = std::uint64_t{8} << 20;
+  for (std::uint64_t at = 0; at < bytes; at += kStep) {
+    // A refusal, as for locked pages, leaves them to the unmapping.
+    (void)::madvise(base + at, std::min(kStep, bytes - at), MADV_DONTNEED);
+  }
 }
 
 }  // namespace farwrite::memory

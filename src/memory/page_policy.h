@@ -30,4 +30,8 @@ Status populate_for_writing(std::byte* base, std::uint64_t bytes);
 // Maps pages that already exist; failure costs speed only, so it is ignored.
 void populate_for_reading(std::byte* base, std::uint64_t bytes);
 
+// Takes the pages out of a shared mapping, whose file keeps them, in short steps. Before a large
+// unmapping, which would keep every other thread from mapping and from page faults meanwhile.
+void drop_from_mapping(std::byte* base, std::uint64_t bytes);
+
 }  // namespace farwrite::memory

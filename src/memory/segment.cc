@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "memory/background_release.h"
 #include "memory/page_policy.h"
 
 namespace farwrite::memory {
@@ -35,6 +36,7 @@ Status failure(const SegmentOptions& options, const char* call, const char* reme
                               remedy);
 }
 
+// Unmapped before the descriptor goes, with the last pages.
 struct Memory {
   core::UniqueFd fd;
   std::shared_ptr<AddressRange::Slice> place;
@@ -153,6 +155,15 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
 
 Segment::~Segment() {
   for (const auto& run : at_end_) run();
+  pin_.reset();
+  inherited_.reset();
+  if (place_ == nullptr) return;
+  // Shared, because a function is copyable.
+  auto memory = std::make_shared<Memory>(Memory{std::move(fd_), std::move(place_)});
+  release_in_background(bytes_, [memory, base = base_, bytes = bytes_]() mutable {
+    drop_from_mapping(base, bytes);
+    memory.reset();
+  });
 }
 
 std::shared_ptr<Segment> Segment::on_gpu(std::shared_ptr<gpu::GpuMemory> memory, SegmentUse use) {

@@ -47,8 +47,9 @@ struct SegmentOptions {
   std::shared_ptr<AddressRange::Slice> place = {};  // map here (it is large enough), or anywhere
 };
 
-// Immutable after creation, so any thread may use it. The last owner to let go unmaps and closes
-// it. A forked child has a private, copy-on-write view of it (InheritedMapping).
+// Immutable after creation, so any thread may use it. It is unmapped and closed soon after the last
+// owner has let go (background_release.h). A forked child has a private, copy-on-write view of it
+// (InheritedMapping).
 class Segment : public std::enable_shared_from_this<Segment> {
  public:
   static Result<std::shared_ptr<Segment>> create(const SegmentOptions& options);
@@ -72,7 +73,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   // Runs when the segment goes, before its memory does. Not while others look it up.
   void at_end(std::function<void()> run) { at_end_.push_back(std::move(run)); }
   // Lets `gpu` copy from and to host memory at full speed.
-  void pin(const gpu::Gpu& gpu) { pin_.pin(gpu, base_, bytes_, /*writable=*/true); }
+  void pin(const gpu::Gpu& gpu) { pin_->pin(gpu, base_, bytes_, /*writable=*/true); }
 
  private:
   Segment() = default;
@@ -83,9 +84,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
   core::UniqueFd fd_;
   SegmentUse use_ = SegmentUse::kExport;
   bool explicit_huge_pages_ = false;
-  std::shared_ptr<AddressRange::Slice> place_;  // unmaps when the last owner goes
-  std::optional<InheritedMapping> inherited_;   // goes before the memory and its descriptor
-  gpu::HostPin pin_;
+  std::shared_ptr<AddressRange::Slice> place_;      // unmaps when the last owner goes
+  std::optional<InheritedMapping> inherited_;       // goes before the memory and its descriptor
+  std::optional<gpu::HostPin> pin_{std::in_place};  // likewise
   std::shared_ptr<gpu::GpuMemory> gpu_memory_;
   std::vector<std::function<void()>> at_end_;
 };

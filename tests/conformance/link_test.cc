@@ -52,6 +52,7 @@ class Links : public Conformance {
   void open(Side& side) {
     side.loop = core::EventLoop::start("links").value();
     side.fabric = fabric::make_fabric(GetParam().fabric, *side.loop, options()).value();
+    EXPECT_OK(side.fabric->make_reachable());
   }
   std::unique_ptr<fabric::Link> attach(Side& side, bool connecting) {
     fabric::AttachRequest request;

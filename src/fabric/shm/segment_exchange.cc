@@ -69,12 +69,15 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
     if (waited && !import.failure.ok()) return import.failure;
     if (import.unmapped.has_value()) {
       Answer answer = *std::exchange(import.unmapped, std::nullopt);
+      const bool on_gpu = answer.gpu.has_value();
       lock.unlock();
-      auto mapped = map_on_gpu(std::move(answer));
+      auto mapped = map(std::move(answer));
       lock.lock();
       import.requested = false;
-      if (mapped.ok()) {
+      if (mapped.ok() && on_gpu) {
         import.on_gpu = *mapped;
+      } else if (mapped.ok()) {
+        import.mapped = *mapped;
       } else {
         import.failure = mapped.status();
       }
@@ -124,7 +127,18 @@ void SegmentExchange::wait_for_proof_of_death(
   lives_on_ = lives_on_ || proof.expired();
 }
 
-Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map_on_gpu(Answer answer) {
+Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(Answer answer) {
+  FARWRITE_RETURN_IF_ERROR(answer.refused);
+  if (!answer.found) {
+    return Status::error(StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
+                         "the peer has no such memory for this process, or no longer",
+                         "ask for a fresh descriptor; only the peer that landing memory was "
+                         "allocated for can open it");
+  }
+  if (!answer.gpu.has_value()) {
+    return memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable,
+                                      witness_);
+  }
   auto gpu = gpu::Gpu::with_uuid(*answer.gpu);
   if (!gpu.ok()) return gpu.status();
   auto memory = gpu::GpuMemory::import(**gpu, std::move(answer.fd), answer.bytes, answer.writable);
@@ -227,39 +241,16 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
 }
 
 void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
-  if (answer.refused.ok() && answer.found && answer.gpu.has_value()) {
-    // Mapping may start the driver, which takes longer than a peer's silence may last.
-    const std::lock_guard lock(mutex_);
-    const auto import = imports_.find(segment_id);
-    if (import == imports_.end() || !import->second.requested) return;  // nobody asked
-    if (import->second.users == 0) {
-      import->second.requested = false;  // nobody waits any more; the memory must not
-      return;
-    }
-    import->second.unmapped = std::move(answer);
-    changed_.notify_all();
-    return;
-  }
-  if (!answer.found) {
-    answer.refused =
-        Status::error(StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
-                      "the peer has no such memory for this process, or no longer",
-                      "ask for a fresh descriptor; only the peer that landing memory was "
-                      "allocated for can open it");
-  }
-  Result<std::shared_ptr<memory::MappedSegment>> mapped =
-      answer.refused.ok() ? memory::MappedSegment::map(std::move(answer.fd), answer.bytes,
-                                                       answer.writable, witness_)
-                          : Result<std::shared_ptr<memory::MappedSegment>>(answer.refused);
   const std::lock_guard lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nobody asked
-  import->second.requested = false;
-  if (mapped.ok()) {
-    import->second.mapped = *std::move(mapped);
-  } else {
-    import->second.failure = mapped.status();
+  // Nobody waits any more: a GPU's memory must not either, and a refusal may be over soon.
+  const bool refused = !answer.found || !answer.refused.ok();
+  if (import->second.users == 0 && (answer.gpu.has_value() || refused)) {
+    import->second.requested = false;
+    return;
   }
+  import->second.unmapped = std::move(answer);
   changed_.notify_all();
 }
 

@@ -72,7 +72,7 @@ class SegmentExchange {
 
     std::shared_ptr<memory::MappedSegment> mapped;
     std::weak_ptr<memory::MappedSegment> on_gpu;  // its memory is free once all regions have gone
-    std::optional<Answer> unmapped;  // memory of a GPU, which the loop's thread must not wait for
+    std::optional<Answer> unmapped;  // for the caller to map: the loop must not wait for that
     Status failure;
     bool requested = false;
     int users = 0;  // calls of obtain() under way
@@ -89,8 +89,8 @@ class SegmentExchange {
       core::Deadline deadline,
       std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock);
 
-  // Maps the memory of a GPU that the peer has handed over.
-  static Result<std::shared_ptr<memory::MappedSegment>> map_on_gpu(Answer answer);
+  // Maps what the peer has handed over, or says that it has nothing.
+  Result<std::shared_ptr<memory::MappedSegment>> map(Answer answer);
 
   const core::UniqueFd socket_;
   core::EventLoop& loop_;

@@ -62,11 +62,11 @@ FabricOptions FabricOptions::of(const DeviceOptions& device) {
 Result<std::unique_ptr<Fabric>> TcpFabric::create(core::EventLoop& loop,
                                                   const FabricOptions& options) {
   std::unique_ptr<TcpFabric> fabric(new TcpFabric(loop, options));
-  if (options.data_port != 0) FARWRITE_RETURN_IF_ERROR(fabric->listen());
+  if (options.data_port != 0) FARWRITE_RETURN_IF_ERROR(fabric->make_reachable());
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
-Status TcpFabric::listen() {
+Status TcpFabric::make_reachable() {
   const std::lock_guard lock(mutex_);
   if (lobby_ != nullptr) return Status();
   auto listener = core::listen_tcp({options_.listen_host, options_.data_port}, options_.port_range);
@@ -97,7 +97,7 @@ const Capabilities& TcpFabric::capabilities() const {
 }
 
 Result<std::unique_ptr<Link>> TcpFabric::attach(const AttachRequest& request) {
-  if (!request.connecting) FARWRITE_RETURN_IF_ERROR(listen());
+  if (!request.connecting) FARWRITE_RETURN_IF_ERROR(make_reachable());
   std::vector<std::unique_ptr<core::ByteStream>> streams;
   for (std::uint32_t lane = 0; lane < request.lanes; ++lane) {
     const auto number = static_cast<std::uint16_t>(lane);

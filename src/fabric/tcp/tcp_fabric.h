@@ -42,7 +42,7 @@ class TcpFabric final : public Fabric {
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override {
     return exports_->add(segment);
   }
-  Status listen() override;
+  Status make_reachable() override;
   // The port, once it listens; the peer knows the host already.
   std::string address() const override;
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
@@ -61,7 +61,7 @@ class TcpFabric final : public Fabric {
   const FabricOptions options_;
   const std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
 
-  // Both stay as listen() leaves them.
+  // Both stay as make_reachable() leaves them.
   mutable core::OrderedMutex<core::LockRank::kTcpListener> mutex_;
   core::Listener listener_;
   std::unique_ptr<Lobby> lobby_;

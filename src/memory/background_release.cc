@@ -1,0 +1,80 @@
+#include "memory/background_release.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/fork_guard.h"
+#include "core/signals_blocked.h"
+
+namespace farwrite::memory {
+namespace {
+
+constexpr std::uint64_t kWorthAThread = std::uint64_t{4} << 20;
+
+struct Releases {
+  const core::ForkGuard guard;  // a child may find the mutex locked
+  std::mutex mutex;
+  std::condition_variable done;
+  std::deque<std::function<void()>> waiting;
+  bool running = false;  // the thread
+
+  // Outlives every thread.
+  static Releases& of_process() {
+    static Releases* const only = new Releases;
+    return *only;
+  }
+
+  bool enqueue(std::function<void()>& release) {
+    const std::lock_guard lock(mutex);
+    if (!running) {
+      const core::SignalsBlocked blocked;
+      try {
+        std::thread([this] { run(); }).detach();
+      } catch (const std::system_error&) {
+        return false;
+      }
+      running = true;
+    }
+    waiting.push_back(std::move(release));
+    return true;
+  }
+
+  void run() {
+    (void)::pthread_setname_np(::pthread_self(), "farwrite-free");
+    std::unique_lock lock(mutex);
+    while (!waiting.empty()) {
+      {
+        const std::function<void()> release = std::move(waiting.front());
+        waiting.pop_front();
+        lock.unlock();
+        release();
+      }
+      lock.lock();
+    }
+    running = false;
+    done.notify_all();
+  }
+};
+
+}  // namespace
+
+void release_in_background(std::uint64_t bytes, std::function<void()> release) {
+  Releases& releases = Releases::of_process();
+  const bool apart = bytes >= kWorthAThread && !releases.guard.in_forked_child();
+  if (!apart || !releases.enqueue(release)) release();
+}
+
+void wait_for_background_releases() {
+  Releases& releases = Releases::of_process();
+  if (releases.guard.in_forked_child()) return;
+  std::unique_lock lock(releases.mutex);
+  releases.done.wait(lock, [&releases] { return !releases.running; });
+}
+
+}  // namespace farwrite::memory
