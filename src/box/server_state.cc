@@ -81,6 +81,10 @@ Status ServerState::start() {
           "use a smaller pool");
     }
     device_.free_raw(pool);
+    // In the pool, because memory that is wholly free does not stay.
+    Result<MemoryRegion> anchor = device_.allocate(1);
+    if (!anchor.ok()) return anchor.status();
+    pool_anchor_ = *std::move(anchor);
   }
   FARWRITE_RETURN_IF_ERROR(start_snapshots());
   const core::SignalsBlocked blocked;  // the acceptor starts the sessions' threads
