@@ -161,6 +161,11 @@ struct DeviceOptions {
   /// section 3).
   int numa_node = kNodeOfAdapter;
 
+  /// Memory that was wholly free or unused for this long goes back to the system: a segment of the
+  /// send memory, except for a first one of segment_bytes, and a peer's that is mapped here. One
+  /// segment of each a second at most.
+  std::chrono::nanoseconds memory_idle_time = std::chrono::seconds(60);
+
   /// A peer that sends nothing for this long is silent: quarantined, not dead.
   std::chrono::nanoseconds detection_time = std::chrono::seconds(5);
   /// Time limit of one connection's handshake, on either side.

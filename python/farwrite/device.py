@@ -93,6 +93,7 @@ class Device(Closing):
         huge_pages: HugePages | None = None,
         prefault: bool | None = None,
         numa_node: SupportsIndex | None = None,
+        memory_idle_time: float | str | None = None,
         detection_time: float | str | None = None,
         handshake_timeout: float | str | None = None,
         data_port: SupportsIndex | None = None,

@@ -75,8 +75,14 @@ ServerState::ServerState(ServerOptions options, Device device)
 Status ServerState::start() {
   if (options_.pool > 0) {
     // What is given back stays in the device's segments, registered.
-    const Result<MemoryRegion> pool = device_.allocate(options_.pool);
-    if (!pool.ok()) return pool.status();  // the machine's reason: the pool is within the limit
+    {
+      const Result<MemoryRegion> pool = device_.allocate(options_.pool);
+      if (!pool.ok()) return pool.status();  // the machine's reason: the pool is within the limit
+    }
+    // In the pool, because memory that is wholly free does not stay.
+    Result<MemoryRegion> anchor = device_.allocate(1);
+    if (!anchor.ok()) return anchor.status();
+    pool_anchor_ = *std::move(anchor);
   }
   FARWRITE_RETURN_IF_ERROR(start_snapshots());
   const core::SignalsBlocked blocked;  // the acceptor starts the sessions' threads

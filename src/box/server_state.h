@@ -70,6 +70,7 @@ class ServerState {
   const core::ForkGuard fork_guard_;
   const ServerOptions options_;
   Device device_;
+  MemoryRegion pool_anchor_;
   SegmentTable table_;
   std::shared_ptr<Workspace> workspace_;
   ParallelLoop loop_;

@@ -96,6 +96,10 @@ constexpr std::array kDeviceOptions = {
            "Bind the memory to this NUMA node. -1 leaves placement to the kernel. The default prefers"
            " the node of the RDMA adapter that verbs uses.",
            {-1, 1023}, "(the adapter's)"},
+    Option{"memory_idle_time", "FARWRITE_MEMORY_IDLE_TIME", kDevice, kSeconds,
+           at<&DeviceOptions::memory_idle_time>,
+           "Memory that was free or unused for this long goes back to the system, but for the first"
+           " segment."},
     Option{"detection_time", "FARWRITE_DETECTION_TIME", kDevice, kSeconds,
            at<&DeviceOptions::detection_time>,
            "A peer that sends nothing for this long is silent. Memory that it may write is"

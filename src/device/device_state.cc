@@ -365,6 +365,7 @@ void DeviceState::tick(std::chrono::nanoseconds period) {
   last_tick_ = now;
   if (memory::ForkedReaders::any()) memory::ForkedReaders::refresh();
   arena_->reclaim();
+  arena_->trim_idle(options_.memory_idle_time);
   for (const auto& channel : channels()) channel->tick(now, absence);
 }
 

@@ -27,7 +27,7 @@ struct Entry {
 };
 
 Made make_shm(core::EventLoop& loop, const DeviceOptions& options) {
-  return shm::ShmFabric::create(loop, options.handshake_timeout);
+  return shm::ShmFabric::create(loop, options.handshake_timeout, options.memory_idle_time);
 }
 
 Addresses describe_shm(const DeviceOptions& /*options*/) {

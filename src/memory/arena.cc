@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/log.h"
 #include "core/ordered_mutex.h"
@@ -52,6 +53,7 @@ class Arena::Implementation {
   void free(std::byte* data);
   ArenaStats stats() const;
   void trim();
+  void trim_idle(std::chrono::nanoseconds idle);
   void reclaim();
 
   const ArenaOptions& options() const { return options_; }
@@ -62,6 +64,10 @@ class Arena::Implementation {
   std::optional<std::uint64_t> take_from_map(std::uint64_t units);
   Status grow(std::uint64_t units, std::uint64_t wanted_units);
   bool remove_free_segments();
+  // With grow_mutex_. Whether it was wholly free, and for `idle`.
+  bool remove_if_free(const SegmentTable::Entry& entry, std::chrono::nanoseconds idle);
+  // With map_mutex_: the segment of the block is in use.
+  void touch(std::uint64_t start) { segments_->find(start * kUnitBytes)->used_at = core::now_ns(); }
   bool hold_back(const BlockExtent& block);
   void give_to_map(const std::vector<BlockExtent>& blocks);
   void flush_caches();
@@ -87,6 +93,7 @@ class Arena::Implementation {
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_used_bytes_{0};
   std::atomic<std::uint64_t> failures_{0};
+  std::uint64_t allocations_seen_ = 0;  // by trim_idle(), under grow_mutex_
 };
 
 Arena::Implementation::~Implementation() {
@@ -166,7 +173,9 @@ Result<std::uint64_t> Arena::Implementation::take(std::uint64_t units, std::uint
 
 std::optional<std::uint64_t> Arena::Implementation::take_from_map(std::uint64_t units) {
   const std::lock_guard lock(map_mutex_);
-  return map_->take(units);
+  const std::optional<std::uint64_t> start = map_->take(units);
+  if (start) touch(*start);
+  return start;
 }
 
 Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_units) {
@@ -213,6 +222,7 @@ void Arena::Implementation::free(std::byte* data) {
     cache_.count_free();
     const std::lock_guard lock(map_mutex_);
     map_->give(block.start, block.units);
+    touch(block.start);
     return;
   }
   std::vector<BlockExtent> evicted;
@@ -242,7 +252,10 @@ void Arena::Implementation::reclaim() {
 
 void Arena::Implementation::give_to_map(const std::vector<BlockExtent>& blocks) {
   const std::lock_guard lock(map_mutex_);
-  for (const BlockExtent& block : blocks) map_->give(block.start, block.units);
+  for (const BlockExtent& block : blocks) {
+    map_->give(block.start, block.units);
+    touch(block.start);
+  }
 }
 
 void Arena::Implementation::flush_caches() {
@@ -259,23 +272,43 @@ void Arena::Implementation::trim() {
   static_cast<void>(remove_free_segments());
 }
 
-// With grow_mutex_. Whether there was one.
 bool Arena::Implementation::remove_free_segments() {
   bool any = false;
   for (const SegmentTable::Entry* entry : segments_->entries()) {
-    {
-      const std::lock_guard lock(map_mutex_);
-      if (!map_->remove_segment(entry->offset / kUnitBytes, entry->segment->bytes() / kUnitBytes)) {
-        continue;
-      }
-    }
-    const std::shared_ptr<Segment> segment = entry->segment;
-    if (options_.on_segment_removed) options_.on_segment_removed(segment);
-    segments_->remove(entry);
-    any = true;
+    if (remove_if_free(*entry, {})) any = true;
   }
-  cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
   return any;
+}
+
+bool Arena::Implementation::remove_if_free(const SegmentTable::Entry& entry,
+                                           std::chrono::nanoseconds idle) {
+  const std::shared_ptr<Segment> segment = entry.segment;
+  {
+    const std::lock_guard lock(map_mutex_);
+    if (core::now_ns() - entry.used_at < idle.count()) return false;
+    if (!map_->remove_segment(entry.offset / kUnitBytes, segment->bytes() / kUnitBytes)) {
+      return false;
+    }
+  }
+  if (options_.on_segment_removed) options_.on_segment_removed(segment);
+  segments_->remove(&entry);
+  cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
+  return true;
+}
+
+void Arena::Implementation::trim_idle(std::chrono::nanoseconds idle) {
+  if (guard_.in_forked_child()) return;
+  const std::unique_lock growing(grow_mutex_, std::try_to_lock);
+  if (!growing.owns_lock()) return;
+  // What the caches hold is in use as long as somebody allocates.
+  const std::uint64_t allocations = cache_.counts().allocations;
+  if (std::exchange(allocations_seen_, allocations) == allocations) flush_caches();
+  const std::vector<const SegmentTable::Entry*> entries = segments_->entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool usual = entries[i]->segment->bytes() <= round_to_huge_pages(options_.segment_bytes);
+    if (i == 0 && usual) continue;
+    if (remove_if_free(*entries[i], idle)) return;
+  }
 }
 
 ArenaStats Arena::Implementation::stats() const {
@@ -369,6 +402,7 @@ Arena::~Arena() = default;
 Result<Block> Arena::allocate(std::uint64_t bytes) { return implementation_->allocate(bytes); }
 void Arena::free(std::byte* data) { implementation_->free(data); }
 ArenaStats Arena::stats() const { return implementation_->stats(); }
+void Arena::trim_idle(std::chrono::nanoseconds idle) { implementation_->trim_idle(idle); }
 void Arena::trim() { implementation_->trim(); }
 void Arena::reclaim() { implementation_->reclaim(); }
 const ArenaOptions& Arena::options() const { return implementation_->options(); }

@@ -1,6 +1,7 @@
 // Arena: large registered memory with an allocator on top.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,9 +74,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // A block of at least `bytes`; 0 gives a valid, unique block. Where the limit is reached, segments
-  // without any live block are given back for it. kResourceExhausted when the limit
-  // or the quota is reached; what creating a segment or on_segment reports otherwise.
+  // A block of at least `bytes`; 0 gives a valid, unique block. Where the limit is reached,
+  // segments without any live block are given back for it. kResourceExhausted when the limit or the
+  // quota is reached; what creating a segment or on_segment reports otherwise.
   Result<Block> allocate(std::uint64_t bytes);
   // Takes back a block by its `data`, from any thread, in constant time. Aborts with a message when
   // no live block starts there (a second free, a foreign pointer). nullptr is ignored.
@@ -89,6 +90,10 @@ class Arena {
   ArenaStats stats() const;
   // Gives segments without any live block back to the kernel.
   void trim();
+  // Gives one segment back to the kernel that had no live block for `idle`. The oldest one stays,
+  // unless it was made for a block that is larger than segment_bytes.
+  // Does not wait for a segment that is being made.
+  void trim_idle(std::chrono::nanoseconds idle);
   // Makes blocks that were held back for children which have ended usable again. allocate() does
   // so before the arena grows or fails.
   void reclaim();

@@ -26,6 +26,8 @@ class SegmentTable {
     std::shared_ptr<Segment> segment;  // empty once removed
     Segment* raw = nullptr;
     std::uint64_t offset = 0;
+    // When a block of it was last taken or given back; under the arena's lock of the map.
+    mutable std::int64_t used_at = 0;
   };
 
   static Result<std::unique_ptr<SegmentTable>> create(std::uint64_t bytes, const std::string& name);

@@ -195,6 +195,7 @@ TEXTS: dict[str, tuple[str, object]] = {
     "huge_pages": ("off", "off"),
     "prefault": ("off", False),
     "numa_node": ("0", 0),
+    "memory_idle_time": ("5", 5.0),
     "detection_time": ("2.5", 2.5),
     "handshake_timeout": ("300ms", 0.3),
     "data_port": ("7000", 7000),

@@ -54,7 +54,7 @@ class SegmentExchanges : public testing::Test {
 
   std::unique_ptr<SegmentExchange> open(core::UniqueFd socket, FindSegment find) {
     auto exchange =
-        std::make_unique<SegmentExchange>(std::move(socket), *loop_, "127.0.0.1:7777",
+        std::make_unique<SegmentExchange>(std::move(socket), *loop_, "127.0.0.1:7777", idle_time_,
                                           std::move(find), nullptr, [this](const Status& reason) {
                                             const std::lock_guard<std::mutex> lock(mutex_);
                                             closings_.push_back(reason);
@@ -110,6 +110,7 @@ class SegmentExchanges : public testing::Test {
   std::mutex mutex_;
   std::vector<Status> closings_;
   std::atomic<int> asked_{0};
+  std::chrono::nanoseconds idle_time_ = std::chrono::hours(1);
   std::unique_ptr<SegmentExchange> near_, far_;
 };
 

@@ -68,13 +68,13 @@ struct Side {
     own_mailbox = attachment.own.view;
     peer_mailbox = attachment.peer.view;
     request.observer = &observer;
-    link =
-        std::make_unique<ShmLink>(std::move(attachment), request, loop, [this](std::uint32_t id) {
-          for (const auto& segment : exports) {
-            if (segment->id() == id) return segment;
-          }
-          return std::shared_ptr<memory::Segment>();
-        });
+    link = std::make_unique<ShmLink>(std::move(attachment), request, loop, std::chrono::hours(1),
+                                     [this](std::uint32_t id) {
+                                       for (const auto& segment : exports) {
+                                         if (segment->id() == id) return segment;
+                                       }
+                                       return std::shared_ptr<memory::Segment>();
+                                     });
   }
 };
 

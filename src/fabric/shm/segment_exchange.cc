@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/log.h"
 #include "core/wire.h"
 
@@ -18,16 +19,20 @@ constexpr std::string_view kOpenRegion = "open a region";
 constexpr std::size_t kMaxSegments = 1 << 16;
 constexpr std::chrono::nanoseconds kDeathFollows = std::chrono::milliseconds(500);
 
+constexpr std::chrono::nanoseconds kShortestTurn = std::chrono::milliseconds(5);
+
 enum class ExchangePacket : std::uint16_t { kRequest = 16, kAnswer = 17 };
 
 }  // namespace
 
 SegmentExchange::SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer,
-                                 FindSegment find, std::shared_ptr<const void> witness,
+                                 std::chrono::nanoseconds idle_time, FindSegment find,
+                                 std::shared_ptr<const void> witness,
                                  std::function<void(const Status&)> on_closed)
     : socket_(std::move(socket)),
       loop_(loop),
       peer_(std::move(peer)),
+      idle_time_(idle_time),
       find_(std::move(find)),
       witness_(std::move(witness)),
       on_closed_(std::move(on_closed)) {}
@@ -36,9 +41,31 @@ void SegmentExchange::start() {
   const Status watched =
       loop_.add_fd(socket_.get(), EPOLLIN, [this](std::uint32_t) { on_readable(); });
   if (!watched.ok()) fail(watched);
+  timer_ = loop_.every(
+      std::clamp<std::chrono::nanoseconds>(idle_time_ / 4, kShortestTurn, std::chrono::seconds(1)),
+      [this] { drop_idle(); });
 }
 
-SegmentExchange::~SegmentExchange() { loop_.remove_fd(socket_.get()); }
+SegmentExchange::~SegmentExchange() {
+  if (timer_ != 0) loop_.cancel_timer(timer_);
+  loop_.remove_fd(socket_.get());
+}
+
+void SegmentExchange::drop_idle() {
+  std::shared_ptr<memory::MappedSegment> idle;  // unmapped without the lock
+  const std::lock_guard lock(mutex_);
+  for (auto at = imports_.begin(); at != imports_.end(); ++at) {
+    Import& import = at->second;
+    if (import.mapped == nullptr || import.users > 0) continue;
+    if (import.mapped.use_count() > 1) {
+      import.used_at = core::now_ns();
+    } else if (core::now_ns() - import.used_at > idle_time_.count()) {
+      idle = std::move(import.mapped);
+      imports_.erase(at);
+      return;  // one each time: the loop has other work
+    }
+  }
+}
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint32_t segment_id,
                                                                        core::Deadline deadline) {
@@ -51,6 +78,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
     }
   }
   Import& import = imports_[segment_id];
+  import.used_at = core::now_ns();
   ++import.users;
   auto obtained = obtain_locked(segment_id, import, deadline, lock);
   --import.users;

@@ -31,8 +31,9 @@ using FindSegment = std::function<std::shared_ptr<memory::Segment>(std::uint32_t
 class SegmentExchange {
  public:
   // `on_closed` is called on the loop's thread, once, when the peer's socket ends or breaks. What
-  // is mapped keeps `witness`.
-  SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer, FindSegment find,
+  // is mapped keeps `witness`, and is unmapped when nobody has used it for `idle_time`.
+  SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer,
+                  std::chrono::nanoseconds idle_time, FindSegment find,
                   std::shared_ptr<const void> witness,
                   std::function<void(const Status&)> on_closed);
   ~SegmentExchange();
@@ -50,6 +51,8 @@ class SegmentExchange {
 
  private:
   void on_readable();
+  // Unmaps what nobody has used for the idle time.
+  void drop_idle();
   // No more of this peer: it left, or broke the protocol. On the loop's thread.
   void end(const Status& reason);
   void answer(std::uint32_t segment_id);
@@ -76,6 +79,7 @@ class SegmentExchange {
     Status failure;
     bool requested = false;
     int users = 0;  // calls of obtain() under way
+    std::int64_t used_at = 0;
 
     // Nothing is lost with it.
     bool forgotten() const { return users == 0 && !requested && get() == nullptr; }
@@ -95,6 +99,8 @@ class SegmentExchange {
   const core::UniqueFd socket_;
   core::EventLoop& loop_;
   const std::string peer_;
+  const std::chrono::nanoseconds idle_time_;
+  core::EventLoop::TimerId timer_ = 0;
   const FindSegment find_;
   const std::shared_ptr<const void> witness_;
   std::function<void(const Status&)> on_closed_;

@@ -49,11 +49,13 @@ Result<bool> read_proof(int socket, std::vector<std::byte>& key) {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> ShmFabric::create(core::EventLoop& loop,
-                                                  std::chrono::nanoseconds handshake_timeout) {
+                                                  std::chrono::nanoseconds handshake_timeout,
+                                                  std::chrono::nanoseconds idle_time) {
   std::string name = unguessable_name();
   auto listener = listen_abstract(name);
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<ShmFabric> fabric(new ShmFabric(loop, std::move(name), *std::move(listener)));
+  std::unique_ptr<ShmFabric> fabric(
+      new ShmFabric(loop, std::move(name), *std::move(listener), idle_time));
   auto lobby =
       Lobby::open(loop, fabric->listener_.get(), handshake_timeout, {"shm", origin_of, read_proof});
   if (!lobby.ok()) return lobby.status();
@@ -77,8 +79,9 @@ Status ShmFabric::check_kernel() {
   return Status();
 }
 
-ShmFabric::ShmFabric(core::EventLoop& loop, std::string name, core::UniqueFd listener)
-    : loop_(loop), name_(std::move(name)), listener_(std::move(listener)) {}
+ShmFabric::ShmFabric(core::EventLoop& loop, std::string name, core::UniqueFd listener,
+                     std::chrono::nanoseconds idle_time)
+    : loop_(loop), name_(std::move(name)), listener_(std::move(listener)), idle_time_(idle_time) {}
 
 const Capabilities& ShmFabric::capabilities() const {
   static const Capabilities capabilities = [] {
@@ -136,7 +139,7 @@ Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
 }
 
 std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRequest& request) {
-  return std::make_unique<ShmLink>(std::move(attachment), request, loop_,
+  return std::make_unique<ShmLink>(std::move(attachment), request, loop_, idle_time_,
                                    [this](std::uint32_t id) -> std::shared_ptr<memory::Segment> {
                                      const std::lock_guard lock(mutex_);
                                      for (const auto& weak : exported_) {

@@ -19,9 +19,11 @@ class ShmFabric final : public Fabric {
  public:
   // Listens on an abstract unix socket with an unguessable name. `loop` outlives the fabric and
   // every link it makes; the fabric outlives its links. A connection that belongs to no handshake
-  // is dropped after `handshake_timeout`.
+  // is dropped after `handshake_timeout`, and a peer's memory unmapped that was unused for
+  // `idle_time`.
   static Result<std::unique_ptr<Fabric>> create(
-      core::EventLoop& loop, std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(10));
+      core::EventLoop& loop, std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(10),
+      std::chrono::nanoseconds idle_time = std::chrono::seconds(60));
 
   // What it requires of the kernel, tried out. kUnavailable names what is missing.
   static Status check_kernel();
@@ -33,7 +35,8 @@ class ShmFabric final : public Fabric {
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
 
  private:
-  ShmFabric(core::EventLoop& loop, std::string name, core::UniqueFd listener);
+  ShmFabric(core::EventLoop& loop, std::string name, core::UniqueFd listener,
+            std::chrono::nanoseconds idle_time);
 
   Result<std::unique_ptr<Link>> accept(const AttachRequest& request);
   std::unique_ptr<Link> make_link(Attachment attachment, const AttachRequest& request);
@@ -41,6 +44,7 @@ class ShmFabric final : public Fabric {
   core::EventLoop& loop_;
   const std::string name_;
   const core::UniqueFd listener_;
+  const std::chrono::nanoseconds idle_time_;
 
   core::OrderedMutex<core::LockRank::kShmFabric> mutex_;
   std::vector<std::weak_ptr<memory::Segment>> exported_;

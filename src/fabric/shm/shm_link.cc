@@ -8,7 +8,7 @@
 
 namespace farwrite::fabric::shm {
 ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::EventLoop& loop,
-                 FindSegment find_export)
+                 std::chrono::nanoseconds idle_time, FindSegment find_export)
     : peer_name_(request.peer_name),
       observer_(request.observer),
       loop_(loop),
@@ -24,7 +24,7 @@ ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::Even
   }
   const bool socket_end_is_death = !attachment.same_process && !pidfd_.valid();
   segments_ = std::make_unique<SegmentExchange>(
-      std::move(attachment.socket), loop_, peer_name_,
+      std::move(attachment.socket), loop_, peer_name_, idle_time,
       [this](std::uint32_t id) {
         const std::shared_ptr<memory::Segment> landing = grants_.find_segment(id);
         return landing != nullptr ? landing : find_export_(id);

@@ -27,7 +27,7 @@ class ShmLink final : public Link {
  public:
   // `find_export` finds our export segments for the peer; `request.observer` outlives the link.
   ShmLink(Attachment attachment, const AttachRequest& request, core::EventLoop& loop,
-          FindSegment find_export);
+          std::chrono::nanoseconds idle_time, FindSegment find_export);
   ~ShmLink() override;
 
   Lane& lane(std::uint32_t index) override { return *lanes_[index]; }

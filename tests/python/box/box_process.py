@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from types import TracebackType
+from typing import Any
 
 from warm_python import WarmPython
 
 _START = """
+import json
 import sys
 import numpy as np
 import farwrite as fw
-box = fw.box.connect(sys.argv[1], segment_bytes=4 << 20)
+box = fw.box.connect(sys.argv[1], **{"segment_bytes": 4 << 20, **json.loads(sys.argv[2])})
 """
 
 
 class BoxProcess:
     """Runs `program`, which has `box` and `np`, and prints a line for each step."""
 
-    def __init__(self, endpoint: str, program: str) -> None:
-        self._process = WarmPython(
-            ["-u", "-c", _START + textwrap.dedent(program), endpoint], stderr=None
-        )
+    def __init__(self, endpoint: str, program: str, **options: Any) -> None:
+        words = ["-u", "-c", _START + textwrap.dedent(program), endpoint, json.dumps(options)]
+        self._process = WarmPython(words, stderr=None)
 
     @property
     def pid(self) -> int:
