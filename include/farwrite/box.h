@@ -138,6 +138,11 @@ struct SegmentInfo {
   std::uint64_t epoch = 0;     ///< of the version
   std::uint64_t version = 0;   ///< the number of changes applied when the answer was made
   std::uint32_t attached = 0;  ///< clients that have it attached
+  /// Of those, the clients of which nothing came for the detection_time of the server's device:
+  /// stopped, or cut off.
+  std::uint32_t silent = 0;
+  /// Since the last change was applied, or since the segment was made.
+  std::chrono::nanoseconds age{0};
 };
 
 /// What a read may return while others change the segment.
@@ -194,7 +199,9 @@ struct Change {
   ByteView memory;
   std::uint64_t x_key = 0;     ///< x as a segment, instead of `memory`
   std::uint64_t x_offset = 0;  ///< into that segment
-  std::uint64_t y_key = 0;     ///< y, always a segment; of kAxpy only
+  /// y of kAxpy, always a segment. Of kWrite: a segment without which the write is refused with
+  /// kNotFound, so that freeing it fences the writer off.
+  std::uint64_t y_key = 0;
   std::uint64_t y_offset = 0;  ///< into that segment
   /// Give the segment a new epoch together with the new version. The contents before keep theirs.
   bool new_epoch = false;
@@ -328,6 +335,8 @@ class FARWRITE_API Client {
   Result<Segment> attach(std::uint64_t key) const;
   /// Every segment of the box, without its description.
   Result<std::vector<SegmentInfo>> list() const;
+  /// The segment of that name, as it is now, without its description. kNotFound.
+  Result<SegmentInfo> describe(std::string_view name) const;
   /// Memory that the server reads where it is: sources from it need no copy. 64-byte aligned.
   Result<MemoryRegion> allocate(std::uint64_t bytes) const;
 
@@ -406,7 +415,8 @@ class FARWRITE_API Server {
   /// publisher in the server's process makes one copy and no more. End it with commit() or drop().
   Result<Draft> draft(std::uint64_t key);
   /// Makes the draft current, and returns the version that it became. `new_epoch` as in Change.
-  Result<std::uint64_t> commit(const Draft& draft, bool new_epoch = false);
+  /// With a `fence`, kNotFound if there is no segment of that key (Change::y_key).
+  Result<std::uint64_t> commit(const Draft& draft, bool new_epoch = false, std::uint64_t fence = 0);
   /// Gives the draft back unused.
   void drop(const Draft& draft);
 

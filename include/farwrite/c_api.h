@@ -90,6 +90,7 @@ typedef struct fw_device_options {
   /// 1: the variables of the environment that docs/reference/options.md lists for the plug-in
   /// override the fields above.
   uint32_t environment;
+  const char* port_range;  ///< "7000-7099": the ports that port 0 selects from; NULL: no range
 } fw_device_options;
 
 /// Identifies one start of one device.

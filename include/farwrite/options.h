@@ -83,9 +83,22 @@ FARWRITE_API Status set_verbs_options(std::string_view text, VerbsOptions& optio
 
 /// The settings of the tcp fabric.
 struct TcpOptions {
-  /// The port that the fabric listens on, at DeviceOptions::listen.host; 0 selects a free port. For
-  /// firewalls.
+  /// The port that the fabric listens on, at DeviceOptions::listen.host, from the device's start.
+  /// With 0 it selects a free port when a peer first connects by this fabric. For firewalls.
   std::uint16_t data_port = 0;
+};
+
+/// The ports from `first` to `last`. {0, 0} is no range.
+struct PortRange {
+  std::uint16_t first = 0;  ///< 1 or more
+  std::uint16_t last = 0;   ///< `first` or more
+
+  /// Compares both ports.
+  bool operator==(const PortRange& other) const {
+    return first == other.first && last == other.last;
+  }
+  /// Compares both ports.
+  bool operator!=(const PortRange& other) const { return !(*this == other); }
 };
 
 inline constexpr std::uint32_t kMaxPollers = 64;  ///< upper bound of DeviceOptions::pollers
@@ -103,6 +116,10 @@ struct DeviceOptions {
 
   /// Where peers reach this device. Port 0 selects a free port; see Device::endpoint().
   Endpoint listen;
+  /// The ports that port 0 selects from, for firewalls: here and in TcpOptions::data_port. Without
+  /// a range, it selects an ephemeral port of a kind that programs which look for a free port with
+  /// bind(2) get last.
+  PortRange port_range;
 
   /// Fabrics that this device may use, best first. A single entry forces that fabric: a connection
   /// to a peer that cannot use it fails with an error that gives the reason, and never falls back.

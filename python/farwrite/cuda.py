@@ -22,6 +22,8 @@ from farwrite.errors import InvalidArgument, ProtocolError
 CUDA = 2
 """kDLCUDA."""
 _LEGACY_DEFAULT_STREAM = 1
+# What exporters raise. Another exception may be that of a signal handler.
+_EXPORTS_FAIL = (BufferError, TypeError, RuntimeError, ValueError)
 
 
 class CudaArray:
@@ -218,7 +220,7 @@ def dlpack_device(operation: str, payload: Any) -> tuple[int, int]:
     """
     try:
         device = payload.__dlpack_device__()
-    except Exception as error:  # of the exporter's own code: PyTorch has no device for "meta"
+    except _EXPORTS_FAIL as error:  # PyTorch has no device for "meta"
         raise InvalidArgument(
             f"{operation}: the array has no device of DLPack ({error}); copy it to the CPU first"
         ) from None
@@ -254,7 +256,7 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
         return _from_dlpack(operation, payload, ordinal) if kind == CUDA else None
     try:
         interface = getattr(payload, "__cuda_array_interface__", None)
-    except Exception as error:  # of the exporter's own code
+    except _EXPORTS_FAIL as error:
         raise InvalidArgument(
             f"{operation}: the array has no __cuda_array_interface__ now: {error}"
         ) from None
@@ -294,7 +296,7 @@ def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
             capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM, max_version=(1, 0))
         except TypeError:  # older than read-only arrays
             capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM)
-    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+    except _EXPORTS_FAIL as error:
         raise InvalidArgument(f"{operation}: the array does not export DLPack: {error}") from None
     found = OnGpu(*_farwrite.view_cuda_dlpack(operation, capsule))
     _farwrite.wait_for_stream(ordinal, _LEGACY_DEFAULT_STREAM)

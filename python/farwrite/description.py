@@ -79,7 +79,7 @@ def check_size(shape: tuple[int, ...], itemsize: int) -> None:
         If it cannot; the message says why.
     """
     if len(shape) > MAX_DIMENSIONS:
-        raise ValueError(f"it has {len(shape)} dimensions, more than {MAX_DIMENSIONS}")
+        raise ValueError(f"the shape has {len(shape)} dimensions, more than {MAX_DIMENSIONS}")
     # NumPy counts in 63 bits: the bytes without the lengths of 0, and elements without bytes.
     if math.prod(filter(None, shape)) * max(itemsize, 1) >= 2**63:
         raise ValueError(f"shape {shape} is larger than an array can be")

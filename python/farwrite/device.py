@@ -76,6 +76,7 @@ class Device(Closing):
         *,
         listen: str | None = None,
         port: SupportsIndex | None = None,
+        port_range: str | None = None,
         name: str | None = None,
         fabrics: Sequence[str] | None = None,
         lanes: SupportsIndex | None = None,

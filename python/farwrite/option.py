@@ -39,6 +39,7 @@ class Kind(enum.Enum):
     SWITCH = "on or off"
     CHOICE = "one of"
     FILE = "file"
+    PORTS = "first-last"
 
 
 @dataclass(frozen=True)

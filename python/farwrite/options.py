@@ -86,6 +86,7 @@ _TYPES = {
     Kind.SIZE: "int, bytes, or str like '512M'",
     Kind.SECONDS: "float, seconds, or str like '100ms'",
     Kind.SWITCH: "bool",
+    Kind.PORTS: "str, first-last",
 }
 
 

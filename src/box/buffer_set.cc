@@ -60,6 +60,7 @@ Result<RegionDescriptor> BufferSet::descriptor(std::uint64_t buffer) const {
 std::uint64_t BufferSet::pins() const {
   std::uint64_t pins = 0;
   for (const Slot& slot : slots_) pins += slot.pins;
+  for (const auto& [number, slot] : set_aside_) pins += slot.pins;
   return pins;
 }
 
@@ -68,11 +69,18 @@ bool BufferSet::is_spare(std::uint32_t slot) const {
   return candidate.number != 0 && slot != current_ && candidate.pins == 0 && !candidate.filling;
 }
 
+std::uint32_t BufferSet::slot_of(std::uint64_t number) const {
+  std::uint32_t slot = 0;
+  while (slot < slots_used_ && slots_[slot].number != number) ++slot;
+  return slot;
+}
+
 std::optional<std::uint32_t> BufferSet::grow() {
-  if (slots_used_ == most_) return std::nullopt;
+  const std::uint32_t slot = slot_of(0);
+  if (slot == most_) return std::nullopt;
   Result<MemoryRegion> region = device_.allocate(at_least_one(bytes_));
   if (!region.ok()) return std::nullopt;
-  const std::uint32_t slot = slots_used_++;
+  if (slot == slots_used_) ++slots_used_;
   slots_[slot] = {.region = *std::move(region), .number = next_number_++};
   store_word(state_.data(), SegmentLayout::buffer_at(slot), slots_[slot].number);
   return slot;
@@ -101,7 +109,7 @@ Status BufferSet::pin_current() {
     bool has_spare = false;
     for (std::uint32_t other = 0; other < slots_used_; ++other) has_spare |= is_spare(other);
     if (!has_spare && !grow().has_value()) {
-      if (slots_used_ != most_) {
+      if (slot_of(0) != most_) {
         return memory_used_up(
             device_, "lease a segment",
             "the version that comes next, of " + std::to_string(bytes_) + " bytes",
@@ -122,9 +130,20 @@ void BufferSet::put_back(std::uint32_t slot) {
   release_unused();
 }
 
-void BufferSet::unpin(std::uint32_t slot) {
-  --slots_[slot].pins;
+void BufferSet::unpin(std::uint64_t number) {
+  if (const auto aside = set_aside_.find(number); aside != set_aside_.end()) {
+    if (--aside->second.pins == 0) set_aside_.erase(aside);
+    return;
+  }
+  --slots_[slot_of(number)].pins;
   release_unused();
+}
+
+bool BufferSet::set_aside(std::uint64_t number) {
+  const std::uint32_t slot = slot_of(number);
+  if (slot == slots_used_ || slot == current_ || slots_[slot].pins == 0) return false;
+  set_aside_[number] = std::exchange(slots_[slot], Slot());
+  return true;
 }
 
 void BufferSet::free() {

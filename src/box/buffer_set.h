@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -36,7 +37,7 @@ class BufferSet {
   // Of the buffer of that number. kNotFound if there is none.
   Result<RegionDescriptor> descriptor(std::uint64_t buffer) const;
   // Of all buffers.
-  std::uint64_t allocated() const { return bytes_ * slots_used_; }
+  std::uint64_t allocated() const { return bytes_ * (slots_used_ + set_aside_.size()); }
 
   std::uint32_t current() const { return current_; }
   std::uint64_t number(std::uint32_t slot) const { return slots_[slot].number; }
@@ -52,7 +53,10 @@ class BufferSet {
   // Pins the current buffer, with a spare kept for the next change. kResourceExhausted if none can
   // be kept.
   Status pin_current();
-  void unpin(std::uint32_t slot);
+  void unpin(std::uint64_t number);
+  // Keeps a pinned buffer that is not current out of the count of buffers: its slot gets another
+  // one. Its bytes stay as they are until the last pin ends. False if it is not such a buffer.
+  bool set_aside(std::uint64_t number);
 
   // Around a change of chunks of `slot`. end_chunk() counts one change more than the current buffer
   // had when `fresh` is true, and as many otherwise (a chunk that was only copied).
@@ -77,8 +81,10 @@ class BufferSet {
   BufferSet(Device device, std::uint64_t bytes, std::uint32_t most)
       : device_(std::move(device)), bytes_(bytes), most_(most) {}
   bool is_spare(std::uint32_t slot) const;
+  // Of the buffer of that number, or slots_used_.
+  std::uint32_t slot_of(std::uint64_t number) const;
   void release_unused();
-  // Allocates a buffer in an empty slot.
+  // Allocates a buffer in a slot that has none.
   std::optional<std::uint32_t> grow();
   std::uint64_t chunk_at(std::uint32_t slot, std::uint64_t chunk) const {
     return SegmentLayout::chunk_at(bytes_, slot, chunk);
@@ -89,6 +95,7 @@ class BufferSet {
   std::uint32_t most_;
   MemoryRegion state_;
   std::array<Slot, kMaxBuffers> slots_;
+  std::map<std::uint64_t, Slot> set_aside_;  // by number
   std::uint32_t slots_used_ = 0;
   std::uint32_t current_ = 0;
   std::uint64_t next_number_ = 1;

@@ -7,16 +7,18 @@
 namespace farwrite::box {
 namespace {
 
+Status other_count(std::size_t segments) {
+  return Status::error(StatusCode::kProtocolError, {.operation = "find a segment"},
+                       "the answer describes " + std::to_string(segments) + " segments",
+                       "run the same release on both sides");
+}
+
 Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState>& client,
                                                const Result<ClientState::Answer>& answer) {
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
   if (!infos.ok()) return infos.status();
-  if (infos->size() != 1) {
-    return Status::error(StatusCode::kProtocolError, {.operation = "attach a segment"},
-                         "the answer describes " + std::to_string(infos->size()) + " segments",
-                         "run the same release on both sides");
-  }
+  if (infos->size() != 1) return other_count(infos->size());
   return SegmentState::open(client, std::move(infos.value().front()), answer.value().reply.region);
 }
 
@@ -57,15 +59,16 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
 
 Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {
   const core::Deadline deadline = core::Deadline::after(timeout);
+  const bool may_wait = timeout > std::chrono::nanoseconds(0);
   const auto ask = [&](bool waits) {
     return state_->call(
         {.verb = Verb::kAttachName, .number = waits ? 1U : 0U, .name = std::string(name)},
-        waits ? deadline.remaining() : state_->answer_by(deadline).remaining());
+        may_wait ? deadline.remaining() : state_->timeout());
   };
   // Without waiting first: its answer tells a missing segment from a server that does not answer.
   Result<ClientState::Answer> answer = ask(false);
   const bool missing = !answer.ok() && answer.status().code() == StatusCode::kNotFound;
-  if (!missing || timeout <= std::chrono::nanoseconds(0)) {
+  if (!missing || !may_wait) {
     return segment_of(attached(state_, answer));
   }
   answer = ask(true);
@@ -86,6 +89,16 @@ Result<std::vector<SegmentInfo>> Client::list() const {
   const Result<ClientState::Answer> answer = state_->call({.verb = Verb::kList});
   if (!answer.ok()) return answer.status();
   return state_->infos(answer.value());
+}
+
+Result<SegmentInfo> Client::describe(std::string_view name) const {
+  const Result<ClientState::Answer> answer =
+      state_->call({.verb = Verb::kDescribe, .name = std::string(name)});
+  if (!answer.ok()) return answer.status();
+  Result<std::vector<SegmentInfo>> infos = state_->infos(answer.value());
+  if (!infos.ok()) return infos.status();
+  if (infos->size() != 1) return other_count(infos->size());
+  return std::move(infos.value().front());
 }
 
 Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {

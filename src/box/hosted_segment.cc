@@ -55,23 +55,6 @@ bool reached(const VersionId& wanted, const VersionId& now) {
 
 }  // namespace
 
-Pin& Pin::operator=(Pin&& other) noexcept {
-  release();
-  segment_ = std::move(other.segment_);
-  slot_ = other.slot_;
-  id_ = other.id_;
-  return *this;
-}
-
-ByteView Pin::bytes() const {
-  const std::lock_guard lock(segment_->mutex_);
-  return {segment_->buffers_.data(slot_), segment_->bytes_};
-}
-
-void Pin::release() {
-  if (segment_ != nullptr) std::exchange(segment_, nullptr)->unpin(slot_);
-}
-
 Result<std::shared_ptr<HostedSegment>> HostedSegment::create(const Device& device, SegmentSpec spec,
                                                              std::uint64_t key,
                                                              const VersionId& id) {
@@ -88,6 +71,11 @@ VersionId HostedSegment::id() const {
   return buffers_.id();
 }
 
+std::chrono::nanoseconds HostedSegment::age() const {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::steady_clock::now() - changed_at_;
+}
+
 Result<RegionDescriptor> HostedSegment::buffer(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
   if (freed_) return gone();
@@ -102,11 +90,6 @@ std::uint64_t HostedSegment::buffer_number(std::uint32_t slot) const {
 std::uint64_t HostedSegment::allocated() const {
   const std::lock_guard lock(mutex_);
   return buffers_.allocated();
-}
-
-std::uint64_t HostedSegment::leases() const {
-  const std::lock_guard lock(mutex_);
-  return buffers_.pins();
 }
 
 Status HostedSegment::gone() const {
@@ -161,10 +144,13 @@ Status HostedSegment::check(ChangeFields& change) const {
 }
 
 std::optional<std::uint32_t> HostedSegment::draft() {
-  const std::lock_guard lock(mutex_);
-  if (freed_) return std::nullopt;
-  // While the current buffer is pinned, the other changes need a spare one as well.
-  return buffers_.take_spare(buffers_.pinned(buffers_.current()));
+  do {
+    const std::lock_guard lock(mutex_);
+    if (freed_) return std::nullopt;
+    // While the current buffer is pinned, the other changes need a spare one as well.
+    if (const auto spare = buffers_.take_spare(buffers_.pinned(buffers_.current()))) return spare;
+  } while (set_silent_aside());
+  return std::nullopt;
 }
 
 void HostedSegment::drop(std::uint32_t slot) {
@@ -177,43 +163,25 @@ MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
   return {buffers_.data(slot), bytes_};
 }
 
-Result<Pin> HostedSegment::pin() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return !changing_.has_value() || changing_->fresh(); });
-    if (freed_) return gone();
-    const Status pinned = buffers_.pin_current();
-    if (pinned.ok()) break;
-    if (!changing_.has_value()) return pinned;
-    // The change under way has the last buffer; the one it leaves is spare.
-    changed_.wait(lock, [&] { return !changing_.has_value(); });
-  }
-  leased_ = true;
-  return Pin(shared_from_this(), buffers_.current(), buffers_.id());
-}
-
-void HostedSegment::unpin(std::uint32_t slot) {
-  const std::lock_guard lock(mutex_);
-  buffers_.unpin(slot);
-}
-
 Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overwrites) {
-  const std::lock_guard lock(mutex_);
-  const std::uint32_t current = buffers_.current();
-  const bool pinned = buffers_.pinned(current);
-  Target target = {.slot = current, .base = current, .pinned = pinned};
-  // Leases wait for a change in place, so one that touches all bytes anyway goes elsewhere.
-  if (pinned || (whole && (overwrites || leased_))) {
-    if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.slot = *other;
-  }
-  if (pinned && !target.fresh()) {
-    return Status::error(
-        StatusCode::kResourceExhausted, {.operation = kChange},
-        "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
-        "release leases, or create the segment with more buffers");
-  }
-  changing_ = target;
-  return target;
+  do {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t current = buffers_.current();
+    const bool pinned = buffers_.pinned(current);
+    Target target = {.slot = current, .base = current, .pinned = pinned};
+    // Leases wait for a change in place, so one that touches all bytes anyway goes elsewhere.
+    if (pinned || (whole && (overwrites || leased_))) {
+      if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.slot = *other;
+    }
+    if (target.fresh() || !pinned) {
+      changing_ = target;
+      return target;
+    }
+  } while (set_silent_aside());
+  return Status::error(
+      StatusCode::kResourceExhausted, {.operation = kChange},
+      "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
+      "release leases, or create the segment with more buffers");
 }
 
 void HostedSegment::cancel_change(const Target& target) {
@@ -227,6 +195,7 @@ VersionId HostedSegment::end_change(std::uint32_t slot, bool new_epoch) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t epoch = buffers_.id().epoch;
   const VersionId id = buffers_.finish(slot, new_epoch ? box::new_epoch(epoch) : epoch);
+  changed_at_ = std::chrono::steady_clock::now();
   changing_.reset();
   changed_.notify_all();
   return id;
@@ -369,6 +338,8 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
   for (const auto& [source, offset] :
        {std::pair(sources.x.get(), change.x_offset), std::pair(sources.y.get(), change.y_offset)}) {
     if (source == nullptr) continue;
+    // No source, but a fence: only that it exists counts.
+    if (change.operation == Operation::kWrite && source == sources.y.get()) continue;
     Status status = source->check_range(offset, change.length, "the source");
     if (status.ok() && source->spec_.type != spec_.type) {
       status = Status::error(StatusCode::kInvalidArgument, {.operation = kChange},

@@ -4,9 +4,11 @@
 // applied wholly or not at all, because its sources are complete before it begins.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,25 +29,29 @@ class HostedSegment;
 class Pin {
  public:
   Pin() = default;
-  Pin(std::shared_ptr<HostedSegment> segment, std::uint32_t slot, const VersionId& id)
-      : segment_(std::move(segment)), slot_(slot), id_(id) {}
+  Pin(std::shared_ptr<HostedSegment> segment, std::uint64_t number, ByteView bytes,
+      const VersionId& id)
+      : segment_(std::move(segment)), number_(number), bytes_(bytes), id_(id) {}
   ~Pin() { release(); }
   Pin(const Pin&) = delete;
   Pin& operator=(const Pin&) = delete;
   Pin(Pin&& other) noexcept
-      : segment_(std::move(other.segment_)), slot_(other.slot_), id_(other.id_) {}
+      : segment_(std::move(other.segment_)),
+        number_(other.number_),
+        bytes_(other.bytes_),
+        id_(other.id_) {}
   Pin& operator=(Pin&& other) noexcept;
 
-  std::uint32_t slot() const { return slot_; }
   const VersionId& id() const { return id_; }
   const std::shared_ptr<HostedSegment>& segment() const { return segment_; }
-  ByteView bytes() const;
+  ByteView bytes() const { return bytes_; }
 
  private:
   void release();
 
   std::shared_ptr<HostedSegment> segment_;
-  std::uint32_t slot_ = 0;
+  std::uint64_t number_ = 0;  // of the pin
+  ByteView bytes_;
   VersionId id_;
 };
 
@@ -64,6 +70,8 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   std::uint64_t key() const { return key_; }
   std::uint64_t bytes() const { return bytes_; }
   VersionId id() const;
+  // Since the last change, or since the segment was made.
+  std::chrono::nanoseconds age() const;
   RegionDescriptor state() const { return buffers_.state(); }
   Result<RegionDescriptor> buffer(std::uint64_t number) const;
   std::uint64_t buffer_number(std::uint32_t slot) const;
@@ -97,8 +105,12 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
 
   // How many pins exist.
   std::uint64_t leases() const;
+  // Says whether the holder of a pin is silent: stopped, or cut off. On any thread.
+  using Silent = std::function<bool()>;
   // Pins the current buffer; waits for a change that is made in it. kResourceExhausted, kNotFound.
-  Result<Pin> pin();
+  // Where buffers are short, those whose holders are all silent count no longer: they stay as they
+  // are for them, and further ones take their places.
+  Result<Pin> pin(Silent silent);
 
   // Calls `read` with the current bytes while no change is made.
   Status hold_still(const std::function<Status(ByteView bytes, const VersionId& id)>& read);
@@ -131,7 +143,14 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   HostedSegment(SegmentSpec spec, std::uint64_t key, BufferSet buffers)
       : spec_(std::move(spec)), key_(key), bytes_(buffers.bytes()), buffers_(std::move(buffers)) {}
 
+  struct Holder {
+    std::uint64_t buffer = 0;
+    Silent silent;
+  };
+
   Status gone() const;
+  // Whether a buffer was set aside, because all its holders are silent.
+  bool set_silent_aside();
   Status check_range(std::uint64_t offset, std::uint64_t length, std::string_view what) const;
   // A change of bytes, with change_mutex_: chooses its buffer, and ends by end_change(), or by
   // cancel_change() if nothing was written. `whole`: it touches all bytes; `overwrites`: it reads
@@ -148,7 +167,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
                     ParallelLoop& loop);
   Status swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
               ParallelLoop& loop);
-  void unpin(std::uint32_t slot);
+  void unpin(std::uint64_t pin);
   void call_waiters(const VersionId& now);
 
   const SegmentSpec spec_;
@@ -159,8 +178,11 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   std::mutex change_mutex_;
   mutable std::mutex mutex_;  // guards what follows; never held while bytes are moved
   BufferSet buffers_;
+  std::chrono::steady_clock::time_point changed_at_ = std::chrono::steady_clock::now();
   bool freed_ = false;
-  bool leased_ = false;             // ever
+  bool leased_ = false;                      // ever
+  std::map<std::uint64_t, Holder> holders_;  // by pin
+  std::uint64_t next_pin_ = 1;
   std::optional<Target> changing_;  // where bytes change now
   std::condition_variable changed_;
   std::vector<Waiting> waiting_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <limits>
 #include <utility>
 
 #include "core/status_wire.h"
@@ -60,7 +62,7 @@ bool known(Operation operation) {
   return operation >= Operation::kWrite && operation <= Operation::kSignal;
 }
 
-bool known(Verb verb) { return verb >= Verb::kCreate && verb <= Verb::kOpenBuffer; }
+bool known(Verb verb) { return verb >= Verb::kCreate && verb <= Verb::kDescribe; }
 
 }  // namespace
 
@@ -130,7 +132,7 @@ std::vector<std::byte> Request::encode() const {
   writer.u64(id);
   writer.u64(key);
   writer.u64(number);
-  if (verb == Verb::kAttachName) writer.string(name);
+  if (verb == Verb::kAttachName || verb == Verb::kDescribe) writer.string(name);
   if (verb == Verb::kWaitVersion) writer.u64(epoch);
   if (verb == Verb::kCreate) {
     write_spec(writer, spec);
@@ -148,7 +150,9 @@ Result<Request> Request::decode(ByteView message) {
   request.id = reader.u64();
   request.key = reader.u64();
   request.number = reader.u64();
-  if (request.verb == Verb::kAttachName) request.name = reader.string(kMaxNameBytes);
+  if (request.verb == Verb::kAttachName || request.verb == Verb::kDescribe) {
+    request.name = reader.string(kMaxNameBytes);
+  }
   if (request.verb == Verb::kWaitVersion) request.epoch = reader.u64();
   if (request.verb == Verb::kCreate) {
     request.spec = read_spec(reader);
@@ -218,6 +222,8 @@ std::vector<std::byte> encode_infos(const std::vector<SegmentInfo>& infos) {
     writer.u64(info.epoch);
     writer.u64(info.version);
     writer.u32(info.attached);
+    writer.u32(info.silent);
+    writer.u64(static_cast<std::uint64_t>(info.age.count()));
   }
   return writer.take();
 }
@@ -236,6 +242,9 @@ Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes) {
     info.epoch = reader.u64();
     info.version = reader.u64();
     info.attached = reader.u32();
+    info.silent = reader.u32();
+    info.age = std::chrono::nanoseconds(
+        std::min<std::uint64_t>(reader.u64(), std::numeric_limits<std::int64_t>::max()));
     if (!reader.ok()) break;
     const Result<std::uint64_t> size = checked_bytes(info.spec);
     if (!size.ok()) return malformed(kReadReply, size.status().message());

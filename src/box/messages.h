@@ -43,6 +43,7 @@ enum class Verb : std::uint8_t {
   kLease = 10,       // key; the answer lends the bytes
   kRelease = 11,     // number: the lease; no answer
   kOpenBuffer = 12,  // key, number: the buffer
+  kDescribe = 13,    // name
 };
 
 // Whether a change has a first source: memory of the client, or a segment.

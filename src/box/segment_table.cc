@@ -34,6 +34,12 @@ Status check_existing(const HostedSegment& other, const SegmentSpec& spec, Creat
   return Status();
 }
 
+Status no_segment(std::string_view name) {
+  return Status::error(StatusCode::kNotFound, {.operation = "find a segment"},
+                       "the box has no segment '" + std::string(name) + "'",
+                       "create it first, or attach it with a timeout");
+}
+
 Status no_segment(std::uint64_t key) {
   return Status::error(StatusCode::kNotFound, {.operation = "find a segment"},
                        "the box has no segment of key " + std::to_string(key) +
@@ -115,9 +121,14 @@ Result<SegmentTable::Segment> SegmentTable::attach(std::string_view name) {
     ++entry->attached;
     return entry->segment;
   }
-  return Status::error(StatusCode::kNotFound, {.operation = "attach a segment"},
-                       "the box has no segment '" + std::string(name) + "'",
-                       "create it first, or attach it with a timeout");
+  return no_segment(name);
+}
+
+Result<SegmentTable::Segment> SegmentTable::find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return no_segment(name);
+  return by_key_.at(found->second).segment;
 }
 
 Result<SegmentTable::Segment> SegmentTable::attach(std::uint64_t key) {
@@ -149,7 +160,8 @@ SegmentInfo SegmentTable::describe(const HostedSegment& segment) const {
                       .key = segment.key(),
                       .bytes = segment.bytes(),
                       .epoch = id.epoch,
-                      .version = id.version};
+                      .version = id.version,
+                      .age = segment.age()};
   const std::lock_guard lock(mutex_);
   if (const auto found = by_key_.find(segment.key()); found != by_key_.end()) {
     info.attached = found->second.attached;

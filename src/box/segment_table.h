@@ -8,6 +8,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "box/hosted_segment.h"
@@ -38,6 +39,7 @@ class SegmentTable {
   Result<Segment> attach(std::uint64_t key);
   // Without an attachment. kNotFound.
   Result<Segment> find(std::uint64_t key) const;
+  Result<Segment> find(std::string_view name) const;
   std::vector<Segment> all() const;
   SegmentInfo describe(const HostedSegment& segment) const;
 

@@ -27,17 +27,17 @@ Result<Draft> Server::draft(std::uint64_t key) {
                          "'" + segment.value()->spec().name +
                              "' has no free buffer: all are leased or being filled, or the "
                              "server's memory is full",
-                         "release leases, or create it with more buffers");
+                         "release leases, create it with more buffers, or serve with more memory");
   }
   return Draft{.key = key, .buffer = *buffer, .bytes = segment.value()->draft_bytes(*buffer)};
 }
 
-Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch) {
+Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch, std::uint64_t fence) {
   FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("commit a draft"));
   const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
   if (!segment.ok()) return segment.status();
   const Result<HostedSegment::Outcome> outcome =
-      state_->commit(*segment.value(), draft.buffer, new_epoch);
+      state_->commit(*segment.value(), draft.buffer, new_epoch, fence);
   if (!outcome.ok()) return outcome.status();
   return outcome.value().id.version;
 }

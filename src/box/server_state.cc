@@ -161,6 +161,17 @@ void ServerState::count(const HostedSegment::Outcome& outcome) {
   if (outcome.copied) copies_for_leases_.fetch_add(1, std::memory_order_relaxed);
 }
 
+SegmentInfo ServerState::describe(const HostedSegment& segment) const {
+  SegmentInfo info = table_.describe(segment);
+  const std::lock_guard lock(mutex_);
+  for (const Connection& connection : connections_) {
+    if (connection.session->silent() && connection.session->has_attached(segment.key())) {
+      ++info.silent;
+    }
+  }
+  return info;
+}
+
 Status ServerState::snapshot() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("write a snapshot"));
   return snapshotter_ != nullptr ? snapshotter_->write() : no_directory();
@@ -211,7 +222,7 @@ Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) 
 }
 
 Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::uint32_t draft,
-                                                   bool new_epoch) {
+                                                   bool new_epoch, std::uint64_t fence) {
   const std::shared_lock open(own_changes_);
   if (closed_) {
     segment.drop(draft);
@@ -220,7 +231,16 @@ Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::
   }
   const ChangeFields change = {
       .operation = Operation::kWrite, .length = Change::kWhole, .new_epoch = new_epoch};
-  Result<HostedSegment::Outcome> outcome = segment.apply(change, {.draft = draft}, loop_);
+  HostedSegment::Sources sources = {.draft = draft};
+  if (fence != 0) {
+    const Result<std::shared_ptr<HostedSegment>> found = table_.find(fence);
+    if (!found.ok()) {
+      segment.drop(draft);
+      return found.status();
+    }
+    sources.y = found.value();
+  }
+  Result<HostedSegment::Outcome> outcome = segment.apply(change, sources, loop_);
   if (outcome.ok()) count(outcome.value());
   return outcome;
 }

@@ -34,6 +34,7 @@ class ServerState {
 
   const Device& device() const { return device_; }
   SegmentTable& table() { return table_; }
+  SegmentInfo describe(const HostedSegment& segment) const;
   Workspace& workspace() { return *workspace_; }
   ParallelLoop& loop() { return loop_; }
 
@@ -44,8 +45,8 @@ class ServerState {
   // HostedSegment::draft() and apply() of a draft, by the server's own process. kFailedPrecondition
   // after close(), which ends leases and writes the last snapshot; a draft is then given back.
   Result<std::optional<std::uint32_t>> draft(HostedSegment& segment);
-  Result<HostedSegment::Outcome> commit(HostedSegment& segment, std::uint32_t draft,
-                                        bool new_epoch);
+  Result<HostedSegment::Outcome> commit(HostedSegment& segment, std::uint32_t draft, bool new_epoch,
+                                        std::uint64_t fence);
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
 
   Status snapshot();

@@ -148,6 +148,9 @@ void Session::handle(Arrival& arrival) {
     case Verb::kList:
       list(request.id);
       return;
+    case Verb::kDescribe:
+      describe(request);
+      return;
     case Verb::kChange:
       change(arrival);
       return;
@@ -207,7 +210,7 @@ void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
   if (left) return server_.table().detach(segment);
   reply_with(
       {.id = request, .key = segment->key(), .version = segment->id(), .region = segment->state()},
-      encode_infos({server_.table().describe(*segment)}));
+      encode_infos({server_.describe(*segment)}));
   if (!first) return;
   const std::uint64_t news =
       segment->wait({.version = ~std::uint64_t{0}},
@@ -356,7 +359,10 @@ void Session::stop(const Wait& wait) {
 void Session::lease(const Request& request) {
   const std::shared_ptr<HostedSegment> segment = find(request);
   if (segment == nullptr) return;
-  Result<Pin> pin = segment->pin();
+  Result<Pin> pin = segment->pin([weak = weak_from_this()] {
+    const auto session = weak.lock();
+    return session != nullptr && session->silent();
+  });
   if (!pin.ok()) return refuse(request.id, pin.status());
   const auto held = std::make_shared<Pin>(*std::move(pin));
   server_.count_lease();  // before the client can know of it
@@ -388,10 +394,23 @@ void Session::open_buffer(const Request& request) {
 void Session::list(std::uint64_t request) {
   std::vector<SegmentInfo> infos;
   for (const std::shared_ptr<HostedSegment>& segment : server_.table().all()) {
-    infos.push_back(server_.table().describe(*segment));
+    infos.push_back(server_.describe(*segment));
     infos.back().spec.description.clear();
   }
   reply_with({.id = request}, encode_infos(infos));
+}
+
+void Session::describe(const Request& request) {
+  const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.name);
+  if (!segment.ok()) return refuse(request.id, segment.status());
+  SegmentInfo info = server_.describe(*segment.value());
+  info.spec.description.clear();
+  reply_with({.id = request.id}, encode_infos({info}));
+}
+
+bool Session::has_attached(std::uint64_t key) const {
+  const std::lock_guard lock(mutex_);
+  return attachments_.contains(key);
 }
 
 void Session::leave() {

@@ -31,6 +31,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void run();
   // Ends the thread's waits. What it applies it finishes.
   void close(std::chrono::nanoseconds timeout) { static_cast<void>(channel_.close(timeout)); }
+  // Whether nothing came from the client for the device's detection time.
+  bool silent() const { return channel_.peer_state() == PeerState::kSilent; }
+  // Also from other threads.
+  bool has_attached(std::uint64_t key) const;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
  private:
@@ -76,6 +80,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void open_buffer(const Request& request);
   void detach(std::uint64_t key);
   void list(std::uint64_t request);
+  void describe(const Request& request);
   void leave();
 
   void reply(const Reply& reply);
@@ -101,7 +106,7 @@ class Session : public std::enable_shared_from_this<Session> {
     std::uint64_t news = 0;  // the waiter that tells the client when the segment is freed
   };
   // Other threads answer waits, and attach the segment that a name was waiting for.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::uint64_t, Wait> waits_;  // by request
   std::map<std::uint64_t, Attachment> attachments_;
   bool left_ = false;

@@ -48,7 +48,7 @@ Status Snapshotter::write_all() {
       return writer->add(entry, bytes);
     };
     Status status;
-    Result<Pin> pin = segment->pin();
+    Result<Pin> pin = segment->pin([] { return false; });
     if (pin.ok()) {
       status = add(pin->bytes(), pin->id());
     } else if (pin.status().code() == StatusCode::kResourceExhausted) {

@@ -31,6 +31,9 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   if (c.listen != nullptr) {
     FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("listen", c.listen, options));
   }
+  if (c.port_range != nullptr) {
+    FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("port_range", c.port_range, options));
+  }
   if (c.fabrics != nullptr) {
     FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("fabrics", c.fabrics, options));
   }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/left_at_fork.h"
 #include "core/log.h"
 
 namespace farwrite::core {
@@ -48,6 +49,7 @@ Acceptor::~Acceptor() {
 void Acceptor::on_readable() {
   UniqueFd socket(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.valid()) {
+    leave_at_fork(socket.get());
     on_connection_(std::move(socket));
     return;
   }

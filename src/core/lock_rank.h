@@ -28,6 +28,7 @@ enum class LockRank : std::uint8_t {
   // Fabrics; an arena that grows registers its segment with them.
   kNotifiedWrites,
   kArenaGrowth,
+  kTcpListener,
   kLobby,
   kShmFabric,
   kShmSending,

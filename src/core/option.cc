@@ -145,6 +145,8 @@ std::string accepted(const Option& option) {
       return "an address like 127.0.0.1:7777 or [::1]:7777, with a port up to 65535";
     case OptionKind::kFabrics:
       return "a list of fabrics: shm, verbs, tcp or simulated, with commas between";
+    case OptionKind::kPorts:
+      return "a range of ports like 7000-7099, from 1 to 65535";
     case OptionKind::kText:
     case OptionKind::kFile:
     case OptionKind::kToken:
@@ -173,6 +175,14 @@ struct Parser {
     const Result<Endpoint> endpoint = Endpoint::parse(text);
     if (endpoint.ok()) *field = endpoint.value();
     return endpoint.ok();
+  }
+  bool operator()(PortRange* field) const {
+    const std::size_t dash = std::min(text.find('-'), text.size() - 1);
+    const auto first = to_number<std::uint16_t>(trimmed(text.substr(0, dash)));
+    const auto last = to_number<std::uint16_t>(trimmed(text.substr(dash + 1)));
+    if (!first || !last || *first == 0 || *first > *last) return false;
+    *field = {*first, *last};
+    return true;
   }
   bool operator()(std::vector<FabricKind>* field) const {
     std::vector<FabricKind> fabrics = to_fabrics(text);
@@ -255,6 +265,8 @@ std::string_view shown(OptionKind kind) {
       return "one of";
     case OptionKind::kFile:
       return "file";
+    case OptionKind::kPorts:
+      return "first-last";
   }
   return {};
 }

@@ -29,6 +29,7 @@ enum class OptionKind : std::uint8_t {
   kSwitch,
   kChoice,  // one of the row's words
   kFile,
+  kPorts,  // from the first to the last
 };
 
 FARWRITE_API std::string_view shown(OptionKind kind);
@@ -47,7 +48,7 @@ enum OptionPlace : std::uint8_t {
 using OptionField =
     std::variant<std::string*, std::string_view*, Token*, Endpoint*, std::vector<FabricKind>*,
                  std::uint8_t*, std::uint16_t*, std::uint32_t*, std::uint64_t*, int*,
-                 std::chrono::nanoseconds*, bool*, std::optional<bool>*, HugePages*>;
+                 std::chrono::nanoseconds*, bool*, std::optional<bool>*, HugePages*, PortRange*>;
 
 // The bounds of a number, of nanoseconds, or of a text's length. A field outside of them that holds
 // its default is valid as well: such a default means "choose".

@@ -31,6 +31,11 @@ constexpr std::array kDeviceOptions = {
     Option{"port", "", kDevice, kCount, at<&DeviceOptions::listen, &Endpoint::port>,
            "Short for listen=\"127.0.0.1:port\".",
            {0, 65535}, "none"},
+    Option{"port_range", "FARWRITE_PORT_RANGE", kBoth, kPorts, at<&DeviceOptions::port_range>,
+           "The ports that port 0 picks from, in listen and in data_port. Set it for firewalls, with"
+           " two ports or more for each device that peers of other hosts reach. Without it port 0"
+           " picks a port that other programs seldom get from the kernel.",
+           {}, "none"},
     Option{"name", "FARWRITE_NAME", kDevice, kText, at<&DeviceOptions::name>,
            "The name of the device in the messages of its peers, beside its endpoint; at most 255"
            " bytes. The plug-in's device has the name of its task.",
@@ -101,8 +106,8 @@ constexpr std::array kDeviceOptions = {
            "The bound on the handshake of one connection, on either side."},
     Option{"data_port", "FARWRITE_DATA_PORT", kBoth, kCount,
            at<&DeviceOptions::tcp, &TcpOptions::data_port>,
-           "The port of the tcp fabric, on the host of listen; 0 picks a free port. Set it for"
-           " firewalls.",
+           "The port of the tcp fabric, on the host of listen. 0 picks a free port once a peer"
+           " connects by this fabric. Set it for firewalls.",
            {0, 65535}},
     Option{"host_timeout", "FARWRITE_HOST_TIMEOUT", kDevice, kSeconds,
            at<&DeviceOptions::host_timeout>,

@@ -39,6 +39,8 @@ const char* name_of(LockRank rank) {
       return "notified writes";
     case LockRank::kArenaGrowth:
       return "arena growth";
+    case LockRank::kTcpListener:
+      return "tcp listener";
     case LockRank::kLobby:
       return "lobby";
     case LockRank::kShmFabric:

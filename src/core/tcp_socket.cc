@@ -14,8 +14,11 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/byte_stream.h"
+#include "core/left_at_fork.h"
+#include "core/port_choice.h"
 
 namespace farwrite::core {
 namespace {
@@ -58,6 +61,35 @@ Status no_descriptor(std::string_view operation, int error_number) {
                               "raise the limit of open files (ulimit -n)");
 }
 
+std::string to_string(const PortRange& range) {
+  return std::to_string(range.first) + "-" + std::to_string(range.last);
+}
+
+// Invalid, with the reason in errno. A port that is `known`, because the user named it, is taken
+// even while connections of an earlier listener linger there. That takes SO_REUSEADDR on both
+// listeners. Set before any other bind(2), it would also take a port that somebody has bound and
+// does not listen on yet.
+UniqueFd bind_and_listen(const addrinfo& address, std::uint16_t port, bool known) {
+  sockaddr_storage at{};
+  std::memcpy(&at, address.ai_addr, address.ai_addrlen);
+  auto& wire_port = at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(at).sin_port;
+  wire_port = htons(port);
+  UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto set_reuse = [&socket](int reuse) {
+    return ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) == 0;
+  };
+  const bool listens =
+      socket.valid() && set_reuse(known ? 1 : 0) &&
+      ::bind(socket.get(), reinterpret_cast<sockaddr*>(&at), address.ai_addrlen) == 0 &&
+      set_reuse(1) && ::listen(socket.get(), 128) == 0;
+  if (listens) return socket;
+  const int failed = errno;
+  socket.reset();
+  errno = failed;
+  return socket;
+}
+
 }  // namespace
 
 Status wait_for(int socket, short events, Deadline deadline, std::string_view operation) {
@@ -86,28 +118,39 @@ Status connection_lost(std::string_view operation, int error_number) {
                               "check whether the peer is still running; if so, see the peer's log");
 }
 
-Result<Listener> listen_tcp(const Endpoint& endpoint) {
+Result<Listener> listen_tcp(const Endpoint& endpoint, const PortRange& range) {
   constexpr std::string_view kOperation = "listen";
+  if (range.first > range.last || (range.first == 0 && range.last != 0)) {
+    return Status::error(StatusCode::kInvalidArgument, {kOperation, endpoint.to_string()},
+                         "the range of ports " + to_string(range) + " has no port",
+                         "set port_range to its first and its last port, like 7000-7099");
+  }
+  const bool any = endpoint.port == 0;
   auto addresses = resolve(endpoint, /*passive=*/true, kOperation);
   if (!addresses.ok()) return addresses.status();
   const addrinfo& address = **addresses;
   Listener listener;
-  listener.socket =
-      UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int one = 1;
-  if (!listener.socket.valid() ||
-      ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-      ::bind(listener.socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
-      ::listen(listener.socket.get(), 128) != 0) {
-    if (out_of_descriptors(errno)) return no_descriptor(kOperation, errno);
-    const bool taken = errno == EADDRINUSE;
+  for (const std::uint16_t port : any ? ports_to_try(range) : std::vector{endpoint.port}) {
+    listener.socket = bind_and_listen(address, port, /*known=*/!any);
+    if (listener.socket.valid() || errno != EADDRINUSE) break;
+  }
+  if (!listener.socket.valid()) {
+    const int failed = errno;
+    if (out_of_descriptors(failed)) return no_descriptor(kOperation, failed);
+    const bool taken = failed == EADDRINUSE;
+    if (taken && any && range != PortRange()) {
+      return Status::error(StatusCode::kAlreadyExists, {kOperation, endpoint.to_string()},
+                           "other sockets have all the ports " + to_string(range),
+                           "make port_range larger, or end a program that has one of them");
+    }
     return Status::system_error(
         taken ? StatusCode::kAlreadyExists : StatusCode::kUnavailable,
         {kOperation, endpoint.to_string()},
         taken ? "another socket already listens there" : "this host cannot listen on the address",
-        errno,
+        failed,
         taken ? "choose another port, or 0 for a free one" : "choose an address of this host");
   }
+  leave_at_fork(listener.socket.get());
   sockaddr_storage bound{};
   socklen_t length = sizeof(bound);
   ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound), &length);
@@ -139,6 +182,7 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
       if (last_error != 0) continue;
     }
     set_no_delay(socket.get());
+    leave_at_fork(socket.get());
     return socket;
   }
   return Status::system_error(StatusCode::kUnavailable, {kOperation, endpoint.to_string()},

@@ -10,6 +10,7 @@
 #include "core/unique_fd.h"
 #include "farwrite/bytes.h"
 #include "farwrite/endpoint.h"
+#include "farwrite/options.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -20,7 +21,8 @@ struct Listener {
 };
 
 // kAlreadyExists if the port is taken, kInvalidArgument if the host does not resolve to this one.
-Result<Listener> listen_tcp(const Endpoint& endpoint);
+// Port 0 takes one as core/port_choice.h says; kAlreadyExists if all of `range` are taken.
+Result<Listener> listen_tcp(const Endpoint& endpoint, const PortRange& range = {});
 
 // A connected, non-blocking socket without Nagle's delay. kUnavailable if nobody listens there.
 Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline);

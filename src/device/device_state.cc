@@ -81,7 +81,7 @@ DeviceState::~DeviceState() {
 }
 
 Status DeviceState::start() {
-  auto listener = core::listen_tcp(options_.listen);
+  auto listener = core::listen_tcp(options_.listen, options_.port_range);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   FARWRITE_RETURN_IF_ERROR(check_secrets());
@@ -156,6 +156,10 @@ Status DeviceState::make_arena() {
     const std::lock_guard lock(keys_mutex_);
     segment_keys_.emplace(segment->id(), *std::move(keys));
     return Status();
+  };
+  arena.on_segment_removed = [this](const std::shared_ptr<memory::Segment>& segment) {
+    const std::lock_guard lock(keys_mutex_);
+    segment_keys_.erase(segment->id());
   };
   auto created = memory::Arena::create(std::move(arena));
   if (!created.ok()) return created.status();

@@ -306,6 +306,11 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
     fabric::Fabric* fabric = find_fabric(self, kind);
     if (fabric == nullptr) continue;
     introduction.peer.fabric = kind;
+    if (const Status listening = fabric->listen(); !listening.ok()) {
+      if (!failures.empty()) failures += "; ";
+      failures += failure_of(kind, listening, Status());
+      continue;
+    }
     const TryFabric attempt{kind, fabric->address()};
     FARWRITE_RETURN_IF_ERROR(
         send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kConnect));

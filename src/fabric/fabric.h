@@ -38,6 +38,10 @@ class Fabric {
   virtual Result<std::uint64_t> register_segment(
       const std::shared_ptr<memory::Segment>& segment) = 0;
 
+  // Opens what a peer connects to, if the fabric leaves that to the first peer. Before address()
+  // and an accepting attach(); again it does nothing.
+  virtual Status listen() { return Status(); }
+
   // How an authenticated peer finds this fabric; opaque to the layers above.
   virtual std::string address() const = 0;
 

@@ -60,6 +60,7 @@ class Arena::Implementation {
   Result<std::uint64_t> take(std::uint64_t units, std::uint64_t* granted);
   std::optional<std::uint64_t> take_from_map(std::uint64_t units);
   Status grow(std::uint64_t units, std::uint64_t wanted_units);
+  bool remove_free_segments();
   bool hold_back(const BlockExtent& block);
   void give_to_map(const std::vector<BlockExtent>& blocks);
   void flush_caches();
@@ -104,6 +105,11 @@ Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
   }
   // Rounding up must not be what makes a request fail that would fit.
   std::uint64_t units = rounded_units(exact);
+  // The end of a segment of its own is not left to small blocks: they would keep it from being
+  // given back.
+  if (units * kUnitBytes > options_.segment_bytes) {
+    units = round_to_huge_pages(units * kUnitBytes) / kUnitBytes;
+  }
   Quota* const quota = options_.quota.get();
   if (quota != nullptr && !quota->fits(units * kUnitBytes)) {
     reclaim();
@@ -151,8 +157,9 @@ Result<std::uint64_t> Arena::Implementation::take(std::uint64_t units, std::uint
       *granted = units;
       return *start;
     }
-    if (!grown.ok()) return grown;
-    // Other threads were faster to use up the new segment: again.
+    // The addresses of segments that are wholly free may make room for one of another size.
+    if (!grown.ok() && !remove_free_segments()) return grown;
+    // Or other threads were faster to use up the new segment: again.
   }
 }
 
@@ -247,6 +254,12 @@ void Arena::Implementation::trim() {
   const std::lock_guard growing(grow_mutex_);
   reclaim();
   flush_caches();
+  static_cast<void>(remove_free_segments());
+}
+
+// With grow_mutex_. Whether there was one.
+bool Arena::Implementation::remove_free_segments() {
+  bool any = false;
   for (const SegmentTable::Entry* entry : segments_->entries()) {
     {
       const std::lock_guard lock(map_mutex_);
@@ -257,8 +270,10 @@ void Arena::Implementation::trim() {
     const std::shared_ptr<Segment> segment = entry->segment;
     if (options_.on_segment_removed) options_.on_segment_removed(segment);
     segments_->remove(entry);
+    any = true;
   }
   cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
+  return any;
 }
 
 ArenaStats Arena::Implementation::stats() const {

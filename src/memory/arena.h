@@ -29,8 +29,8 @@ struct ArenaOptions {
   // Called once for every new segment before anything is allocated from it: fabrics register it
   // here. A failure fails the allocation that needed the segment. Must not call this arena.
   std::function<Status(const std::shared_ptr<Segment>&)> on_segment = {};
-  // Called by trim(), not by the destructor, before a segment goes back to the kernel. Must not
-  // call this arena.
+  // Called before a segment goes back to the kernel, but not by the destructor. Must not call this
+  // arena.
   std::function<void(const std::shared_ptr<Segment>&)> on_segment_removed = {};
 };
 
@@ -73,7 +73,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // A block of at least `bytes`; 0 gives a valid, unique block. kResourceExhausted when the limit
+  // A block of at least `bytes`; 0 gives a valid, unique block. Where the limit is reached, segments
+  // without any live block are given back for it. kResourceExhausted when the limit
   // or the quota is reached; what creating a segment or on_segment reports otherwise.
   Result<Block> allocate(std::uint64_t bytes);
   // Takes back a block by its `data`, from any thread, in constant time. Aborts with a message when

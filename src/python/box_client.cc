@@ -76,6 +76,11 @@ nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>> list(Client& clien
   return nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>>(std::move(segments));
 }
 
+nb::typed<nb::dict, nb::str, nb::object> describe(Client& client, const std::string& name) {
+  return to_dict(
+      value_or_raise(wait_beside([client = *client, name] { return client.describe(name); })));
+}
+
 Held<MemoryRegion>* allocate_memory(Client& client, std::uint64_t bytes) {
   return new Held<MemoryRegion>(
       value_or_raise(without_gil([&] { return client->allocate(bytes); })));
@@ -133,6 +138,7 @@ void bind_box_client(nb::module_& module) {
       .def("attach_name", &attach_name, nb::arg("name"), nb::arg("timeout").none())
       .def("attach_key", &attach_key, nb::arg("key"))
       .def("list", &list)
+      .def("describe", &describe, nb::arg("name"))
       .def("allocate", &allocate_memory, nb::arg("bytes"))
       .def("server", [](const Client& client) { return to_dict(client.facts().server()); })
       .def("stats", [](const Client& client) { return counts_of(client->stats()); })

@@ -37,6 +37,8 @@ nb::typed<nb::dict, nb::str, nb::object> to_dict(const box::SegmentInfo& info) {
   segment["buffers"] = info.spec.buffers;
   segment["temporary"] = info.spec.temporary;
   segment["attached"] = info.attached;
+  segment["silent"] = info.silent;
+  segment["age"] = std::chrono::duration<double>(info.age).count();
   segment["description"] = nb::bytes(info.spec.description.data(), info.spec.description.size());
   return nb::typed<nb::dict, nb::str, nb::object>(std::move(segment));
 }

@@ -49,9 +49,9 @@ class Draft {
   Draft& operator=(const Draft&) = delete;
 
   MutableByteView bytes() const { return draft_.bytes; }
-  std::uint64_t commit(bool new_epoch) {
+  std::uint64_t commit(bool new_epoch, std::uint64_t fence) {
     ended_ = true;  // also if it fails
-    return value_or_raise(without_gil([&] { return server_->commit(draft_, new_epoch); }));
+    return value_or_raise(without_gil([&] { return server_->commit(draft_, new_epoch, fence); }));
   }
   void drop() {
     if (std::exchange(ended_, true)) return;
@@ -92,7 +92,7 @@ void close_server(Server& server, std::optional<double> timeout, bool snapshot) 
 void bind_box_server(nb::module_& module) {
   nb::class_<Draft>(module, "BoxDraft")
       .def("view", &view_draft, "The draft's bytes, until commit() or drop().")
-      .def("commit", &Draft::commit, nb::arg("new_epoch"))
+      .def("commit", &Draft::commit, nb::arg("new_epoch"), nb::arg("fence"))
       .def("drop", &Draft::drop);
   nb::class_<Server>(module, "BoxServer", nb::is_weak_referenceable())
       .def_static("serve", &serve, nb::arg("options"), nb::arg("memory"), nb::arg("pool"),

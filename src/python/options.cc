@@ -31,6 +31,9 @@ nb::object to_object(core::OptionField field) {
           return to_str(*value);
         } else if constexpr (std::is_same_v<Value, Endpoint>) {
           return to_str(value->to_string());
+        } else if constexpr (std::is_same_v<Value, PortRange>) {
+          if (*value == PortRange()) return to_str("");
+          return to_str(std::to_string(value->first) + "-" + std::to_string(value->last));
         } else if constexpr (std::is_same_v<Value, HugePages>) {
           return to_str(core::kHugePagesNames[static_cast<std::size_t>(*value)]);
         } else if constexpr (std::is_same_v<Value, std::chrono::nanoseconds>) {

@@ -262,6 +262,7 @@ std::vector<ForkRow> box_rows() {
          return code(w.client.create(spec));
        }},
       {"Client::attach", kForked, [](W& w) { return code(w.client.attach("weights")); }},
+      {"Client::describe", kForked, [](W& w) { return code(w.client.describe("weights")); }},
       {"Client::list", kForked, [](W& w) { return code(w.client.list()); }},
       {"Client::allocate", kForked, [](W& w) { return code(w.client.allocate(64)); }},
       {"Client::server", kOk, [](W& w) { return fact(w.client.server()); }},

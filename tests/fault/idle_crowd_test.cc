@@ -71,6 +71,8 @@ int crowded(const Arguments& arguments) {
   FARWRITE_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   DeviceOptions options = options_of(arguments.at(0));
   options.handshake_timeout = std::chrono::seconds(std::stoi(arguments.at(1)));
+  // So that tcp listens before a peer needs it.
+  options.tcp.data_port = core::listen_tcp({"127.0.0.1", 0}).value().endpoint.port;
   auto device = Device::open(options);
   FARWRITE_REQUIRE_OK(device.status());
   const std::size_t before = open_descriptors().size();

@@ -282,5 +282,37 @@ TEST_F(OverTcp, AStrangerAtTheDataPortChangesNothing) {
   EXPECT_TRUE(device.close(kPatience).ok());
 }
 
+// Of this process, over IPv4.
+std::size_t listening_sockets() {
+  std::size_t count = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    int domain = 0, listens = 0;
+    socklen_t size = sizeof(domain);
+    if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_INET) continue;
+    size = sizeof(listens);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) ++count;
+  }
+  return count;
+}
+
+TEST_F(OverTcp, ADeviceListensForItOnceAPeerNeedsIt) {
+  const std::size_t before = listening_sockets();
+  DeviceOptions options = quick_options();
+  options.fabrics = {FabricKind::kShm, FabricKind::kTcp};
+  Device device = open_device(options);
+  Device near = open_device();
+  EXPECT_EQ(listening_sockets(), before + 2) << "each device has one for its control connections";
+  const Channel over_shm = near.connect(device.endpoint(), kPatience).value();
+  EXPECT_EQ(over_shm.peer().fabric, FabricKind::kShm);
+  EXPECT_EQ(listening_sockets(), before + 2);
+  for (int turn = 0; turn < 2; ++turn) {
+    const Channel over_tcp = device_.connect(device.endpoint(), kPatience).value();
+    EXPECT_EQ(over_tcp.peer().fabric, FabricKind::kTcp);
+    EXPECT_EQ(listening_sockets(), before + 3);
+  }
+  EXPECT_TRUE(device.close(kPatience).ok());
+  EXPECT_TRUE(near.close(kPatience).ok());
+}
+
 }  // namespace
 }  // namespace farwrite::fault

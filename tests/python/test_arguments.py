@@ -134,6 +134,7 @@ WRONG_OPTIONS: dict[str, list[Any]] = {
     "numa_node": [-2, 1024, "0"],
     "detection_time": [0, -1, float("inf"), "x"],
     "data_port": [-1, 65536],
+    "port_range": [5, "", "7000", "7000-", "0-5", "9-8", "1-65536", LONE],
     "verbs_device": [5, "", LONE],
     "verbs_use_immediate": ["perhaps"],
 }

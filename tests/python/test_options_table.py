@@ -128,6 +128,7 @@ def test_every_field_of_device_options_is_in_the_table() -> None:
 def test_defaults_are_the_cores() -> None:
     core = _farwrite.DeviceOptions()
     special = {"port": None, "token": "(this user's cookie)", "metrics": None, "name": None,
+               "port_range": None,
                "verbs_device": None, "verbs_port": None, "verbs_gid_index": None,
                "numa_node": "(the adapter's)",
                "verbs_relaxed_ordering": "(where it is safe)",
@@ -140,7 +141,7 @@ def test_defaults_are_the_cores() -> None:
             assert list(default) == core.fabrics  # type: ignore[call-overload]
         else:
             assert getattr(core, name) == default, name
-    assert (core.name, core.numa_node) == ("", -2)
+    assert (core.name, core.port_range, core.numa_node) == ("", "", -2)
     assert (core.verbs_device, core.verbs_port, core.verbs_gid_index) == ("", 0, -1)
     assert core.verbs_relaxed_ordering is None
     assert core.send_limit_per_peer == core.send_limit
@@ -178,6 +179,7 @@ def test_a_variable_is_named_after_its_keyword() -> None:
 # For each option that has a variable: its text, and what the core then has.
 TEXTS: dict[str, tuple[str, object]] = {
     "listen": ("127.0.0.2:0", "127.0.0.2:0"),
+    "port_range": ("7000-7099", "7000-7099"),
     "name": ("worker 1", "worker 1"),
     "fabrics": ("shm, simulated", ["shm", "simulated"]),
     "token": ("secret", None),
@@ -247,6 +249,8 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     keyword = option.default if option.default not in (None, "(send_limit)") else 1
     if option.kind is Kind.TEXT:
         keyword = "rxe0"
+    if option.kind is Kind.PORTS:
+        keyword = "1-2"
     if isinstance(keyword, str) and keyword.startswith("("):
         keyword = 2 << 20 if option.kind is Kind.SIZE else 1
     monkeypatch.setenv(option.variable, text)

@@ -119,13 +119,16 @@ TEST(Arena, CoalescesFragmentsIntoTheWholeSegmentAgain) {
 
 TEST(Arena, NeverMergesBlocksOfTwoSegments) {
   const auto arena = make_arena(small_arena(4, 2));
-  const Block first = must_allocate(*arena, 2 * kMiB);
-  const Block second = must_allocate(*arena, 2 * kMiB);
-  ASSERT_NE(first.segment, second.segment);
-  arena->free(first.data);
-  arena->free(second.data);
-  EXPECT_EQ(arena->allocate(2 * kMiB + 1).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(arena->stats().largest_free, 2 * kMiB);
+  std::vector<Block> blocks = fill(*arena, kMiB);
+  ASSERT_EQ(blocks.size(), 4U);
+  ASSERT_NE(blocks[1].segment, blocks[2].segment);
+  ASSERT_EQ(blocks[1].data + kMiB, blocks[2].data);
+  arena->free(blocks[1].data);
+  arena->free(blocks[2].data);
+  EXPECT_EQ(arena->allocate(kMiB + 1).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(arena->stats().largest_free, kMiB);
+  arena->free(blocks[0].data);
+  arena->free(blocks[3].data);
 }
 
 TEST(Arena, EmptiesItsCachesBeforeItGrowsOrFails) {
@@ -310,6 +313,22 @@ TEST(Arena, NeverReusesTheAddressesOfATrimmedSegmentThatSomebodyStillHolds) {
   held.reset();
   block.data[0] = std::byte{2};
   arena->free(block.data);
+}
+
+TEST(Arena, JoinsFreeSegmentsForABlockThatIsLargerThanEach) {
+  const auto arena = make_arena(small_arena(16, 2));
+  const Block small = must_allocate(*arena, 100);
+  for (const std::uint64_t size : {3 * kMiB, 4 * kMiB + 1, 6 * kMiB + 1}) {
+    const Block block = must_allocate(*arena, size);
+    // What is left of its segment is not for small ones, which would keep it.
+    const Block other = must_allocate(*arena, 100);
+    EXPECT_NE(block.segment, other.segment);
+    arena->free(block.data);
+    arena->free(other.data);
+  }
+  arena->free(must_allocate(*arena, 14 * kMiB).data);
+  arena->free(small.data);
+  EXPECT_EQ(arena->stats().failures, 0U);
 }
 
 TEST(Arena, SegmentsOutliveTheArenaForThoseWhoHoldThem) {

@@ -99,6 +99,8 @@ TEST(OptionTable, OtherTextsAreRead) {
   EXPECT_EQ(options.listen, (Endpoint{"::1", 7777}));
   EXPECT_EQ(set("port", "7778", options), "");
   EXPECT_EQ(options.listen, (Endpoint{"::1", 7778}));
+  EXPECT_EQ(set("port_range", "7000 - 7099", options), "");
+  EXPECT_EQ(options.port_range, (PortRange{7000, 7099}));
   EXPECT_EQ(set("fabrics", "tcp, shm", options), "");
   EXPECT_EQ(options.fabrics, (std::vector{FabricKind::kTcp, FabricKind::kShm}));
   EXPECT_EQ(set("huge_pages", "off", options), "");
@@ -113,6 +115,10 @@ TEST(OptionTable, OtherTextsAreRead) {
   EXPECT_EQ(options.name.size(), 255U);
   for (const auto& [name, text] : {std::pair<const char*, std::string>{"listen", "nowhere"},
                                    {"port", "65536"},
+                                   {"port_range", "7000"},
+                                   {"port_range", "-7000"},
+                                   {"port_range", "7001-7000"},
+                                   {"port_range", "0-7000"},
                                    {"fabrics", "shm,,tcp"},
                                    {"fabrics", "pigeon"},
                                    {"huge_pages", "enormous"},

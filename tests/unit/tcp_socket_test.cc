@@ -1,7 +1,11 @@
 #include "core/tcp_socket.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 #include <thread>
@@ -38,6 +42,50 @@ TEST(TcpSocket, SaysThatAPortIsTaken) {
   EXPECT_NE(status.message().find("another port"), std::string::npos);
 }
 
+TEST(TcpSocket, TakesThePortsOfARangeUntilAllAreTaken) {
+  // Two ports that were free a moment ago; another program may take one meanwhile.
+  PortRange range;
+  for (int turn = 0; turn < 100 && range == PortRange(); ++turn) {
+    auto probe = core::listen_tcp({"127.0.0.1", 0});
+    const auto port = probe->endpoint.port;
+    const auto next = static_cast<std::uint16_t>(port - 1);
+    if (core::listen_tcp({"127.0.0.1", next}).ok()) range = {next, port};
+  }
+  auto one = core::listen_tcp({"127.0.0.1", 0}, range);
+  auto other = core::listen_tcp({"127.0.0.1", 0}, range);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(one->endpoint.port, range.first);
+  EXPECT_EQ(other->endpoint.port, range.last);
+  const Status full = core::listen_tcp({"127.0.0.1", 0}, range).status();
+  EXPECT_EQ(full.code(), StatusCode::kAlreadyExists);
+  EXPECT_NE(full.message().find(std::to_string(range.first) + "-" + std::to_string(range.last)),
+            std::string::npos)
+      << full.message();
+  EXPECT_NE(full.message().find("make port_range larger"), std::string::npos);
+}
+
+TEST(TcpSocket, LeavesAPortThatSomebodyHoldsAndDoesNotListenOnYet) {
+  // As a launcher, or a server between bind(2) and listen(2).
+  const core::UniqueFd holder(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  ASSERT_EQ(::setsockopt(holder.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ASSERT_EQ(::bind(holder.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  socklen_t length = sizeof(address);
+  ::getsockname(holder.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  const std::uint16_t held = ntohs(address.sin_port);
+  EXPECT_EQ(core::listen_tcp({"127.0.0.1", 0}, {held, held}).status().code(),
+            StatusCode::kAlreadyExists);
+}
+
+TEST(TcpSocket, RefusesARangeWithoutAPort) {
+  for (const PortRange& range : {PortRange{9, 8}, PortRange{0, 8}}) {
+    EXPECT_EQ(core::listen_tcp({"127.0.0.1", 0}, range).status().code(),
+              StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(TcpSocket, RefusesAHostThatIsNotHere) {
   EXPECT_EQ(core::listen_tcp({"no such host", 0}).status().code(), StatusCode::kInvalidArgument);
   const Status elsewhere = core::listen_tcp({"192.0.2.1", 0}).status();
@@ -69,6 +117,51 @@ TEST(TcpSocket, MovesMoreThanItsBuffersHold) {
                   .ok());
   sender.join();
   EXPECT_EQ(received, sent);
+}
+
+// A child forked by the owner of a connection and of a listener. It lives until it is destroyed.
+class ForkedChild {
+ public:
+  ForkedChild() : pid_(::fork()) {
+    while (pid_ == 0) ::pause();
+  }
+  ~ForkedChild() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ForkedChild(const ForkedChild&) = delete;
+  ForkedChild& operator=(const ForkedChild&) = delete;
+
+ private:
+  pid_t pid_;
+};
+
+TEST(TcpSocket, IsNotHeldOpenByAForkedChild) {
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
+  SocketPair connection = connect_to(*listener);
+  const ForkedChild child;
+  connection.connecting.reset();
+  char byte = 0;
+  EXPECT_EQ(core::receive_all(connection.accepted.get(), {&byte, 1}, socket_deadline(), "t").code(),
+            StatusCode::kUnavailable);
+  const Endpoint endpoint = listener->endpoint;
+  listener->socket.reset();
+  EXPECT_TRUE(core::listen_tcp(endpoint).ok()) << "the child holds the port";
+}
+
+TEST(TcpSocket, OfANumberThatIsAnotherFileNowIsLeftAlone) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  const core::UniqueFd read_end(ends[0]), write_end(ends[1]);
+  const int number = core::listen_tcp({"127.0.0.1", 0})->socket.get();
+  const core::UniqueFd again(::dup2(write_end.get(), number));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::write(number, "x", 1) == 1 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  char byte = 0;
+  EXPECT_EQ(::read(read_end.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, 'x') << "the child wrote elsewhere";
 }
 
 TEST(TcpSocket, ReportsThePeersEnd) {

@@ -22,7 +22,7 @@ from farwrite.box.publisher import Publisher
 from farwrite.box.segment import Posted, Segment, SegmentInfo
 from farwrite.box.server import Server, serve
 from farwrite.box.stats import ClientStats, ServerStats
-from farwrite.box.subscriber import Model, Subscriber
+from farwrite.box.subscriber import Model, PublisherState, Subscriber
 from farwrite.box.update import Update
 from farwrite.box.updates import Updates, Watch
 
@@ -39,6 +39,7 @@ __all__ = [
     "Model",
     "Posted",
     "Publisher",
+    "PublisherState",
     "Segment",
     "SegmentInfo",
     "Server",

@@ -44,7 +44,12 @@ class Changes(abc.ABC, Generic[Outcome]):
     def _outcome(self, update: Update) -> Outcome: ...
 
     def write(
-        self, source: object, *, start: SupportsIndex | None = None, new_epoch: bool = False
+        self,
+        source: object,
+        *,
+        start: SupportsIndex | None = None,
+        new_epoch: bool = False,
+        fence: Segment | None = None,
     ) -> Outcome:
         """Replace elements. A write of the whole segment costs the server no second copy.
 
@@ -58,6 +63,9 @@ class Changes(abc.ABC, Generic[Outcome]):
         new_epoch : bool
             Give the segment a new epoch with this version, for contents that do not go on from the
             ones before. It ends the waits of readers that gave the epoch before.
+        fence : Segment, optional
+            Write only if this segment of the same server was not freed. Freeing it fences off all
+            who write with it.
 
         Raises
         ------
@@ -65,10 +73,13 @@ class Changes(abc.ABC, Generic[Outcome]):
             If dtype or shape do not match.
         OutOfRange
             If the elements exceed the segment.
+        NotFound
+            If the segment or the fence was freed.
         """
         return self._from_memory(
-            "write", _Operation.WRITE, source, 1.0, start, new_epoch=bool(new_epoch)
-        )
+            "write", _Operation.WRITE, source, 1.0, start, new_epoch=bool(new_epoch),
+            y_key=0 if fence is None else fence.key,
+        )  # fmt: skip
 
     def accumulate(
         self,

@@ -12,7 +12,7 @@ from farwrite.array import RegisteredArray
 from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.element import layout_like, layout_of, parse_layout, plain_layout, type_name
 from farwrite.box.event import Event
-from farwrite.box.publisher import Publisher, WriteTarget
+from farwrite.box.publisher import Publisher, Takeover, WriteTarget
 from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
@@ -21,6 +21,8 @@ from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime import close_at_exit
+from farwrite.option import from_environment
+from farwrite.options_table import find_option
 from farwrite.stats import Peer
 
 
@@ -35,7 +37,8 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
         Seconds for the connection, and for calls that wait for the server and have no timeout of
         their own. None waits for ever.
     **device
-        The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``send_limit``, ...
+        The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``send_limit``, ... The ports in
+        ``FARWRITE_LISTEN`` and ``FARWRITE_DATA_PORT`` are the server's; a client takes free ones.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     """
     if "metrics" in device:
         raise InvalidArgument("connect: a client of a box serves no metrics; its server does")
-    options, _ = parse_keywords("connect", device)
+    options, _ = parse_keywords("connect", _at_free_ports(device))
     limit = seconds("connect", timeout)
     native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
     close_at_exit(native)
@@ -275,7 +278,7 @@ class Client(Closing):
         name: str,
         like: Any,
         *,
-        takeover: bool = False,
+        takeover: Takeover = False,
         buffers: SupportsIndex = 4,
     ) -> Publisher:
         """Publish versions of a model under `name`. See `Publisher` for what it guarantees.
@@ -286,15 +289,18 @@ class Client(Closing):
             At most 245 bytes of UTF-8.
         like : dict, list or tuple of arrays
             A model with the names, shapes and dtypes of all that will be published.
-        takeover : bool
-            Go on with the versions of an earlier publisher that has ended, in a new epoch.
+        takeover : bool or "force"
+            True: go on with the versions of an earlier publisher that has ended, in a new epoch.
+            "force": also of one that has not, for example because its process was stopped. It is
+            fenced off: if it goes on, its `publish` raises `FailedPrecondition`.
         buffers : int
             ``buffers - 1`` versions can be leased by readers at a time; see `create`.
 
         Raises
         ------
         AlreadyExists
-            If a living publisher has the name, or an earlier one had it and `takeover` is False.
+            If a living publisher has the name and `takeover` is not "force", or an earlier one had
+            it and `takeover` is False.
         InvalidArgument
             If the earlier model has other names, shapes or dtypes.
         """
@@ -317,7 +323,7 @@ class Client(Closing):
         InvalidArgument
             If the segment of that name holds no model.
         """
-        return Subscriber(self.attach(name, timeout))
+        return Subscriber(self.attach(name, timeout), self._native.describe)
 
     # --- The connection.
 
@@ -348,6 +354,19 @@ class Client(Closing):
         return f"<Client of the box at {self.server.endpoint}>"
 
 
+def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:
+    """Keep the ports that the environment gives to the server: nobody connects to a client."""
+    given = dict(device)
+    if device.get("listen") is None and device.get("port") is None:
+        _, address = from_environment(find_option("listen"))
+        host, colon, _ = address.rpartition(":")
+        if colon:
+            given["listen"] = f"{host}:0"
+    if device.get("data_port") is None:
+        given["data_port"] = 0
+    return given
+
+
 def _info(fields: Any) -> SegmentInfo:
     layout = plain_layout(fields["element"], fields["dims"])
     plain = fields["element"] is _farwrite.BoxElement.BYTES
@@ -362,4 +381,6 @@ def _info(fields: Any) -> SegmentInfo:
         buffers=fields["buffers"],
         temporary=fields["temporary"],
         attached=fields["attached"],
+        silent=fields["silent"],
+        age=fields["age"],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from farwrite.errors import (
     Error,
     FailedPrecondition,
     InvalidArgument,
+    NotFound,
     ResourceExhausted,
 )
 
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from farwrite.box.client import Client
 
 MARK = ".publisher"
-"""The event ``NAME.publisher`` exists as long as the publisher of NAME lives."""
+"""The event ``NAME.publisher`` exists as long as the publisher of NAME lives. Each version is
+written only while it exists, so that a publisher whose mark was freed is fenced off."""
+
+Takeover = bool | Literal["force"]
 
 Pack = Callable[[npt.NDArray[np.uint8]], None]
 
@@ -34,8 +38,14 @@ Pack = Callable[[npt.NDArray[np.uint8]], None]
 class Target(Protocol):
     """Where the next version of a segment is prepared."""
 
-    def fill(self, pack: Pack, new_epoch: bool) -> int:
-        """Let `pack` fill the bytes, make them the current version, and return that version."""
+    def fill(self, pack: Pack, new_epoch: bool, fence: Segment) -> int:
+        """Let `pack` fill the bytes, make them the current version, and return that version.
+
+        Raises
+        ------
+        NotFound
+            If `fence` was freed.
+        """
 
 
 class WriteTarget:
@@ -45,13 +55,13 @@ class WriteTarget:
         self._client = client
         self._segment = segment
 
-    def fill(self, pack: Pack, new_epoch: bool) -> int:
+    def fill(self, pack: Pack, new_epoch: bool, fence: Segment) -> int:
         """Fill memory, and let the server read it."""
         # An interrupted call may have left a write under way. That write owns its memory, so this
         # one takes other memory. It is warm: the client keeps what a write has given back.
         memory = self._client.array((self._segment.nbytes,), "uint8").array
         pack(memory)
-        return self._segment.write(memory, new_epoch=new_epoch)
+        return self._segment.write(memory, new_epoch=new_epoch, fence=fence)
 
 
 class DraftTarget:
@@ -62,16 +72,16 @@ class DraftTarget:
         self._key = segment.key
         self._other = WriteTarget(client, segment)
 
-    def fill(self, pack: Pack, new_epoch: bool) -> int:
+    def fill(self, pack: Pack, new_epoch: bool, fence: Segment) -> int:
         """Fill a buffer that nobody reads, and make it current."""
         try:
             draft = self._server.draft(self._key)
         except ResourceExhausted:
             # Readers hold every other buffer. A write may then change the current one in place.
-            return self._other.fill(pack, new_epoch)
+            return self._other.fill(pack, new_epoch, fence)
         try:
             pack(draft.view())
-            return draft.commit(new_epoch)
+            return draft.commit(new_epoch, fence.key)
         finally:
             draft.drop()  # else the traceback of an exception would hold it
 
@@ -100,18 +110,25 @@ class Publisher(Closing):
         like: Any,
         target: Callable[[Client, Segment], Target],
         *,
-        takeover: bool,
+        takeover: Takeover,
         buffers: SupportsIndex,
     ) -> None:
         self._schema = Schema.of("publisher", like, step=True)
         self._name = text("publisher", "name", name)
         self._took_over = False  # and has not published since
+        if takeover not in (True, False, "force"):
+            raise InvalidArgument(
+                f"publisher: takeover {takeover!r} is not known; give True, False or 'force'"
+            )
+        if takeover == "force":
+            with contextlib.suppress(NotFound):
+                client.attach(name + MARK).free()  # which fences its owner off
         try:
             self._mark = client.create_bytes(name + MARK, 0, buffers=2, temporary=True)
         except AlreadyExists:
             raise AlreadyExists(
-                f"publisher: a living publisher has the name '{name}'; close it first, or publish"
-                " under another name"
+                f"publisher: a living publisher has the name '{name}'; close it first, publish"
+                " under another name, or give takeover='force' if it was stopped"
             ) from None
         try:
             self._segment = self._open(client, takeover, buffers)
@@ -121,7 +138,7 @@ class Publisher(Closing):
             raise
         self._closed = False
 
-    def _open(self, client: Client, takeover: bool, buffers: SupportsIndex) -> Segment:
+    def _open(self, client: Client, takeover: Takeover, buffers: SupportsIndex) -> Segment:
         description = self._schema.to_json()
         nbytes = self._schema.segment_nbytes
 
@@ -206,6 +223,8 @@ class Publisher(Closing):
             If the server has no memory for the buffer, or the client has reached its `send_limit`.
         NotFound
             If a client freed the segment.
+        FailedPrecondition
+            If the publisher is closed, or another one has taken over by force.
         DeadlineExceeded
             If the server has not answered within the timeout given to `connect`.
 
@@ -226,9 +245,15 @@ class Publisher(Closing):
                     f"publish: '{self._name}' is of an earlier release and has no place for a step;"
                     " free it and publish anew, or leave the step out"
                 )
-        version = self._target.fill(
-            lambda data: self._schema.pack("publish", model, data, number), self._took_over
-        )
+        try:
+            version = self._target.fill(
+                lambda data: self._schema.pack("publish", model, data, number),
+                self._took_over,
+                self._mark,
+            )
+        except NotFound:
+            self._check_mark("publish")
+            raise
         self._took_over = False  # an interrupted call leaves it: one epoch more does no harm
         return version
 
@@ -238,7 +263,8 @@ class Publisher(Closing):
         Raises
         ------
         FailedPrecondition
-            If the publisher is closed: the model may be another publisher's by now.
+            If the publisher is closed, or another one has taken over by force: the model may be
+            another publisher's by now.
         NotFound
             If a client freed the segment. The publisher is closed nevertheless.
         """
@@ -247,6 +273,7 @@ class Publisher(Closing):
                 f"free: the publisher of '{self._name}' is closed, and another one may have taken"
                 f" over; to remove the model, call client.attach({self._name!r}).free()"
             )
+        self._check_mark("free")
         self._closed = True
         try:
             self._segment.free()  # while the name is taken: nobody can have taken over
@@ -263,6 +290,15 @@ class Publisher(Closing):
         """
         self._closed = True
         self._give_back()
+
+    def _check_mark(self, operation: str) -> None:
+        try:
+            _ = self._mark.version
+        except NotFound:
+            raise FailedPrecondition(
+                f"{operation}: another publisher has taken '{self._name}' over by force, so this"
+                " one may change it no more; close it"
+            ) from None
 
     def _give_back(self) -> None:
         # Freed, not detached: the server has then answered, and the next publisher finds no mark.

@@ -45,6 +45,11 @@ class SegmentInfo:
     """Whether the segment is freed when the last client that attached it has left."""
     attached: int
     """Number of clients that have it attached."""
+    silent: int
+    """Of those, the clients of which nothing came for the `detection_time` of the server: stopped,
+    or cut off."""
+    age: float
+    """Seconds since the last change, or since it was created."""
 
 
 class Segment(Changes[int]):

@@ -9,7 +9,7 @@ from farwrite import _farwrite
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.client import Client, connect
 from farwrite.box.device_keywords import parse_keywords
-from farwrite.box.publisher import DraftTarget, Publisher
+from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
 from farwrite.box.stats import ServerStats
 from farwrite.closing import Closing
@@ -145,7 +145,7 @@ class Server(Closing):
         name: str,
         like: Any,
         *,
-        takeover: bool = False,
+        takeover: Takeover = False,
         buffers: SupportsIndex = 4,
     ) -> Publisher:
         """Publish versions of a model from the server's process, with one copy for each version.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.lease import Lease
+from farwrite.box.publisher import MARK
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Watch, wait_async
@@ -152,6 +154,17 @@ Newer = Model | tuple[SupportsIndex, SupportsIndex] | None
 """What a reader has: a model, or its epoch and version."""
 
 
+@dataclass(frozen=True)
+class PublisherState:
+    """The publisher of a model, as `Subscriber.publisher` finds it."""
+
+    state: Literal["alive", "silent", "gone"]
+    """"silent": nothing came from its process for the `detection_time` of the server. It was
+    stopped or cut off, and may go on. "gone": it closed, or died."""
+    age: float | None
+    """Seconds since the newest version was published; None before the first."""
+
+
 class Subscriber(Closing):
     """Reads the versions of a model. `Client.subscribe` creates it.
 
@@ -174,8 +187,9 @@ class Subscriber(Closing):
     1 4.0
     """
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, describe: Callable[[str], Mapping[str, Any]]) -> None:
         self._segment = segment
+        self._describe = describe
         self._schema = Schema.parse("subscribe", segment.name, segment.description, segment.nbytes)
 
     @property
@@ -187,6 +201,24 @@ class Subscriber(Closing):
     def version(self) -> int:
         """The newest version; 0 before the first one."""
         return self._segment.version
+
+    def publisher(self) -> PublisherState:
+        """Ask the box for the state of the publisher, and for the age of the newest version.
+
+        Raises
+        ------
+        NotFound
+            If the model was freed.
+        DeadlineExceeded
+            If the box has not answered within the timeout given to `connect`.
+        """
+        model = self._describe(self.name)
+        age = model["age"] if model["version"] > 0 else None
+        try:
+            mark = self._describe(self.name + MARK)
+        except NotFound:
+            return PublisherState("gone", age)
+        return PublisherState("silent" if mark["silent"] > 0 else "alive", age)
 
     def latest(
         self, *, newer_than: Newer = None, timeout: float | None = None, copy: bool = False

@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/left_at_fork.h"
+
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5; Debian 12's headers are older
 #endif
@@ -28,7 +30,9 @@ socklen_t abstract_address(const std::string& name, sockaddr_un& address) {
 }
 
 core::UniqueFd new_socket() {
-  return core::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  core::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  core::leave_at_fork(socket.get());
+  return socket;
 }
 
 Status wait_for(int socket, short events, core::Deadline deadline, std::string_view operation) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "core/tls_stream.h"
@@ -52,6 +53,7 @@ FabricOptions FabricOptions::of(const DeviceOptions& device) {
   FabricOptions options;
   static_cast<TcpOptions&>(options) = device.tcp;
   options.listen_host = device.listen.host;
+  options.port_range = device.port_range;
   options.host_timeout = device.host_timeout;
   options.handshake_timeout = device.handshake_timeout;
   return options;
@@ -59,18 +61,28 @@ FabricOptions FabricOptions::of(const DeviceOptions& device) {
 
 Result<std::unique_ptr<Fabric>> TcpFabric::create(core::EventLoop& loop,
                                                   const FabricOptions& options) {
-  auto listener = core::listen_tcp({options.listen_host, options.data_port});
-  if (!listener.ok()) return listener.status();
-  std::unique_ptr<TcpFabric> fabric(new TcpFabric(options, *std::move(listener)));
-  auto lobby = Lobby::open(loop, fabric->listener_.socket.get(), options.handshake_timeout,
-                           {"tcp", origin_of, read_join});
-  if (!lobby.ok()) return lobby.status();
-  fabric->lobby_ = *std::move(lobby);
+  std::unique_ptr<TcpFabric> fabric(new TcpFabric(loop, options));
+  if (options.data_port != 0) FARWRITE_RETURN_IF_ERROR(fabric->listen());
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
-TcpFabric::TcpFabric(const FabricOptions& options, core::Listener listener)
-    : options_(options), listener_(std::move(listener)) {}
+Status TcpFabric::listen() {
+  const std::lock_guard lock(mutex_);
+  if (lobby_ != nullptr) return Status();
+  auto listener = core::listen_tcp({options_.listen_host, options_.data_port}, options_.port_range);
+  if (!listener.ok()) return listener.status();
+  auto lobby = Lobby::open(loop_, listener->socket.get(), options_.handshake_timeout,
+                           {"tcp", origin_of, read_join});
+  if (!lobby.ok()) return lobby.status();
+  listener_ = *std::move(listener);
+  lobby_ = *std::move(lobby);
+  return Status();
+}
+
+std::string TcpFabric::address() const {
+  const std::lock_guard lock(mutex_);
+  return std::to_string(listener_.endpoint.port);
+}
 
 const Capabilities& TcpFabric::capabilities() const {
   static const Capabilities capabilities = [] {
@@ -85,6 +97,7 @@ const Capabilities& TcpFabric::capabilities() const {
 }
 
 Result<std::unique_ptr<Link>> TcpFabric::attach(const AttachRequest& request) {
+  if (!request.connecting) FARWRITE_RETURN_IF_ERROR(listen());
   std::vector<std::unique_ptr<core::ByteStream>> streams;
   for (std::uint32_t lane = 0; lane < request.lanes; ++lane) {
     const auto number = static_cast<std::uint16_t>(lane);
@@ -130,7 +143,7 @@ Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
         socket.status().code(), {operation, request.peer_name, "tcp"},
         "its data port " + request.peer_address +
             " cannot be reached: " + socket.status().message(),
-        "open that port in the firewall; data_port of the peer's device chooses it");
+        "open that port in the firewall; data_port or port_range of the peer's device chooses it");
   }
   const auto join = JoinMessage::of(request.secret, lane, request.lanes).to_bytes();
   FARWRITE_RETURN_IF_ERROR(
@@ -155,7 +168,7 @@ Result<core::UniqueFd> TcpFabric::accept_lane(const AttachRequest& request, std:
   const auto expected = JoinMessage::of(request.secret, lane, request.lanes).to_bytes();
   auto socket = lobby_->take({expected.data(), expected.size()}, request,
                              "see the peer's log; a firewall may keep port " + address() +
-                                 " closed: choose it with data_port, and open it");
+                                 " closed: choose it with data_port or port_range, and open it");
   if (!socket.ok()) return socket.status();
   const auto joined = JoinedMessage::of(request.secret, lane).to_bytes();
   FARWRITE_RETURN_IF_ERROR(

@@ -7,6 +7,7 @@
 
 #include "core/byte_stream.h"
 #include "core/event_loop.h"
+#include "core/ordered_mutex.h"
 #include "core/tcp_socket.h"
 #include "fabric/fabric.h"
 #include "fabric/lobby.h"
@@ -21,6 +22,7 @@ struct FabricOptions : TcpOptions {
   static FabricOptions of(const DeviceOptions& device);
 
   std::string listen_host;
+  PortRange port_range;
   // A connection on which the network brings nothing back for this long is given up.
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(60);
   // A connection that belongs to no handshake is dropped after this.
@@ -30,6 +32,8 @@ struct FabricOptions : TcpOptions {
 // Thread-safe. The loop outlives the fabric.
 class TcpFabric final : public Fabric {
  public:
+  // Listens at once on a data_port that is set, and on any other once a peer needs it: most peers
+  // of most devices have a better fabric.
   static Result<std::unique_ptr<Fabric>> create(core::EventLoop& loop,
                                                 const FabricOptions& options);
 
@@ -38,12 +42,13 @@ class TcpFabric final : public Fabric {
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override {
     return exports_->add(segment);
   }
-  // The port; the peer knows the host already.
-  std::string address() const override { return std::to_string(listener_.endpoint.port); }
+  Status listen() override;
+  // The port, once it listens; the peer knows the host already.
+  std::string address() const override;
   Result<std::unique_ptr<Link>> attach(const AttachRequest& request) override;
 
  private:
-  TcpFabric(const FabricOptions& options, core::Listener listener);
+  TcpFabric(core::EventLoop& loop, const FabricOptions& options) : loop_(loop), options_(options) {}
   Result<core::UniqueFd> connect_lane(const AttachRequest& request, std::uint16_t lane) const;
   // Waits for the connection that proves to be this lane's.
   Result<core::UniqueFd> accept_lane(const AttachRequest& request, std::uint16_t lane);
@@ -52,9 +57,13 @@ class TcpFabric final : public Fabric {
                                                         const AttachRequest& request,
                                                         std::uint16_t lane) const;
 
+  core::EventLoop& loop_;
   const FabricOptions options_;
-  const core::Listener listener_;
   const std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
+
+  // Both stay as listen() leaves them.
+  mutable core::OrderedMutex<core::LockRank::kTcpListener> mutex_;
+  core::Listener listener_;
   std::unique_ptr<Lobby> lobby_;
 };
 

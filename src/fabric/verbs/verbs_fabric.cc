@@ -151,12 +151,9 @@ Result<std::uint64_t> VerbsFabric::register_segment(
   auto added = adapter_->registrations().add_segment(
       segment, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
   if (!added.ok()) return added.status();
-  if (segment->gpu() != nullptr) {
-    // A GPU's memory is not kept for the next region, so its registration is not, either.
-    segment->at_end([adapter = std::weak_ptr<Adapter>(adapter_), gone = segment.get()] {
-      if (const auto kept = adapter.lock()) kept->registrations().remove_segment(*gone);
-    });
-  }
+  segment->at_end([adapter = std::weak_ptr<Adapter>(adapter_), gone = segment.get()] {
+    if (const auto kept = adapter.lock()) kept->registrations().remove_segment(*gone);
+  });
   const auto base = reinterpret_cast<std::uintptr_t>(segment->base());
   return SegmentKey{base, (*added)->remote_key()}.pack();
 }

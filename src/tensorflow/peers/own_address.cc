@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <memory>
 #include <utility>
 
@@ -46,6 +47,16 @@ std::string local_address_for(const addrinfo& peer) {
   return found ? host : "";
 }
 
+// The task's address in its cluster; empty if the cluster does not name it.
+std::string own_address(const tf::ServerDef& server_def) {
+  for (const tf::JobDef& job : server_def.cluster().job()) {
+    if (job.name() != server_def.job_name()) continue;
+    const auto task = job.tasks().find(server_def.task_index());
+    return task == job.tasks().end() ? std::string() : task->second;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string host_towards(const std::string& address) {
@@ -64,14 +75,17 @@ std::string host_towards(const std::string& address) {
 }
 
 std::string own_host(const tf::ServerDef& server_def) {
-  for (const tf::JobDef& job : server_def.cluster().job()) {
-    if (job.name() != server_def.job_name()) continue;
-    const auto task = job.tasks().find(server_def.task_index());
-    if (task == job.tasks().end()) break;
-    std::string host = split(task->second).first;
-    return host.empty() || is_loopback_host(host) ? kLoopback : host;
-  }
-  return kLoopback;
+  std::string host = split(own_address(server_def)).first;
+  return host.empty() || is_loopback_host(host) ? kLoopback : host;
+}
+
+int own_port(const tf::ServerDef& server_def) {
+  if (server_def.port() != 0) return server_def.port();
+  const std::string text = split(own_address(server_def)).second;
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  const bool is_port = error == std::errc() && end == text.data() + text.size() && port <= 65535;
+  return is_port ? port : 0;
 }
 
 std::string task_name(const tf::ServerDef& server_def) {

@@ -14,6 +14,9 @@ namespace farwrite::plugin {
 // "127.0.0.1" for a task that calls itself localhost, or that the cluster does not name.
 std::string own_host(const tensorflow::ServerDef& server_def);
 
+// The port of the task's gRPC server; 0 if the kernel chooses it, or the cluster names none.
+int own_port(const tensorflow::ServerDef& server_def);
+
 // Of a process without an address in a cluster: the one of its host from which it reaches this one,
 // "host:port". "127.0.0.1" for a loopback address, or if there is none.
 std::string host_towards(const std::string& address);

@@ -14,6 +14,7 @@
 #include "server/context_watch.h"
 #include "server/eager_service.h"
 #include "server/expose.h"
+#include "server/held_port.h"
 #include "server/runtime.h"
 #include "server/worker.h"
 #include "server/worker_cache.h"
@@ -196,6 +197,7 @@ class FarwriteServerFactory final : public tf::ServerFactory {
 
   absl::Status NewServer(const tf::ServerDef& server_def, const Options& options,
                          std::unique_ptr<tf::ServerInterface>* out_server) override {
+    const HeldPort held(own_port(server_def));  // until gRPC has bound it
     Runtime* runtime = nullptr;
     absl::Status status = Runtime::open(own_host(server_def), task_name(server_def), &runtime);
     if (!status.ok()) return status;

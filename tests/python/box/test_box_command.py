@@ -138,6 +138,21 @@ def test_a_flag_overrides_the_environment_and_the_environment_the_default(tmp_pa
             served.send_signal(signal.SIGTERM)
 
 
+def test_clients_take_no_port_that_the_environment_gives_the_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listen, data = free_ports(2)
+    monkeypatch.setenv("FARWRITE_LISTEN", f"127.0.0.1:{listen}")
+    monkeypatch.setenv("FARWRITE_DATA_PORT", str(data))
+    with fw.box.serve(memory="8M", pool="2M", fabrics=["tcp"]) as server:
+        assert server.endpoint == f"127.0.0.1:{listen}"
+        with server.connect() as one, fw.box.connect(server.endpoint) as other:
+            one.create("w", 4)
+            assert other.attach("w").shape == (4,)
+        assert cli.main(["box", "list", server.endpoint]) == 0
+    assert "float32" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", [["serve"], ["list", "127.0.0.1:1"]])
 def test_a_token_file_that_is_missing_is_refused_and_not_made(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

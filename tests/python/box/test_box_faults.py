@@ -75,6 +75,32 @@ def test_what_a_killed_client_held_is_released(
         segment.fill(value)
 
 
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_a_killed_client_is_gone_although_a_child_of_it_lives(fabric: str) -> None:
+    program = """
+        import os, time
+        box.create("temporary", 1, temporary=True)
+        child = os.fork()
+        if child == 0:
+            time.sleep(100)
+            os._exit(0)
+        print(child)
+        time.sleep(100)
+    """
+    with (
+        fw.box.serve(memory="16M", pool="1M", fabrics=[fabric]) as server,
+        BoxProcess(server.endpoint, program) as process,
+    ):
+        child = int(process.line())
+        try:
+            process.kill()
+            wait_until(lambda: server.stats().clients == 0)
+            with server.connect() as client:
+                assert client.list() == []
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("seconds", [0, pytest.param(20, marks=pytest.mark.nightly)])
 def test_a_stopped_client_stops_nobody_else(
     box_server: fw.box.Server, box: fw.box.Client, seconds: float

@@ -275,7 +275,7 @@ def test_a_schema_that_no_model_can_have_is_refused(box: fw.box.Client, fields: 
 
 
 def test_a_tensor_of_more_dimensions_than_readers_can_have_is_refused(box: fw.box.Client) -> None:
-    with pytest.raises(fw.InvalidArgument, match="'deep' of the model: it has 40 dimensions"):
+    with pytest.raises(fw.InvalidArgument, match="'deep' of the model: the shape has 40"):
         box.publisher("p", {"deep": np.zeros((1,) * 32 + (1,) * 8)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from box_process import BoxProcess
 from box_servers import other_process
 
 import farwrite as fw
@@ -91,3 +93,120 @@ def test_a_callback_gets_no_error_when_its_own_client_closes(
         watch = box.subscribe("policy").on_version(called.append)
     wait_until(lambda: watch.closed)
     assert not called
+
+
+def test_leases_of_a_stopped_process_lock_nobody_out_and_stay_as_they_are() -> None:
+    with (
+        fw.box.serve(memory="64M", pool="4M", detection_time=0.5) as server,
+        server.connect(fabrics=["shm"]) as box,
+    ):
+        like = {"w": np.zeros(1000, "float32")}
+        publisher = box.publisher("policy", like=like, buffers=3)
+        subscriber = box.subscribe("policy")
+        program = """
+            subscriber = box.subscribe("policy")
+            model = subscriber.latest(timeout=60)
+            print(model.version)
+            sys.stdin.readline()
+            print(set(model["w"].tolist()))
+            model.close()
+            with subscriber.latest(timeout=60) as model:
+                print(set(model["w"].tolist()))
+            sys.stdin.readline()
+        """
+        with contextlib.ExitStack() as readers:
+            held = []
+            for value in (1, 2):
+                publisher.publish({"w": np.full(1000, value, "float32")})
+                process = readers.enter_context(BoxProcess(server.endpoint, program))
+                assert process.line() == str(value)
+                held.append(process)
+            publisher.publish({"w": np.full(1000, 3, "float32")})
+            with pytest.raises(fw.ResourceExhausted):
+                subscriber.latest(timeout=0)
+            for process in held:
+                os.kill(process.pid, signal.SIGSTOP)
+            with subscriber.latest(timeout=60) as model:
+                assert set(model["w"]) == {3}
+            for value in range(4, 20):
+                publisher.publish({"w": np.full(1000, value, "float32")})
+                with subscriber.latest(timeout=60) as model:
+                    assert set(model["w"]) == {value}
+            assert server.stats().leases >= 2
+            for value, process in enumerate(held, 1):
+                os.kill(process.pid, signal.SIGCONT)
+                process.tell()
+                assert process.line() == str({float(value)})
+                assert process.line() == "{19.0}"
+            wait_until(lambda: server.stats().leases == 0)
+            # The memory of the buffers that were set aside is free again.
+            assert server.stats().segment_bytes <= 3 * publisher.nbytes + 3 * 64 + 64
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_a_forced_takeover_fences_a_stopped_publisher_off(fabric: str) -> None:
+    program = """
+        from farwrite import FailedPrecondition
+        model = {"w": np.ones(1000, "float32")}
+        publisher = box.publisher("policy", like=model)
+        print(publisher.publish(model))
+        sys.stdin.readline()
+        for call in (lambda: publisher.publish(model), publisher.free):
+            try:
+                call()
+            except FailedPrecondition as error:
+                print("taken" if "by force" in str(error) else error)
+        publisher.close()
+        print("closed")
+    """
+    with (
+        fw.box.serve(memory="64M", pool="4M", fabrics=[fabric], detection_time=0.5) as server,
+        server.connect() as box,
+        BoxProcess(server.endpoint, program) as process,
+    ):
+        assert process.line() == "1"
+        subscriber = box.subscribe("policy")
+        assert subscriber.publisher().state == "alive"
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: subscriber.publisher().state == "silent")
+        first = subscriber.publisher().age
+        assert first is not None
+        wait_until(lambda: subscriber.publisher().age > first)
+        with pytest.raises(fw.AlreadyExists, match="takeover='force'"):
+            box.publisher("policy", like=MODEL, takeover=True)
+        later = box.publisher("policy", like=MODEL, takeover="force")
+        assert later.publish(MODEL) == 2
+        assert subscriber.publisher().state == "alive"
+        os.kill(process.pid, signal.SIGCONT)
+        process.tell()
+        assert [process.line() for _ in range(3)] == ["taken", "taken", "closed"]
+        assert later.publish(MODEL) == 3
+        assert subscriber.publisher().state == "alive"
+
+
+@pytest.mark.parametrize("place", ["a client's", "the server's"])
+def test_a_publisher_of_this_process_is_fenced_off(
+    box_server: fw.box.Server, box: fw.box.Client, place: str
+) -> None:
+    first = (box if place == "a client's" else box_server).publisher("policy", like=MODEL)
+    subscriber = box.subscribe("policy")
+    assert subscriber.publisher() == fw.box.PublisherState("alive", None)
+    first.publish(MODEL)
+    with box.publisher("policy", like=MODEL, takeover="force") as second:
+        epoch = first.epoch
+        with pytest.raises(fw.FailedPrecondition, match="taken 'policy' over by force"):
+            first.publish(MODEL)
+        assert second.publish(MODEL) == 2
+        assert second.epoch != epoch
+    assert subscriber.publisher().state == "gone"
+    with pytest.raises(fw.InvalidArgument, match="takeover 'yes' is not known"):
+        box.publisher("policy", like=MODEL, takeover="yes")  # type: ignore[arg-type]
+
+
+def test_a_segment_fences_those_off_who_write_with_it(box: fw.box.Client) -> None:
+    segment, fence = box.create("w", (4,)), box.event("fence")
+    assert segment.write(np.ones(4, "float32"), fence=fence._segment) == 1
+    fence.free()
+    with pytest.raises(fw.NotFound):
+        segment.write(np.zeros(4, "float32"), fence=fence._segment)
+    np.testing.assert_array_equal(segment.read(), np.ones(4))

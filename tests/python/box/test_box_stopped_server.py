@@ -116,6 +116,7 @@ class Calls:
             "publisher.free": other.free,
             "publisher.close": third.close,
             "subscriber.version": lambda: hasty_subscriber.version,
+            "subscriber.publisher": lambda: hasty_subscriber.publisher(),
             "subscriber.latest": lambda: subscriber.latest(timeout=SHORT),
             "subscriber.latest_async": lambda: asyncio.run(subscriber.latest_async(timeout=SHORT)),
             "SEASGD.step": stepped,

@@ -262,6 +262,7 @@ def test_keys_that_no_root_wrote_are_refused(keys: str) -> None:
     with open_box() as connect, ThreadPoolExecutor(1) as pool:
         client = connect()
         parts = [client.create(f"g/x/{part}", (2,)) for part in ("even", "odd", "root")]
+        parts.append(client.create("g/x/answer", (1,), "int64"))
         parts.append(client.create_bytes("g/x/ready", 0, keys))
         member = pool.submit(BoxGroup, connect(), "g", one(), 1, 2)
         claim = connect().attach("g.1", 20)

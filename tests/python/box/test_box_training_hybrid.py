@@ -13,7 +13,7 @@ import pytest
 from boxes import open_box
 
 import farwrite as fw
-from farwrite.box.training import BoxGroup, HybridSEASGD
+from farwrite.box.training import BoxGroup, HybridSEASGD, Termination
 
 SIZE = 3
 
@@ -65,6 +65,40 @@ def test_a_broadcast_sets_all_members_to_the_root() -> None:
             np.testing.assert_allclose(seen, [1, 11, 21, 31], rtol=1e-6)
 
 
+def test_members_that_agree_do_as_the_root_although_the_counts_change_meanwhile() -> None:
+    with open_box() as connect:
+
+        def work(rank: int) -> list[bool]:
+            arrays = [np.full(2, rank, np.float32)]
+            answers = []
+            with (
+                BoxGroup(connect(), "g", arrays, rank, SIZE) as group,
+                Termination(connect(), "t", SIZE, 8, "average") as termination,
+            ):
+                for step in range(40):
+                    time.sleep(0.001 * ((step + rank) % 3))
+                    answers.append(group.agree(termination.advance(rank)))
+                    if answers[-1]:
+                        break
+                    group.all_reduce(arrays)
+                    group.broadcast(arrays)
+            return answers
+
+        answers = together(work)
+        assert answers[0][-1] and not any(answers[0][:-1])
+        assert answers == [answers[0]] * SIZE
+
+
+def test_the_answer_of_the_root_counts() -> None:
+    with open_box() as connect:
+
+        def work(rank: int) -> list[bool]:
+            with BoxGroup(connect(), "g", [np.zeros(1)], rank, SIZE) as group:
+                return [group.agree((rank == 0) == said) for said in (True, False, True, True)]
+
+        assert together(work) == [[True, False, True, True]] * SIZE
+
+
 def test_a_group_of_one_is_itself() -> None:
     with open_box() as connect:
         arrays = [np.full(2, 7, np.float32)]
@@ -72,6 +106,7 @@ def test_a_group_of_one_is_itself() -> None:
             for _ in range(4):
                 group.all_reduce(arrays)
                 group.broadcast(arrays)
+                assert group.agree(True) and not group.agree(False)
         assert arrays[0].tolist() == [7, 7]
 
 

@@ -126,10 +126,14 @@ def test_what_the_box_cannot_hold_is_refused_before_the_first_step(
         module = linear(torch, 0)
         odd = torch.zeros(2).to(getattr(torch, name))
         module.odd = torch.nn.Parameter(odd, requires_grad=name == "complex64")
-        parameters = [module.weight, module.odd]
+        optimizer = torch.optim.SGD([module.weight, module.odd], lr=1)
+        if name != "complex64":  # frozen, and left out
+            with adapter.ModuleSEASGD(connect(), "w", module, optimizer):
+                assert connect().attach("w").shape == (6,)
+            return
         message = f"the parameter 'odd' is torch.{name}; convert it"
         with pytest.raises(fw.InvalidArgument, match=message):
-            adapter.ModuleSEASGD(connect(), "w", module, torch.optim.SGD(parameters, lr=1))
+            adapter.ModuleSEASGD(connect(), "w", module, optimizer)
         assert connect().list() == []
 
 
@@ -193,3 +197,32 @@ def test_a_module_trains_on_the_tensors_of_a_version(
         for value in range(10):
             publisher.publish({name: torch.full_like(t, value) for name, t in state.items()})
         assert torch.equal(other["0.weight"], state["0.weight"])
+
+
+@pytest.mark.parametrize("given", ["all", "trained"])
+@pytest.mark.parametrize("frozen_here", [True, False])
+def test_a_reader_takes_what_workers_with_a_frozen_layer_share(
+    torch: Any, adapter: Any, given: str, frozen_here: bool
+) -> None:
+    def network(value: float, frozen: bool) -> Any:
+        module = torch.nn.Sequential(linear(torch, value), linear(torch, value))
+        module[0].requires_grad_(not frozen)
+        return module
+
+    with open_box() as connect:
+        worker, reader = network(1, frozen=True), network(2, frozen=frozen_here)
+        optimizer = torch.optim.SGD((worker if given == "all" else worker[1]).parameters(), lr=1)
+        with adapter.ModuleSEASGD(connect(), "w", worker, optimizer):
+            assert connect().attach("w").shape == (9,)
+            adapter.read_module(connect(), "w", reader)
+        assert (values(reader[0]), values(reader[1])) == ({2}, {1})
+
+
+def test_not_a_number_is_skipped_by_choice(torch: Any, adapter: Any) -> None:
+    with open_box() as connect:
+        module = linear(torch, 1)
+        optimizer = torch.optim.SGD(module.parameters(), lr=1)
+        with adapter.ModuleSEASGD(connect(), "w", module, optimizer, nonfinite="skip") as sgd:
+            torch.nn.init.constant_(module.bias, float("nan"))
+            sgd.step()
+            assert values(module) == {1}

@@ -38,6 +38,13 @@ def test_the_callback_follows_the_formula_and_the_termination(package: str) -> N
         # Two fits of four steps with an exchange in the third: at the start and in that step.
         assert answer["copies"] == 2 * 2
         assert "the tensor '0/kernel' has shape (1, 2)" in answer["refused"]
+        assert answer["later"] == {
+            "sequential": [1 + 3, True],  # built by the first batch, which joins
+            "subclassed": [1 + 3, True],
+            "steps": [1 + 1, True],
+            "nan": [1, True],
+            "bfloat16": [1 + 4, True, True],
+        }
 
 
 @pytest.mark.timeout(300)

@@ -103,8 +103,8 @@ def free_ports(count: int) -> list[int]:
     The environment variable FARWRITE_BENCH_PORTS, such as ``20000-20999``, limits the search. Two
     programs that search at the same time need different ranges. Otherwise both may find the same
     port before either listens there. Without the variable the search leaves out the ports that the
-    kernel assigns, if there are others. A task's device takes two assigned ports before the task's
-    server listens, and one of them could be the server's port.
+    kernel assigns, if there are others: any program may be given one of those before the task's
+    server listens there.
 
     Raises
     ------

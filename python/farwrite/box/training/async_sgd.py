@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from typing import TYPE_CHECKING
 
+from farwrite import _farwrite
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.claims import Workers
 from farwrite.box.training.counters import Counters, Counts
 from farwrite.box.training.pending import Pending
-from farwrite.box.training.shapes import Arrays, Flat, Shapes
+from farwrite.box.training.shapes import (
+    Arrays,
+    Flat,
+    Nonfinite,
+    Shapes,
+    checked_choice,
+    finite,
+)
 from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
 from farwrite.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
@@ -60,6 +67,10 @@ class AsyncSGD(Closing):
         Seconds that each wait for the box or for slower workers may take; None waits for ever.
     takeover : bool
         Go on with the weights and the counts of workers that have all ended.
+    nonfinite : {"refuse", "skip"}
+        What a step does if its gradients have NaN or infinity, which the shared weights would keep
+        for good. "refuse" raises InvalidArgument, and the step is not counted. "skip" counts the
+        step without its gradients, and logs a warning.
 
     Raises
     ------
@@ -85,16 +96,14 @@ class AsyncSGD(Closing):
         workers: int = 1,
         timeout: float | None = 30.0,
         takeover: bool = False,
+        nonfinite: Nonfinite = "refuse",
     ) -> None:
-        if not (0 < learning_rate < math.inf):
-            raise InvalidArgument(
-                f"AsyncSGD: learning_rate {learning_rate} is out of range; give a number above 0"
-            )
-        self._rate = float(learning_rate)
+        self._nonfinite = checked_choice("AsyncSGD", nonfinite)
         self._staleness = whole_number("AsyncSGD", "staleness", staleness, 0, 2**31)
         self._timeout = seconds("AsyncSGD", timeout)
         self._shapes = Shapes("AsyncSGD", arrays)
         self._shapes.check("AsyncSGD", arrays, writable=True)
+        self._rate = self._shapes.factor("AsyncSGD", "learning_rate", learning_rate)
         self._client = client
         self._pending = Pending()
         self._closed = False
@@ -145,7 +154,8 @@ class AsyncSGD(Closing):
         Raises
         ------
         InvalidArgument
-            If the arrays differ in number, name, shape or dtype from those of the constructor.
+            If the arrays differ in number, name, shape or dtype from those of the constructor; or
+            `gradients` have NaN or infinity and `nonfinite` is "refuse".
         FailedPrecondition
             If the object is closed, or the segment `name`/steps.NUMBER was freed, so that another
             process may be this worker. The step is not counted.
@@ -163,7 +173,8 @@ class AsyncSGD(Closing):
         # Not the memory of the step before: one that an exception has ended may be on its way.
         flat: Flat = self._client.array((self._shapes.size,), self._shapes.dtype).array
         self._shapes.gather(gradients, flat)
-        self._pending.begin(self._segment.post.accumulate(flat, -self._rate))
+        if self._usable(flat):
+            self._pending.begin(self._segment.post.accumulate(flat, -self._rate))
         # The box applies a client's changes in their order: who sees the count sees the weights.
         counted = self._counters.add(self._worker, 1)
         self._pending.finish(self._timeout)
@@ -194,6 +205,20 @@ class AsyncSGD(Closing):
                 raise  # else the count is another process's, and nobody waits for this one
         finally:
             self._attached.close()
+
+    def _usable(self, gradients: Flat) -> bool:
+        if finite((gradients,)):
+            return True
+        if self._nonfinite == "refuse":
+            raise InvalidArgument(
+                "AsyncSGD.step: the gradients have NaN or infinity, which the shared weights would"
+                " keep; end the training or leave the batch out, or give nonfinite='skip'"
+            )
+        _farwrite.log_warning(
+            f"AsyncSGD: gradients of worker {self._worker} of '{self._segment.name}' had NaN or"
+            " infinity; they were left out"
+        )
+        return False
 
     def _near(self, counts: Counts) -> bool:
         self._steps = int(counts[self._worker])  # also those whose wait an error has ended

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.counters import MOST_WORKERS
 from farwrite.box.training.members import ROOT, Members, read_keys
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from farwrite.box import Client, Segment
 
 _TURNS = ("even", "odd")
+_PARTS = (*_TURNS, "root", "answer", "ready")
 _LOOK_S = 0.5
 """Between two looks at who lives, of a member that waits for others."""
 
@@ -51,8 +54,8 @@ class BoxGroup(Closing):
     client : Client
         The member's connection to the box.
     name : str
-        The segments are `name`.RANK of the living members, and `name`/GENERATION/even, /odd, /root
-        and /ready.
+        The segments are `name`.RANK of the living members, and `name`/GENERATION/even, /odd, /root,
+        /answer and /ready.
     arrays : sequence or dict of ndarray
         The tensors that every later call has: of float64, float32, float16 or bfloat16.
     rank : int
@@ -94,6 +97,7 @@ class BoxGroup(Closing):
         self._flat: Flat = client.array((self._shapes.size,), self._shapes.dtype).array
         self._rounds = 0
         self._broadcasts = 0
+        self._agreements = 0
         self._pending = Pending()  # reads self._flat, which a failed call leaves to it
         self._clearing = Pending()
         self._ended = ""
@@ -106,8 +110,9 @@ class BoxGroup(Closing):
             segments = self._begin(client) if root else self._join(client)
             for segment in segments:
                 attached.callback(segment.detach)
-            # Each member but the root counts `ready` up: it has joined, it has read a broadcast.
-            *self._sums, self._root, self._ready = segments
+            # Each member but the root counts `ready` up: it has joined, it has read what the root
+            # wrote.
+            *self._sums, self._root, self._answer, self._ready = segments
             self._keys = read_keys(self._ready, self._size)
             if root:
                 self._wait("BoxGroup", self._ready, self._size - 1)
@@ -123,6 +128,7 @@ class BoxGroup(Closing):
             client.create(f"{path}/{part}", shape, dtype, temporary=True)
             for part in (*_TURNS, "root")
         ]
+        segments.append(client.create(f"{path}/answer", (1,), np.int64, temporary=True))
         told = json.dumps({"keys": keys})
         segments.append(client.create_bytes(f"{path}/ready", 0, told, buffers=2, temporary=True))
         self._members.invite(keys, path)
@@ -131,7 +137,7 @@ class BoxGroup(Closing):
     def _join(self, client: Client) -> list[Segment]:
         path = self._members.invited()
         try:
-            return [client.attach(f"{path}/{part}", 0) for part in (*_TURNS, "root", "ready")]
+            return [client.attach(f"{path}/{part}", 0) for part in _PARTS]
         except NotFound:
             raise FailedPrecondition(
                 f"BoxGroup: the root of '{self._name}' left while the group formed; start all"
@@ -193,7 +199,7 @@ class BoxGroup(Closing):
         """
         with self._call("broadcast", arrays):
             if self._rank == ROOT:
-                self._wait("broadcast", self._ready, (self._broadcasts + 1) * (self._size - 1))
+                self._wait("broadcast", self._ready, self._all_have_read())
                 self._shapes.gather(arrays, self._flat)
                 self._pending.begin(self._root.post.write(self._flat))
                 self._pending.finish(self._timeout)
@@ -204,19 +210,54 @@ class BoxGroup(Closing):
                 self._shapes.scatter(self._flat, arrays)
             self._broadcasts += 1
 
+    def agree(self, answer: bool) -> bool:
+        """Return the root's answer in every member.
+
+        Members that each ask something that changes meanwhile, such as `Termination.advance`, may
+        get different answers. After this call all do the same: ``if
+        group.agree(termination.advance(worker)): break``.
+
+        Parameters
+        ----------
+        answer : bool
+            This member's answer, which counts in the root.
+
+        Raises
+        ------
+        DeadlineExceeded, FailedPrecondition, Error
+            As `all_reduce`.
+        """
+        with self._call("agree"):
+            if self._rank == ROOT:
+                self._wait("agree", self._ready, self._all_have_read())
+                self._pending.begin(self._answer.post.write(np.array([bool(answer)], np.int64)))
+                self._pending.finish(self._timeout)
+                agreed = bool(answer)
+            else:
+                self._wait("agree", self._answer, self._agreements + 1)
+                agreed = bool(self._answer.read(timeout=self._timeout)[0])
+                self._ready.post.signal()
+            self._agreements += 1
+            return agreed
+
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the segments, and give the rank back. A second call does nothing."""
         self._ended = self._ended or "it is closed"
         self._attached.close()
 
+    def _all_have_read(self) -> int:
+        """Return the version of `ready` once all members have read what the root wrote."""
+        return (self._broadcasts + self._agreements + 1) * (self._size - 1)
+
     @contextlib.contextmanager
-    def _call(self, operation: str, arrays: Arrays) -> Iterator[None]:
+    def _call(self, operation: str, arrays: Arrays | None = None) -> Iterator[None]:
         if self._ended:
             raise FailedPrecondition(
                 f"BoxGroup.{operation}: member {self._rank} has left the group '{self._name}':"
                 f" {self._ended}; close the object, and start all members again"
             )
-        self._shapes.check(f"BoxGroup.{operation}", arrays, writable=True)
+        if arrays is not None:
+            self._shapes.check(f"BoxGroup.{operation}", arrays, writable=True)
         try:
             yield
         except BaseException as error:

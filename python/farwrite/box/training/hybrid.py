@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.arguments import whole_number
 from farwrite.box.training.seasgd import SEASGD
-from farwrite.box.training.shapes import Arrays, Shapes
+from farwrite.box.training.shapes import (
+    Arrays,
+    Nonfinite,
+    Shapes,
+    checked_choice,
+    finite,
+    values_of,
+)
 from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
 
@@ -52,6 +59,10 @@ class HybridSEASGD(Closing):
         Exchange with the other groups in each `period`-th step.
     timeout, takeover
         As in `SEASGD`.
+    nonfinite : {"refuse", "skip"}
+        What a step does if the group's averages have NaN or infinity, as they have if one member's
+        weights do. "refuse" raises InvalidArgument in every member. "skip" sets all members to the
+        shared weights. Give every member the same.
 
     Raises
     ------
@@ -78,7 +89,9 @@ class HybridSEASGD(Closing):
         period: int = 1,
         timeout: float | None = 30.0,
         takeover: bool = False,
+        nonfinite: Nonfinite = "refuse",
     ) -> None:
+        self._nonfinite = checked_choice("HybridSEASGD", nonfinite)
         self._all_reduce = all_reduce
         self._broadcast = broadcast
         self._period = whole_number("HybridSEASGD", "period", period, 1, 2**31)
@@ -91,8 +104,9 @@ class HybridSEASGD(Closing):
             if client is None:
                 raise InvalidArgument("HybridSEASGD: the root has no client; connect it to the box")
             self._seasgd = SEASGD(
-                client, name, arrays, moving_rate, timeout=timeout, takeover=takeover
-            )
+                client, name, arrays, moving_rate,
+                timeout=timeout, takeover=takeover, nonfinite=nonfinite,
+            )  # fmt: skip
         try:
             self._broadcast(arrays)
         except BaseException:
@@ -107,7 +121,8 @@ class HybridSEASGD(Closing):
         Raises
         ------
         InvalidArgument
-            If `arrays` differ in number, name, shape or dtype from those of the constructor.
+            If `arrays` differ in number, name, shape or dtype from those of the constructor; or the
+            averages have NaN or infinity and `nonfinite` is "refuse".
         FailedPrecondition
             If an earlier step has failed, or the object is closed.
         Error
@@ -125,7 +140,15 @@ class HybridSEASGD(Closing):
         self._shapes.check("HybridSEASGD.step", arrays, writable=True)
         try:
             self._all_reduce(arrays)
-            if (self._steps + 1) % self._period == 0:
+            # The same in every member, because their arrays are: none waits for one that failed.
+            usable = finite(values_of(arrays))
+            if not usable and self._nonfinite == "refuse":
+                raise InvalidArgument(
+                    "HybridSEASGD.step: the group's averages have NaN or infinity, as the weights"
+                    " of a member have; end the training or lower its learning rate, or give"
+                    " nonfinite='skip' to go on from the shared weights"
+                )
+            if not usable or (self._steps + 1) % self._period == 0:
                 if self._seasgd is not None:
                     self._seasgd.step(arrays)
                 self._broadcast(arrays)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farwrite.box.training.seasgd import SEASGD
-from farwrite.box.training.shapes import Array
+from farwrite.box.training.shapes import Array, Nonfinite, checked_choice, finite
 from farwrite.box.training.termination import Termination
 from farwrite.box.training.weights import read_weights
 from farwrite.optional import import_optional
@@ -29,6 +29,8 @@ keras: Any = import_optional(
 def read_model(client: Client, name: str, model: Any, timeout: float | None = 30.0) -> int:
     """Set a model's trainable weights to the shared ones, and return their version.
 
+    The model must be built, with the layers trainable that are trainable in the workers.
+
     The arguments and the errors are those of `farwrite.box.training.read_weights`.
     """
     values = _values_of(model)
@@ -45,6 +47,13 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
     example statistics of batch normalization, stay the worker's own. Between two exchanges the
     model's weights are not touched.
 
+    A model that Keras builds from its first batch, because it has no ``Input`` or is subclassed,
+    joins after that batch: a later worker takes the shared weights then. Build it before `fit` to
+    begin with them.
+
+    With ``steps_per_execution=n``, Keras calls the callback after n batches: it then exchanges, and
+    `termination` counts 1, after each n batches.
+
     To the other workers, a weight's name is its place and the last part of its own name:
     "0/kernel".
 
@@ -57,6 +66,10 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
     moving_rate, period, timeout, takeover
         As in `SEASGD`. The second `fit` with one callback goes on from the shared weights also
         without `takeover`.
+    nonfinite : {"refuse", "skip"}
+        As in `SEASGD`. With "refuse", an exchange of NaN ends `fit` with InvalidArgument, unless a
+        callback that comes before this one, such as ``TerminateOnNaN``, has ended it: the shared
+        weights are left as they are then.
     termination : Termination, optional
         Ends `fit` when its rule says so. The callback does not close it.
     worker : int
@@ -78,6 +91,7 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
         termination: Termination | None = None,
         worker: int = 0,
         takeover: bool = False,
+        nonfinite: Nonfinite = "refuse",
     ) -> None:
         super().__init__()
         self._client = client
@@ -87,28 +101,34 @@ class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
             "period": period,
             "timeout": timeout,
             "takeover": takeover,
+            "nonfinite": checked_choice("SEASGDCallback", nonfinite),
         }
         self._termination = termination
         self._worker = worker
         self._seasgd: SEASGD | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Attach the shared weights and take them over."""
+        """Attach the shared weights and take them over, unless the first batch builds the model."""
         self.close()  # a fit that failed did not end
-        values = _values_of(self.model)
+        if self.model.built:
+            self._begin(_values_of(self.model))
+
+    def _begin(self, values: dict[str, Array]) -> None:
         self._seasgd = SEASGD(self._client, self._name, values, **self._options)
         self._options["takeover"] = True  # of what this callback has begun
         _assign(self.model, values)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Exchange with the shared weights; stop `fit` when the termination says so."""
-        assert self._seasgd is not None
-        if self._seasgd.due:
-            values = _values_of(self.model)
-            self._seasgd.step(values)
-            _assign(self.model, values)
-        else:
+        if self._seasgd is None:
+            self._begin(_values_of(self.model))
+        elif not self._seasgd.due:
             self._seasgd.step()
+        else:
+            values = _values_of(self.model)
+            if not self.model.stop_training or finite(values.values()):
+                self._seasgd.step(values)
+                _assign(self.model, values)
         if self._termination is not None and self._termination.advance(self._worker):
             self.model.stop_training = True
 

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from farwrite import _farwrite
 from farwrite.arguments import seconds, whole_number
 from farwrite.box.training.claims import Workers
 from farwrite.box.training.pending import Pending
-from farwrite.box.training.shapes import Arrays, Flat, Shapes, values_of
+from farwrite.box.training.shapes import (
+    Arrays,
+    Flat,
+    Nonfinite,
+    Shapes,
+    checked_choice,
+    finite,
+    values_of,
+)
 from farwrite.box.training.weights import open_weights, take_weights
 from farwrite.closing import Closing
 from farwrite.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument
@@ -63,6 +72,10 @@ class SEASGD(Closing):
     types : sequence of str, optional
         The element types of the model's tensors, if `arrays` are converted copies of them:
         "bfloat16" of PyTorch's tensors in float32 arrays.
+    nonfinite : {"refuse", "skip"}
+        What an exchange does if the worker's weights have NaN or infinity, which the shared weights
+        would keep for good. "refuse" raises InvalidArgument. "skip" sets the worker's weights to
+        the shared ones, and logs a warning: the worker goes on without its last steps.
 
     Raises
     ------
@@ -90,17 +103,15 @@ class SEASGD(Closing):
         timeout: float | None = 30.0,
         takeover: bool = False,
         types: Sequence[str] | None = None,
+        nonfinite: Nonfinite = "refuse",
     ) -> None:
-        if not 0 < moving_rate <= 1:
-            raise InvalidArgument(
-                f"SEASGD: moving_rate {moving_rate} is out of range; give a number above 0 and up"
-                " to 1"
-            )
+        self._nonfinite = checked_choice("SEASGD", nonfinite)
         self._period = whole_number("SEASGD", "period", period, 1, 2**31)
         self._timeout = seconds("SEASGD", timeout)
         self._shapes = Shapes("SEASGD", arrays, types)
         self._shapes.check("SEASGD", arrays, writable=True)
-        self._rate = self._shapes.dtype.type(moving_rate)
+        rate = self._shapes.factor("SEASGD", "moving_rate", moving_rate, 1)
+        self._rate = self._shapes.dtype.type(rate)
         self._steps = 0
         self._closed = False
         self._pending = Pending()
@@ -132,9 +143,10 @@ class SEASGD(Closing):
         Raises
         ------
         InvalidArgument
-            If `arrays` differ in number, name, shape or dtype from those of the constructor.
+            If `arrays` differ in number, name, shape or dtype from those of the constructor; or
+            they have NaN or infinity and `nonfinite` is "refuse".
         FailedPrecondition
-            If the object is closed.
+            If the object is closed, or the shared weights have NaN or infinity.
         Error
             If the box did not apply the D of the step before, or cannot be reached. `arrays` are
             unchanged then, and the step is not counted: the next one makes the exchange.
@@ -157,9 +169,30 @@ class SEASGD(Closing):
         for own, shared, delta in zip(mine, self._shapes.views(self._shared), deltas, strict=True):
             np.subtract(own, shared, out=delta, casting="same_kind")
             np.multiply(delta, self._rate, out=delta)
+        if not finite((flat,)):
+            return self._skip(arrays)
         self._pending.begin(self._segment.post.accumulate(flat))
         for own, delta in zip(mine, deltas, strict=True):
             np.subtract(own, delta, out=own, casting="same_kind")
+
+    def _skip(self, arrays: Arrays) -> None:
+        if finite(values_of(arrays)):
+            raise FailedPrecondition(
+                f"SEASGD.step: the shared weights of '{self._segment.name}' have NaN or infinity,"
+                " or are too far from the worker's; restore a snapshot of the box, or train under"
+                " another name"
+            )
+        if self._nonfinite == "refuse":
+            raise InvalidArgument(
+                "SEASGD.step: the worker's weights have NaN or infinity, which the shared ones"
+                " would keep; end the training or lower its learning rate, or give nonfinite='skip'"
+                " to go on from the shared weights"
+            )
+        _farwrite.log_warning(
+            f"SEASGD: weights of a worker of '{self._segment.name}' had NaN or infinity; they were"
+            " set to the shared ones"
+        )
+        self._shapes.scatter(self._shared, arrays)
 
     def read(self, arrays: Arrays) -> int:
         """Set `arrays` to one version of the shared weights, and return that version.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, SupportsFloat, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from farwrite.errors import InvalidArgument
 Array = NDArray[Any]
 Arrays = Sequence[Array] | Mapping[str, Array]
 """The tensors of a model: in an order that all workers have, or by names."""
+Nonfinite = Literal["refuse", "skip"]
+"""What to do with a step whose weights or gradients have NaN or infinity."""
 Flat = NDArray[Any]
 """All tensors one after the other, of the segment's dtype."""
 
@@ -112,6 +115,31 @@ class Shapes:
                     f"{operation}: {label} is read-only; give arrays that can be changed"
                 )
 
+    def factor(
+        self, operation: str, name: str, value: SupportsFloat, most: float = math.inf
+    ) -> float:
+        """Check a factor of the segment's elements: above 0, up to `most`, and so in their dtype.
+
+        Raises
+        ------
+        InvalidArgument
+            If it is out of range, or the dtype has it as 0 or infinity.
+        """
+        given: Any = value
+        try:
+            number = math.nan if isinstance(given, (str, bytes)) else float(given)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        with np.errstate(over="ignore", under="ignore"):
+            held = float(self.dtype.type(number))
+        if not (0 < number <= most and 0 < held < math.inf):
+            limit = "" if most == math.inf else f" and up to {most:g}"
+            raise InvalidArgument(
+                f"{operation}: {name} {value!r} is out of range; give a number above 0{limit} that"
+                f" {self.dtype} can hold"
+            )
+        return number
+
     # --- What other processes are told of the model.
 
     def description(self) -> str:
@@ -138,18 +166,11 @@ class Shapes:
             If it is that of another model, or of none. The message names the first tensor that
             differs.
         """
-        try:
-            fields = json.loads(description)
-            if fields["weights"] != VERSION:
-                raise ValueError("another version")
-            theirs: list[_Tensor] = [
-                (str(name), str(text), tuple(int(length) for length in shape))
-                for name, text, shape in fields["tensors"]
-            ]
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        theirs = _parse(description)
+        if theirs is None:
             raise InvalidArgument(
                 f"{operation}: '{name}' holds no weights of a training; choose another name"
-            ) from None
+            )
         if theirs != self._tensors:
             raise InvalidArgument(
                 f"{operation}: {self._difference(theirs, whose)}; give the same model to every"
@@ -187,6 +208,46 @@ class Shapes:
         """Copy `flat` into `arrays`."""
         for array, view in zip(values_of(arrays), self.views(flat), strict=True):
             np.copyto(array, view, casting="same_kind")
+
+
+def names_of(description: bytes | str) -> list[str]:
+    """Return the names of the tensors that a `Shapes.description` has; none if it is not one."""
+    return [name for name, _, _ in _parse(description) or ()]
+
+
+def _parse(description: bytes | str) -> list[_Tensor] | None:
+    try:
+        fields = json.loads(description)
+        if fields["weights"] != VERSION:
+            return None
+        return [
+            (str(name), str(text), tuple(int(length) for length in shape))
+            for name, text, shape in fields["tensors"]
+        ]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+
+
+def checked_choice(operation: str, nonfinite: str) -> Nonfinite:
+    """Check what a caller wants done with NaN and infinity.
+
+    Raises
+    ------
+    InvalidArgument
+        If `nonfinite` is neither "refuse" nor "skip".
+    """
+    if nonfinite in get_args(Nonfinite):
+        return cast("Nonfinite", nonfinite)
+    raise InvalidArgument(f"{operation}: nonfinite {nonfinite!r} is neither 'refuse' nor 'skip'")
+
+
+def finite(arrays: Iterable[Array]) -> bool:
+    """Whether the arrays have neither NaN nor infinity."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        # A sum needs no memory. It is finite only if all elements are, and seldom else.
+        return all(
+            math.isfinite(float(array.sum())) or bool(np.isfinite(array).all()) for array in arrays
+        )
 
 
 def values_of(arrays: Arrays) -> list[Array]:

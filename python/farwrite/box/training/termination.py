@@ -97,7 +97,10 @@ class Termination(Closing):
 
         The first call for a worker takes that number for this object until `close`.
 
-        Once a call has returned True, every later call of every worker returns True.
+        Once a call has returned True, every later call of every worker returns True. Members of one
+        group may get different answers at one iteration, because the counts change between their
+        calls, and one would leave the others waiting: give the answer to `BoxGroup.agree`, or
+        broadcast the root's.
 
         Raises
         ------

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.box.element import BFLOAT16
 from farwrite.box.training.seasgd import SEASGD
-from farwrite.box.training.shapes import Array
-from farwrite.box.training.weights import read_weights
+from farwrite.box.training.shapes import Array, Nonfinite
+from farwrite.box.training.weights import read_weights, shared_names
 from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
 from farwrite.optional import import_optional
@@ -26,11 +26,15 @@ torch: Any = import_optional("torch", "farwrite.box.training.torch", "pip instal
 def read_module(client: Client, name: str, module: Any, timeout: float | None = 30.0) -> int:
     """Set a module's parameters to the shared weights, and return their version.
 
-    Parameters without `requires_grad` stay as they are: the workers' optimizers update the others.
+    They are the parameters of the names that the workers share (see `ModuleSEASGD`), frozen here or
+    not. Others, such as those of layers that are frozen in the workers, stay as they are.
 
     The arguments and the errors are those of `farwrite.box.training.read_weights`.
     """
-    parameters = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    parameters = dict(module.named_parameters())
+    names = shared_names(client, name, timeout).intersection(parameters)
+    if names:  # otherwise the error names what differs
+        parameters = {name: one for name, one in parameters.items() if name in names}
     types = _types_of("read_module", parameters)
     values = _values_of(parameters)
     version = read_weights(client, name, values, timeout, types=types)
@@ -41,7 +45,8 @@ def read_module(client: Client, name: str, module: Any, timeout: float | None = 
 class ModuleSEASGD(Closing):
     """Exchanges the parameters of a module with the box, as `SEASGD` does.
 
-    The parameters are those that the optimizer updates, of float64, float32, float16 or bfloat16.
+    The parameters are those that the optimizer updates, of float64, float32, float16 or bfloat16:
+    frozen ones, without `requires_grad` when the object is created, are left out.
     Those in the memory of the CPU are changed where they are. Those of bfloat16 or in the memory of
     a GPU are copied to the CPU and back. Between two exchanges no parameter is touched.
 
@@ -57,7 +62,7 @@ class ModuleSEASGD(Closing):
         The model. In a later worker its parameters are set to the shared weights.
     optimizer : torch.optim.Optimizer
         Updates parameters of `module`.
-    moving_rate, period, timeout, takeover
+    moving_rate, period, timeout, takeover, nonfinite
         As in `SEASGD`.
 
     Raises
@@ -87,25 +92,26 @@ class ModuleSEASGD(Closing):
         period: int = 1,
         timeout: float | None = 30.0,
         takeover: bool = False,
+        nonfinite: Nonfinite = "refuse",
     ) -> None:
         updated = {
             id(parameter) for group in optimizer.param_groups for parameter in group["params"]
         }
         # In the module's order, which is the same in every worker.
-        self._parameters = {
-            name: one for name, one in module.named_parameters() if id(one) in updated
-        }
-        if len(self._parameters) != len(updated):
+        given = {name: one for name, one in module.named_parameters() if id(one) in updated}
+        # The optimizer leaves the others as they are.
+        self._parameters = {name: one for name, one in given.items() if one.requires_grad}
+        if len(given) != len(updated):
             raise InvalidArgument(
                 f"ModuleSEASGD: the optimizer updates {len(updated)} parameters and"
-                f" {len(self._parameters)} of them are the module's; give the module that the"
+                f" {len(given)} of them are the module's; give the module that the"
                 " optimizer trains"
             )
         types = _types_of("ModuleSEASGD", self._parameters)
         values = _values_of(self._parameters)
         self._seasgd = SEASGD(
             client, name, values, moving_rate,
-            period=period, timeout=timeout, takeover=takeover, types=types,
+            period=period, timeout=timeout, takeover=takeover, types=types, nonfinite=nonfinite,
         )  # fmt: skip
         _assign(self._parameters, values)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from farwrite.arguments import seconds
 from farwrite.box.training.claims import Workers
-from farwrite.box.training.shapes import Arrays, Shapes
+from farwrite.box.training.shapes import Arrays, Shapes, names_of
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -56,6 +56,21 @@ def read_weights(
         flat, version = segment.read_with_version(min_version=1, timeout=limit)
         shapes.scatter(flat, arrays)
         return version
+    finally:
+        segment.detach()
+
+
+def shared_names(client: Client, name: str, timeout: float | None) -> set[str]:
+    """Return the names of the tensors that a training shares; none if it is no training.
+
+    Raises
+    ------
+    NotFound, DeadlineExceeded
+        If there is no segment `name` after `timeout` seconds.
+    """
+    segment = client.attach(name, timeout)
+    try:
+        return set(names_of(segment.description))
     finally:
         segment.detach()
 

@@ -26,6 +26,37 @@ def make_model():
     return model
 
 
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def trained(name, model, *before, size=1, **options):
+    """Fit four samples; return the version of the shared weights and whether all are finite."""
+    model.compile(keras.optimizers.SGD(0.125), "mse", **options)
+    callbacks = [*before, SEASGDCallback(box, name, 0.5)]
+    model.fit(inputs * size, inputs, batch_size=1, verbose=0, callbacks=callbacks)
+    shared = box.attach(name)
+    return [shared.version, bool(np.isfinite(shared.read()).all())]
+
+
+def half():
+    """Train a bfloat16 model; return as well whether another one reads its shared weights."""
+    models = []
+    for value in (1, 2):
+        start = keras.initializers.Constant(value)
+        dense = keras.layers.Dense(1, kernel_initializer=start, dtype="bfloat16")
+        models.append(keras.Sequential([keras.layers.Input((1,)), dense]))
+    made = trained("bfloat16", models[0])
+    read_model(box, "bfloat16", models[1])
+    shared = box.attach("bfloat16").read()
+    return [*made, np.allclose(weights(models[1]), shared, rtol=2**-7)]
+
+
 def weights(model):
     return [float(np.array(weight).item()) for weight in model.trainable_variables]
 
@@ -65,6 +96,16 @@ with fw.box.connect(endpoint) as box, Termination(box, f"{package} steps", 1, 3)
         refused = ""
     except fw.InvalidArgument as error:
         refused = str(error)
+    dense = keras.layers.Dense
+    given = [keras.layers.Input((1,)), dense(1)]
+    nan = keras.callbacks.TerminateOnNaN()
+    later = {
+        "sequential": trained("sequential", keras.Sequential([dense(1)])),
+        "subclassed": trained("subclassed", Subclassed()),
+        "steps": trained("steps", keras.Sequential(given), steps_per_execution=4),
+        "nan": trained("nan", keras.Sequential(given), nan, size=np.nan),
+        "bfloat16": half(),
+    }
 print(
     json.dumps(
         {
@@ -74,6 +115,7 @@ print(
             "version": version,
             "copies": made,
             "refused": refused,
+            "later": later,
         }
     )
 )

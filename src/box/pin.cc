@@ -1,0 +1,82 @@
+// Pins of a hosted segment: the leases of its clients, and the snapshots that are written.
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "box/hosted_segment.h"
+
+namespace farwrite::box {
+
+Pin& Pin::operator=(Pin&& other) noexcept {
+  release();
+  segment_ = std::move(other.segment_);
+  number_ = other.number_;
+  bytes_ = other.bytes_;
+  id_ = other.id_;
+  return *this;
+}
+
+void Pin::release() {
+  if (segment_ != nullptr) std::exchange(segment_, nullptr)->unpin(number_);
+}
+
+std::uint64_t HostedSegment::leases() const {
+  const std::lock_guard lock(mutex_);
+  return buffers_.pins();
+}
+
+bool HostedSegment::set_silent_aside() {
+  std::vector<Holder> holders;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pin, holder] : holders_) holders.push_back(holder);
+  }
+  std::map<std::uint64_t, bool> silent;  // of each buffer: all holders
+  for (const Holder& holder : holders) {
+    const bool is_silent = holder.silent();
+    const auto [at, first] = silent.emplace(holder.buffer, is_silent);
+    if (!first) at->second = at->second && is_silent;
+  }
+  bool any = false;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [buffer, all] : silent) {
+    // A holder that came meanwhile is alive, and has the current buffer, which stays.
+    if (all && buffers_.set_aside(buffer)) any = true;
+  }
+  return any;
+}
+
+Result<Pin> HostedSegment::pin(Silent silent) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return !changing_.has_value() || changing_->fresh(); });
+    if (freed_) return gone();
+    const Status pinned = buffers_.pin_current();
+    if (pinned.ok()) break;
+    if (!changing_.has_value()) {
+      lock.unlock();
+      if (!set_silent_aside()) return pinned;
+      lock.lock();
+      continue;
+    }
+    // The change under way has the last buffer; the one it leaves is spare.
+    changed_.wait(lock, [&] { return !changing_.has_value(); });
+  }
+  leased_ = true;
+  const std::uint32_t current = buffers_.current();
+  const std::uint64_t pin = next_pin_++;
+  holders_[pin] = {.buffer = buffers_.number(current), .silent = std::move(silent)};
+  return Pin(shared_from_this(), pin, {buffers_.data(current), bytes_}, buffers_.id());
+}
+
+void HostedSegment::unpin(std::uint64_t pin) {
+  Silent dropped;  // what it holds is destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = holders_.find(pin);
+  buffers_.unpin(found->second.buffer);
+  dropped = std::move(found->second.silent);
+  holders_.erase(found);
+}
+
+}  // namespace farwrite::box
