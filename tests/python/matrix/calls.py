@@ -1,6 +1,6 @@
 """The table of calls: every public entry of a class that holds a handle, and what comes of it.
 
-What a call does under a fault is a name of `OUTCOMES`, a class of `farwrite.errors`, or several of
+What a call does under a fault is one of `FORMS`, a class of `farwrite.errors`, or several of
 them where the moment decides. A row says only in what it differs from its kind: see `KINDS`.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 FAULTS = {
+    "none": "nothing happened",
     "killed": "its peer was killed",
     "stopped": "its peer does not run (SIGSTOP)",
     "closed": "its peer closed, in good order",
@@ -21,28 +22,39 @@ FAULTS = {
     "forked": "it is called in a forked child",
 }
 
-OUTCOMES = ("returns", "ends", "waits")
-"""Returns; ends an iteration; waits until the fault is over or the handle closes."""
+FORMS = ("returns", "ends", "waits")
+"""What may come of a call that raises nothing: it returns, it ends an iteration, or it waits until
+the fault is over or its handle closes."""
 
 Outcome = str | tuple[str, ...]
 Call = Callable[[Any], object]
 CLOSED = ("Cancelled", "FailedPrecondition")
 
-KINDS: dict[str, dict[str, Outcome]] = {
-    # What this process knows, or memory that it has.
-    "fact": dict.fromkeys(FAULTS, "returns"),
-    # What needs this process alone.
-    "own": {**dict.fromkeys(FAULTS, "returns"), "shut": CLOSED, "parent": CLOSED,
-            "forked": "Forked"},
-    # What needs the peer, and has no result before the peer has done something.
-    "peer": {"killed": "PeerDead", "stopped": "DeadlineExceeded", "closed": "Unavailable",
-             "shut": CLOSED, "parent": CLOSED, "forked": "Forked"},
-    # What was counted here.
-    "count": {**dict.fromkeys(FAULTS, "returns"), "forked": "Forked"},
-    # Ends its handle, once or twice; where the peer should agree, not without it.
-    "ending": {**dict.fromkeys(FAULTS, "returns"), "forked": "Forked",
-               "stopped": ("returns", "DeadlineExceeded", "PeerSilent")},
-}  # fmt: skip
+RETURNS: dict[str, Outcome] = dict.fromkeys(FAULTS, "returns")
+KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
+    "fact": (RETURNS, "a fact of this process, or memory that it has"),
+    "count": ({**RETURNS, "forked": "Forked"}, "what was counted here"),
+    "own": (
+        {**RETURNS, "shut": CLOSED, "parent": CLOSED, "forked": "Forked"},
+        "what needs this process alone",
+    ),
+    "peer": (
+        {
+            "none": "returns",
+            "killed": "PeerDead",
+            "stopped": "DeadlineExceeded",
+            "closed": "Unavailable",
+            "shut": CLOSED,
+            "parent": CLOSED,
+            "forked": "Forked",
+        },
+        "what needs the peer to do something",
+    ),
+    "ending": (
+        {**RETURNS, "stopped": ("returns", "DeadlineExceeded", "PeerSilent"), "forked": "Forked"},
+        "the end of a handle, also for the second time",
+    ),
+}
 
 ONE_SIDED = {"shm": "returns", "tcp": "DeadlineExceeded"}
 """A stopped peer's memory can be read where it is mapped."""
@@ -50,6 +62,7 @@ ONE_SIDED = {"shm": "returns", "tcp": "DeadlineExceeded"}
 ENDED = "FailedPrecondition"
 
 VIEW = {
+    "none": {"shm": "returns", "tcp": "Unsupported"},
     "killed": {"shm": "PeerDead", "tcp": "Unsupported"},
     "stopped": {"shm": "returns", "tcp": "Unsupported"},
     "closed": {"shm": "Unavailable", "tcp": "Unsupported"},
@@ -58,8 +71,12 @@ VIEW = {
 }
 """Only mapped memory can be viewed."""
 
-MAPPED = {"shut": "returns", "parent": "returns"}
-"""Memory that was mapped, or facts of it, stay as long as the object."""
+ALIAS = {
+    fault: {"shm": "returns", "tcp": ("Unsupported", "Cancelled")}
+    for fault in FAULTS
+    if fault != "forked"
+}
+"""Memory that was mapped stays as long as the object."""
 
 NO_ANSWER = ("Unavailable", "DeadlineExceeded")
 LATE = "DeadlineExceeded"
@@ -68,6 +85,7 @@ STILL_READ = ("returns", "Unavailable")
 """What a peer has lent can be read until its process has ended."""
 
 ITERATION = {
+    "none": ("waits", "returns"),
     "stopped": ("waits", "DeadlineExceeded"),
     "closed": ("ends", "Unavailable"),
     "shut": "ends",
@@ -109,8 +127,8 @@ class Row:
     def __init__(
         self, kind: str, call: Call | None, differs: Mapping[str, Outcome | Mapping[str, str]]
     ) -> None:
-        self.call = call
-        self._outcomes = {**KINDS[kind], **differs}
+        self.kind, self.call = kind, call
+        self._outcomes = {**KINDS[kind][0], **differs}
 
     def allowed(self, fault: str, fabric: str = "shm") -> tuple[str, ...]:
         """Return what may come of the call."""
@@ -162,7 +180,7 @@ CHANGES = {
     "scale": peer(lambda o: o.scale(2)),
     "fill": peer(lambda o: o.fill(2)),
     "copy_from": peer(lambda o: o.copy_from(WORLD["Segment"])),
-    "swap": peer(lambda o: o.swap(WORLD["Cached"]._segment)),
+    "swap": peer(lambda o: o.swap(WORLD["second"])),
     "signal": peer(),
 }
 POSTED = {
@@ -172,7 +190,7 @@ POSTED = {
     "scale": peer(lambda o: o.scale(2).wait(SHORT)),
     "fill": peer(lambda o: o.fill(2).wait(SHORT)),
     "copy_from": peer(lambda o: o.copy_from(WORLD["Segment"]).wait(SHORT)),
-    "swap": peer(lambda o: o.swap(WORLD["Cached"]._segment).wait(SHORT)),
+    "swap": peer(lambda o: o.swap(WORLD["second"]).wait(SHORT)),
     "signal": peer(lambda o: o.signal().wait(SHORT)),
 }
 
@@ -205,7 +223,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "connect": peer(
             lambda o: o.connect(WORLD["peer"], SHORT), killed=NO_ANSWER, closed=NO_ANSWER
         ),
-        "accept": own(lambda o: o.accept(SHORT), killed=LATE, stopped=LATE, closed=LATE),
+        "accept": own(lambda o: o.accept(SHORT), none=LATE, killed=LATE, stopped=LATE, closed=LATE),
         "allocate": own(lambda o: o.allocate(8)),
         "contains": count(lambda o: o.contains(ONES)),
         "register": own(lambda o: o.register(bytearray(8))),
@@ -233,11 +251,15 @@ ROWS: dict[str, dict[str, Row]] = {
         "notify": peer(lambda o: o.notify(1).wait(SHORT), stopped="returns"),
         "send": peer(lambda o: o.send(bytes(8)).wait(SHORT), stopped="returns"),
         "max_message_bytes": fact(),
-        "wait_notification": peer(lambda o: o.wait_notification(SHORT)),
-        "notification": peer(lambda o: run(o.notification(SHORT))),
+        "wait_notification": peer(lambda o: o.wait_notification(SHORT), none=LATE),
+        "notification": peer(lambda o: run(o.notification(SHORT)), none=LATE),
         "try_notification": peer(stopped="returns"),
         "next_notification": peer(
-            lambda o: o.next_notification(SHORT), closed="returns", shut="returns", parent="returns"
+            lambda o: o.next_notification(SHORT),
+            none=LATE,
+            closed="returns",
+            shut="returns",
+            parent="returns",
         ),
         "notifications": fact(),
         "on_notification": own(lambda o: o.on_notification(None)),
@@ -275,7 +297,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "descriptor": fact(),
         "native": fact(),
         "read": peer(lambda o: o.read(timeout=SHORT), stopped=ONE_SIDED, closed=STILL_READ),
-        "alias": own(lambda o: o.alias, **MAPPED),
+        "alias": own(**ALIAS),
         "__len__": fact(),
     },
     "Completion": {
@@ -302,13 +324,15 @@ ROWS: dict[str, dict[str, Row]] = {
         "name": fact(),
         "kind": fact(),
         "closed": fact(),
-        "receive": peer(lambda o: o.receive(SHORT), closed="EndOfStream"),
-        "receive_async": peer(lambda o: run(o.receive_async(SHORT)), closed="EndOfStream"),
+        "receive": peer(lambda o: o.receive(SHORT), none=LATE, closed="EndOfStream"),
+        "receive_async": peer(
+            lambda o: run(o.receive_async(SHORT)), none=LATE, closed="EndOfStream"
+        ),
         "try_receive": peer(stopped="returns", closed="EndOfStream"),
         "reset": own(parent="returns"),
-        "__iter__": peer(lambda o: next(iter(o)), stopped="waits", closed="ends"),
+        "__iter__": peer(lambda o: next(iter(o)), none="waits", stopped="waits", closed="ends"),
         "__aiter__": fact(),
-        "__anext__": peer(lambda o: run(anext(o)), stopped="waits", closed="ends"),
+        "__anext__": peer(lambda o: run(anext(o)), none="waits", stopped="waits", closed="ends"),
         "stats": count(),
         "close": ending(),
     },
@@ -323,14 +347,14 @@ ROWS: dict[str, dict[str, Row]] = {
         "__aenter__": fact(lambda o: run(o.__aenter__())),
         "__aexit__": ending(lambda o: run(o.__aexit__(None, None, None))),
         "abandon": ending(),
-        "close": ending(),
+        "close": ending(lambda o: o.close(SHORT)),
     },
     "Server": {
         **CONTEXT,
         "endpoint": fact(),
         "connect": peer(lambda o: WORLD["Client"].list() or o.connect()),
         "publisher": own(lambda o: o.publisher("other", MODEL).free()),
-        "snapshot": own(killed=ENDED, stopped=ENDED, closed=ENDED),
+        "snapshot": own(),
         "stats": count(),
         "metrics": count(),
         "serve_metrics": own(lambda o: o.serve_metrics()),
@@ -339,13 +363,13 @@ ROWS: dict[str, dict[str, Row]] = {
     "Client": {
         **CONTEXT,
         "create": peer(lambda o: o.create("other", 8)),
-        "create_bytes": peer(lambda o: o.create_bytes("other", 8, "d" * 10000)),
+        "create_bytes": peer(lambda o: o.create_bytes("bytes", 8, "d" * 10000)),
         "attach": peer(lambda o: o.attach("w", SHORT)),
-        "event": peer(lambda o: o.event("other")),
+        "event": peer(lambda o: o.event("news")),
         "list": peer(),
         "array": own(lambda o: o.array(8), parent=("returns", *CLOSED)),
-        "publisher": peer(lambda o: o.publisher("other", MODEL)),
-        "subscribe": peer(lambda o: o.subscribe("model", SHORT)),
+        "publisher": peer(lambda o: o.publisher("models", MODEL)),
+        "subscribe": peer(lambda o: o.subscribe("mine", SHORT)),
         "server": fact(),
         "stats": count(),
         "close": ending(),
@@ -370,11 +394,11 @@ ROWS: dict[str, dict[str, Row]] = {
         "lease": peer(lambda o: o.lease(SHORT)),
         "view": peer(**VIEW),
         "cached": peer(stopped=ONE_SIDED),
-        "wait": peer(lambda o: o.wait(99, SHORT)),
-        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT))),
+        "wait": peer(lambda o: o.wait(99, SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT)), none=LATE),
         "read_async": peer(lambda o: run(o.read_async()), stopped=ONE_SIDED),
         "updates": peer(stopped=ONE_SIDED),
-        "on_update": peer(lambda o: o.on_update(print), stopped=ONE_SIDED),
+        "on_update": peer(lambda o: o.on_update(str), stopped=ONE_SIDED),
         "post": fact(),
         "detach": ending(),
         "free": peer(),
@@ -421,10 +445,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "epoch": peer(stopped=ONE_SIDED),
         "count": peer(stopped=ONE_SIDED),
         "signal": peer(),
-        "wait": peer(lambda o: o.wait(99, SHORT)),
-        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT))),
+        "wait": peer(lambda o: o.wait(99, SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT)), none=LATE),
         "counts": peer(stopped=ONE_SIDED),
-        "on_signal": peer(lambda o: o.on_signal(print), stopped=ONE_SIDED),
+        "on_signal": peer(lambda o: o.on_signal(str), stopped=ONE_SIDED),
         "free": peer(),
     },
     "Publisher": {
@@ -442,11 +466,12 @@ ROWS: dict[str, dict[str, Row]] = {
         **CONTEXT,
         "name": fact(),
         "version": peer(stopped=ONE_SIDED),
+        "publisher": peer(),
         "latest": peer(lambda o: o.latest(timeout=SHORT)),
         "latest_async": peer(lambda o: run(o.latest_async(timeout=SHORT))),
-        "wait": peer(lambda o: o.wait(newer(), SHORT)),
-        "wait_async": peer(lambda o: run(o.wait_async(newer(), SHORT))),
-        "on_version": peer(lambda o: o.on_version(print), stopped=ONE_SIDED),
+        "wait": peer(lambda o: o.wait(newer(), SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(newer(), SHORT)), none=LATE),
+        "on_version": peer(lambda o: o.on_version(str), stopped=ONE_SIDED),
         "__iter__": peer(lambda o: next(iter(o)), **ITERATION),
         "__aiter__": peer(lambda o: run(anext(aiter(o))), **ITERATION),
         "close": ending(),
@@ -482,13 +507,14 @@ ROWS: dict[str, dict[str, Row]] = {
         "__exit__": ending(lambda o: o.__exit__(None, None, None), **UNTOLD),
         "steps": fact(),
         "step": peer(lambda o: o.step([ONES], [ONES.copy()])),
-        "close": ending(**UNTOLD),
+        "close": ending(lambda o: o.close(SHORT), **UNTOLD),
     },
     "BoxGroup": {
         **CONTEXT,
         "rank": fact(),
         "size": fact(),
         "all_reduce": peer(lambda o: o.all_reduce([ONES.copy()]), **LEFT),
+        "agree": peer(lambda o: o.agree(True), **LEFT),
         "broadcast": peer(lambda o: o.broadcast([ONES.copy()]), **LEFT),
         "close": ending(),
     },

@@ -10,7 +10,7 @@ from farwrite import box as boxes
 from matrix.calls import MODEL
 from processes import PeerState
 
-BOX = {"memory": "64M", "pool": "4M", "segment_bytes": 4 << 20}
+BOX: dict[str, Any] = {"memory": "64M", "pool": "4M", "segment_bytes": 4 << 20}
 
 
 def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str, str]:

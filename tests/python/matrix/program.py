@@ -13,11 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import farwrite as fw
 from matrix import far_side
-from matrix.calls import ROWS, WORLD, Row
+from matrix.calls import EVERYWHERE, ROWS, WORLD, Row, fact
 from matrix.world import the_world
 from processes import PeerProcess
 
@@ -30,19 +29,17 @@ ENDINGS = (
     "TensorReceiver", "MemoryRegistration", "RegisteredArray", "Channel", "Device",
 )  # fmt: skip
 """What can be closed, each before what it belongs to."""
-CLOSING = ("unpublish", "free", "abandon", "__aexit__", "__exit__", "close", "release", "detach")
+CLOSES = ("close", "release", "detach")
+CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
 PARENTS = ("models", "Client", "Server", "Device")
 
 
-@dataclass
 class Made:
     """A call, and what came of it."""
 
-    kind: str
-    entry: str
-    row: Row
-    outcome: str = "waits"
-    says: str = ""
+    def __init__(self, kind: str, entry: str, row: Row) -> None:
+        self.kind, self.entry, self.row = kind, entry, row
+        self.outcome, self.says = "waits", ""
 
     def run(self) -> None:
         instance = WORLD[self.kind]
@@ -61,16 +58,15 @@ class Made:
         except BaseException as error:
             self.outcome, self.says = f"raw {type(error).__name__}", str(error)
 
-    def wrong(self, fault: str, fabric: str) -> str | None:
+    def problem(self, fault: str, fabric: str) -> str | None:
         """Say what is wrong with the outcome, if anything is."""
         name = f"{self.kind}.{self.entry}"
         allowed = self.row.allowed(fault, fabric)
-        if "waits" in allowed:
-            # Its handle was closed meanwhile.
+        if allowed[0] == "waits":  # until its handle was closed
             allowed = (*allowed[1:], "ends", "Cancelled", "FailedPrecondition")
         if self.outcome not in allowed:
             return f"{name}: {self.outcome} ({self.says}), not {' or '.join(allowed)}"
-        # An error names its operation, the cause, and what to do.
+        # An error names the operation, the cause, and what to do.
         if self.says and not (": " in self.says and "; " in self.says):
             return f"{name}: the error does not say what to do: {self.says}"
         return None
@@ -79,11 +75,12 @@ class Made:
 def calls(closing: bool) -> Iterator[Made]:
     """The calls of the table: those that close their handle, in order, or the others."""
     for kind in [*(kind for kind in ROWS if kind not in ENDINGS), *ENDINGS]:
-        entries = [entry for entry in ROWS[kind] if (entry in CLOSING) == closing]
+        rows = {**ROWS[kind], **{name: fact(call) for name, call in EVERYWHERE.items()}}
+        entries = [entry for entry in rows if (entry in CLOSING) == closing]
         if closing:
             entries.sort(key=CLOSING.index)
         for entry in entries:
-            yield Made(kind, entry, ROWS[kind][entry])
+            yield Made(kind, entry, rows[entry])
 
 
 def start(made: Made) -> threading.Thread:
@@ -99,21 +96,21 @@ def run_all(fault: str, fabric: str) -> list[Made]:
     """
     give_up = time.monotonic() + HANG
     made = list(calls(closing=False))
-    threads = {id(call): start(call) for call in made}
-    for call in made:
+    threads = [start(call) for call in made]
+    for call, thread in zip(made, threads, strict=True):
         if "waits" not in call.row.allowed(fault, fabric):
-            threads[id(call)].join(max(give_up - time.monotonic(), 0))
+            thread.join(max(give_up - time.monotonic(), 0))
     for call in calls(closing=True):
         start(call).join(HANG)
         made.append(call)
-    for thread in threads.values():
+    for thread in threads:
         thread.join(max(give_up - time.monotonic(), 0))
     return made
 
 
 def close_each_handle() -> None:
     for kind in ENDINGS:
-        for name in ("close", "release", "detach"):
+        for name in CLOSES:
             if name in ROWS[kind]:
                 getattr(WORLD[kind], name)()
 
@@ -124,6 +121,7 @@ def close_parents() -> None:
 
 
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
+    "none": lambda _: None,
     "killed": lambda peer: peer.kill(),
     "stopped": lambda peer: peer.signal(signal.SIGSTOP),
     "closed": lambda peer: peer.run(far_side.close_all),
@@ -132,13 +130,15 @@ STRIKES: dict[str, Callable[[PeerProcess], object]] = {
 }
 
 
-def serve_another() -> None:
-    """Do once what this process did before, with another peer."""
-    with the_world("shm") as peer:
-        WORLD["Channel"].write(bytes(range(8)), WORLD["Inbox"]).wait(20)
-        assert WORLD["Segment"].fill(3) > 0
-        assert WORLD["Segment"].read().tolist() == [3] * 8
-        peer.run(far_side.close_all)
+def under(fault: str, fabric: str) -> list[str]:
+    """Say what is wrong with the calls under a fault."""
+    with the_world(fabric) as peer:
+        STRIKES[fault](peer)
+        made = run_all(fault, fabric)
+        if fault == "stopped":
+            peer.signal(signal.SIGCONT)
+    problems = [call.problem(fault, fabric) for call in made]
+    return [problem for problem in problems if problem is not None]
 
 
 def descriptors() -> int:
@@ -147,18 +147,14 @@ def descriptors() -> int:
 
 
 def main(fabric: str, fault: str) -> None:
-    serve_another()  # what a process opens once is open from now on
+    # What a process opens once is open from now on.
+    for problem in under("none", fabric):
+        print(f"before: {problem}")
     before = (descriptors(), threading.active_count())
-    with the_world(fabric) as peer:
-        STRIKES[fault](peer)
-        made = run_all(fault, fabric)
-        if fault == "stopped":
-            peer.signal(signal.SIGCONT)
-    for call in made:
-        problem = call.wrong(fault, fabric)
-        if problem is not None:
-            print(problem)
-    serve_another()
+    for problem in under(fault, fabric):
+        print(problem)
+    for problem in under("none", "shm"):
+        print(f"afterwards: {problem}")
     after = (descriptors(), threading.active_count())
     if after != before:
         print(f"left behind: descriptors and threads were {before}, and are {after}")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,13 +23,16 @@ from processes import PeerProcess
 def the_world(fabric: str) -> Iterator[PeerProcess]:
     """Fill `WORLD`, and yield the peer, which is killed at the end."""
     options: dict[str, Any] = {"fabrics": [fabric]}
+    owner = os.getpid()
     with contextlib.ExitStack() as stack:
         link = stack.enter_context(fw.Device())  # tells the peer what to do
         peer = stack.enter_context(PeerProcess(link.endpoint))
         link.accept(20)
         stack.callback(peer.kill)
         device = stack.enter_context(fw.Device(**options))
-        server = stack.enter_context(boxes.serve(**far_side.BOX, **options))
+        folder = tempfile.mkdtemp()
+        stack.callback(shutil.rmtree, folder)
+        server = stack.enter_context(boxes.serve(snapshot=folder, **far_side.BOX, **options))
         peer.start(far_side.open_all, device.endpoint, server.endpoint, fabric)
         near, tensors = device.accept(20), device.accept(20)
         receiver = fw.TensorReceiver(tensors, "edge", (8,), "float32")
@@ -38,8 +44,13 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
         WORLD.update(of_channels(device, near), TensorReceiver=receiver, TensorSender=sender)
         WORLD.update(of_the_box(client, models), Server=server, Client=client)
         WORLD.update(of_training(client))
-        yield peer
-        WORLD.clear()
+        try:
+            yield peer
+        finally:
+            if os.getpid() == owner:
+                WORLD.clear()
+            else:
+                stack.pop_all()  # a forked child ends, and all this is its parent's
 
 
 def connect(endpoint: str, options: dict[str, Any]) -> boxes.Client:
@@ -68,6 +79,7 @@ def of_the_box(client: boxes.Client, models: boxes.Client) -> dict[str, Any]:
     subscriber = models.subscribe("model")
     return {
         "Segment": segment,
+        "second": client.create("second", 8, "float32"),
         "Posted": segment.post,
         "Update": update,
         "Updates": segment.updates(),
