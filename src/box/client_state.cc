@@ -305,6 +305,7 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
 
 Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("change a segment"));
+  FARWRITE_RETURN_IF_ERROR(check());
   if (device_.contains(memory.data) && device_.contains(memory.data + memory.size - 1)) {
     return Lendable{.memory = memory, .owner = nullptr};
   }

@@ -13,7 +13,9 @@ Result<std::shared_ptr<HeldLease>> HeldLease::take(const std::shared_ptr<Segment
   Result<std::shared_ptr<const void>> view = client->begin_view();
   if (!view.ok()) return view.status();
   const Result<ClientState::Answer> answer =
-      client->call({.verb = Verb::kLease, .key = segment->info().key}, timeout);
+      client->await(Verb::kLease, timeout, [&](ClientState::OnAnswer on_answer) {
+        return segment->post({.verb = Verb::kLease}, std::move(on_answer));
+      });
   if (!answer.ok()) return answer.status();
   // Not make_shared: the constructor is private.
   std::shared_ptr<HeldLease> held(new HeldLease(segment, *std::move(view), answer.value()));

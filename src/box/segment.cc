@@ -119,7 +119,8 @@ Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds 
   if (!now.ok() || now->version >= version || (epoch != 0 && now->epoch != epoch)) return now;
   const Result<ClientState::Answer> answer = state_->client()->await(
       Verb::kWaitVersion, deadline.remaining(), [&](ClientState::OnAnswer on_answer) {
-        return state_->post_wait(version, epoch, std::move(on_answer));
+        return state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
+                            std::move(on_answer));
       });
   if (!answer.ok()) {
     if (answer.status().code() != StatusCode::kDeadlineExceeded) return answer.status();
@@ -135,13 +136,13 @@ void Segment::on_version(std::uint64_t version,
                          std::function<void(const Result<VersionId>&)> callback,
                          std::uint64_t epoch) const {
   if (Status status = state_->check_open(); !status.ok()) return callback(std::move(status));
-  state_->post_wait(version, epoch,
-                    [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
-                      if (!answer.ok()) return callback(answer.status());
-                      const Reply& reply = answer.value().reply;
-                      if (!reply.status.ok()) return callback(reply.status);
-                      callback(reply.version);
-                    });
+  state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
+               [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
+                 if (!answer.ok()) return callback(answer.status());
+                 const Reply& reply = answer.value().reply;
+                 if (!reply.status.ok()) return callback(reply.status);
+                 callback(reply.version);
+               });
 }
 
 Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {

@@ -52,15 +52,13 @@ struct SegmentState::Wait {
   std::uint64_t number = 0;
 };
 
-std::uint64_t SegmentState::post_wait(std::uint64_t version, std::uint64_t epoch,
-                                      ClientState::OnAnswer on_answer) {
+std::uint64_t SegmentState::post(Request request, ClientState::OnAnswer on_answer) {
   const auto wait = std::make_shared<Wait>();
   wait->segment = weak_from_this();
+  request.key = info_.key;
   const std::uint64_t number = client_->post(
-      {.verb = Verb::kWaitVersion, .key = info_.key, .number = version, .epoch = epoch},
-      [wait, on_answer = std::move(on_answer)](Result<ClientState::Answer> answer) {
-        on_answer(std::move(answer));
-      });
+      std::move(request),
+      [wait, on_answer = std::move(on_answer)](auto answer) { on_answer(std::move(answer)); });
   bool over = false;
   {
     const std::lock_guard lock(mutex_);

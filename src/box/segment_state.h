@@ -32,12 +32,10 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
 
   const SegmentInfo& info() const { return info_; }
   const std::shared_ptr<ClientState>& client() const { return client_; }
-  // Also ends what post_wait() began.
+  // Also ends what post() began.
   Status detach();
-  // Asks the server to answer once the segment has the version, or another epoch than this one.
-  // Returns the request's number, as ClientState::post().
-  std::uint64_t post_wait(std::uint64_t version, std::uint64_t epoch,
-                          ClientState::OnAnswer on_answer);
+  // As ClientState::post(), for a request whose answer may take long.
+  std::uint64_t post(Request request, ClientState::OnAnswer on_answer);
   // The server has freed the segment: its memory is not to be kept from being used again.
   void forget_buffers();
 

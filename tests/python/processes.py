@@ -88,14 +88,18 @@ class PeerProcess:
         self._process.kill()
         self._process.wait()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        self._process.send_signal(number)
+
     @contextlib.contextmanager
     def stopped(self) -> Any:
         """Hold the process with SIGSTOP for the length of the context."""
-        self._process.send_signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            self._process.send_signal(signal.SIGCONT)
+            self.signal(signal.SIGCONT)
 
     def end(self) -> None:
         """Let the process end in good order."""

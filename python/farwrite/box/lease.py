@@ -40,7 +40,9 @@ class Lease:
     def data(self) -> npt.NDArray[np.uint8]:
         """The pinned bytes: read-only, in one dimension."""
         if self._data is None:
-            raise FailedPrecondition("the lease has ended; take another one with Segment.lease()")
+            raise FailedPrecondition(
+                "use a lease: it has ended; take another one with Segment.lease()"
+            )
         return self._data
 
     def private(self) -> npt.NDArray[np.uint8]:

@@ -157,6 +157,7 @@ class Server(Closing):
         def target(client: Client, segment: Segment) -> DraftTarget:
             return DraftTarget(self._native, client, segment)
 
+        self._native.stats()  # refuses in a forked child, which could connect, and not publish
         return Publisher(self._client(), name, like, target, takeover=takeover, buffers=buffers)
 
     def _client(self) -> Client:

@@ -212,6 +212,7 @@ class Subscriber(Closing):
         DeadlineExceeded
             If the box has not answered within the timeout given to `connect`.
         """
+        self._segment.native.version()  # refuses once this subscriber is closed
         model = self._describe(self.name)
         age = model["age"] if model["version"] > 0 else None
         try:

@@ -1,0 +1,39 @@
+"""What the peer process of the matrix has: a device, a box, and the other ends of what is used."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import farwrite as fw
+from farwrite import box as boxes
+from matrix.calls import MODEL
+from processes import PeerState
+
+BOX: dict[str, Any] = {"memory": "64M", "pool": "4M", "segment_bytes": 4 << 20}
+
+
+def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str, str]:
+    """Connect to the device and to the box of the test. Return the endpoints that are here."""
+    kept = state.kept
+    options: dict[str, Any] = {"fabrics": [fabric]}
+    kept["device"] = device = fw.Device(**options)
+    kept["channel"] = channel = device.connect(endpoint, 20)
+    kept["tensors"] = tensors = device.connect(endpoint, 20)
+    kept["outbox"] = device.publish("outbox", device.allocate(8))
+    kept["inbox"] = channel.publish("inbox", channel.allocate(8))
+    kept["receiver"] = fw.TensorReceiver(tensors, "to the peer", (8,), "float32")
+    kept["sender"] = fw.TensorSender(tensors, "edge", 20)
+    kept["server"] = server = boxes.serve(**BOX, **options)
+    kept["models"] = models = boxes.serve(**BOX, **options)
+    kept["publisher"] = models.publisher("model", MODEL)
+    kept["publisher"].publish(MODEL)
+    kept["client"] = boxes.connect(box, **options)
+    return {"peer": device.endpoint, "box": server.endpoint, "models": models.endpoint}
+
+
+def close_all(state: PeerState) -> None:
+    """Close everything, in good order."""
+    for name in ("sender", "receiver", "publisher", "client", "server", "models", "device"):
+        with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
+            state.kept[name].close()

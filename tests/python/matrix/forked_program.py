@@ -1,0 +1,84 @@
+"""Every call in a forked child: forked_program.py FABRIC.
+
+Prints a line for each call that did not end as its row says, and "parent fine" when its parent has
+made all of them afterwards. `test_matrix.py` runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+
+import farwrite as fw
+from matrix import program
+from matrix.calls import ROWS, WORLD
+from matrix.world import the_world
+
+HUNG = 255
+
+
+def end_of(pid: int) -> int:
+    """The exit status of a child, less 256 times its signal; HUNG after a while."""
+    give_up = time.monotonic() + 20
+    while time.monotonic() < give_up:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return HUNG
+
+
+def in_a_child(made: program.Made, fabric: str, after_another: bool) -> None:
+    """Make the call in a forked child, which says what is wrong with it."""
+    pid = os.fork()
+    if pid == 0:
+        if after_another:
+            for other in (WORLD["Client"].list, WORLD["Device"].accept, WORLD["Channel"].flush):
+                with contextlib.suppress(fw.Forked):
+                    other()
+        made.run()
+        problem = made.problem("forked", fabric)
+        if problem is not None:
+            print(f"{problem}{' after another call' if after_another else ''}", flush=True)
+        os._exit(0)
+    status = end_of(pid)
+    if status != 0:
+        print(f"{made.kind}.{made.entry}: {'hung' if status == HUNG else f'ended with {status}'}")
+
+
+def end_as_a_program_does() -> None:
+    """Drop each object, and all of them, in children that run destructors and exit handlers."""
+    for name in [*ROWS, "everything"]:
+        pid = os.fork()
+        if pid == 0:
+            if name == "everything":
+                WORLD.clear()
+            else:
+                del WORLD[name]
+            sys.exit(0)
+        status = end_of(pid)
+        if status != 0:
+            print(f"the end of {name}: {status}", flush=True)
+
+
+def main(fabric: str) -> None:
+    with the_world(fabric):
+        for closing in (False, True):
+            for made in program.calls(closing):
+                for after_another in (False, True):
+                    in_a_child(made, fabric, after_another)
+        end_as_a_program_does()
+        for made in program.run_all("none", fabric):
+            problem = made.problem("none", fabric)
+            if problem is not None:
+                print(f"the parent afterwards: {problem}")
+    print("parent fine", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

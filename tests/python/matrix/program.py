@@ -1,0 +1,165 @@
+"""Every call under one fault: program.py FABRIC FAULT.
+
+Prints a line for each call that did not end as its row says, and "survivor fine" when this process
+has served another peer afterwards. `test_matrix.py` runs it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import farwrite as fw
+from matrix import far_side
+from matrix.calls import EVERYWHERE, ROWS, WORLD, Row, fact
+from matrix.world import the_world
+from processes import PeerProcess
+
+HANG = 30.0
+"""Seconds after which a call counts as one that waits for ever: a bound, and no measure."""
+
+ENDINGS = (
+    "HybridSEASGD", "SEASGD", "AsyncSGD", "BoxGroup", "Termination", "Watch", "Cached", "Lease",
+    "Model", "Publisher", "Subscriber", "Event", "Segment", "Client", "Server", "TensorSender",
+    "TensorReceiver", "MemoryRegistration", "RegisteredArray", "Channel", "Device",
+)  # fmt: skip
+"""What can be closed, each before what it belongs to."""
+CLOSES = ("close", "release", "detach")
+CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
+PARENTS = ("models", "Client", "Server", "Device")
+
+
+class Made:
+    """A call, and what came of it."""
+
+    def __init__(self, kind: str, entry: str, row: Row) -> None:
+        self.kind, self.entry, self.row = kind, entry, row
+        self.outcome, self.says = "waits", ""
+
+    def run(self) -> None:
+        instance = WORLD[self.kind]
+        try:
+            if self.row.call is not None:
+                self.row.call(instance)
+            else:
+                value = getattr(instance, self.entry)
+                if callable(value):
+                    value()
+            self.outcome = "returns"
+        except (StopIteration, StopAsyncIteration):
+            self.outcome = "ends"
+        except fw.Error as error:
+            self.outcome, self.says = type(error).__name__, str(error)
+        except BaseException as error:
+            self.outcome, self.says = f"raw {type(error).__name__}", str(error)
+
+    def problem(self, fault: str, fabric: str) -> str | None:
+        """Say what is wrong with the outcome, if anything is."""
+        name = f"{self.kind}.{self.entry}"
+        allowed = self.row.allowed(fault, fabric)
+        if allowed[0] == "waits":  # until its handle was closed
+            allowed = (*allowed[1:], "ends", "Cancelled", "FailedPrecondition")
+        if self.outcome not in allowed:
+            return f"{name}: {self.outcome} ({self.says}), not {' or '.join(allowed)}"
+        # An error names the operation, the cause, and what to do.
+        if self.says and not (": " in self.says and "; " in self.says):
+            return f"{name}: the error does not say what to do: {self.says}"
+        return None
+
+
+def calls(closing: bool) -> Iterator[Made]:
+    """The calls of the table: those that close their handle, in order, or the others."""
+    for kind in [*(kind for kind in ROWS if kind not in ENDINGS), *ENDINGS]:
+        rows = {**ROWS[kind], **{name: fact(call) for name, call in EVERYWHERE.items()}}
+        entries = [entry for entry in rows if (entry in CLOSING) == closing]
+        if closing:
+            entries.sort(key=CLOSING.index)
+        for entry in entries:
+            yield Made(kind, entry, rows[entry])
+
+
+def start(made: Made) -> threading.Thread:
+    thread = threading.Thread(target=made.run, daemon=True)
+    thread.start()
+    return thread
+
+
+def run_all(fault: str, fabric: str) -> list[Made]:
+    """Make each call in a thread of its own; at last those that close, one after another.
+
+    What may wait until its handle closes has ended when this returns, or counts as waiting.
+    """
+    give_up = time.monotonic() + HANG
+    made = list(calls(closing=False))
+    threads = [start(call) for call in made]
+    for call, thread in zip(made, threads, strict=True):
+        if "waits" not in call.row.allowed(fault, fabric):
+            thread.join(max(give_up - time.monotonic(), 0))
+    for call in calls(closing=True):
+        start(call).join(HANG)
+        made.append(call)
+    for thread in threads:
+        thread.join(max(give_up - time.monotonic(), 0))
+    return made
+
+
+def close_each_handle() -> None:
+    for kind in ENDINGS:
+        for name in CLOSES:
+            if name in ROWS[kind]:
+                getattr(WORLD[kind], name)()
+
+
+def close_parents() -> None:
+    for kind in PARENTS:
+        WORLD[kind].close()
+
+
+STRIKES: dict[str, Callable[[PeerProcess], object]] = {
+    "none": lambda _: None,
+    "killed": lambda peer: peer.kill(),
+    "stopped": lambda peer: peer.signal(signal.SIGSTOP),
+    "closed": lambda peer: peer.run(far_side.close_all),
+    "shut": lambda _: close_each_handle(),
+    "parent": lambda _: close_parents(),
+}
+
+
+def under(fault: str, fabric: str) -> list[str]:
+    """Say what is wrong with the calls under a fault."""
+    with the_world(fabric) as peer:
+        STRIKES[fault](peer)
+        made = run_all(fault, fabric)
+        if fault == "stopped":
+            peer.signal(signal.SIGCONT)
+    problems = [call.problem(fault, fabric) for call in made]
+    return [problem for problem in problems if problem is not None]
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+def main(fabric: str, fault: str) -> None:
+    # What a process opens once is open from now on.
+    for problem in under("none", fabric):
+        print(f"before: {problem}")
+    before = (descriptors(), threading.active_count())
+    for problem in under(fault, fabric):
+        print(problem)
+    for problem in under("none", "shm"):
+        print(f"afterwards: {problem}")
+    after = (descriptors(), threading.active_count())
+    if after != before:
+        print(f"left behind: descriptors and threads were {before}, and are {after}")
+    print("survivor fine", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

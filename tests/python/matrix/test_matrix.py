@@ -1,0 +1,89 @@
+"""Every call under every fault ends as its row of the table says, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import farwrite as fw
+from matrix.calls import EVERYWHERE, FAULTS, ROWS, WITHOUT_HANDLE
+from matrix.table import table
+
+HERE = Path(__file__).parent
+CONTRACT = HERE.parents[2] / "docs" / "explanation" / "contract.md"
+
+MADE_BY_PYTHON = {
+    "__init__", "__new__", "__init_subclass__", "__class_getitem__", "__subclasshook__",
+    "__orig_bases__", "__slots__", "__getstate__", "__reduce__", "__replace__",
+}  # fmt: skip
+
+
+def entries(kind: type) -> set[str]:
+    """The names that a program may use on an object of a class of Farwrite."""
+    names = set()
+    for base in kind.__mro__:
+        if not base.__module__.startswith("farwrite"):
+            continue
+        for name in vars(base):
+            special = name.startswith("__") and name.endswith("__")
+            if special:
+                public = callable(getattr(base, name)) and name not in MADE_BY_PYTHON
+            else:
+                public = not name.startswith("_")
+            if public:
+                names.add(name)
+    return names - set(EVERYWHERE)
+
+
+def holds_no_handle(kind: type) -> bool:
+    """Whether objects of the class are plain values."""
+    plain = (BaseException, tuple, enum.Enum)
+    return dataclasses.is_dataclass(kind) or issubclass(kind, plain)
+
+
+def test_the_table_has_every_entry_of_every_class_and_no_other() -> None:
+    kinds = {
+        name: kind
+        for package in (fw, fw.box, fw.box.training)
+        for name in package.__all__
+        if isinstance(kind := getattr(package, name), type)
+        and name not in WITHOUT_HANDLE
+        and not holds_no_handle(kind)
+    }
+    found = {name: entries(kind) for name, kind in kinds.items()}
+    assert {name: set(rows) for name, rows in ROWS.items()} == found
+
+
+def test_the_contract_shows_the_table() -> None:
+    assert "\n".join(table()) in CONTRACT.read_text()
+
+
+def run(*words: str) -> str:
+    """Run a program of this folder, and return what it printed."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", HERE / words[0], *words[1:]],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent), "FARWRITE_LOG": "error"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "forked"])
+def test_every_call_ends_as_its_row_says(fault: str, fabric: str) -> None:
+    assert run("program.py", fabric, fault) == "survivor fine\n"
+
+
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
+def test_every_call_in_a_forked_child_works_or_is_refused(fabric: str) -> None:
+    assert run("forked_program.py", fabric) == "parent fine\n"
