@@ -23,6 +23,9 @@ from processes import PeerProcess
 HANG = 30.0
 """Seconds after which a call counts as one that waits for ever: a bound, and no measure."""
 
+QUIET = 10
+"""Looks after which a count counts as settled."""
+
 ENDINGS = (
     "HybridSEASGD", "SEASGD", "AsyncSGD", "BoxGroup", "Termination", "Watch", "Cached", "Lease",
     "Model", "Publisher", "Subscriber", "Event", "Segment", "Client", "Server", "TensorSender",
@@ -141,21 +144,26 @@ def under(fault: str, fabric: str) -> list[str]:
     return [problem for problem in problems if problem is not None]
 
 
-def descriptors() -> int:
-    gc.collect()
-    return len(os.listdir("/proc/self/fd"))
+def held() -> tuple[int, int]:
+    """Count descriptors and threads, once both stay: memory is released in the background."""
+    counts: list[tuple[int, int]] = []
+    while len(counts) < QUIET or len(set(counts[-QUIET:])) > 1:
+        gc.collect()
+        counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
+        time.sleep(0.05)
+    return counts[-1]
 
 
 def main(fabric: str, fault: str) -> None:
     # What a process opens once is open from now on.
     for problem in under("none", fabric):
         print(f"before: {problem}")
-    before = (descriptors(), threading.active_count())
+    before = held()
     for problem in under(fault, fabric):
         print(problem)
     for problem in under("none", "shm"):
         print(f"afterwards: {problem}")
-    after = (descriptors(), threading.active_count())
+    after = held()
     if after != before:
         print(f"left behind: descriptors and threads were {before}, and are {after}")
     print("survivor fine", flush=True)
