@@ -22,11 +22,7 @@ from farwrite.errors import (
     OutOfRange,
     Unavailable,
 )
-from farwrite.notification import (
-    Notification,
-    Notifications,
-    ended_in_good_order,
-)
+from farwrite.notification import Notification, Notifications, ended_in_good_order
 from farwrite.payload import (
     SupportsDLPack,
     as_array,
@@ -72,8 +68,7 @@ class Channel(Closing):
         # Not kept alive: the device closes with its last user, whoever holds a channel.
         self._device = weakref.ref(device)
         self._closed = False
-        self.doorbells: dict[AbstractEventLoop, Doorbell] = {}
-        """Of the event loops whose tasks wait for this channel. Internal."""
+        self.doorbells: dict[AbstractEventLoop, Doorbell] = {}  # of tasks that wait for it
 
     # --- Memory and names.
 
@@ -376,7 +371,7 @@ class Channel(Closing):
         A task that is cancelled while it waits has taken none. Parameters and errors are those of
         `wait_notification`.
         """
-        from farwrite.doorbell import take_async
+        from farwrite.doorbell import take_async  # and asyncio, which takes time
 
         limit = seconds("notification", timeout)
         return await take_async(self, lambda: self.wait_notification(0), limit)

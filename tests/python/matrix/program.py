@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 
 import farwrite as fw
 from matrix import far_side
-from matrix.calls import EVERYWHERE, ROWS, WORLD, Row, fact
+from matrix.calls import EVERYWHERE, ROWS, WORLD
+from matrix.kinds import Row, fact
 from matrix.world import the_world
 from processes import PeerProcess
 

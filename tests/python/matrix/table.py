@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from matrix.calls import FAULTS, FORMS, KINDS, ROWS, Row
+from matrix.calls import ROWS
+from matrix.kinds import FAULTS, FORMS, KINDS, Row
 
 SHOWN = ("killed", "closed", "stopped", "shut")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import farwrite as fw
-from matrix.calls import EVERYWHERE, FAULTS, ROWS, WITHOUT_HANDLE
+from matrix.calls import EVERYWHERE, ROWS, WITHOUT_HANDLE
+from matrix.kinds import FAULTS
 from matrix.table import table
 
 HERE = Path(__file__).parent

@@ -15,7 +15,8 @@ import farwrite as fw
 from farwrite import box as boxes
 from farwrite.box import training
 from matrix import far_side
-from matrix.calls import MODEL, ONES, SHORT, WORLD
+from matrix.calls import MODEL, ONES, WORLD
+from matrix.kinds import SHORT
 from processes import PeerProcess
 
 

@@ -1,0 +1,151 @@
+"""Faults, and what comes of a call under each: the words in which the rows of `calls.py` speak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+FAULTS = {
+    "none": "nothing happened",
+    "killed": "its peer was killed",
+    "stopped": "its peer does not run (SIGSTOP)",
+    "closed": "its peer closed, in good order",
+    "shut": "its own handle was closed",
+    "parent": "the device, client or server that it belongs to was closed",
+    "forked": "it is called in a forked child",
+}
+
+FORMS = ("returns", "ends", "waits")
+"""What may come of a call that raises nothing: it returns, it ends an iteration, or it waits until
+the fault is over or its handle closes."""
+
+Outcome = str | tuple[str, ...]
+Call = Callable[[Any], object]
+CLOSED = ("Cancelled", "FailedPrecondition")
+
+RETURNS: dict[str, Outcome] = dict.fromkeys(FAULTS, "returns")
+KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
+    "fact": (RETURNS, "a fact of this process, or memory that it has"),
+    "count": ({**RETURNS, "forked": "Forked"}, "what was counted here"),
+    "own": (
+        {**RETURNS, "shut": CLOSED, "parent": CLOSED, "forked": "Forked"},
+        "what needs this process alone",
+    ),
+    "peer": (
+        {
+            "none": "returns",
+            "killed": "PeerDead",
+            "stopped": "DeadlineExceeded",
+            "closed": "Unavailable",
+            "shut": CLOSED,
+            "parent": CLOSED,
+            "forked": "Forked",
+        },
+        "what needs the peer to do something",
+    ),
+    "ending": (
+        {**RETURNS, "stopped": ("returns", "DeadlineExceeded", "PeerSilent"), "forked": "Forked"},
+        "the end of a handle, also for the second time",
+    ),
+}
+
+ONE_SIDED = {"shm": "returns", "tcp": "DeadlineExceeded"}
+"""A stopped peer's memory can be read where it is mapped."""
+
+ENDED = "FailedPrecondition"
+
+VIEW = {
+    "none": {"shm": "returns", "tcp": "Unsupported"},
+    "killed": {"shm": "PeerDead", "tcp": "Unsupported"},
+    "stopped": {"shm": "returns", "tcp": "Unsupported"},
+    "closed": {"shm": "Unavailable", "tcp": "Unsupported"},
+    "shut": (*CLOSED, "Unsupported"),
+    "parent": (*CLOSED, "Unsupported"),
+}
+"""Only mapped memory can be viewed."""
+
+ALIAS = {
+    fault: {"shm": "returns", "tcp": ("Unsupported", "Cancelled")}
+    for fault in FAULTS
+    if fault != "forked"
+}
+"""Memory that was mapped stays as long as the object."""
+
+NO_ANSWER = ("Unavailable", "DeadlineExceeded")
+LATE = "DeadlineExceeded"
+
+STILL_READ = ("returns", "Unavailable")
+"""What a peer has lent can be read until its process has ended."""
+
+ITERATION = {
+    "none": ("waits", "returns"),
+    "stopped": ("waits", "DeadlineExceeded"),
+    "closed": ("ends", "Unavailable"),
+    "shut": "ends",
+    "parent": "ends",
+}
+"""A loop waits as long as there may be more. It ends with its handle."""
+
+UNTOLD = {
+    "killed": ("returns", "PeerDead"),
+    "closed": ("returns", "Unavailable"),
+    "parent": ("returns", "Cancelled"),
+}
+"""The first end says that the others cannot be told of it."""
+
+LEFT = {
+    "killed": ("PeerDead", "FailedPrecondition"),
+    "closed": ("Unavailable", "FailedPrecondition"),
+}
+"""A member whose call failed has left its group, which the next call says."""
+
+SHORT = 0.5
+"""Seconds that a call waits, by its own timeout or by that of its client."""
+
+
+class Row:
+    """How a call is made, and what comes of it under each fault.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    call : callable, optional
+        Called with an object of the class. By default the entry is called without arguments, or
+        read if it is a property.
+    differs : outcome, or mapping of fabric to outcome
+        By fault: what comes of this call instead.
+    """
+
+    def __init__(
+        self, kind: str, call: Call | None, differs: Mapping[str, Outcome | Mapping[str, str]]
+    ) -> None:
+        self.kind, self.call = kind, call
+        self._outcomes = {**KINDS[kind][0], **differs}
+
+    def allowed(self, fault: str, fabric: str = "shm") -> tuple[str, ...]:
+        """Return what may come of the call."""
+        outcome = self._outcomes[fault]
+        if isinstance(outcome, Mapping):
+            outcome = outcome[fabric]
+        return (outcome,) if isinstance(outcome, str) else outcome
+
+
+def fact(call: Call | None = None, **differs: Any) -> Row:
+    return Row("fact", call, differs)
+
+
+def own(call: Call | None = None, **differs: Any) -> Row:
+    return Row("own", call, differs)
+
+
+def peer(call: Call | None = None, **differs: Any) -> Row:
+    return Row("peer", call, differs)
+
+
+def count(call: Call | None = None, **differs: Any) -> Row:
+    return Row("count", call, differs)
+
+
+def ending(call: Call | None = None, **differs: Any) -> Row:
+    return Row("ending", call, differs)
