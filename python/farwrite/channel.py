@@ -15,6 +15,7 @@ from farwrite.array import RegisteredArray, RemoteArray, registered
 from farwrite.closing import Closing
 from farwrite.completion import Completion
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, parse
+from farwrite.doorbell import Doorbell, take_async
 from farwrite.errors import (
     Cancelled,
     FailedPrecondition,
@@ -35,8 +36,6 @@ from farwrite.stats import ChannelStats, Peer, PeerState
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-    from farwrite.doorbell import Doorbell
 
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
@@ -371,8 +370,6 @@ class Channel(Closing):
         A task that is cancelled while it waits has taken none. Parameters and errors are those of
         `wait_notification`.
         """
-        from farwrite.doorbell import take_async  # and asyncio, which takes time
-
         limit = seconds("notification", timeout)
         return await take_async(self, lambda: self.wait_notification(0), limit)
 

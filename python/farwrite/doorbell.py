@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from farwrite.errors import DeadlineExceeded, ResourceExhausted
 
 if TYPE_CHECKING:
+    import asyncio
+
     from farwrite.channel import Channel
 
 Taken = TypeVar("Taken")
@@ -46,6 +47,8 @@ class Doorbell:
 
     async def wait(self, longest: float) -> None:
         """Wait until something may have come since the caller looked, at most `longest` seconds."""
+        import asyncio
+
         if not self._armed:
             # Arming silences what may have rung for those who wait already.
             self._wake()
@@ -111,6 +114,8 @@ async def take_async(
     DeadlineExceeded
         If the timeout passed.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     end = None if timeout is None else time.monotonic() + timeout
     while True:

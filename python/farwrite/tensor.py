@@ -25,6 +25,7 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
+from farwrite.doorbell import take_async
 from farwrite.errors import EndOfStream, Error, InvalidArgument
 from farwrite.payload import SupportsDLPack, as_payload
 from farwrite.stats import TensorStats
@@ -167,8 +168,6 @@ class TensorReceiver(Closing):
         A task that is cancelled while it waits has taken none. Parameters and errors are those of
         `receive`.
         """
-        from farwrite.doorbell import take_async
-
         limit = seconds("receive_async", timeout)
         return await take_async(
             self._channel, lambda: self.receive(0), limit, lambda: self._native.wait(0)
@@ -392,8 +391,6 @@ class TensorSender(Closing):
         traceback: TracebackType | None,
     ) -> None:
         """Do as the end of a ``with`` block does, without blocking the event loop."""
-        from farwrite.doorbell import take_async
-
         if kind is not None:
             return self.__exit__(kind, error, traceback)
         await take_async(self._channel, lambda: self.close(0), _CLOSING)
