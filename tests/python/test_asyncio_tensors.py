@@ -7,9 +7,8 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,26 +16,10 @@ import pytest
 import farwrite as fw
 from conftest import Pair
 from farwrite import doorbell
-
-Result = TypeVar("Result")
+from loop_without_pool import run
 
 READERS = 20
 ARRAYS = 30
-
-
-class NoThreads(Executor):
-    """In the place of asyncio's pool: whoever wants a thread fails."""
-
-    def submit(self, *_: object, **__: object) -> NoReturn:
-        raise AssertionError("a thread of the pool was asked for")
-
-
-def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    async def without_threads() -> Result:
-        asyncio.get_running_loop()._default_executor = NoThreads()  # type: ignore[attr-defined]
-        return await asyncio.wait_for(coroutine, 60)
-
-    return asyncio.run(without_threads())
 
 
 @pytest.fixture(params=["shm", "tcp"])

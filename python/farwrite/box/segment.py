@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, whole_number
+from farwrite.box.beside import in_thread
 from farwrite.box.cached import Cached
 from farwrite.box.changes import Changes, offset_of, range_of
 from farwrite.box.element import Elements, Layout, destination_of, parse_layout
@@ -352,13 +353,11 @@ class Segment(Changes[int]):
         return reached
 
     async def read_async(self, out: Any = None, **options: Any) -> Any:
-        """Read as `read` does, in a thread, without blocking the event loop.
+        """Read as `read` does, in a thread of its own, without blocking the event loop.
 
         The thread of a cancelled task reads on. Do not use its `out` again: give a new one.
         """
-        import asyncio
-
-        return await asyncio.to_thread(self.read, out, **options)
+        return await in_thread("read_async", lambda: self.read(out, **options))
 
     def updates(
         self, since: SupportsIndex | None = None, *, epoch: SupportsIndex | None = None

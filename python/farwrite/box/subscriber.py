@@ -11,6 +11,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from farwrite.arguments import seconds, whole_number
+from farwrite.box.beside import in_thread
 from farwrite.box.lease import Lease
 from farwrite.box.publisher import MARK
 from farwrite.box.schema import Schema
@@ -314,7 +315,7 @@ class Subscriber(Closing):
         naps = _naps(left)
         while True:
             try:
-                newest = await asyncio.to_thread(self._newest, copy, left())
+                newest = await in_thread("latest_async", lambda: self._newest(copy, left()))
                 return Model(newest, self._schema)
             except ResourceExhausted:
                 nap = next(naps, None)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import farwrite as fw
+import loop_without_pool
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -125,6 +126,30 @@ def test_a_task_awaits_a_version_and_a_change(box: fw.box.Client) -> None:
         return first, await waiting, float((await segment.read_async())[0])
 
     assert run(both()) == (1, 2, 4.0)
+
+
+def test_tasks_that_wait_and_read_take_no_thread_of_the_pool(box: fw.box.Client) -> None:
+    model = {"w": np.ones(1, "float32")}
+    publisher = box.publisher("model", model)
+    publisher.publish(model)
+    segment, event = box.create("w", 1), box.event("event")
+
+    async def read() -> list[Any]:
+        subscriber = box.subscribe("model")
+        first = await subscriber.latest_async()
+        waiting = [
+            *(asyncio.create_task(subscriber.latest_async(newer_than=first)) for _ in range(40)),
+            *(asyncio.create_task(segment.wait_async(1)) for _ in range(40)),
+            *(asyncio.create_task(event.wait_async(1)) for _ in range(40)),
+        ]
+        await asyncio.sleep(0.01)
+        await segment.post.fill(1)
+        event.signal()
+        publisher.publish(model)
+        found = await asyncio.gather(*waiting)
+        return [*{getattr(one, "version", one) for one in found}, (await segment.read_async())[0]]
+
+    assert loop_without_pool.run(read()) == [1, 2, 1.0]
 
 
 def test_an_awaited_version_has_a_timeout(box: fw.box.Client) -> None:
