@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from farwrite import _farwrite
-from farwrite.errors import AlreadyExists, InvalidArgument, ResourceExhausted, Unavailable
+from farwrite.errors import AlreadyExists, Error, InvalidArgument, ResourceExhausted, Unavailable
 from farwrite.option import from_environment
 from farwrite.options import Given
 from farwrite.options_table import find_option
@@ -67,6 +67,15 @@ _lock = threading.RLock()
 _endpoints: dict[tuple[str, int], _Endpoint] = {}
 
 
+_ELSEWHERE = "name another address"
+_MORE = "close what is not used, or raise the limit of open files (ulimit -n)"
+_REFUSALS: dict[int, tuple[type[Error], str]] = {
+    errno.EADDRINUSE: (AlreadyExists, _ELSEWHERE),
+    errno.EMFILE: (ResourceExhausted, _MORE),
+    errno.ENFILE: (ResourceExhausted, _MORE),
+}
+
+
 def serve(source: Source, address: str) -> str:
     """Serve `source` at `address` and return the URL.
 
@@ -74,7 +83,7 @@ def serve(source: Source, address: str) -> str:
 
     Raises
     ------
-    AlreadyExists, InvalidArgument, Unavailable
+    AlreadyExists, InvalidArgument, ResourceExhausted, Unavailable
         See `farwrite.Device.serve_metrics`.
     """
     source.metrics()  # of a forked child's parent: raises Forked now, not at each scrape
@@ -85,10 +94,8 @@ def serve(source: Source, address: str) -> str:
             try:
                 endpoint = _Endpoint(host, port)
             except OSError as error:
-                kind = AlreadyExists if error.errno == errno.EADDRINUSE else Unavailable
-                raise kind(
-                    f"serve metrics at {address}: {error.strerror}; name another address"
-                ) from None
+                kind, remedy = _REFUSALS.get(error.errno or 0, (Unavailable, _ELSEWHERE))
+                raise kind(f"serve metrics at {address}: {error.strerror}; {remedy}") from None
             # With port 0 everybody gets one of his own.
             key = (host, port or endpoint._server.server_address[1])
             _endpoints[key] = endpoint

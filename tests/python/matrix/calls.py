@@ -6,6 +6,7 @@ A row says only in what it differs from its kind: see `kinds.py`.
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,14 @@ POSTED = {
 
 
 def run(awaitable: Any) -> object:
-    """Await something in a loop of this process."""
+    """Await something in the world's event loop; in a forked child, in one of its own."""
 
     async def waits() -> object:
         return await awaitable
 
-    return asyncio.run(waits())
+    if os.getpid() != WORLD["process"]:
+        return asyncio.run(waits())
+    return asyncio.run_coroutine_threadsafe(waits(), WORLD["loop"]).result()
 
 
 def newer() -> tuple[int, int]:
@@ -236,8 +239,8 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Client": {
         **CONTEXT,
-        "create": peer(lambda o: o.create("other", 8)),
-        "create_bytes": peer(lambda o: o.create_bytes("bytes", 8, "d" * 10000)),
+        "create": peer(lambda o: o.create("other", 8, exclusive=False)),
+        "create_bytes": peer(lambda o: o.create_bytes("bytes", 8, "d" * 10000, exclusive=False)),
         "attach": peer(lambda o: o.attach("w", SHORT)),
         "event": peer(lambda o: o.event("news")),
         "list": peer(),

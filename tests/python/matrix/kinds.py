@@ -12,6 +12,8 @@ FAULTS = {
     "closed": "its peer closed, in good order",
     "shut": "its own handle was closed",
     "parent": "the device, client or server that it belongs to was closed",
+    "descriptors": "this process has no descriptor left",
+    "interrupted": "a signal handler raises while the main thread makes it",
     "forked": "it is called in a forked child",
 }
 
@@ -22,6 +24,12 @@ the fault is over or its handle closes."""
 Outcome = str | tuple[str, ...]
 Call = Callable[[Any], object]
 CLOSED = ("Cancelled", "FailedPrecondition")
+
+AT_WORST = {"descriptors": "ResourceExhausted", "interrupted": "AlarmError"}
+"""Under these faults a call does as under none, or raises this."""
+
+SILENT = ("DeadlineExceeded", "PeerSilent")
+"""The call's own limit may come before or after the peer counts as silent."""
 
 RETURNS: dict[str, Outcome] = dict.fromkeys(FAULTS, "returns")
 KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
@@ -35,7 +43,7 @@ KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
         {
             "none": "returns",
             "killed": "PeerDead",
-            "stopped": "DeadlineExceeded",
+            "stopped": SILENT,
             "closed": "Unavailable",
             "shut": CLOSED,
             "parent": CLOSED,
@@ -44,12 +52,12 @@ KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
         "what needs the peer to do something",
     ),
     "ending": (
-        {**RETURNS, "stopped": ("returns", "DeadlineExceeded", "PeerSilent"), "forked": "Forked"},
+        {**RETURNS, "stopped": ("returns", *SILENT), "forked": "Forked"},
         "the end of a handle, also for the second time",
     ),
 }
 
-ONE_SIDED = {"shm": "returns", "tcp": "DeadlineExceeded"}
+ONE_SIDED = {"shm": "returns", "tcp": SILENT}
 """A stopped peer's memory can be read where it is mapped."""
 
 ENDED = "FailedPrecondition"
@@ -79,7 +87,7 @@ STILL_READ = ("returns", "Unavailable")
 
 ITERATION = {
     "none": ("waits", "returns"),
-    "stopped": ("waits", "DeadlineExceeded"),
+    "stopped": ("waits", *SILENT),
     "closed": ("ends", "Unavailable"),
     "shut": "ends",
     "parent": "ends",
@@ -125,6 +133,8 @@ class Row:
 
     def allowed(self, fault: str, fabric: str = "shm") -> tuple[str, ...]:
         """Return what may come of the call."""
+        if fault in AT_WORST:
+            return (*self.allowed("none", fabric), AT_WORST[fault])
         outcome = self._outcomes[fault]
         if isinstance(outcome, Mapping):
             outcome = outcome[fabric]

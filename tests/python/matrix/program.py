@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import sys
 import threading
@@ -38,6 +39,10 @@ CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
 PARENTS = ("models", "Client", "Server", "Device")
 
 
+class AlarmError(Exception):
+    """What the signal handler raises."""
+
+
 class Made:
     """A call, and what came of it."""
 
@@ -57,6 +62,8 @@ class Made:
             self.outcome = "returns"
         except (StopIteration, StopAsyncIteration):
             self.outcome = "ends"
+        except AlarmError:
+            self.outcome = "AlarmError"
         except fw.Error as error:
             self.outcome, self.says = type(error).__name__, str(error)
         except BaseException as error:
@@ -93,6 +100,23 @@ def start(made: Made) -> threading.Thread:
     return thread
 
 
+def interrupt(number: int, frame: object) -> None:
+    raise AlarmError
+
+
+def run_interrupted() -> list[Made]:
+    """Make each call in this thread, until it ends or SIGALRM interrupts it."""
+    signal.signal(signal.SIGALRM, interrupt)
+    made = list(calls(closing=False))
+    WORLD["process"] = None  # a coroutine runs in this thread, too
+    for call in made:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        call.run()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    WORLD["process"] = os.getpid()
+    return made
+
+
 def run_all(fault: str, fabric: str) -> list[Made]:
     """Make each call in a thread of its own; at last those that close, one after another.
 
@@ -124,6 +148,13 @@ def close_parents() -> None:
         WORLD[kind].close()
 
 
+def use_up_descriptors() -> None:
+    lowest = os.dup(0)  # the first that is free
+    os.close(lowest)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, most))
+
+
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "none": lambda _: None,
     "killed": lambda peer: peer.kill(),
@@ -131,17 +162,24 @@ STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "closed": lambda peer: peer.run(far_side.close_all),
     "shut": lambda _: close_each_handle(),
     "parent": lambda _: close_parents(),
+    "descriptors": lambda _: use_up_descriptors(),
+    "interrupted": lambda _: None,
 }
 
 
 def under(fault: str, fabric: str) -> list[str]:
     """Say what is wrong with the calls under a fault."""
     with the_world(fabric) as peer:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         STRIKES[fault](peer)
+        # What was interrupted works afterwards.
+        made = run_interrupted() if fault == "interrupted" else []
+        problems = [call.problem(fault, fabric) for call in made]
         made = run_all(fault, fabric)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         if fault == "stopped":
             peer.signal(signal.SIGCONT)
-    problems = [call.problem(fault, fabric) for call in made]
+    problems += [call.problem(fault, fabric) for call in made]
     return [problem for problem in problems if problem is not None]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +36,7 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
         folder = tempfile.mkdtemp()
         stack.callback(shutil.rmtree, folder)
         server = stack.enter_context(boxes.serve(snapshot=folder, **far_side.BOX, **options))
+        WORLD.update(process=owner, loop=event_loop(stack))
         peer.start(far_side.open_all, device.endpoint, server.endpoint, fabric)
         near, tensors = device.accept(20), device.accept(20)
         receiver = fw.TensorReceiver(tensors, "edge", (8,), "float32")
@@ -52,6 +55,17 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
                 WORLD.clear()
             else:
                 stack.pop_all()  # a forked child ends, and all this is its parent's
+
+
+def event_loop(stack: contextlib.ExitStack) -> asyncio.AbstractEventLoop:
+    """Run an event loop in a thread until the stack ends."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    stack.callback(loop.close)
+    stack.callback(thread.join)
+    stack.callback(loop.call_soon_threadsafe, loop.stop)
+    return loop
 
 
 def connect(endpoint: str, options: dict[str, Any]) -> boxes.Client:
