@@ -1,4 +1,4 @@
-"""Every call under one fault: program.py FABRIC FAULT.
+"""Every call under one fault after another: program.py FABRIC FAULT...
 
 Prints a line for each call that did not end as its row says, and "survivor fine" when this process
 has served another peer afterwards. `test_matrix.py` runs it.
@@ -193,18 +193,19 @@ def held() -> tuple[int, int]:
     return counts[-1]
 
 
-def main(fabric: str, fault: str) -> None:
+def main(fabric: str, *faults: str) -> None:
     # What a process opens once is open from now on.
     for problem in under("none", fabric):
         print(f"before: {problem}")
-    before = held()
-    for problem in under(fault, fabric):
-        print(problem)
+    for fault in faults:
+        before = held()
+        for problem in under(fault, fabric):
+            print(f"{fault}: {problem}")
+        after = held()
+        if after != before:
+            print(f"{fault}: descriptors and threads were {before}, and are {after}")
     for problem in under("none", "shm"):
         print(f"afterwards: {problem}")
-    after = held()
-    if after != before:
-        print(f"left behind: descriptors and threads were {before}, and are {after}")
     print("survivor fine", flush=True)
 
 

@@ -7,6 +7,7 @@ import enum
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,21 @@ def run(*words: str) -> str:
     return ended.stdout
 
 
+# In the last one calls wait until their limit.
+TOGETHER = [
+    ["killed", "closed", "shut", "parent", "descriptors", "interrupted"],
+    ["stopped"],
+]
+
+
+def test_every_fault_has_its_turn() -> None:
+    assert {"none", "forked", *chain(*TOGETHER)} == set(FAULTS)
+
+
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "forked"])
-def test_every_call_ends_as_its_row_says(fault: str, fabric: str) -> None:
-    assert run("program.py", fabric, fault) == "survivor fine\n"
+@pytest.mark.parametrize("faults", TOGETHER, ids=" ".join)
+def test_every_call_ends_as_its_row_says(faults: list[str], fabric: str) -> None:
+    assert run("program.py", fabric, *faults) == "survivor fine\n"
 
 
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
