@@ -279,9 +279,14 @@ class FARWRITE_API Segment {
                          std::uint64_t epoch = 0) const;
   /// Calls `callback` once, when wait() would return, or with an error when that can no longer be.
   /// On any thread; it must not block. In it, every call on this client or a segment of it that
-  /// would wait for the server fails with kFailedPrecondition; post() does not wait.
-  void on_version(std::uint64_t version, std::function<void(const Result<VersionId>&)> callback,
-                  std::uint64_t epoch = 0) const;
+  /// would wait for the server fails with kFailedPrecondition; post() does not wait. Returns a
+  /// number for cancel().
+  std::uint64_t on_version(std::uint64_t version,
+                           std::function<void(const Result<VersionId>&)> callback,
+                           std::uint64_t epoch = 0) const;
+  /// Gives up what on_version() waits for. Its callback is destroyed uncalled, unless it runs or
+  /// has run by then.
+  void cancel(std::uint64_t wait) const;
   /// kFailedPrecondition in a callback of this client, where nothing may wait for its server.
   Status check_wait() const;
   /// Pins the newest version. kResourceExhausted if other versions are leased already, as many as

@@ -87,6 +87,20 @@ def text(operation: str, what: str, value: str) -> str:
     return value
 
 
+def flag(operation: str, name: str, value: object) -> bool:
+    """Check an on-or-off value.
+
+    Raises
+    ------
+    InvalidArgument
+        If `value` is neither; see `switch`.
+    """
+    try:
+        return switch(value)
+    except ValueError as error:
+        raise InvalidArgument(f"{operation}: {name} {error}") from None
+
+
 def switch(value: object) -> bool:
     """Turn an on-or-off value of a caller or an environment variable into a bool.
 

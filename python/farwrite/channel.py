@@ -15,7 +15,7 @@ from farwrite.array import RegisteredArray, RemoteArray, registered
 from farwrite.closing import Closing
 from farwrite.completion import Completion
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, parse
-from farwrite.doorbell import Doorbell, take_async
+from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
 from farwrite.errors import (
     Cancelled,
     FailedPrecondition,
@@ -491,6 +491,7 @@ class Channel(Closing):
         """
         limit = seconds("close", timeout)
         self._closed = True
+        forget_closed_loops(self)
         self._native.close(limit)
 
     def __repr__(self) -> str:

@@ -66,13 +66,16 @@ class Doorbell:
             timer.cancel()
             self._waiting.discard(ready)
 
-    def close_unless_used(self) -> bool:
-        """Return whether no task waits; then the doorbell holds nothing of the loop any more."""
-        if self._waiting:
-            return False
-        self._loop.remove_reader(self._descriptor)
+    @property
+    def used(self) -> bool:
+        """Whether a task waits, or would if its loop had not been closed."""
+        return bool(self._waiting)
+
+    def close(self) -> None:
+        """Hold nothing of the loop any more."""
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
-        return True
 
     def _ring(self) -> None:
         self._armed = False
@@ -130,9 +133,17 @@ async def take_async(
             continue
         bell = channel.doorbells.get(loop)
         if bell is None:
+            forget_closed_loops(channel)
             bell = channel.doorbells[loop] = Doorbell(channel, loop)
         try:
             await bell.wait(min(left, _LONGEST_SLEEP))
         finally:
-            if channel.doorbells.get(loop) is bell and bell.close_unless_used():
-                del channel.doorbells[loop]
+            if channel.doorbells.get(loop) is bell and not bell.used:
+                channel.doorbells.pop(loop).close()
+
+
+def forget_closed_loops(channel: Channel) -> None:
+    """Close the doorbells of loops that were closed with tasks that waited."""
+    for loop, bell in list(channel.doorbells.items()):
+        if loop.is_closed() and channel.doorbells.pop(loop, None) is bell:
+            bell.close()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, switch, text, whole_number, word
+from farwrite.arguments import flag, seconds, text, whole_number, word
 from farwrite.array import RegisteredArray
 from farwrite.channel import Channel
 from farwrite.closing import Closing
@@ -112,7 +112,7 @@ class TensorReceiver(Closing):
             whole_number(operation, "max_bytes", max_bytes or 0, 0, 2**63 - 1),
             word(operation, "slots", slots),
             word(operation, "lane", lane),
-            _switch(operation, copy),
+            flag(operation, "copy", copy),
         )
 
     @property
@@ -444,13 +444,6 @@ def _checked(operation: str, channel: Channel) -> Channel:
             " Device.connect or Device.accept"
         )
     return channel
-
-
-def _switch(operation: str, copy: object) -> bool:
-    try:
-        return switch(copy)
-    except ValueError as error:
-        raise InvalidArgument(f"{operation}: copy {error}") from None
 
 
 def _as_bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -132,18 +132,23 @@ Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds 
   return answer.value().reply.version;
 }
 
-void Segment::on_version(std::uint64_t version,
-                         std::function<void(const Result<VersionId>&)> callback,
-                         std::uint64_t epoch) const {
-  if (Status status = state_->check_open(); !status.ok()) return callback(std::move(status));
-  state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
-               [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
-                 if (!answer.ok()) return callback(answer.status());
-                 const Reply& reply = answer.value().reply;
-                 if (!reply.status.ok()) return callback(reply.status);
-                 callback(reply.version);
-               });
+std::uint64_t Segment::on_version(std::uint64_t version,
+                                  std::function<void(const Result<VersionId>&)> callback,
+                                  std::uint64_t epoch) const {
+  if (Status status = state_->check_open(); !status.ok()) {
+    callback(std::move(status));
+    return 0;
+  }
+  return state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
+                      [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
+                        if (!answer.ok()) return callback(answer.status());
+                        const Reply& reply = answer.value().reply;
+                        if (!reply.status.ok()) return callback(reply.status);
+                        callback(reply.version);
+                      });
 }
+
+void Segment::cancel(std::uint64_t wait) const { state_->cancel(wait); }
 
 Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
   FARWRITE_RETURN_IF_ERROR(state_->check_open());

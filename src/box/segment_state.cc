@@ -70,6 +70,15 @@ std::uint64_t SegmentState::post(Request request, ClientState::OnAnswer on_answe
   return number;
 }
 
+void SegmentState::cancel(std::uint64_t number) {
+  if (client_->fork_guard().in_forked_child()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!waits_.contains(number)) return;  // it has its answer
+  }
+  if (client_->forget(number)) client_->tell({.verb = Verb::kCancel, .number = number});
+}
+
 void SegmentState::forget_buffers() {
   std::map<std::uint64_t, Buffer> dropped;
   const std::lock_guard lock(mutex_);

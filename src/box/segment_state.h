@@ -36,6 +36,8 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   Status detach();
   // As ClientState::post(), for a request whose answer may take long.
   std::uint64_t post(Request request, ClientState::OnAnswer on_answer);
+  // Drops what post() began, by its number.
+  void cancel(std::uint64_t number);
   // The server has freed the segment: its memory is not to be kept from being used again.
   void forget_buffers();
 

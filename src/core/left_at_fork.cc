@@ -29,18 +29,19 @@ std::uint64_t inode_of(int fd) {
 
 // In the child, before fork(2) returns there: system calls and atomics alone are safe.
 void leave_sockets() {
-  int null = -1;
   for (int fd = 0; fd < end_of_left.load(std::memory_order_relaxed); ++fd) {
     std::atomic<std::uint64_t>& left = left_sockets[static_cast<std::size_t>(fd)];
     const std::uint64_t inode = left.load(std::memory_order_relaxed);
     if (inode == 0) continue;  // without a store, which would copy the page
     left.store(0, std::memory_order_relaxed);
     if (inode_of(fd) != inode) continue;
-    // Where no descriptor is left for it, the child keeps the sockets.
-    if (null < 0) null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null >= 0) ::dup3(null, fd, O_CLOEXEC);
+    // First, because the child may have no other descriptor. No other thread takes it.
+    ::close(fd);
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || null == fd) continue;
+    ::dup3(null, fd, O_CLOEXEC);
+    ::close(null);
   }
-  if (null >= 0) ::close(null);
 }
 
 [[gnu::constructor]] void watch_forks_for_sockets() {

@@ -214,16 +214,17 @@ Result<int> NotificationInbox::descriptor() {
   const std::lock_guard lock(loop_mutex_);
   if (loop_.valid()) return loop_.get();
   loop_ = core::UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  loop_wake_ = make_doorbell();
+  if (loop_.valid()) loop_wake_ = make_doorbell();
   epoll_event wake{.events = EPOLLIN, .data = {.fd = loop_wake_.get()}};
-  if (loop_.valid() && ::epoll_ctl(loop_.get(), EPOLL_CTL_ADD, loop_wake_.get(), &wake) == 0) {
+  if (loop_wake_.valid() && ::epoll_ctl(loop_.get(), EPOLL_CTL_ADD, loop_wake_.get(), &wake) == 0) {
     return loop_.get();
   }
   const int error = errno;
   loop_.reset();
+  loop_wake_.reset();
   return Status::system_error(StatusCode::kResourceExhausted,
-                              {"make a descriptor for notifications"}, "epoll has failed", error,
-                              "raise the limit of open files (ulimit -n)");
+                              {"make a descriptor for notifications"}, "no descriptor for it",
+                              error, "raise the limit of open files (ulimit -n)");
 }
 
 Result<bool> NotificationInbox::arm(LaneDriver& driver) {

@@ -114,8 +114,9 @@ IdTuple wait_for_version(Segment& self, std::uint64_t version, std::uint64_t epo
       })));
 }
 
-// Calls function(epoch, version, code, message) once.
-void on_version(Segment& self, std::uint64_t version, std::uint64_t epoch, nb::callable function) {
+// Calls function(epoch, version, code, message) once, unless cancel() gets the number first.
+std::uint64_t on_version(Segment& self, std::uint64_t version, std::uint64_t epoch,
+                         nb::callable function) {
   auto callback = [function = Callback(std::move(function))](const Result<box::VersionId>& now) {
     function([&] {
       const box::VersionId id = now.ok() ? now.value() : box::VersionId();
@@ -123,7 +124,7 @@ void on_version(Segment& self, std::uint64_t version, std::uint64_t epoch, nb::c
                             sentence_of(now.status()));
     });
   };
-  without_gil([&] { self->on_version(version, std::move(callback), epoch); });
+  return without_gil([&] { return self->on_version(version, std::move(callback), epoch); });
 }
 
 LeaseTuple to_tuple(box::LeasedSegment leased) {
@@ -204,7 +205,13 @@ void bind_box_segment(nb::module_& module) {
            nb::arg("timeout").none())
       .def("on_version", &on_version, nb::arg("version"), nb::arg("epoch"), nb::arg("function"),
            nb::sig("def on_version(self, version: int, epoch: int, function: "
-                   "collections.abc.Callable[[int, int, int, str], object]) -> None"))
+                   "collections.abc.Callable[[int, int, int, str], object]) -> int"))
+      .def(
+          "cancel",
+          [](const Segment& segment, std::uint64_t wait) {
+            without_gil([&] { segment.facts().cancel(wait); });
+          },
+          nb::arg("wait"))
       .def("check_wait", [](Segment& segment) { raise_if_error(segment->check_wait()); })
       .def("lease", &lease, nb::arg("timeout").none())
       .def("view", &view_segment)

@@ -246,6 +246,11 @@ std::vector<ForkRow> box_rows() {
          w.segment.on_version(99, [&](const auto& now) { heard.heard = now.status().code(); });
          return heard.heard;
        }},
+      {"Segment::cancel", kOk,
+       [](W& w) {
+         w.segment.cancel(1);
+         return StatusCode::kOk;
+       }},
       {"Segment::lease", kForked, [](W& w) { return code(w.segment.lease()); }},
       {"Segment::view", kForked, [](W& w) { return code(w.segment.view()); }},
       {"Segment::detach", kForked, [](W& w) { return code(w.segment.detach()); }},

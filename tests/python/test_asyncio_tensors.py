@@ -170,3 +170,17 @@ def test_nothing_of_a_loop_is_kept_when_nobody_waits(pair: Pair) -> None:
         assert not pair.far.doorbells
 
     run(give_up())
+
+
+def test_a_loop_that_was_closed_with_a_waiting_task_keeps_no_descriptor(pair: Pair) -> None:
+    ends = edge(pair, "left")
+    waiting = []
+    for _ in range(3):
+        loop = asyncio.new_event_loop()
+        waiting.append(loop.create_task(ends[1].receive_async()))
+        waiting[-1]._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.run_until_complete(asyncio.sleep(0.02))
+        loop.close()
+    assert len(pair.far.doorbells) == 1  # the next wait, or close(), forgets it
+    pair.far.close()
+    assert not pair.far.doorbells

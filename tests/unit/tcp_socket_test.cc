@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,6 +148,23 @@ TEST(TcpSocket, IsNotHeldOpenByAForkedChild) {
   const Endpoint endpoint = listener->endpoint;
   listener->socket.reset();
   EXPECT_TRUE(core::listen_tcp(endpoint).ok()) << "the child holds the port";
+}
+
+TEST(TcpSocket, IsNotHeldOpenByAChildWithoutAFreeDescriptor) {
+  auto listener = core::listen_tcp({"127.0.0.1", 0});
+  SocketPair connection = connect_to(*listener);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const core::UniqueFd lowest(::dup(0));  // so that the number is free again below
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(lowest.get());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const ForkedChild child;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  connection.connecting.reset();
+  char byte = 0;
+  EXPECT_EQ(core::receive_all(connection.accepted.get(), {&byte, 1}, socket_deadline(), "t").code(),
+            StatusCode::kUnavailable);
 }
 
 TEST(TcpSocket, OfANumberThatIsAnotherFileNowIsLeftAlone) {

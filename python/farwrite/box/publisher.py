@@ -122,7 +122,7 @@ class Publisher(Closing):
             )
         if takeover == "force":
             with contextlib.suppress(NotFound):
-                client.attach(name + MARK).free()  # which fences its owner off
+                client.attach(name + MARK, 0).free()  # which fences its owner off
         try:
             self._mark = client.create_bytes(name + MARK, 0, buffers=2, temporary=True)
         except AlreadyExists:

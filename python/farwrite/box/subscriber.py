@@ -10,7 +10,7 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from farwrite.arguments import seconds, whole_number
+from farwrite.arguments import flag, seconds, whole_number
 from farwrite.box.beside import in_thread
 from farwrite.box.lease import Lease
 from farwrite.box.publisher import MARK
@@ -259,12 +259,12 @@ class Subscriber(Closing):
         NotFound
             If the publisher freed the model.
         """
-        left = _left(seconds("latest", timeout))
+        left, copied = _left(seconds("latest", timeout)), flag("latest", "copy", copy)
         self.wait(newer_than, left())
         naps = _naps(left)
         while True:
             try:
-                return Model(self._newest(copy, left()), self._schema)
+                return Model(self._newest(copied, left()), self._schema)
             except ResourceExhausted:
                 nap = next(naps, None)
                 if nap is None:
@@ -310,12 +310,12 @@ class Subscriber(Closing):
         """Pin the newest version as `latest` does, without blocking the event loop."""
         import asyncio
 
-        left = _left(seconds("latest_async", timeout))
+        left, copied = _left(seconds("latest_async", timeout)), flag("latest_async", "copy", copy)
         await self.wait_async(newer_than, left())
         naps = _naps(left)
         while True:
             try:
-                newest = await in_thread("latest_async", lambda: self._newest(copy, left()))
+                newest = await in_thread("latest_async", lambda: self._newest(copied, left()))
                 return Model(newest, self._schema)
             except ResourceExhausted:
                 nap = next(naps, None)

@@ -47,14 +47,17 @@ async def wait_async(
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(deliver, (found, now), code, message)
 
-    native.on_version(version, epoch, on_version)
+    wait = native.on_version(version, epoch, on_version)
     try:
         return await asyncio.wait_for(outcome, timeout)
     except asyncio.TimeoutError:
         raise from_status(
             StatusCode.DEADLINE_EXCEEDED,
-            f"wait_async: version {version} did not come within {timeout} s; wait longer",
+            f"wait_async: version {version} did not come in time; wait longer, or look whether the"
+            " server runs and somebody changes the segment",
         ) from None
+    finally:
+        native.cancel(wait)
 
 
 class Updates:

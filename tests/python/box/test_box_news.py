@@ -7,6 +7,7 @@ import gc
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import farwrite as fw
 import loop_without_pool
+from farwrite.box import updates
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -126,6 +128,36 @@ def test_a_task_awaits_a_version_and_a_change(box: fw.box.Client) -> None:
         return first, await waiting, float((await segment.read_async())[0])
 
     assert run(both()) == (1, 2, 4.0)
+
+
+def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
+    segment = box.create("w", 1)
+    refs: list[weakref.ref[Any]] = []
+
+    class Native:
+        """The segment's, which shows what is kept of each callback."""
+
+        def on_version(self, version: int, epoch: int, function: Any) -> int:
+            refs.append(weakref.ref(function))
+            return segment.native.on_version(version, epoch, function)
+
+        def cancel(self, wait: int) -> None:
+            segment.native.cancel(wait)
+
+    async def give_up() -> None:
+        for _ in range(3):
+            with pytest.raises(fw.DeadlineExceeded):
+                await updates.wait_async(Native(), 1, timeout=0.001)  # type: ignore[arg-type]
+        task = asyncio.create_task(updates.wait_async(Native(), 1))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(give_up())
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 4
+    # A wait that goes on is not touched.
+    assert segment.fill(1) == run(segment.wait_async(1))
 
 
 def test_tasks_that_wait_and_read_take_no_thread_of_the_pool(box: fw.box.Client) -> None:

@@ -58,6 +58,17 @@ def test_a_segment_whose_creation_was_given_up_goes_again(description: str) -> N
         wait_until(lambda: [info.name for info in box.list()] == ["later"])
 
 
+@pytest.mark.parametrize("before", ["nobody", "one that closed"])
+def test_a_takeover_by_force_does_without_a_living_publisher(
+    box: fw.box.Client, before: str
+) -> None:
+    if before == "one that closed":
+        with box.publisher("policy", like=MODEL) as first:
+            first.publish(MODEL)
+    with box.publisher("policy", like=MODEL, takeover="force") as publisher:
+        assert publisher.publish(MODEL) == (1 if before == "nobody" else 2)
+
+
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 @pytest.mark.parametrize("end", ["killed", "freed"])
 def test_a_callback_gets_the_error_that_ends_its_calls(fabric: str, end: str) -> None:

@@ -33,6 +33,26 @@ def test_an_elastic_step_is_refused_and_can_be_made_again(bad: float) -> None:
         assert connect().attach("w").read().tolist() == [4] * 7
 
 
+@pytest.mark.parametrize("choice", ["refuse", "skip"])
+@pytest.mark.parametrize(
+    ("helper", "of_worker"),
+    [(SEASGD, [{}, {}]), (AsyncSGD, [{"worker": n, "workers": 2} for n in (0, 1)])],
+)
+def test_nobody_starts_from_weights_that_are_not_finite(
+    helper: Any, of_worker: list[dict[str, int]], choice: str
+) -> None:
+    with open_box() as connect:
+        client = connect()
+        with pytest.raises(fw.InvalidArgument, match="first weights of 'w' have NaN or infinity"):
+            helper(client, "w", full(np.nan), 0.5, nonfinite=choice, **of_worker[0])
+        with helper(client, "w", full(1), 0.5, nonfinite=choice, **of_worker[0]):
+            client.attach("w").fill(np.inf)
+            mine = full(3)
+            with pytest.raises(fw.FailedPrecondition, match="shared weights of 'w' have NaN"):
+                helper(connect(), "w", mine, 0.5, nonfinite=choice, **of_worker[1])
+            assert mine[0].tolist() == [3, 3, 3]
+
+
 def test_an_elastic_step_is_skipped_by_choice() -> None:
     with open_box() as connect, SEASGD(connect(), "w", full(2), 0.5, nonfinite="skip") as sgd:
         mine = full(np.nan)

@@ -9,7 +9,8 @@ import numpy as np
 
 from farwrite.arguments import seconds
 from farwrite.box.training.claims import Workers
-from farwrite.box.training.shapes import Arrays, Shapes, names_of
+from farwrite.box.training.shapes import Arrays, Shapes, finite, names_of
+from farwrite.errors import FailedPrecondition, InvalidArgument
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -108,12 +109,26 @@ def take_weights(
     ------
     DeadlineExceeded
         If that took longer than `timeout` seconds.
+    InvalidArgument
+        If the arrays, which all workers would start from, have NaN or infinity.
+    FailedPrecondition
+        If the shared weights have.
     """
     if empty:
         flat = np.empty(shapes.size, shapes.dtype)
         shapes.gather(arrays, flat)
+        if not finite((flat,)):
+            raise InvalidArgument(
+                f"the first weights of '{segment.name}' have NaN or infinity, and every worker"
+                " would start from them; give finite ones"
+            )
         segment.post.write(flat).wait(timeout)
         return
     # One version of each chunk is enough, as in the steps.
     flat = segment.read(consistent="chunk", min_version=1, timeout=timeout)
+    if not finite((flat,)):
+        raise FailedPrecondition(
+            f"the shared weights of '{segment.name}' have NaN or infinity, and this worker would"
+            " start from them; end all workers and free the segment, or choose another name"
+        )
     shapes.scatter(flat, arrays)
