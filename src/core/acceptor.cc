@@ -23,6 +23,11 @@ Result<std::unique_ptr<Acceptor>> Acceptor::start(EventLoop& loop, int listener,
                                                   OnTurnedAway on_turned_away) {
   std::unique_ptr<Acceptor> acceptor(
       new Acceptor(loop, listener, std::move(on_connection), std::move(on_turned_away)));
+  if (!acceptor->spare_fd_.held()) {
+    return Status::system_error(StatusCode::kResourceExhausted, {"listen"},
+                                "no file descriptor left to turn connections away with", errno,
+                                "raise the limit of open files (ulimit -n)");
+  }
   FARWRITE_RETURN_IF_ERROR(loop.add_fd(
       listener, EPOLLIN, [self = acceptor.get()](std::uint32_t) { self->on_readable(); }));
   return acceptor;

@@ -13,6 +13,7 @@ namespace farwrite::core {
 class SpareFd {
  public:
   SpareFd() { reserve(); }
+  bool held() const { return spare_.valid(); }
 
   // Accepts one connection and closes it. False if the spare descriptor is gone: another thread
   // took its number meanwhile.

@@ -324,6 +324,7 @@ TEST_F(ASnapshot, IsCommittedThoughAnOlderOneCannotBeRemoved) {
   // The log is that of the process, in which threads of earlier tests may write.
   static std::mutex mutex;
   static std::vector<std::string>* const lines = new std::vector<std::string>();
+  core::set_log_level(core::LogLevel::kWarning);  // other tests may have turned it off
   core::set_log_sink([](core::LogLevel, std::string_view line) {
     const std::lock_guard<std::mutex> lock(mutex);
     lines->emplace_back(line);
