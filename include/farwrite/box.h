@@ -369,7 +369,8 @@ struct ServerOptions {
   std::uint64_t pool = std::uint64_t{64} << 20;
   /// Threads that share the arithmetic of one large change; 0: as many as processors.
   std::uint32_t threads = 0;
-  /// Where snapshots are written; empty: none are. Without `restore` it is created if only its last
+  /// Where snapshots are written; empty: none are. Without `restore` it must hold none yet, because
+  /// newer ones replace older ones, and it is created if only its last
   /// folder is missing.
   std::string snapshot_directory;
   /// The time from one snapshot to the next; 0: only Server::snapshot() writes them.

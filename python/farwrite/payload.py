@@ -58,8 +58,8 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
     if not array.flags.c_contiguous:
         raise InvalidArgument(
             f"{operation}: the array of shape {array.shape} and strides {array.strides} is not"
-            " C-contiguous; move np.ascontiguousarray(x) from here, or fill y = np.empty(x.shape,"
-            " x.dtype) and then copy it: x[...] = y"
+            " C-contiguous; to send it, give np.ascontiguousarray(x), a copy; to receive into it,"
+            " give y = np.empty(x.shape, x.dtype), and then copy: x[...] = y"
         )
     return array
 

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -43,6 +46,22 @@ Status no_thread(std::string_view operation, const std::system_error& error) {
                               "end other threads, or raise the limits (ulimit -u, ulimit -v)");
 }
 
+// The pool is populated, and the kernel ends some process of the machine before it refuses a page.
+Status check_machine_has(std::uint64_t bytes) {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::uint64_t kilobytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (!(std::istringstream(line) >> name >> kilobytes) || name != "MemAvailable:") continue;
+    if (bytes <= kilobytes * 1024) return Status();
+    return Status::error(StatusCode::kResourceExhausted, {.operation = "serve a box"},
+                         "the machine has " + std::to_string(kilobytes * 1024) +
+                             " bytes of memory available for a pool of " + std::to_string(bytes),
+                         "use a smaller pool");
+  }
+  return Status();  // a kernel that does not say
+}
+
 Status no_directory() {
   return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
                        "the server has no directory for snapshots", "serve with one");
@@ -74,6 +93,7 @@ ServerState::ServerState(ServerOptions options, Device device)
 
 Status ServerState::start() {
   if (options_.pool > 0) {
+    FARWRITE_RETURN_IF_ERROR(check_machine_has(options_.pool));
     // What is given back stays in the device's segments, registered.
     {
       const Result<MemoryRegion> pool = device_.allocate(options_.pool);
@@ -106,7 +126,8 @@ Status ServerState::start_snapshots() {
       Snapshotter::open(options_.snapshot_directory, table_);
   if (!opened.ok()) return opened.status();
   snapshotter_ = *std::move(opened);
-  if (options_.restore) FARWRITE_RETURN_IF_ERROR(snapshotter_->restore());
+  FARWRITE_RETURN_IF_ERROR(options_.restore ? snapshotter_->restore()
+                                            : snapshotter_->check_empty());
   if (options_.snapshot_every.count() == 0) return Status();
   try {
     snapshotter_->start(options_.snapshot_every);

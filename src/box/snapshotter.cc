@@ -18,6 +18,17 @@ Result<std::unique_ptr<Snapshotter>> Snapshotter::open(const std::string& direct
   return std::unique_ptr<Snapshotter>(new Snapshotter(*std::move(opened), table));
 }
 
+Status Snapshotter::check_empty() const {
+  Result<std::vector<SnapshotName>> names = directory_->list();
+  if (!names.ok()) return names.status();
+  if (names->empty()) return Status();
+  return Status::error(StatusCode::kFailedPrecondition, {.operation = "serve a box"},
+                       directory_->path() +
+                           " holds snapshots, which those of this server would "
+                           "replace",
+                       "restore them (--restore), move them away, or name another directory");
+}
+
 Status Snapshotter::restore() {
   Result<SnapshotReader> reader = SnapshotReader::open(*directory_);
   if (!reader.ok()) return reader.status();

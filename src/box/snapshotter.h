@@ -26,6 +26,9 @@ class Snapshotter {
   Snapshotter(const Snapshotter&) = delete;
   Snapshotter& operator=(const Snapshotter&) = delete;
 
+  // kFailedPrecondition if the directory has snapshots: those of a server that starts without them
+  // would replace them.
+  Status check_empty() const;
   // Makes the segments of the newest snapshot that is whole. Damaged ones are logged.
   Status restore();
   // Writes a snapshot: of each segment one version, of all of them not the same moment. Temporary

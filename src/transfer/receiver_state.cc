@@ -202,10 +202,12 @@ Status ReceiverState::end() const {
 }
 
 Status ReceiverState::broke_off(const Status& reason) const {
-  if (reason.code() == StatusCode::kDeadlineExceeded ||
-      reason.code() == StatusCode::kFailedPrecondition) {
-    return reason;  // of this call; the stream goes on
+  if (reason.code() == StatusCode::kDeadlineExceeded) {
+    return Status::error(reason.code(), {kReceive, channel_.peer_name()},
+                         "no tensor of \"" + name_ + "\" arrived in time",
+                         "wait longer, or check whether the peer is alive");
   }
+  if (reason.code() == StatusCode::kFailedPrecondition) return reason;  // of this call
   const std::lock_guard lock(port_->mutex());
   return Status(reason.code(), std::string(kReceive) + ": the stream \"" + name_ +
                                    "\" broke off after " + tensors(arrived_.count()) + ": " +

@@ -300,7 +300,7 @@ Status SenderState::stage(ByteView bytes, std::shared_ptr<std::byte>& staged) {
         StatusCode::kResourceExhausted, {kSend},
         "no slot is free, and there is no send memory for a copy of " + std::to_string(bytes.size) +
             " bytes",
-        "let the receiver drop tensors or have more slots, or raise DeviceOptions::send_limit");
+        "let the receiver drop tensors or have more slots, or raise send_limit of the device");
   }
   staged = {memory, [device](std::byte* old) mutable { device.free_raw(old); }};
   Status copied = copy_memory(memory, bytes.data, bytes.size);
