@@ -82,6 +82,8 @@ std::optional<std::uint32_t> BufferSet::grow() {
   if (!region.ok()) return std::nullopt;
   if (slot == slots_used_) ++slots_used_;
   slots_[slot] = {.region = *std::move(region), .number = next_number_++};
+  // No reader may take stamps of the bytes that were here for stamps of the new buffer's.
+  begin_all(slot);
   store_word(state_.data(), SegmentLayout::buffer_at(slot), slots_[slot].number);
   return slot;
 }
@@ -98,8 +100,7 @@ std::optional<std::uint32_t> BufferSet::take_spare(bool leave_one) {
   }
   const std::uint32_t taken = spare.front();
   slots_[taken].filling = true;
-  begin(taken);
-  for (std::uint64_t chunk = 0; chunk < chunks(); ++chunk) begin_chunk(taken, chunk);
+  begin_all(taken);
   return taken;
 }
 
@@ -171,6 +172,11 @@ void BufferSet::begin_chunk(std::uint32_t slot, std::uint64_t chunk) {
   const std::uint64_t at = chunk_at(slot, chunk);
   store_word(memory, at, load_word(memory, at) | 1);
   fence_before_bytes();
+}
+
+void BufferSet::begin_all(std::uint32_t slot) {
+  begin(slot);
+  for (std::uint64_t chunk = 0; chunk < chunks(); ++chunk) begin_chunk(slot, chunk);
 }
 
 void BufferSet::end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh) {

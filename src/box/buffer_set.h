@@ -84,6 +84,8 @@ class BufferSet {
   // Of the buffer of that number, or slots_used_.
   std::uint32_t slot_of(std::uint64_t number) const;
   void release_unused();
+  // Readers see from then on that the slot holds no whole version, and no whole chunk.
+  void begin_all(std::uint32_t slot);
   // Allocates a buffer in a slot that has none.
   std::optional<std::uint32_t> grow();
   std::uint64_t chunk_at(std::uint32_t slot, std::uint64_t chunk) const {

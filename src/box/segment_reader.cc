@@ -142,7 +142,7 @@ Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t
     FARWRITE_RETURN_IF_ERROR(segment_.check_open());
     return count;
   }
-  // A slot whose buffer was replaced meanwhile has other bytes under the same stamps.
+  // A slot whose buffer was replaced and filled meanwhile may have the same stamps again.
   std::uint64_t number = 0;
   FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after, count, deadline_));
   FARWRITE_RETURN_IF_ERROR(

@@ -15,7 +15,8 @@ constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 }  // namespace
 
 Result<std::shared_ptr<AddressRange>> AddressRange::reserve(std::uint64_t bytes,
-                                                            const std::string& name) {
+                                                            const std::string& name,
+                                                            bool spacious) {
   const ErrorContext where{.operation = "reserve address space"};
   constexpr std::uint64_t kMost = std::uint64_t{1} << 47;
   if (bytes == 0 || bytes > kMost) {
@@ -24,7 +25,13 @@ Result<std::shared_ptr<AddressRange>> AddressRange::reserve(std::uint64_t bytes,
                          "ask for 1 byte to 128 TiB");
   }
   bytes = round_to_huge_pages(bytes);
+  const std::uint64_t limit = bytes;
+  if (spacious && bytes <= kMost / 2) bytes *= 2;
   void* mapped = ::mmap(nullptr, bytes + kHugePageBytes, PROT_NONE, kReserved, -1, 0);
+  if (mapped == MAP_FAILED && bytes > limit) {
+    bytes = limit;
+    mapped = ::mmap(nullptr, bytes + kHugePageBytes, PROT_NONE, kReserved, -1, 0);
+  }
   if (mapped == MAP_FAILED) {
     return Status::system_error(StatusCode::kResourceExhausted, where,
                                 "'" + name + "' needs " + std::to_string(bytes) + " bytes", errno,
@@ -36,37 +43,43 @@ Result<std::shared_ptr<AddressRange>> AddressRange::reserve(std::uint64_t bytes,
   if (before != 0) ::munmap(start, before);
   ::munmap(start + before + bytes, kHugePageBytes - before);
   ::madvise(start + before, bytes, MADV_DONTFORK);
-  return std::shared_ptr<AddressRange>(new AddressRange(start + before, bytes));
+  return std::shared_ptr<AddressRange>(new AddressRange(start + before, bytes, limit));
 }
 
-AddressRange::AddressRange(std::byte* base, std::uint64_t bytes)
-    : base_(base), bytes_(bytes), claimed_(bytes / kHugePageBytes, false) {}
+AddressRange::AddressRange(std::byte* base, std::uint64_t bytes, std::uint64_t limit)
+    : base_(base), bytes_(bytes), limit_(limit), claimed_(bytes / kHugePageBytes, false) {}
 
 AddressRange::~AddressRange() {
   if (!guard_.in_forked_child()) ::munmap(base_, bytes_);
 }
 
+AddressRange::Gap AddressRange::find_gap(std::uint64_t wanted_chunks) const {
+  const std::uint64_t most = std::min(wanted_chunks, limit_ / kHugePageBytes - claimed_chunks_);
+  Gap best;
+  for (std::uint64_t at = 0; at < claimed_.size() && best.chunks < most;) {
+    std::uint64_t end = at;
+    while (end < claimed_.size() && !claimed_[end] && end - at < most) ++end;
+    if (end - at > best.chunks) best = {.at = at, .chunks = end - at};
+    at = end + 1;
+  }
+  return best;
+}
+
+std::uint64_t AddressRange::largest_gap() const {
+  const std::lock_guard lock(mutex_);
+  return find_gap(claimed_.size()).chunks * kHugePageBytes;
+}
+
 std::shared_ptr<AddressRange::Slice> AddressRange::claim(const std::shared_ptr<AddressRange>& range,
                                                          std::uint64_t needed,
                                                          std::uint64_t wanted) {
-  std::vector<bool>& claimed = range->claimed_;
-  const std::uint64_t wanted_chunks = wanted / kHugePageBytes;
   const std::lock_guard lock(range->mutex_);
-  std::uint64_t best_at = 0;
-  std::uint64_t best_chunks = 0;
-  for (std::uint64_t at = 0; at < claimed.size() && best_chunks < wanted_chunks;) {
-    std::uint64_t end = at;
-    while (end < claimed.size() && !claimed[end] && end - at < wanted_chunks) ++end;
-    if (end - at > best_chunks) {
-      best_at = at;
-      best_chunks = end - at;
-    }
-    at = end + 1;
-  }
-  if (best_chunks == 0 || best_chunks * kHugePageBytes < needed) return nullptr;
-  std::fill_n(claimed.begin() + static_cast<std::ptrdiff_t>(best_at), best_chunks, true);
-  return std::make_shared<Slice>(range, range->base_ + best_at * kHugePageBytes,
-                                 best_chunks * kHugePageBytes);
+  const Gap gap = range->find_gap(wanted / kHugePageBytes);
+  if (gap.chunks == 0 || gap.chunks * kHugePageBytes < needed) return nullptr;
+  std::fill_n(range->claimed_.begin() + static_cast<std::ptrdiff_t>(gap.at), gap.chunks, true);
+  range->claimed_chunks_ += gap.chunks;
+  return std::make_shared<Slice>(range, range->base_ + gap.at * kHugePageBytes,
+                                 gap.chunks * kHugePageBytes);
 }
 
 void AddressRange::give_back(std::byte* at, std::uint64_t bytes) {
@@ -80,6 +93,7 @@ void AddressRange::give_back(std::byte* at, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto first = (at - base_) / static_cast<std::ptrdiff_t>(kHugePageBytes);
   std::fill_n(claimed_.begin() + first, bytes / kHugePageBytes, false);
+  claimed_chunks_ -= bytes / kHugePageBytes;
 }
 
 }  // namespace farwrite::memory

@@ -30,31 +30,47 @@ class AddressRange {
  public:
   class Slice;
 
-  // Reserves `bytes`, rounded up to 2 MiB. `name` goes into the error.
-  static Result<std::shared_ptr<AddressRange>> reserve(std::uint64_t bytes,
-                                                       const std::string& name);
+  // Reserves addresses for slices of `bytes` in all, rounded up to 2 MiB. `name` goes into the
+  // error. With `spacious` twice as many addresses, if the system has them: then a slice also fits
+  // where the bytes that are left lie between others.
+  static Result<std::shared_ptr<AddressRange>> reserve(std::uint64_t bytes, const std::string& name,
+                                                       bool spacious = false);
   ~AddressRange();
   AddressRange(const AddressRange&) = delete;
   AddressRange& operator=(const AddressRange&) = delete;
 
   std::byte* base() const { return base_; }
+  // Of the addresses.
   std::uint64_t bytes() const { return bytes_; }
+  // Of all slices at once.
+  std::uint64_t limit() const { return limit_; }
+  // The largest slice that claim() would make now.
+  std::uint64_t largest_gap() const;
 
   // Claims `wanted` contiguous bytes if they are there, else the largest gap of at least `needed`;
-  // nullptr if there is none. Both are multiples of 2 MiB. Nobody else gets these addresses until
-  // the slice goes.
+  // nullptr if there is none, or the limit leaves less. Both are multiples of 2 MiB. Nobody else
+  // gets these addresses until the slice goes.
   static std::shared_ptr<Slice> claim(const std::shared_ptr<AddressRange>& range,
                                       std::uint64_t needed, std::uint64_t wanted);
 
  private:
-  AddressRange(std::byte* base, std::uint64_t bytes);
+  struct Gap {
+    std::uint64_t at = 0;
+    std::uint64_t chunks = 0;
+  };
+
+  AddressRange(std::byte* base, std::uint64_t bytes, std::uint64_t limit);
+  // With mutex_. The first gap of so many chunks, or the largest one.
+  Gap find_gap(std::uint64_t wanted_chunks) const;
   void give_back(std::byte* at, std::uint64_t bytes);
 
   std::byte* const base_;
   const std::uint64_t bytes_;
+  const std::uint64_t limit_;
   const core::ForkGuard guard_;
-  core::OrderedMutex<core::LockRank::kAddressRange> mutex_;
+  mutable core::OrderedMutex<core::LockRank::kAddressRange> mutex_;
   std::vector<bool> claimed_;  // by 2 MiB
+  std::uint64_t claimed_chunks_ = 0;
 };
 
 // Exclusive right to map memory at some addresses of a range. Immutable. The destructor unmaps what

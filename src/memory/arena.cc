@@ -336,8 +336,8 @@ Status Arena::Implementation::full(std::uint64_t units) const {
       "arena '" + options_.name + "' is full: " + std::to_string(units * kUnitBytes) +
           " bytes requested, " + std::to_string(now.used_bytes) + " of " +
           std::to_string(options_.limit_bytes) + " bytes used, largest free block " +
-          std::to_string(std::max(now.largest_free, options_.limit_bytes - now.reserved_bytes)) +
-          " bytes" + held_back_note(),
+          std::to_string(std::max(now.largest_free, segments_->range()->largest_gap())) + " bytes" +
+          held_back_note(),
       "free blocks, or raise " + options_.limit_option);
 }
 
@@ -386,8 +386,8 @@ Result<std::shared_ptr<Arena>> Arena::create(ArenaOptions options) {
   Result<std::unique_ptr<SegmentTable>> segments =
       SegmentTable::create(options.limit_bytes, options.name);
   if (!segments.ok()) return segments.status();
-  options.limit_bytes = (*segments)->range()->bytes();
-  Result<std::unique_ptr<BlockMap>> map = BlockMap::create(options.limit_bytes);
+  options.limit_bytes = (*segments)->range()->limit();
+  Result<std::unique_ptr<BlockMap>> map = BlockMap::create((*segments)->range()->bytes());
   if (!map.ok()) return map.status();
   auto implementation = std::make_unique<Implementation>(
       std::move(options), std::move(segments).value(), std::move(map).value());

@@ -48,5 +48,21 @@ TEST(ArenaIdle, GivesAFirstSegmentBackThatIsLargerThanUsual) {
   EXPECT_EQ(arena->stats().segments, 0U);
 }
 
+TEST(ArenaIdle, LeavesRoomForALargerBlockWhereverItLay) {
+  const auto arena = idle_arena();
+  const std::uint64_t limit = arena->options().limit_bytes;
+  std::byte* blocks[4];
+  for (std::byte*& block : blocks) block = arena->allocate(limit / 4).value().data;
+  arena->free(blocks[0]);
+  arena->free(blocks[2]);
+  Result<Block> larger = arena->allocate(limit / 2);
+  ASSERT_TRUE(larger.ok()) << larger.status().to_string();
+  EXPECT_EQ(arena->stats().reserved_bytes, limit);
+  const Status over = arena->allocate(kSegment).status();
+  EXPECT_EQ(over.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(over.message().find("largest free block 0 bytes"), std::string::npos) << over.message();
+  for (std::byte* const block : {blocks[1], blocks[3], larger->data}) arena->free(block);
+}
+
 }  // namespace
 }  // namespace farwrite::memory

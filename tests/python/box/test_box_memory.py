@@ -33,6 +33,18 @@ def test_freed_memory_is_used_again_at_any_size(place: str) -> None:
             publisher.free()
 
 
+def test_freed_memory_is_used_again_wherever_it_lay() -> None:
+    quarter = 16 << 20
+    with fw.box.serve(memory="80M", pool=0, segment_bytes="4M") as server, server.connect() as box:
+        segments = [box.create(f"s{i}", (quarter,), "uint8") for i in range(4)]
+        for freed in segments[::2]:
+            freed.free()
+        larger = box.create("larger", (2 * quarter,), "uint8")
+        with pytest.raises(fw.ResourceExhausted, match="has no room for a buffer"):
+            box.create("over", (quarter,), "uint8")
+        assert larger.nbytes == 2 * quarter
+
+
 def mapped_bytes(process: int) -> int:
     """Bytes of shared memory that are resident in a process."""
     status = Path(f"/proc/{process}/status").read_text()
