@@ -7,7 +7,8 @@ namespace farwrite::memory {
 
 Result<std::unique_ptr<SegmentTable>> SegmentTable::create(std::uint64_t bytes,
                                                            const std::string& name) {
-  Result<std::shared_ptr<AddressRange>> range = AddressRange::reserve(bytes, name, /*spacious=*/true);
+  Result<std::shared_ptr<AddressRange>> range =
+      AddressRange::reserve(bytes, name, /*spacious=*/true);
   if (!range.ok()) return range.status();
   return std::unique_ptr<SegmentTable>(new SegmentTable(std::move(range).value()));
 }
