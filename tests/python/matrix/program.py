@@ -6,6 +6,7 @@ has served another peer afterwards. `test_matrix.py` runs it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import resource
@@ -155,9 +156,23 @@ def use_up_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, most))
 
 
+def kill(peer: PeerProcess) -> None:
+    """Kill the peer, and wait until that is known: mapped memory can be read until then."""
+    peer.kill()
+    give_up = time.monotonic() + HANG
+    channels = (WORLD["Channel"], WORLD["near_tensors"])
+    while any(channel.peer_state is not fw.PeerState.DEAD for channel in channels):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    for client in (WORLD["Client"], WORLD["models"]):
+        with contextlib.suppress(fw.PeerDead):
+            while time.monotonic() < give_up:
+                client.list()
+
+
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "none": lambda _: None,
-    "killed": lambda peer: peer.kill(),
+    "killed": kill,
     "stopped": lambda peer: peer.signal(signal.SIGSTOP),
     "closed": lambda peer: peer.run(far_side.close_all),
     "shut": lambda _: close_each_handle(),
