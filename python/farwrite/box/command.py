@@ -67,7 +67,8 @@ def _add_serve(commands: Subparsers) -> None:
     serve.add_argument(
         "--snapshot",
         metavar="DIR",
-        help="write snapshots into this folder; created if it is missing",
+        help="write snapshots into this folder; created if it is missing, and without --restore"
+        " it must hold none",
     )
     serve.add_argument(
         "--snapshot-every", type=_parsed(parse_seconds), metavar="TIME",

@@ -49,8 +49,9 @@ def serve(
     threads : int
         Threads that share the arithmetic of one large change; 0 takes as many as processors.
     snapshot : str, bytes or path
-        Folder in which snapshots are written. By default none are. Without `restore` it is created
-        if only its last folder is missing.
+        Folder in which snapshots are written. By default none are. Without `restore` it must hold
+        none yet, because newer ones replace older ones, and it is created if only its last folder
+        is missing.
     snapshot_every : float or str
         Time from one snapshot to the next, in seconds or as "60s". By default only
         `Server.snapshot` writes them.
@@ -72,6 +73,8 @@ def serve(
         If `listen` is not on the loopback and there is no `token`.
     NotFound
         With `restore`, if no snapshot in the folder is whole; or the folder cannot be created.
+    FailedPrecondition
+        Without `restore`, if the folder holds snapshots.
     ResourceExhausted
         If the snapshot has more than `memory`, or the machine has not the memory of `pool`.
     InvalidArgument

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from pathlib import Path
 
@@ -287,3 +289,36 @@ def test_memory_that_the_machine_refuses_is_not_blamed_on_the_limit(pool: str) -
         memory="8M", pool=pool, numa_node=1023
     ) as server, server.connect() as client:  # fmt: skip
         client.create("w", 4)
+
+
+def test_a_server_does_not_replace_snapshots_unasked(tmp_path: Path) -> None:
+    with fw.box.serve(memory="64M", pool=0, snapshot=tmp_path) as server:
+        with server.connect() as box:
+            box.create("precious", 1).fill(7)
+        server.snapshot()
+    before = sorted(tmp_path.glob("*.farwrite"))
+    with pytest.raises(fw.FailedPrecondition, match=r"holds snapshots.*--restore"):
+        fw.box.serve(memory="64M", pool=0, snapshot=tmp_path, snapshot_every=0.1)
+    assert sorted(tmp_path.glob("*.farwrite")) == before
+    with (
+        fw.box.serve(memory="64M", pool=0, snapshot=tmp_path, restore=True) as server,
+        server.connect() as box,
+    ):
+        assert box.attach("precious").read().tolist() == [7]
+
+
+def test_a_pool_that_the_machine_lacks_is_refused_before_a_page_is_taken() -> None:
+    pool = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + (1 << 30)
+    with pytest.raises(fw.ResourceExhausted, match="memory available for a pool of"):
+        fw.box.serve(memory=pool, pool=pool)
+
+
+def test_copy_is_on_or_off(box: fw.box.Client) -> None:
+    model = {"w": np.ones(1, "float32")}
+    box.publisher("model", model).publish(model)
+    subscriber = box.subscribe("model")
+    for call in (subscriber.latest, lambda **given: asyncio.run(subscriber.latest_async(**given))):
+        with pytest.raises(fw.InvalidArgument, match=r"copy .* is neither on nor off"):
+            call(copy=np.array([1, 2]))
+    with subscriber.latest(copy="off") as found:  # type: ignore[arg-type]
+        assert not found["w"].flags.writeable

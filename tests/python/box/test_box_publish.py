@@ -85,15 +85,21 @@ def held_copy(subscriber: fw.box.Subscriber) -> Any:
         return model.copy()
 
 
+def held_versions(policy: fw.box.Publisher, subscriber: fw.box.Subscriber) -> list[fw.box.Model]:
+    """Publish versions 1 and 2, and pin each."""
+    held = []
+    for value in (1, 2):
+        policy.publish(filled(value))
+        held.append(subscriber.latest())
+    return held
+
+
 def test_readers_that_hold_every_buffer_are_told_and_the_publisher_goes_on(
     box_server: fw.box.Server, box: fw.box.Client
 ) -> None:
     policy = box_server.publisher("policy", like=MODEL, buffers=3)
     subscriber = box.subscribe("policy")
-    held = []
-    for value in (1, 2):
-        policy.publish(filled(value))
-        held.append(subscriber.latest())
+    held = held_versions(policy, subscriber)
     policy.publish(filled(3))
     if box.server.fabric == "shm":  # over tcp a reader holds its own copy
         with pytest.raises(fw.ResourceExhausted, match="buffers are in use"):
@@ -111,10 +117,7 @@ def test_latest_waits_until_a_reader_gives_its_buffer_back(
 ) -> None:
     policy = box_server.publisher("policy", like=MODEL, buffers=3)
     subscriber = box.subscribe("policy")
-    held = []
-    for value in (1, 2):
-        policy.publish(filled(value))
-        held.append(subscriber.latest())
+    held = held_versions(policy, subscriber)
     policy.publish(filled(3))
     later = threading.Timer(0.2, lambda: held.pop().close())
     later.start()
@@ -132,12 +135,10 @@ def test_a_copy_needs_no_buffer_that_other_readers_hold(
 ) -> None:
     policy = box_server.publisher("policy", like=MODEL, buffers=3)
     subscriber = box.subscribe("policy")
-    held = []
-    for value in (1, 2):
-        policy.publish(filled(value))
-        held.append(subscriber.latest())
+    held = held_versions(policy, subscriber)
     policy.publish(filled(3), step=30)
     leases = box_server.stats().leases_granted
+    assert [model.version for model in held] == [1, 2]
     with subscriber.latest(timeout=60, copy=True) as model:
         assert (model.epoch, model.version, model.step) == (policy.epoch, 3, 30)
         assert_is(model, 3)
