@@ -24,6 +24,16 @@ def bytes_in_sockets() -> int:
     return sum(int(limit.read_text().split()[2]) for limit in limits)
 
 
+def stop(process: int) -> None:
+    """Stop a child of this process with SIGSTOP. Returns once all its threads have stopped.
+
+    `os.kill` returns before: until one of the threads has been scheduled, the others go on.
+    """
+    os.kill(process, signal.SIGSTOP)
+    ended = os.waitid(os.P_PID, process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert ended is not None and ended.si_code == os.CLD_STOPPED
+
+
 @dataclass
 class PeerState:
     """What functions run in the peer process find there."""
@@ -92,10 +102,14 @@ class PeerProcess:
         """Send a signal to the process."""
         self._process.send_signal(number)
 
+    def stop(self) -> None:
+        """Stop the process with SIGSTOP, until SIGCONT."""
+        stop(self._process.pid)
+
     @contextlib.contextmanager
     def stopped(self) -> Any:
         """Hold the process with SIGSTOP for the length of the context."""
-        self.signal(signal.SIGSTOP)
+        self.stop()
         try:
             yield
         finally:

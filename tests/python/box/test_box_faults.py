@@ -18,6 +18,7 @@ import pytest
 from box_process import BoxProcess
 
 import farwrite as fw
+from processes import stop
 from warm_python import WarmPython
 
 
@@ -114,7 +115,7 @@ def test_a_stopped_client_stops_nobody_else(
     """
     with BoxProcess(box_server.endpoint, program) as process:
         process.line()
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process.pid)
         before = segment.version
         for _ in range(20):
             segment.accumulate(np.ones(1 << 16, "float32"))

@@ -298,7 +298,8 @@ def test_a_callback_that_would_wait_for_its_own_client_is_told_so(
             found = outcomes.get(timeout=60)
         assert found.pop("other client") == [1] * 4
         assert found == dict.fromkeys(calls, fw.FailedPrecondition)
-        segment.wait(2, timeout=20)
+        # Another client's fill, the signal that was posted, and what was posted last.
+        segment.wait(3, timeout=20)
         assert segment.read().tolist() == [5] * 4
 
 

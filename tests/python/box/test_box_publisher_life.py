@@ -15,6 +15,7 @@ from box_process import BoxProcess
 from box_servers import other_process
 
 import farwrite as fw
+from processes import stop
 
 MODEL = {"w": np.ones(1000, "float32")}
 OTHER = {"other": np.ones(10, "float64")}
@@ -47,7 +48,7 @@ def test_a_segment_whose_creation_was_given_up_goes_again(description: str) -> N
         fw.box.connect(endpoint, timeout=0.2, segment_bytes=4 << 20) as hasty,
         fw.box.connect(endpoint, segment_bytes=4 << 20) as box,
     ):
-        os.kill(process, signal.SIGSTOP)
+        stop(process)
         try:
             with pytest.raises(fw.DeadlineExceeded):
                 hasty.create_bytes("w", 100, description)
@@ -136,7 +137,7 @@ def test_leases_of_a_stopped_process_lock_nobody_out_and_stay_as_they_are() -> N
             with pytest.raises(fw.ResourceExhausted):
                 subscriber.latest(timeout=0)
             for process in held:
-                os.kill(process.pid, signal.SIGSTOP)
+                stop(process.pid)
             with subscriber.latest(timeout=60) as model:
                 assert set(model["w"]) == {3}
             for value in range(4, 20):
@@ -178,7 +179,7 @@ def test_a_forced_takeover_fences_a_stopped_publisher_off(fabric: str) -> None:
         assert process.line() == "1"
         subscriber = box.subscribe("policy")
         assert subscriber.publisher().state == "alive"
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process.pid)
         wait_until(lambda: subscriber.publisher().state == "silent")
         first = subscriber.publisher().age
         assert first is not None

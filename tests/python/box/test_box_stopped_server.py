@@ -18,6 +18,7 @@ from box_servers import other_process
 
 import farwrite as fw
 from farwrite.box.training import SEASGD, AsyncSGD, BoxGroup, Termination, read_weights
+from processes import stop
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "parameter-box.md"
 SHORT, LONG = 0.5, 3600.0
@@ -180,7 +181,7 @@ def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) ->
             patient, hasty, lambda: fw.box.connect(endpoint, timeout=SHORT, **options).close()
         )
         assert set(calls.all) | {"client.close"} == set(table)
-        os.kill(process, signal.SIGSTOP)
+        stop(process)
         try:
             found = outcomes({**calls.all, "client.close": lambda: closed.close(SHORT)})
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from boxes import open_box
 import farwrite as fw
 from farwrite.box.training import SEASGD
 from farwrite.box.training.pending import Pending
+from processes import stop
 
 RATE = 0.2
 
@@ -133,8 +133,7 @@ def test_a_step_returns_before_the_box_has_added_its_delta() -> None:
                 segment = client.attach("w")
                 sgd.step(mine)
                 sgd.flush()
-                server.send_signal(signal.SIGSTOP)
-                os.waitid(os.P_PID, server.pid, os.WSTOPPED)
+                stop(server.pid)
                 sgd.step(mine)
                 assert segment.version == 2
                 server.send_signal(signal.SIGCONT)
@@ -164,8 +163,7 @@ def test_an_interrupted_step_keeps_its_delta_from_later_ones(
             ):
                 sgd.step(mine)
                 sgd.flush()
-                server.send_signal(signal.SIGSTOP)
-                os.waitid(os.P_PID, server.pid, os.WSTOPPED)
+                stop(server.pid)
                 mine[0][:] = 1
                 with monkeypatch.context() as patched, pytest.raises(Interrupted):
                     patched.setattr(Pending, "begin", interrupt)  # posted, and not kept

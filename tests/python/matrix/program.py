@@ -173,7 +173,7 @@ def kill(peer: PeerProcess) -> None:
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "none": lambda _: None,
     "killed": kill,
-    "stopped": lambda peer: peer.signal(signal.SIGSTOP),
+    "stopped": lambda peer: peer.stop(),
     "closed": lambda peer: peer.run(far_side.close_all),
     "shut": lambda _: close_each_handle(),
     "parent": lambda _: close_parents(),

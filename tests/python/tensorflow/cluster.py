@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from farwrite_bench.cluster.process import free_ports
+from processes import stop
 from warm_python import Forker, WarmPython
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -115,6 +116,10 @@ class Task:
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
+
+    def stop(self) -> None:
+        """Stop the process with SIGSTOP, until SIGCONT."""
+        stop(self.process.pid)
 
     def kill(self) -> None:
         self.process.kill()

@@ -82,7 +82,7 @@ def test_a_stopped_callee_is_waited_for(tmp_path: Path) -> None:
     with cluster(tmp_path, JOBS, FARWRITE, settings("shm")) as made:
         client = made.start_program("steps.py", "40")
         wait_for(client, "running")
-        made.tasks["ps0"].signal(signal.SIGSTOP)
+        made.tasks["ps0"].stop()
         with pytest.raises(subprocess.TimeoutExpired):
             client.wait(3)
         made.tasks["ps0"].signal(signal.SIGCONT)

@@ -90,7 +90,7 @@ def test_a_stopped_task_fails_nothing(tmp_path: Path) -> None:
             wait_for(clients[-1], "running")
         for name in ("ps0", "worker0"):
             for made in clusters:
-                made.tasks[name].signal(signal.SIGSTOP)
+                made.tasks[name].stop()
             time.sleep(7)
             for made in clusters:
                 made.tasks[name].signal(signal.SIGCONT)

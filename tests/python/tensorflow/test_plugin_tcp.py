@@ -52,7 +52,7 @@ def stop_in_a_read(made: Cluster, client: subprocess.Popen[str]) -> None:
         begin(client)
         while (stats := receiver.stats())["fetches"] == 0 and stats["offers_read"] == read:
             pass
-        sender.signal(signal.SIGSTOP)
+        sender.stop()
         time.sleep(0.3)  # what is in the sockets arrives
         if receiver.stats()["fetches"] == 1:
             return

@@ -63,7 +63,7 @@ def test_a_peer_that_falls_silent_is_warned_of_by_its_task(tmp_path: Path, fabri
     with cluster(tmp_path, {"ps": 1, "worker": 1}, FARWRITE, environment) as made:
         client = made.start_program("steps.py", "20")
         wait_for(client, "running")
-        made.tasks["ps0"].signal(signal.SIGSTOP)
+        made.tasks["ps0"].stop()
         eventually(lambda: "is silent" in log.read_text(), 60)
         made.tasks["ps0"].signal(signal.SIGCONT)
         finish(client)
