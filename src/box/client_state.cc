@@ -53,14 +53,14 @@ ClientState::~ClientState() {
 }
 
 core::Deadline ClientState::answer_by(const core::Deadline& call, std::uint64_t bytes) const {
-  return call.is_never() ? core::Deadline::after(timeout_) : bytes_by(call, bytes);
+  if (call.is_never() && timeout_ >= kForever) return call;
+  const std::chrono::nanoseconds moved = kAnswerPerByte * static_cast<std::int64_t>(bytes);
+  if (call.is_never()) return core::Deadline::after(timeout_ + moved);
+  return core::Deadline::after(std::max(call.remaining(), std::min(timeout_, kAnswer) + moved));
 }
 
-core::Deadline ClientState::bytes_by(const core::Deadline& call, std::uint64_t bytes) const {
-  if (call.is_never()) return call;
-  return core::Deadline::after(
-      std::max(call.remaining(),
-               std::min(timeout_, kAnswer) + kAnswerPerByte * static_cast<std::int64_t>(bytes)));
+core::Deadline ClientState::others_by(const core::Deadline& call) const {
+  return call.is_never() ? call : answer_by(call);
 }
 
 std::uint64_t ClientState::add_pending(OnAnswer on_answer) {

@@ -43,11 +43,11 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Device& device() { return device_; }
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
-  // When a call stops waiting for an answer of so many bytes. The client's timeout bounds it where
-  // the call has none. A call that would not wait, or less than an answer takes, allows that much.
+  // When a call stops waiting for so many bytes, or for an answer. The client's timeout bounds it
+  // where the call has none. A call that would wait less than that takes allows that much.
   core::Deadline answer_by(const core::Deadline& call, std::uint64_t bytes = 0) const;
-  // For the bytes themselves, which take as long as they take where the call has no timeout.
-  core::Deadline bytes_by(const core::Deadline& call, std::uint64_t bytes) const;
+  // When a call stops waiting for what other clients do: never, where it has no timeout.
+  core::Deadline others_by(const core::Deadline& call) const;
 
   // Sends a request and returns its number; 0 if it failed, and then `on_answer` was called.
   std::uint64_t post(Request request, OnAnswer on_answer);

@@ -155,7 +155,7 @@ Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
   const std::shared_ptr<ClientState>& client = state_->client();
   const core::Deadline deadline = core::Deadline::after(timeout);
   const Result<std::shared_ptr<HeldLease>> lease =
-      HeldLease::take(state_, client->bytes_by(deadline, 0).remaining());
+      HeldLease::take(state_, client->others_by(deadline).remaining());
   if (!lease.ok()) return lease.status();
   const std::shared_ptr<HeldLease>& held = lease.value();
   const auto bytes = static_cast<std::size_t>(state_->info().bytes);

@@ -189,8 +189,8 @@ class Segment(Changes[int]):
             The epoch that the caller has. If the segment has another one, do not wait.
         timeout : float or None
             Seconds. A read of bytes gets at least a second, and one more for each 100 MB. None
-            waits for `min_version` and for the bytes for ever, and for anything else of the server
-            as long as the timeout given to `connect`.
+            waits for `min_version` for ever, and for anything else of the server as long as the
+            timeout given to `connect`, and for bytes another second for each 100 MB.
 
         Returns
         -------

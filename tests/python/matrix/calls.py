@@ -18,10 +18,12 @@ from matrix.kinds import (
     ITERATION,
     LATE,
     LEFT,
+    LOOK,
     NO_ANSWER,
     ONE_SIDED,
     SHORT,
     STILL_READ,
+    UNDER_WAY,
     UNTOLD,
     VIEW,
     Call,
@@ -35,6 +37,8 @@ from matrix.kinds import (
 
 ONES = np.ones(8, "float32")
 MODEL = {"w": ONES}
+NEVER = 1 << 40
+"""A version that nothing gets."""
 
 
 WORLD: dict[str, Any] = {}
@@ -83,7 +87,7 @@ def run(awaitable: Any) -> object:
 
 def newer() -> tuple[int, int]:
     """What no model is newer than."""
-    return WORLD["Model"].epoch, 99
+    return WORLD["Model"].epoch, NEVER
 
 
 def allocate(size: int) -> Any:
@@ -224,7 +228,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "__aenter__": fact(lambda o: run(o.__aenter__())),
         "__aexit__": ending(lambda o: run(o.__aexit__(None, None, None))),
         "abandon": ending(),
-        "close": ending(lambda o: o.close(SHORT)),
+        # What was sent and not taken is said again.
+        "close": ending(lambda o: o.close(SHORT), shut=("returns", "Cancelled")),
     },
     "Server": {
         **CONTEXT,
@@ -271,8 +276,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "lease": peer(lambda o: o.lease(SHORT)),
         "view": peer(**VIEW),
         "cached": peer(stopped=ONE_SIDED),
-        "wait": peer(lambda o: o.wait(99, SHORT), none=LATE),
-        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT)), none=LATE),
+        "wait": peer(lambda o: o.wait(NEVER, SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(NEVER, SHORT)), none=LATE),
         "read_async": peer(lambda o: run(o.read_async()), stopped=ONE_SIDED),
         "updates": peer(stopped=ONE_SIDED),
         "on_update": peer(lambda o: o.on_update(str), stopped=ONE_SIDED),
@@ -322,8 +327,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "epoch": peer(stopped=ONE_SIDED),
         "count": peer(stopped=ONE_SIDED),
         "signal": peer(),
-        "wait": peer(lambda o: o.wait(99, SHORT), none=LATE),
-        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT)), none=LATE),
+        "wait": peer(lambda o: o.wait(NEVER, SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(NEVER, SHORT)), none=LATE),
         "counts": peer(stopped=ONE_SIDED),
         "on_signal": peer(lambda o: o.on_signal(str), stopped=ONE_SIDED),
         "free": peer(),
@@ -374,10 +379,10 @@ ROWS: dict[str, dict[str, Row]] = {
     "SEASGD": {
         **CONTEXT,
         "due": fact(),
-        "step": peer(lambda o: o.step([ONES.copy()])),
-        "read": peer(lambda o: o.read([ONES.copy()])),
-        "flush": fact(),  # nothing is under way
-        "close": ending(),
+        "step": peer(lambda o: o.step([ONES.copy()]), stopped=LOOK),
+        "read": peer(lambda o: o.read([ONES.copy()]), stopped=LOOK),
+        "flush": fact(**UNDER_WAY),
+        "close": ending(lambda o: o.close(SHORT)),
     },
     "AsyncSGD": {
         **CONTEXT,
@@ -398,14 +403,14 @@ ROWS: dict[str, dict[str, Row]] = {
     "HybridSEASGD": {
         **CONTEXT,
         "step": peer(lambda o: o.step([ONES.copy()]), **LEFT),
-        "flush": fact(),
-        "close": ending(),
+        "flush": fact(**UNDER_WAY),
+        "close": ending(lambda o: o.close(SHORT)),
     },
     "Termination": {
         **CONTEXT,
         "advance": peer(lambda o: o.advance(0)),
-        "stopped": peer(),
-        "counts": peer(),
+        "stopped": peer(stopped=LOOK),
+        "counts": peer(stopped=LOOK),
         "close": ending(),
     },
 }

@@ -87,7 +87,7 @@ STILL_READ = ("returns", "Unavailable")
 
 ITERATION = {
     "none": ("waits", "returns"),
-    "stopped": ("waits", *SILENT),
+    "stopped": ("waits", "returns", *SILENT),
     "closed": ("ends", "Unavailable"),
     "shut": "ends",
     "parent": "ends",
@@ -101,7 +101,19 @@ UNTOLD = {
 }
 """The first end says that the others cannot be told of it."""
 
+LOOK = {"shm": ("returns", *SILENT), "tcp": SILENT}
+"""The first look at the server's memory asks for it, and a change may have been heard of."""
+
+UNDER_WAY = {
+    **UNTOLD,
+    "stopped": ("returns", *SILENT),
+    "shut": ("returns", *CLOSED),
+    "parent": ("returns", *CLOSED),
+}
+"""It waits for what is under way, if anything is."""
+
 LEFT = {
+    "stopped": (*SILENT, "FailedPrecondition"),
     "killed": ("PeerDead", "FailedPrecondition"),
     "closed": ("Unavailable", "FailedPrecondition"),
 }
@@ -126,7 +138,7 @@ class Row:
     """
 
     def __init__(
-        self, kind: str, call: Call | None, differs: Mapping[str, Outcome | Mapping[str, str]]
+        self, kind: str, call: Call | None, differs: Mapping[str, Outcome | Mapping[str, Outcome]]
     ) -> None:
         self.kind, self.call = kind, call
         self._outcomes = {**KINDS[kind][0], **differs}

@@ -85,6 +85,7 @@ TOGETHER = [
     ["killed", "closed", "shut", "parent", "descriptors", "interrupted"],
     ["stopped"],
 ]
+RARER = ("closed", "shut", "stopped")
 
 
 def test_every_fault_has_its_turn() -> None:
@@ -95,6 +96,17 @@ def test_every_fault_has_its_turn() -> None:
 @pytest.mark.parametrize("faults", TOGETHER, ids=" ".join)
 def test_every_call_ends_as_its_row_says(faults: list[str], fabric: str) -> None:
     assert run("program.py", fabric, *faults) == "survivor fine\n"
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize(
+    "fault",
+    ["killed", "parent", *(pytest.param(each, marks=pytest.mark.nightly) for each in RARER)],
+)
+def test_every_call_that_is_made_while_a_fault_happens_ends_as_its_row_says(
+    fault: str, fabric: str
+) -> None:
+    assert run("program.py", fabric, "during", fault) == "survivor fine\n"
 
 
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])

@@ -265,6 +265,11 @@ class BoxGroup(Closing):
             self._ended = f"an earlier call failed ({str(error) or type(error).__name__})"
             with contextlib.suppress(Error):
                 self._attached.close()
+            if isinstance(error, NotFound):  # another thread's call failed meanwhile
+                raise FailedPrecondition(
+                    f"BoxGroup.{operation}: the segments of the group '{self._name}' were freed"
+                    " during the call; start all members again"
+                ) from error
             raise
 
     def _wait(self, operation: str, segment: Segment, version: int) -> None:
