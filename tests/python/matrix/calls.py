@@ -102,7 +102,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "uuid": fact(),
         "epoch": fact(),
         "connect": peer(
-            lambda o: o.connect(WORLD["peer"], SHORT), killed=NO_ANSWER, closed=NO_ANSWER
+            lambda o: o.connect(WORLD["peer"], SHORT),
+            killed=NO_ANSWER,
+            closed=NO_ANSWER,
+            restarted="returns",
         ),
         "accept": own(lambda o: o.accept(SHORT), none=LATE, killed=LATE, stopped=LATE, closed=LATE),
         "allocate": own(lambda o: o.allocate(8)),

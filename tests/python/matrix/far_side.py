@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
+import os
+import random
+import socket
 from typing import Any
 
 import farwrite as fw
@@ -13,9 +17,19 @@ from processes import PeerState
 BOX: dict[str, Any] = {"memory": "64M", "pool": "4M", "segment_bytes": 4 << 20}
 
 
+def descriptors() -> dict[int, str]:
+    """What each descriptor of this process is."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the folder's own
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
 def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str, str]:
     """Connect to the device and to the box of the test. Return the endpoints that are here."""
     kept = state.kept
+    kept["others"] = descriptors()
     options: dict[str, Any] = {"fabrics": [fabric]}
     kept["device"] = device = fw.Device(**options)
     kept["channel"] = channel = device.connect(endpoint, 20)
@@ -30,6 +44,29 @@ def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str
     kept["publisher"].publish(MODEL)
     kept["client"] = boxes.connect(box, **options)
     return {"peer": device.endpoint, "box": server.endpoint, "models": models.endpoint}
+
+
+def open_again(state: PeerState, endpoints: dict[str, str], fabric: str) -> None:
+    """Open a device and boxes where another process had them."""
+    options: dict[str, Any] = {"fabrics": [fabric]}
+    state.kept["device"] = fw.Device(listen=endpoints["peer"], **options)
+    for name in ("box", "models"):
+        state.kept[name] = boxes.serve(listen=endpoints[name], **BOX, **options)
+
+
+def babble(state: PeerState, seed: int) -> None:
+    """Send random bytes where the library's messages go, and fill shared rings with them."""
+    noise = random.Random(seed)
+    for descriptor, what in descriptors().items():
+        if state.kept["others"].get(descriptor) == what:
+            continue
+        with contextlib.suppress(OSError):  # it listens, is full, or was closed meanwhile
+            if what.startswith("socket:"):
+                with socket.socket(fileno=os.dup(descriptor)) as end:
+                    end.send(noise.randbytes(4096), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            elif "mailbox" in what:
+                with mmap.mmap(descriptor, 0) as ring:
+                    ring[:] = noise.randbytes(len(ring))
 
 
 def close_all(state: PeerState) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from farwrite import errors
+
 FAULTS = {
     "none": "nothing happened",
     "killed": "its peer was killed",
     "stopped": "its peer does not run (SIGSTOP)",
+    "restarted": "its peer was killed, and another process listens where it did",
+    "babbling": "its peer sends random bytes, and fills shared rings with them",
     "closed": "its peer closed, in good order",
     "shut": "its own handle was closed",
     "parent": "the device, client or server that it belongs to was closed",
@@ -27,6 +31,13 @@ CLOSED = ("Cancelled", "FailedPrecondition")
 
 AT_WORST = {"descriptors": "ResourceExhausted", "interrupted": "AlarmError"}
 """Under these faults a call does as under none, or raises this."""
+
+ERRORS = tuple(
+    name
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, errors.Error)
+)
+"""Of a peer that keeps no rule any of our errors may tell."""
 
 SILENT = ("DeadlineExceeded", "PeerSilent")
 """The call's own limit may come before or after the peer counts as silent."""
@@ -141,10 +152,13 @@ class Row:
         self, kind: str, call: Call | None, differs: Mapping[str, Outcome | Mapping[str, Outcome]]
     ) -> None:
         self.kind, self.call = kind, call
-        self._outcomes = {**KINDS[kind][0], **differs}
+        outcomes = {**KINDS[kind][0], **differs}
+        self._outcomes = {**outcomes, "restarted": differs.get("restarted", outcomes["killed"])}
 
     def allowed(self, fault: str, fabric: str = "shm") -> tuple[str, ...]:
         """Return what may come of the call."""
+        if fault == "babbling":
+            return (*self.allowed("none", fabric), *FORMS[:2], *ERRORS)
         if fault in AT_WORST:
             return (*self.allowed("none", fabric), AT_WORST[fault])
         outcome = self._outcomes[fault]

@@ -46,6 +46,9 @@ ENDINGS = (
 """What can be closed, each before what it belongs to."""
 CLOSES = ("close", "release", "detach")
 CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
+SEED = int(os.environ.get("SEED", "1"))
+"""Of random bytes."""
+
 ONLY: set[str] = set()
 """The calls that are made besides those that close, if not all."""
 PARENTS = ("models", "Client", "Server", "Device")
@@ -221,11 +224,21 @@ def close(peer: PeerProcess) -> None:
     gone(fw.Unavailable)
 
 
+def restart(peer: PeerProcess) -> None:
+    """Kill the peer, and let another process listen where it did."""
+    kill(peer)
+    again = WORLD["stack"].enter_context(PeerProcess(WORLD["link"].endpoint))
+    WORLD["link"].accept(HANG)
+    again.run(far_side.open_again, WORLD["endpoints"], WORLD["fabric"])
+
+
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "none": lambda _: None,
     "killed": kill,
     "stopped": lambda peer: peer.stop(),
     "closed": close,
+    "restarted": restart,
+    "babbling": lambda peer: peer.run(far_side.babble, SEED),
     "shut": lambda _: close_each_handle(),
     "parent": lambda _: close_parents(),
     "descriptors": lambda _: use_up_descriptors(),
@@ -247,6 +260,10 @@ def under(fault: str, fabric: str, during: bool = False) -> list[str]:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         if fault == "stopped":
             peer.signal(signal.SIGCONT)
+        if fault == "babbling":
+            peer.kill()
+            with contextlib.suppress(fw.PeerSilent):  # it said that it is in the middle of a write
+                WORLD["Device"].close()
     problems += [call.problem(fault, fabric) for call in made]
     return [problem for problem in problems if problem is not None]
 
@@ -265,6 +282,8 @@ def main(fabric: str, *words: str) -> None:
     during = words[0] == "during"
     faults = [word for word in words[during:] if word in STRIKES]
     ONLY.update(set(words[during:]) - set(faults))
+    unknown = ONLY - {f"{call.kind}.{call.entry}" for call in calls(closing=False)}
+    assert not unknown, unknown
     # What a process opens once is open from now on.
     for problem in under("none", fabric):
         print(f"before: {problem}")

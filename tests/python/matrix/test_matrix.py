@@ -82,10 +82,10 @@ def run(*words: str) -> str:
 
 # In the last one calls wait until their limit.
 TOGETHER = [
-    ["killed", "closed", "shut", "parent", "descriptors", "interrupted"],
-    ["stopped"],
+    ["killed", "closed", "restarted", "shut", "parent", "descriptors", "interrupted"],
+    ["stopped", "babbling"],
 ]
-RARER = ("closed", "shut", "stopped")
+RARER = ("closed", "babbling", "shut", "stopped")
 
 
 def test_every_fault_has_its_turn() -> None:
