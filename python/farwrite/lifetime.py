@@ -24,6 +24,8 @@ class Closable(Protocol):
         """Close it; `timeout` in seconds."""
 
 
+_farwrite.find_errors()
+
 _open: weakref.WeakSet[Closable] = weakref.WeakSet()
 _owner = os.getpid()
 

@@ -18,12 +18,18 @@ nb::str sentence_of(const Status& status) {
   return nb::steal<nb::str>(text);
 }
 
+PyObject* from_status() {
+  // Never let go of: finalizers that call us while the interpreter ends can import nothing.
+  static PyObject* const function =
+      nb::object(nb::module_::import_("farwrite.errors").attr("from_status")).release().ptr();
+  return function;
+}
+
 void set_error(const Status& status) {
   const nb::str sentence = sentence_of(status);
-  const nb::module_ errors = nb::module_::import_("farwrite.errors");
+  PyObject* const make = from_status();
   PyObject* const error = outlive_python([&] {
-    return PyObject_CallMethod(errors.ptr(), "from_status", "iO", static_cast<int>(status.code()),
-                               sentence.ptr());
+    return PyObject_CallFunction(make, "iO", static_cast<int>(status.code()), sentence.ptr());
   });
   if (error == nullptr) return;  // why, is set
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);

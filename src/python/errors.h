@@ -12,6 +12,9 @@ namespace farwrite::python {
 // The status's sentence. Bytes of a peer's may stand in it that are no text: they are escaped.
 nanobind::str sentence_of(const Status& status);
 
+// What makes the exceptions, borrowed. The first call imports it.
+PyObject* from_status();
+
 // As raise(), for code that must not throw it: leaves the exception set.
 void set_error(const Status& status);
 

@@ -38,6 +38,9 @@ NB_MODULE(_farwrite, module) {
   bind_box_segment(module);
   bind_box_client(module);
   bind_box_server(module);
+  module.def(
+      "find_errors", [] { (void)from_status(); },
+      "Find the package's exceptions now: while the interpreter ends, nothing can be imported.");
   module.def("close_gate", &close_gate,
              "Stop Farwrite's threads from entering Python. For atexit.");
 }

@@ -109,6 +109,12 @@ def test_every_call_that_is_made_while_a_fault_happens_ends_as_its_row_says(
     assert run("program.py", fabric, "during", fault) == "survivor fine\n"
 
 
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+@pytest.mark.parametrize("moment", ["threads", "atexit", "finalizer"])
+def test_a_process_ends_in_good_order_amid_every_call(moment: str, fabric: str) -> None:
+    assert run("ending_program.py", fabric, moment) == ""
+
+
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_every_call_in_a_forked_child_works_or_is_refused(fabric: str) -> None:
     assert run("forked_program.py", fabric) == "parent fine\n"

@@ -61,7 +61,7 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
 def event_loop(stack: contextlib.ExitStack) -> asyncio.AbstractEventLoop:
     """Run an event loop in a thread until the stack ends."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     stack.callback(loop.close)
     stack.callback(thread.join)
