@@ -182,6 +182,11 @@ def begin_end() -> None:
     _ending = True
 
 
+def ending() -> bool:
+    """Tell whether Farwrite closes, or has closed, what was open at the interpreter's end."""
+    return _ending
+
+
 def from_status(code: int, message: str) -> Error:
     """Make the exception for a status of the core. An unknown code gives a plain `Error`.
 

@@ -13,7 +13,7 @@ from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
 from farwrite.box.stats import ServerStats
 from farwrite.closing import Closing
-from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite.errors import FailedPrecondition, InvalidArgument, ending
 from farwrite.lifetime import close_at_exit
 from farwrite.lock import Lock
 from farwrite.metrics import serve as serve_metrics
@@ -165,7 +165,7 @@ class Server(Closing):
 
     def _client(self) -> Client:
         with self._lock:
-            if self._closed:
+            if self._closed or ending():
                 raise FailedPrecondition("publisher: the server is closed; serve another one")
             if self._own is None:
                 self._own = self.connect()
