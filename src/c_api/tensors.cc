@@ -1,6 +1,7 @@
 // The C ABI: tensors that land in slots.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@ using farwrite::Notification;
 using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::c_api::to_c;
+using farwrite::transfer::CreditTable;
 using farwrite::transfer::Engine;
 using farwrite::transfer::EngineUser;
 using farwrite::transfer::kMessageTag;
@@ -151,7 +153,6 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
                            const void* description, uint64_t description_bytes, const void* source,
                            uint64_t bytes, uint32_t lane, fw_push_done done, void* context,
                            int* pushed) {
-  *pushed = 0;
   if (Status forked = channel->fork_guard.check("push a tensor"); !forked.ok()) {
     return to_c(std::move(forked));
   }
@@ -160,9 +161,14 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
     return to_c(Status::error(StatusCode::kFailedPrecondition, {"push a tensor"},
                               "the channel has no engine", "call fw_channel_serve_tensors()"));
   }
-  if (description_bytes > farwrite::transfer::kMaxSlotDescriptionBytes) return nullptr;
-  const auto taken = engine->take_credit({edge, edge_bytes}, bytes);
-  if (!taken.has_value()) return nullptr;
+  std::optional<CreditTable::Taken> taken;
+  if (description_bytes <= farwrite::transfer::kMaxSlotDescriptionBytes) {
+    taken = engine->take_credit({edge, edge_bytes}, bytes);
+  }
+  if (!taken.has_value()) {
+    *pushed = 0;
+    return nullptr;
+  }
   const auto* const described = static_cast<const std::byte*>(description);
   const Completion written =
       engine->push(*taken, {described, described + description_bytes}, {source, bytes}, lane);
