@@ -189,7 +189,11 @@ void StreamsState::take(Notification notification) {
   }
   const bool sends = frame->kind == FrameKind::kBegin || frame->kind == FrameKind::kData ||
                      frame->kind == FrameKind::kEnd;
-  if (sends) link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream});
+  if (!sends) return;
+  link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream},
+              Status::error(StatusCode::kFailedPrecondition, {.operation = "take a stream"},
+                            "stream " + std::to_string(frame->stream) + " is not open here",
+                            "open it at both sides before either writes"));
 }
 
 void StreamsState::break_off(const Status& reason) {
