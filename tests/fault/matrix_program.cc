@@ -72,7 +72,9 @@ struct Made {
     }
     // An error names the operation, the cause, and what to do.
     const std::string& text = outcome.message();
-    const bool whole = text.find(": ") != std::string::npos && text.find("; ") != std::string::npos;
+    const bool whole = text.find(": ") != std::string::npos &&
+                       text.find("; ") != std::string::npos &&
+                       text.find(": ;") == std::string::npos;
     if (text.empty() || whole) return "";
     return row->entry + ": the error does not say what to do: " + text;
   }

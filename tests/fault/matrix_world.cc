@@ -134,6 +134,7 @@ MatrixWorld::MatrixWorld(const std::string& fabric, std::vector<std::shared_ptr<
   open_box(fabric);
   received = receiver.receive(kPatience).value();
   far->wait_for("ready");
+  stream.write({{{"first", 5}, nullptr}}, [](const Status& /*status*/) {});
   FARWRITE_REQUIRE(eventually([this] { return c_landed.load() != nullptr; }));
   FARWRITE_REQUIRE(
       eventually([this] { return fw_channel_has_slot(c_engine, "edge", 4, 16) == 1; }));
@@ -147,7 +148,6 @@ void MatrixWorld::open_tensors_and_streams() {
   sender = TensorSender::open(device, tensors, "to the peer", kPatience).value();
   streams = stream::Streams::create(device, streams_channel).value();
   stream = streams.open(1).value();
-  stream.write({{{"first", 5}, nullptr}}, [](const Status& /*status*/) {});
   read_stream = streams.open(2).value();
   finished_stream = streams.open(3).value();
   stream::Options by_poll;
