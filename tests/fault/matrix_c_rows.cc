@@ -11,7 +11,6 @@ namespace {
 
 using W = MatrixWorld;
 
-constexpr std::uint64_t kShortNs = 300'000'000;
 char bytes[16];
 char text[4096];
 
@@ -40,13 +39,17 @@ class Output {
   Handle* handle_ = before();
 };
 
-void close_channel(fw_channel* channel) { fw_status_free(fw_channel_close(channel, kShortNs)); }
+std::uint64_t limit_ns() {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(limit()).count());
+}
+
+void close_channel(fw_channel* channel) { fw_status_free(fw_channel_close(channel, limit_ns())); }
 
 // Closes a handle once; no program may do it again.
 template <typename Handle, typename Close>
 Status close_once(Handle*& handle, Close close) {
   Handle* const once = std::exchange(handle, nullptr);
-  return once == nullptr ? Status() : status_of(close(once, kShortNs));
+  return once == nullptr ? Status() : status_of(close(once, limit_ns()));
 }
 
 std::vector<Row> device_rows() {
@@ -72,7 +75,7 @@ std::vector<Row> device_rows() {
              options.segment_bytes = 2 << 20;
              Output<fw_device> device;
              return device.check(fw_device_open(&options, device), [](fw_device* opened) {
-               fw_status_free(fw_device_close(opened, kShortNs));
+               fw_status_free(fw_device_close(opened, limit_ns()));
              });
            }),
       ending("fw_device_close", [](W& w) { return close_once(w.c_device, fw_device_close); }),
@@ -87,14 +90,15 @@ std::vector<Row> device_rows() {
            [](W& w) {
              Output<fw_channel> channel;
              const std::string address = w.peer.to_string();
-             return channel.check(fw_device_connect(w.c_device, address.c_str(), kShortNs, channel),
-                                  close_channel);
+             return channel.check(
+                 fw_device_connect(w.c_device, address.c_str(), limit_ns(), channel),
+                 close_channel);
            },
            {{"killed", kNoAnswer}, {"closed", kNoAnswer}}),
       own("fw_device_accept",
           [](W& w) {
             Output<fw_channel> channel;
-            return channel.check(fw_device_accept(w.c_device, kShortNs, channel), close_channel);
+            return channel.check(fw_device_accept(w.c_device, limit_ns(), channel), close_channel);
           },
           {{"none", kLate}, {"killed", kLate}, {"stopped", kLate}, {"closed", kLate}}),
       count("fw_device_allocate",
@@ -176,7 +180,7 @@ std::vector<Row> channel_rows() {
              Output<fw_target> target;
              const auto wire = w.inbox.descriptor().to_bytes();
              return target.check(
-                 fw_channel_open(w.c_channel, wire.data(), wire.size(), kShortNs, target),
+                 fw_channel_open(w.c_channel, wire.data(), wire.size(), limit_ns(), target),
                  fw_target_release);
            }),
       own("fw_channel_serve_tensors",

@@ -28,8 +28,10 @@ struct FarSide {
   FarSide(const std::string& endpoint, const std::string& box, const std::string& fabric)
       : device(open_device(matrix_options(fabric))) {
     const Endpoint near = Endpoint::parse(endpoint).value();
+    std::uint32_t number = 0;
     for (const char* name : kMatrixChannels) {
       channels[name] = device.connect(near, kPatience).value();
+      FARWRITE_REQUIRE_OK(channels[name].notify(number++).wait(kPatience));
     }
     outbox = device.allocate(kMatrixBytes).value();
     FARWRITE_REQUIRE_OK(device.publish("outbox", outbox));
@@ -73,11 +75,11 @@ struct FarSide {
   void close() {
     (void)sender.close(kShort);
     (void)receiver.close(kShort);
-    (void)client.close();
-    (void)server.close();
+    FARWRITE_REQUIRE_OK(client.close(kPatience));
+    FARWRITE_REQUIRE_OK(server.close(kPatience));
     if (c_engine != nullptr)
       fw_status_free(fw_channel_close(std::exchange(c_engine, nullptr), 1'000'000'000));
-    (void)device.close();
+    FARWRITE_REQUIRE_OK(device.close(kPatience));
   }
 
   Device device;

@@ -36,6 +36,11 @@ const std::map<std::string, Differs>& kinds() {
 
 }  // namespace
 
+std::chrono::milliseconds& limit() {
+  static thread_local std::chrono::milliseconds mine = kShort;
+  return mine;
+}
+
 std::string outcome_name(const Status& status) {
   if (status.ok()) return "returns";
   std::string name;

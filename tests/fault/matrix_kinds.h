@@ -17,8 +17,10 @@ namespace farwrite::fault {
 
 struct MatrixWorld;
 
-// What a call waits for, by its own timeout or by that of its client.
+// What a call waits for that is to run out of time.
 inline constexpr std::chrono::milliseconds kShort(300);
+// What the call of this thread waits for: kShort, or long enough for any machine.
+std::chrono::milliseconds& limit();
 
 // What may come of a call: "returns", or the name of a code, "PeerDead".
 std::string outcome_name(const Status& status);
@@ -49,14 +51,14 @@ struct Row {
   std::vector<std::string> allowed(const std::string& fault, const std::string& fabric) const;
 };
 
-// A wait up to kShort; a fact is kOk.
+// A wait up to the limit; a fact is kOk.
 template <typename Value>
 Status as_status(Value&& value) {
   using Plain = std::decay_t<Value>;
   if constexpr (std::is_same_v<Plain, Status>) {
     return std::forward<Value>(value);
   } else if constexpr (std::is_same_v<Plain, Completion>) {
-    return value.wait(kShort);
+    return value.wait(limit());
   } else if constexpr (requires { value.status().code(); }) {
     return value.status();
   } else {

@@ -61,7 +61,14 @@ struct Made {
   const Row* row;
   Status outcome;
 
-  void run(MatrixWorld& world) { outcome = row->call(world); }
+  void run(MatrixWorld& world, const std::string& fault, const std::string& fabric) {
+    bool runs_out = false;
+    for (const std::string& name : row->allowed(fault, fabric)) {
+      runs_out = runs_out || name == "DeadlineExceeded" || name == "PeerSilent";
+    }
+    limit() = runs_out ? kShort : kPatience;
+    outcome = row->call(world);
+  }
 
   // What is wrong with the outcome, or nothing.
   std::string problem(const std::string& fault, const std::string& fabric) const {
@@ -89,7 +96,9 @@ class Bounded {
           over_ = true;
         }) {}
   ~Bounded() {
-    if (!eventually([this] { return over_.load(); })) {
+    // Longer than any limit.
+    if (!eventually([this] { return over_.load(); }) &&
+        !eventually([this] { return over_.load(); })) {
       say(name_ + ": does not return");
       ::_exit(1);
     }
@@ -120,17 +129,19 @@ std::vector<Made> calls(bool ending, const std::vector<std::string>& only) {
 }
 
 // Makes each call in a thread of its own; at last those that end a handle, one after another.
-std::vector<Made> run_all(MatrixWorld& world, const std::vector<std::string>& only) {
+std::vector<Made> run_all(MatrixWorld& world, const std::string& fault, const std::string& fabric,
+                          const std::vector<std::string>& only) {
   std::vector<Made> made = calls(false, only);
   {
     std::vector<std::unique_ptr<Bounded>> running;
     for (Made& call : made) {
-      running.push_back(std::make_unique<Bounded>(call.row->entry, [&] { call.run(world); }));
+      running.push_back(
+          std::make_unique<Bounded>(call.row->entry, [&] { call.run(world, fault, fabric); }));
     }
   }
   for (Made& call : calls(true, only)) {
     {
-      const Bounded running(call.row->entry, [&] { call.run(world); });
+      const Bounded running(call.row->entry, [&] { call.run(world, fault, fabric); });
     }
     made.push_back(call);
   }
@@ -204,11 +215,12 @@ void end(std::unique_ptr<MatrixWorld> world, const std::string& fault,
 void under(const std::string& fault, const std::string& fabric,
            const std::vector<std::string>& only) {
   std::vector<std::shared_ptr<Answer>> answers;
-  auto world = std::make_unique<MatrixWorld>(fabric, answers);
+  auto world =
+      std::make_unique<MatrixWorld>(fabric, fault == "stopped" ? kShort : kPatience, answers);
   rlimit limit{};
   FARWRITE_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
   strike(fault, *world);
-  const std::vector<Made> made = run_all(*world, only);
+  const std::vector<Made> made = run_all(*world, fault, fabric, only);
   FARWRITE_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   if (fault == "stopped") world->far->resume();
   end(std::move(world), fault, answers);
@@ -224,7 +236,7 @@ void in_a_child(MatrixWorld& world, Made& call, const std::string& fabric, bool 
       (void)world.device.allocate(64);
       (void)world.channel.flush();
     }
-    call.run(world);
+    call.run(world, "forked", fabric);
     const std::string problem = call.problem("forked", fabric);
     if (!problem.empty()) {
       say("forked: " + problem + (after_another ? " after another call" : ""));
@@ -245,7 +257,7 @@ void in_a_child(MatrixWorld& world, Made& call, const std::string& fabric, bool 
 
 void forked(const std::string& fabric, const std::vector<std::string>& only) {
   std::vector<std::shared_ptr<Answer>> answers;
-  auto world = std::make_unique<MatrixWorld>(fabric, answers);
+  auto world = std::make_unique<MatrixWorld>(fabric, kPatience, answers);
   for (const bool ending : {false, true}) {
     for (Made& call : calls(ending, only)) {
       for (const bool after_another : {false, true}) {
@@ -262,7 +274,8 @@ void forked(const std::string& fabric, const std::vector<std::string>& only) {
   int status = 0;
   FARWRITE_REQUIRE(eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; }));
   if (status != 0) complain("forked", "the end of all handles: " + std::to_string(status));
-  for (const Made& call : run_all(*world, only)) complain("parent", call.problem("none", fabric));
+  for (const Made& call : run_all(*world, "none", fabric, only))
+    complain("parent", call.problem("none", fabric));
   end(std::move(world), "parent", answers);
 }
 

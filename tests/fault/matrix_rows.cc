@@ -1,7 +1,9 @@
 // The table of calls: every public function of a class that holds a handle, and what comes of it. A
 // row says only in what it differs from its kind: see matrix_kinds.h.
+#include <thread>
 #include <utility>
 
+#include "core/deadline.h"
 #include "fault/fixture.h"
 #include "fault/matrix_world.h"
 
@@ -28,7 +30,7 @@ box::SegmentSpec long_segment() {
 
 box::ReadOptions short_read() {
   box::ReadOptions options;
-  options.timeout = kShort;
+  options.timeout = limit();
   return options;
 }
 
@@ -38,9 +40,9 @@ std::vector<Row> device_rows() {
       fact("Device::endpoint", [](W& w) { return w.device.endpoint(); }),
       fact("Device::uuid", [](W& w) { return w.device.uuid(); }),
       fact("Device::epoch", [](W& w) { return w.device.epoch(); }),
-      peer("Device::connect", [](W& w) { return w.device.connect(w.peer, kShort); },
+      peer("Device::connect", [](W& w) { return w.device.connect(w.peer, limit()); },
            {{"killed", kNoAnswer}, {"closed", kNoAnswer}}),
-      own("Device::accept", [](W& w) { return w.device.accept(kShort); },
+      own("Device::accept", [](W& w) { return w.device.accept(limit()); },
           {{"none", kLate}, {"killed", kLate}, {"stopped", kLate}, {"closed", kLate}}),
       own("Device::allocate", [](W& w) { return w.device.allocate(64); }),
       count("Device::allocate_raw",
@@ -60,7 +62,7 @@ std::vector<Row> device_rows() {
       count("Device::stats", [](W& w) { return w.counted(w.device.stats().send.used == 0); }),
       count("Device::metrics_text",
             [](W& w) { return w.counted(w.device.metrics_text().empty()); }),
-      ending("Device::close", [](W& w) { return w.device.close(kShort); }),
+      ending("Device::close", [](W& w) { return w.device.close(limit()); }),
       fact("MemoryRegistration::memory", [](W& w) { return w.registration.memory(); }),
       fact("MemoryRegistration::has_effect", [](W& w) { return w.registration.has_effect(); }),
       fact("MemoryRegistration::release", [](W& w) { w.registration.release(); }),
@@ -69,7 +71,7 @@ std::vector<Row> device_rows() {
       fact("MemoryRegion::kind", [](W& w) { return w.exported.kind(); }),
       fact("MemoryRegion::access", [](W& w) { return w.exported.access(); }),
       fact("MemoryRegion::descriptor", [](W& w) { return w.exported.descriptor(); }),
-      ending("MemoryRegion::close", [](W& w) { return w.landing.close(kShort); }),
+      ending("MemoryRegion::close", [](W& w) { return w.landing.close(limit()); }),
       fact("RemoteRegion::size", [](W& w) { return w.inbox.size(); }),
       fact("RemoteRegion::kind", [](W& w) { return w.inbox.kind(); }),
       fact("RemoteRegion::access", [](W& w) { return w.inbox.access(); }),
@@ -81,7 +83,7 @@ std::vector<Row> device_rows() {
       fact("Alias::size", [](W& w) { return w.alias.size(); }),
       fact("Alias::kind", [](W& w) { return w.alias.kind(); }),
       fact("Completion::done", [](W& w) { return w.in_child(w.pending.done()); }),
-      count("Completion::wait", [](W& w) { return w.pending.wait(kShort); },
+      count("Completion::wait", [](W& w) { return w.pending.wait(limit()); },
             {{"none", kLate},
              {"killed", kLate},
              {"stopped", kLate},
@@ -120,7 +122,13 @@ std::vector<Row> channel_rows() {
            [](W& w) { return w.channel.write_with_notify(kSource, w.inbox, 0, 1); },
            {{"stopped", kReturns}}),
       fact("Channel::maps_peer_memory", [](W& w) { return w.channel.maps_peer_memory(); }),
-      peer("Channel::flush", [](W& w) { return w.channel.flush(); }, {{"stopped", kOneSided}}),
+      peer("Channel::flush",
+           [](W& w) {
+             (void)w.channel.write(kSource,
+                                   w.inbox);  // without a write there is nothing to wait for
+             return w.channel.flush();
+           },
+           {{"stopped", kOneSided}}),
       own("Channel::alias", [](W& w) { return w.channel.alias(w.outbox, 0, 16); },
           {{"none", kMapped},
            {"killed", kMapped},
@@ -130,7 +138,7 @@ std::vector<Row> channel_rows() {
            {"parent", kMapped}}),
       peer("Channel::memcpy",
            [](W& w) {
-             return w.channel.memcpy(out[1], w.outbox, 0, 16, Direction::kFromRemote, kShort);
+             return w.channel.memcpy(out[1], w.outbox, 0, 16, Direction::kFromRemote, limit());
            },
            {{"stopped", kOneSided}, {"closed", kStillRead}}),
       peer("Channel::notify", [](W& w) { return w.channel.notify(1); }, {{"stopped", kReturns}}),
@@ -142,11 +150,11 @@ std::vector<Row> channel_rows() {
                                                     [&answer] { answer.take(Status()); });
              // It never runs if the completion has an error when lend() returns.
              const bool refused = lent.done() && !lent.wait().ok();
-             return refused ? answer.refused(lent.wait()) : lent.wait(kShort);
+             return refused ? answer.refused(lent.wait()) : lent.wait(limit());
            },
            {{"stopped", kReturns}}),
       fact("Channel::max_message_bytes", [](W& w) { return w.channel.max_message_bytes(); }),
-      peer("Channel::wait_notification", [](W& w) { return w.channel.wait_notification(kShort); },
+      peer("Channel::wait_notification", [](W& w) { return w.channel.wait_notification(limit()); },
            {{"none", kLate}}),
       peer("Channel::try_notification", [](W& w) { return w.channel.try_notification(); },
            {{"stopped", kReturns}}),
@@ -160,13 +168,13 @@ std::vector<Row> channel_rows() {
            {{"stopped", kReturns}}),
       peer("Channel::publish", [](W& w) { return w.channel.publish("other", w.exported); },
            {{"stopped", kReturns}}),
-      peer("Channel::lookup", [](W& w) { return w.channel.lookup("outbox", kShort); }),
-      peer("Channel::open", [](W& w) { return w.channel.open(w.outbox.descriptor(), kShort); }),
+      peer("Channel::lookup", [](W& w) { return w.channel.lookup("outbox", limit()); }),
+      peer("Channel::open", [](W& w) { return w.channel.open(w.outbox.descriptor(), limit()); }),
       fact("Channel::peer", [](W& w) { return w.channel.peer(); }),
       fact("Channel::peer_name", [](W& w) { return w.channel.peer_name(); }),
       fact("Channel::peer_state", [](W& w) { return w.channel.peer_state(); }),
       count("Channel::stats", [](W& w) { return w.counted(w.channel.stats().aliases == 0); }),
-      ending("Channel::close", [](W& w) { return w.channel.close(kShort); }),
+      ending("Channel::close", [](W& w) { return w.channel.close(limit()); }),
   };
 }
 
@@ -180,32 +188,42 @@ std::vector<Row> tensor_rows() {
       peer("TensorReceiver::open",
            [](W& w) { return TensorReceiver::open(w.tensors, "other", {}); },
            {{"stopped", kReturns}}),
-      peer("TensorReceiver::receive", [](W& w) { return w.receiver.receive(kShort); },
+      peer("TensorReceiver::receive", [](W& w) { return w.receiver.receive(limit()); },
            {{"none", kLate}, {"closed", "EndOfStream"}}),
-      peer("TensorReceiver::wait", [](W& w) { return w.receiver.wait(kShort); },
+      peer("TensorReceiver::wait", [](W& w) { return w.receiver.wait(limit()); },
            // receive() returns at once then, with the error.
            {{"none", kLate},
             {"killed", kReturns},
             {"closed", kReturns},
             {"shut", kReturns},
             {"parent", kReturns}}),
-      peer("TensorReceiver::try_receive", [](W& w) { return w.receiver.try_receive(); },
+      peer("TensorReceiver::try_receive",
+           [](W& w) {
+             // While another thread takes what comes, there is nothing for this one.
+             const core::Deadline deadline = core::Deadline::after(kShort);
+             auto received = w.receiver.try_receive();
+             while (received.ok() && !deadline.expired()) {
+               std::this_thread::sleep_for(std::chrono::milliseconds(1));
+               received = w.receiver.try_receive();
+             }
+             return received.status();
+           },
            {{"stopped", kReturns}, {"closed", "EndOfStream"}}),
       own("TensorReceiver::reset", [](W& w) { return w.receiver.reset(); }, {{"parent", kReturns}}),
       count("TensorReceiver::stats",
             [](W& w) { return w.counted(w.receiver.stats().pushed == 0); }),
-      ending("TensorReceiver::close", [](W& w) { return w.receiver.close(kShort); }),
+      ending("TensorReceiver::close", [](W& w) { return w.receiver.close(limit()); }),
       peer("TensorSender::open",
-           [](W& w) { return TensorSender::open(w.device, w.tensors, "nobody's", kShort); },
+           [](W& w) { return TensorSender::open(w.device, w.tensors, "nobody's", limit()); },
            {{"none", kLate}}),
       fact("TensorSender::kind", [](W& w) { return w.sender.kind(); }),
       fact("TensorSender::announced", [](W& w) { return w.sender.announced(); }),
       peer("TensorSender::send",
-           [](W& w) { return w.sender.send(matrix_tensor(), kSource, kShort); },
+           [](W& w) { return w.sender.send(matrix_tensor(), kSource, limit()); },
            {{"stopped", kReturns}}),
       count("TensorSender::stats", [](W& w) { return w.counted(w.sender.stats().pushed == 0); }),
       ending("TensorSender::abandon", [](W& w) { return w.sender.abandon(); }),
-      ending("TensorSender::close", [](W& w) { return w.sender.close(kShort); }),
+      ending("TensorSender::close", [](W& w) { return w.sender.close(limit()); }),
   };
 }
 
@@ -270,7 +288,7 @@ std::vector<Row> box_rows() {
            {{"stopped", kOneSided}}),
       peer("Segment::post", [](W& w) { return w.segment.post(fill()).done; }),
       fact("Segment::check_wait", [](W& w) { return w.segment.check_wait(); }),
-      peer("Segment::wait", [](W& w) { return w.segment.wait(99, kShort); }, {{"none", kLate}}),
+      peer("Segment::wait", [](W& w) { return w.segment.wait(99, limit()); }, {{"none", kLate}}),
       peer("Segment::on_version",
            [](W& w) {
              Answer& answer = w.answer("Segment::on_version");
@@ -279,7 +297,7 @@ std::vector<Row> box_rows() {
            },
            {{"none", kLate}}),
       fact("Segment::cancel", [](W& w) { w.segment.cancel(1); }),
-      peer("Segment::lease", [](W& w) { return w.segment.lease(kShort); }),
+      peer("Segment::lease", [](W& w) { return w.segment.lease(limit()); }),
       peer("Segment::view", [](W& w) { return w.segment.view(); },
            {{"none", Outcome::by_fabric(kReturns, "Unsupported")},
             {"killed", Outcome::by_fabric("PeerDead", "Unsupported")},
@@ -293,18 +311,18 @@ std::vector<Row> box_rows() {
            [](W& w) {
              box::ClientOptions options;
              options.device = quick_options();
-             options.timeout = kShort;
+             options.timeout = limit();
              return box::Client::connect(w.peer_box, options);
            },
            {{"killed", kNoAnswer}, {"closed", kNoAnswer}, {"stopped", kSilent}}),
       peer("Client::create", [](W& w) { return w.client.create(long_segment()); }),
-      peer("Client::attach", [](W& w) { return w.client.attach("weights", kShort); }),
+      peer("Client::attach", [](W& w) { return w.client.attach("weights", limit()); }),
       peer("Client::describe", [](W& w) { return w.client.describe("weights"); }),
       peer("Client::list", [](W& w) { return w.client.list(); }),
       own("Client::allocate", [](W& w) { return w.client.allocate(64); }),
       fact("Client::server", [](W& w) { return w.client.server(); }),
       count("Client::stats", [](W& w) { return w.counted(w.client.stats().changes == 0); }),
-      ending("Client::close", [](W& w) { return w.client.close(kShort); }),
+      ending("Client::close", [](W& w) { return w.client.close(limit()); }),
       fact("Server::serve",
            [](W&) {
              box::ServerOptions options;
@@ -326,7 +344,7 @@ std::vector<Row> box_rows() {
       count("Server::stats", [](W& w) { return w.counted(w.server.stats().clients == 0); }),
       count("Server::metrics_text",
             [](W& w) { return w.counted(w.server.metrics_text().empty()); }),
-      ending("Server::close", [](W& w) { return w.server.close(kShort); }),
+      ending("Server::close", [](W& w) { return w.server.close(limit()); }),
   };
 }
 

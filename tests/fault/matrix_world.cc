@@ -37,6 +37,11 @@ box::SegmentSpec named_segment(const std::string& name) {
 DeviceOptions matrix_options(const std::string& fabric) {
   DeviceOptions options = quick_options();
   options.fabrics = {fabric == "tcp" ? FabricKind::kTcp : FabricKind::kShm};
+  const unsigned process = static_cast<unsigned>(::getpid());
+  options.listen = {.host = "127." + std::to_string(1 + (process >> 16) % 254) + "." +
+                            std::to_string((process >> 8) % 256) + "." +
+                            std::to_string(process % 256),
+                    .port = 0};
   return options;
 }
 
@@ -58,7 +63,9 @@ fw_tensor_handlers matrix_handlers(void (*on_landing)(void* context, const fw_la
   all.on_message = [](void*, const fw_notification* message) { fw_view_release(message->lent); };
   all.on_end = [](void*, int, const char*) {};
   all.on_landing = on_landing;
-  all.on_slot = [](int) {};
+  all.on_slot = [](int opened) {
+    if (opened == 0) say("a slot could not be opened");
+  };
   all.run_later = [](std::uint64_t, void (*work)(void*), void* context) {
     std::thread(work, context).detach();
   };
@@ -79,7 +86,7 @@ void Answer::take_text(void* context, const char* error) {
 
 Status Answer::wait() {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (!changed_.wait_for(lock, kShort, [this] { return times_ > 0; })) {
+  if (!changed_.wait_for(lock, limit(), [this] { return times_ > 0; })) {
     return Status(StatusCode::kDeadlineExceeded, "");
   }
   return status_;
@@ -108,7 +115,8 @@ std::string Answer::problem() {
   return entry_ + ": its callback came " + std::to_string(times_) + " times";
 }
 
-MatrixWorld::MatrixWorld(const std::string& fabric, std::vector<std::shared_ptr<Answer>>& answers)
+MatrixWorld::MatrixWorld(const std::string& fabric, std::chrono::milliseconds timeout,
+                         std::vector<std::shared_ptr<Answer>>& answers)
     : folder(new_folder()),
       device(open_device(matrix_options(fabric))),
       server(box::Server::serve(matrix_box(fabric, folder)).value()),
@@ -116,7 +124,11 @@ MatrixWorld::MatrixWorld(const std::string& fabric, std::vector<std::shared_ptr<
   far = std::make_unique<ChildProcess>(
       "matrix far side", std::vector<std::string>{device.endpoint().to_string(),
                                                   server.endpoint().to_string(), fabric});
-  for (Channel* one : channels()) *one = device.accept(kPatience).value();
+  // They may come in another order than they were opened in.
+  for (std::size_t count = channels().size(); count > 0; --count) {
+    Channel accepted = device.accept(kPatience).value();
+    *channels().at(accepted.wait_notification(kPatience).value().tag) = accepted;
+  }
   exported = device.allocate(kMatrixBytes).value();
   FARWRITE_REQUIRE_OK(device.publish("export", exported));
   landing = channel.allocate(kMatrixBytes).value();
@@ -131,7 +143,7 @@ MatrixWorld::MatrixWorld(const std::string& fabric, std::vector<std::shared_ptr<
   open_tensors_and_streams();
   peer = Endpoint::parse(far->wait_for("at")).value();
   peer_box = Endpoint::parse(far->wait_for("box")).value();
-  open_box(fabric);
+  open_box(fabric, timeout);
   received = receiver.receive(kPatience).value();
   far->wait_for("ready");
   stream.write({{{"first", 5}, nullptr}}, [](const Status& /*status*/) {});
@@ -155,14 +167,14 @@ void MatrixWorld::open_tensors_and_streams() {
   polled = stream::Streams::create(device, polled_channel, by_poll).value();
 }
 
-void MatrixWorld::open_box(const std::string& fabric) {
+void MatrixWorld::open_box(const std::string& fabric, std::chrono::milliseconds timeout) {
   box::ClientOptions options;
   options.device = matrix_options(fabric);
   local = box::Client::connect(server.endpoint(), options).value();
   drafted_key = local.create(named_segment("drafted")).value().info().key;
   draft = server.draft(local.create(named_segment("committed")).value().info().key).value();
   dropped = server.draft(local.create(named_segment("dropped")).value().info().key).value();
-  options.timeout = kShort;
+  options.timeout = timeout;
   client = box::Client::connect(peer_box, options).value();
   segment = client.create(named_segment("weights")).value();
   freed_segment = client.create(named_segment("freed")).value();

@@ -23,10 +23,11 @@
 namespace farwrite::fault {
 
 inline constexpr std::uint64_t kMatrixBytes = 4096;
-// In the order in which the peer connects.
+// In the order of MatrixWorld::channels(). Each begins with a notification of its place there.
 inline constexpr const char* kMatrixChannels[] = {"channel", "tensors",  "streams",  "polled",
                                                   "spare",   "c_served", "c_engine", "c_fresh"};
 
+// It listens where no other process of the machine does: ports are used again.
 DeviceOptions matrix_options(const std::string& fabric);
 box::ServerOptions matrix_box(const std::string& fabric, const std::string& snapshots = "");
 TensorSpec matrix_tensor();
@@ -47,7 +48,7 @@ class Answer {
   static void take_text(void* context, const char* error);
   static void take_end(void* context) { static_cast<Answer*>(context)->take(Status()); }
 
-  // What it got. kDeadlineExceeded without a text after kShort.
+  // What it got. kDeadlineExceeded without a text after the limit.
   Status wait();
   // The call was refused: no callback may come. Returns `status`.
   Status refused(Status status);
@@ -67,8 +68,10 @@ class Answer {
 };
 
 struct MatrixWorld {
-  // `answers` outlive it: what has not come when it ends never comes.
-  MatrixWorld(const std::string& fabric, std::vector<std::shared_ptr<Answer>>& answers);
+  // `timeout`: of the client of the peer's box. `answers` outlive the world: what has not come when
+  // it ends never comes.
+  MatrixWorld(const std::string& fabric, std::chrono::milliseconds timeout,
+              std::vector<std::shared_ptr<Answer>>& answers);
   ~MatrixWorld();
   MatrixWorld(const MatrixWorld&) = delete;
   MatrixWorld& operator=(const MatrixWorld&) = delete;
@@ -129,7 +132,7 @@ struct MatrixWorld {
 
  private:
   void open_tensors_and_streams();
-  void open_box(const std::string& fabric);
+  void open_box(const std::string& fabric, std::chrono::milliseconds timeout);
   void open_c();
 
   std::mutex mutex_;
