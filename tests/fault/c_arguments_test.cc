@@ -1,6 +1,4 @@
 // What a C program can get wrong in a call: an error or nothing comes of it, and no output changes.
-#include <algorithm>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
@@ -394,28 +392,6 @@ TEST_F(CArguments, NothingIsASizeLikeAnother) {
   EXPECT_EQ(name(fw_device_accept(near_, 0, &channel)), "kDeadlineExceeded");
   EXPECT_EQ(name(fw_device_connect(near_, "127.0.0.1:1", 0, &channel)), "kUnavailable");
   EXPECT_EQ(channel, untouched<fw_channel>());
-}
-
-TEST_F(CArguments, AStructIsFilledUpToItsSize) {
-  for (const std::size_t size : {std::size_t{0}, sizeof(std::size_t), std::size_t{12}}) {
-    union {
-      fw_identity identity;
-      fw_memory_stats memory;
-      fw_slot_stats slots;
-      unsigned char bytes[1024];
-    } given;
-    for (const auto& fill : std::vector<std::function<void()>>{
-             [&] { fw_device_identity(near_, &given.identity); },
-             [&] { fw_channel_peer(plain_, &given.identity); },
-             [&] { fw_device_memory(near_, &given.memory); }, [&] { fw_slots(&given.slots); }}) {
-      std::memset(given.bytes, 0x5a, sizeof(given.bytes));
-      std::memcpy(given.bytes, &size, sizeof(size));
-      fill();
-      for (std::size_t i = std::max(size, sizeof(size)); i < sizeof(given.bytes); ++i) {
-        ASSERT_EQ(given.bytes[i], 0x5a) << "at " << i << " of " << size;
-      }
-    }
-  }
 }
 
 // A channel outlives the handle of its device, and is still its owner's to close.

@@ -1,8 +1,6 @@
 #include "fault/matrix_kinds.h"
 
-#include <string_view>
-
-#include "farwrite/c_api.h"
+#include <algorithm>
 
 namespace farwrite::fault {
 namespace {
@@ -82,6 +80,13 @@ std::vector<std::string> Row::allowed(const std::string& fault, const std::strin
   const Outcome& outcome =
       differing != differs.end() ? differing->second : kinds().at(kind).at(fault);
   return fabric == "shm" ? outcome.mapped : outcome.other;
+}
+
+bool Row::runs_out(const std::string& fault, const std::string& fabric) const {
+  const std::vector<std::string> names = allowed(fault, fabric);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "DeadlineExceeded" || name == "PeerSilent";
+  });
 }
 
 }  // namespace farwrite::fault

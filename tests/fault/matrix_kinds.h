@@ -49,6 +49,8 @@ struct Row {
   std::function<Status(MatrixWorld&)> call;
 
   std::vector<std::string> allowed(const std::string& fault, const std::string& fabric) const;
+  // Whether it may run out of time.
+  bool runs_out(const std::string& fault, const std::string& fabric) const;
 };
 
 // A wait up to the limit; a fact is kOk.

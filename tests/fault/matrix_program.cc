@@ -62,11 +62,7 @@ struct Made {
   Status outcome;
 
   void run(MatrixWorld& world, const std::string& fault, const std::string& fabric) {
-    bool runs_out = false;
-    for (const std::string& name : row->allowed(fault, fabric)) {
-      runs_out = runs_out || name == "DeadlineExceeded" || name == "PeerSilent";
-    }
-    limit() = runs_out ? kShort : kPatience;
+    limit() = row->runs_out(fault, fabric) ? kShort : kPatience;
     outcome = row->call(world);
   }
 
@@ -148,6 +144,34 @@ std::vector<Made> run_all(MatrixWorld& world, const std::string& fault, const st
   return made;
 }
 
+// Calls that wait when the fault comes. They end as if they were made after it.
+class Waiting {
+ public:
+  Waiting(MatrixWorld& world, const std::string& fault, const std::string& fabric,
+          const std::vector<std::string>& only) {
+    for (Made& call : calls(false, only)) {
+      if (call.row->runs_out("none", fabric) && !call.row->runs_out(fault, fabric)) {
+        made_.push_back(call);
+      }
+    }
+    for (Made& call : made_) {
+      running_.push_back(std::make_unique<Bounded>(
+          call.row->entry + " meanwhile",
+          [&world, &call, fault, fabric] { call.run(world, fault, fabric); }));
+    }
+    // One that begins later is made after the fault.
+    if (!made_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const std::vector<Made>& ended() {
+    running_.clear();
+    return made_;
+  }
+
+ private:
+  std::vector<Made> made_;
+  std::vector<std::unique_ptr<Bounded>> running_;
+};
+
 // Until it is known that the peer is gone: mapped memory can be read until then.
 void wait_for_the_end(MatrixWorld& world) {
   for (Channel* channel : world.channels()) {
@@ -219,11 +243,14 @@ void under(const std::string& fault, const std::string& fabric,
       std::make_unique<MatrixWorld>(fabric, fault == "stopped" ? kShort : kPatience, answers);
   rlimit limit{};
   FARWRITE_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  Waiting waiting(*world, fault, fabric, only);
   strike(fault, *world);
+  const std::vector<Made> waited = waiting.ended();
   const std::vector<Made> made = run_all(*world, fault, fabric, only);
   FARWRITE_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   if (fault == "stopped") world->far->resume();
   end(std::move(world), fault, answers);
+  for (const Made& call : waited) complain(fault + " meanwhile", call.problem(fault, fabric));
   for (const Made& call : made) complain(fault, call.problem(fault, fabric));
 }
 
