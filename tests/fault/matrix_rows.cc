@@ -310,7 +310,7 @@ std::vector<Row> box_rows() {
       fact("Client::connect",
            [](W& w) {
              box::ClientOptions options;
-             options.device = quick_options();
+             options.device = matrix_options(w.fabric);
              options.timeout = limit();
              return box::Client::connect(w.peer_box, options);
            },

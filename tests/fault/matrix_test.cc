@@ -41,7 +41,8 @@ TEST_P(MatrixCalls, EndAsTheirRowsSay) {
   EXPECT_EQ(status, 0);
 }
 INSTANTIATE_TEST_SUITE_P(Fabrics, MatrixCalls,
-                         testing::Combine(testing::Values("shm", "tcp"), testing::Range(0, 3)));
+                         testing::Combine(testing::Values("shm", "tcp", "encrypted"),
+                                          testing::Range(0, 3)));
 
 }  // namespace
 }  // namespace farwrite::fault

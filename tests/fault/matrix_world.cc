@@ -8,6 +8,7 @@
 #include "c_api/handles.h"
 #include "core/completion_state.h"
 #include "fault/fixture.h"
+#include "fault/named_fabric.h"
 #include "fault/role.h"
 
 namespace farwrite::fault {
@@ -35,8 +36,7 @@ box::SegmentSpec named_segment(const std::string& name) {
 }  // namespace
 
 DeviceOptions matrix_options(const std::string& fabric) {
-  DeviceOptions options = quick_options();
-  options.fabrics = {fabric == "tcp" ? FabricKind::kTcp : FabricKind::kShm};
+  DeviceOptions options = options_of(fabric);
   const unsigned process = static_cast<unsigned>(::getpid());
   options.listen = {.host = "127." + std::to_string(1 + (process >> 16) % 254) + "." +
                             std::to_string((process >> 8) % 256) + "." +
@@ -117,7 +117,8 @@ std::string Answer::problem() {
 
 MatrixWorld::MatrixWorld(const std::string& fabric, std::chrono::milliseconds timeout,
                          std::vector<std::shared_ptr<Answer>>& answers)
-    : folder(new_folder()),
+    : fabric(fabric),
+      folder(new_folder()),
       device(open_device(matrix_options(fabric))),
       server(box::Server::serve(matrix_box(fabric, folder)).value()),
       answers_(answers) {

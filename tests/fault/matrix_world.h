@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kMatrixBytes = 4096;
 inline constexpr const char* kMatrixChannels[] = {"channel", "tensors",  "streams",  "polled",
                                                   "spare",   "c_served", "c_engine", "c_fresh"};
 
-// It listens where no other process of the machine does: ports are used again.
+// Of a NamedFabric. It listens where no other process of the machine does: ports are used again.
 DeviceOptions matrix_options(const std::string& fabric);
 box::ServerOptions matrix_box(const std::string& fabric, const std::string& snapshots = "");
 TensorSpec matrix_tensor();
@@ -94,6 +94,7 @@ struct MatrixWorld {
   void close_parents();
 
   const pid_t owner = ::getpid();
+  const std::string fabric;
   const std::string folder;  // for snapshots
   std::unique_ptr<ChildProcess> far;
   Endpoint peer, peer_box;
