@@ -74,6 +74,10 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
           {{"channel", channel != nullptr}, {"on_notification", on_notification != nullptr}})) {
     return refused;
   }
+  if (channel->engine != nullptr) {
+    return to_c(Status::error(StatusCode::kInvalidArgument, {"serve a channel"},
+                              "the channel has an engine", "take its messages in on_message"));
+  }
   // The handle outlives its handlers: fw_channel_close() ends them before it frees it. A copy of
   // the Channel here would keep itself from being closed.
   Status status = channel->channel.on_notification([=](Notification notification) {

@@ -358,6 +358,14 @@ TEST_F(CArguments, HugeNumbersAreRefused) {
   EXPECT_EQ(pushed, 0);
 }
 
+TEST_F(CArguments, AChannelIsServedInOneWay) {
+  EXPECT_EQ(name(fw_channel_serve(engine_, take_nothing, nullptr, nullptr)), "kInvalidArgument");
+  EXPECT_EQ(name(fw_channel_serve_tensors(engine_, &handlers_, nullptr)), "kInvalidArgument");
+  // The engine goes on.
+  fw_channel_want_slots(far_engine_, "e", 1, 64);
+  EXPECT_TRUE(eventually([&] { return fw_channel_has_slot(engine_, "e", 1, 64) == 1; }));
+}
+
 TEST_F(CArguments, ASlotIsNotLostToAPushThatIsRefused) {
   fw_channel_want_slots(far_engine_, "e", 1, 64);
   ASSERT_TRUE(eventually([&] { return fw_channel_has_slot(engine_, "e", 1, 64) == 1; }));
