@@ -1,11 +1,15 @@
-// What the peer process of the matrix has: a device, a box, and the other ends of what is used.
-#include <cstring>
+#include "fault/matrix_far_side.h"
+
+#include <algorithm>
+#include <future>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "c_api/handles.h"
+#include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/matrix_world.h"
 #include "fault/role.h"
@@ -24,8 +28,9 @@ void release_landed(void* /*context*/, const fw_landing* landing) {
   fw_landed_release(landing->landed);
 }
 
-struct FarSide {
-  FarSide(const std::string& endpoint, const std::string& box, const std::string& fabric)
+// A device, a box, and the other ends of what is used.
+struct FarHandles {
+  FarHandles(const std::string& endpoint, const std::string& box, const std::string& fabric)
       : device(open_device(matrix_options(fabric))) {
     const Endpoint near = Endpoint::parse(endpoint).value();
     std::uint32_t number = 0;
@@ -58,6 +63,10 @@ struct FarSide {
     client = box::Client::connect(Endpoint::parse(box).value(), client_options).value();
   }
 
+  ~FarHandles() { close_engine(); }
+  FarHandles(const FarHandles&) = delete;
+  FarHandles& operator=(const FarHandles&) = delete;
+
   // What needs the other side's ends.
   void send() {
     sender = TensorSender::open(device, channels["tensors"], "edge", kPatience).value();
@@ -77,9 +86,13 @@ struct FarSide {
     (void)receiver.close(kShort);
     FARWRITE_REQUIRE_OK(client.close(kPatience));
     FARWRITE_REQUIRE_OK(server.close(kPatience));
-    if (c_engine != nullptr)
-      fw_status_free(fw_channel_close(std::exchange(c_engine, nullptr), 1'000'000'000));
+    close_engine();
     FARWRITE_REQUIRE_OK(device.close(kPatience));
+  }
+
+  void close_engine() {
+    if (c_engine == nullptr) return;
+    fw_status_free(fw_channel_close(std::exchange(c_engine, nullptr), 1'000'000'000));
   }
 
   Device device;
@@ -95,7 +108,7 @@ struct FarSide {
 
 // Arguments: the endpoints of the near device and of its box, and the fabric.
 int far_side(const Arguments& arguments) {
-  FarSide side(arguments.at(0), arguments.at(1), arguments.at(2));
+  FarHandles side(arguments.at(0), arguments.at(1), arguments.at(2));
   say("at " + side.device.endpoint().to_string());
   say("box " + side.server.endpoint().to_string());
   side.send();
@@ -109,5 +122,70 @@ int far_side(const Arguments& arguments) {
 }
 const RoleRegistration kFarSide("matrix far side", far_side);
 
+class FarProcess final : public FarSide {
+ public:
+  FarProcess(const std::string& device, const std::string& box, const std::string& fabric)
+      : process_("matrix far side", {device, box, fabric}) {}
+  std::string wait_for(const std::string& word) override { return process_.wait_for(word); }
+  void kill() override { process_.kill(); }
+  void stop() override { process_.stop(); }
+  void resume() override { process_.resume(); }
+  void close() override {
+    process_.tell("close");
+    process_.wait_for("closed");
+  }
+
+ private:
+  ChildProcess process_;
+};
+
+class FarThread final : public FarSide {
+ public:
+  FarThread(const std::string& device, const std::string& box, const std::string& fabric)
+      : thread_([=, this, known = matrix_network().addresses()] {
+          handles_ = std::make_unique<FarHandles>(device, box, fabric);
+          for (const std::string& address : matrix_network().addresses()) {
+            if (std::find(known.begin(), known.end(), address) == known.end()) {
+              addresses_.push_back(address);
+            }
+          }
+          said_["at"].set_value(handles_->device.endpoint().to_string());
+          said_["box"].set_value(handles_->server.endpoint().to_string());
+          handles_->send();
+          said_["ready"].set_value("");
+        }) {}
+  ~FarThread() override { thread_.join(); }
+  std::string wait_for(const std::string& word) override {
+    return said_.at(word).get_future().get();
+  }
+  void kill() override {
+    for (const std::string& address : addresses_) matrix_network().kill(address);
+  }
+  void stop() override { FARWRITE_REQUIRE(false); }
+  void resume() override {}
+  void close() override { handles_->close(); }
+
+ private:
+  std::map<std::string, std::promise<std::string>> said_ = [] {
+    std::map<std::string, std::promise<std::string>> words;
+    for (const char* word : {"at", "box", "ready"}) words[word];
+    return words;
+  }();
+  std::vector<std::string> addresses_;
+  std::unique_ptr<FarHandles> handles_;
+  std::thread thread_;
+};
+
 }  // namespace
+
+fabric::SimulatedNetwork& matrix_network() {
+  static fabric::SimulatedNetwork network;
+  return network;
+}
+
+std::unique_ptr<FarSide> FarSide::open(const std::string& device, const std::string& box,
+                                       const std::string& fabric) {
+  if (fabric == "simulated") return std::make_unique<FarThread>(device, box, fabric);
+  return std::make_unique<FarProcess>(device, box, fabric);
+}
 }  // namespace farwrite::fault

@@ -79,7 +79,8 @@ std::vector<std::string> Row::allowed(const std::string& fault, const std::strin
   const auto differing = differs.find(fault);
   const Outcome& outcome =
       differing != differs.end() ? differing->second : kinds().at(kind).at(fault);
-  return fabric == "shm" ? outcome.mapped : outcome.other;
+  const bool maps = fabric == "shm" || fabric == "simulated";
+  return maps ? outcome.mapped : outcome.other;
 }
 
 bool Row::runs_out(const std::string& fault, const std::string& fabric) const {

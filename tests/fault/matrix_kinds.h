@@ -29,7 +29,7 @@ struct Outcome {
   Outcome(const char* only) : Outcome({only}) {}  // NOLINT(google-explicit-constructor)
   Outcome(std::initializer_list<const char*> names)
       : mapped(names.begin(), names.end()), other(mapped) {}
-  // Over shm, which maps the peer's memory, and over other fabrics.
+  // Over fabrics that map the peer's memory (shm, simulated), and over the others.
   static Outcome by_fabric(const Outcome& mapped, const Outcome& other);
 
   std::vector<std::string> mapped, other;

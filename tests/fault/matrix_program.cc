@@ -202,8 +202,7 @@ void strike(const std::string& fault, MatrixWorld& world) {
   } else if (fault == "stopped") {
     world.far->stop();
   } else if (fault == "closed") {
-    world.far->tell("close");
-    world.far->wait_for("closed");
+    world.far->close();
     wait_for_the_end(world);
   } else if (fault == "shut") {
     world.close_each_handle();

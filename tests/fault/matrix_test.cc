@@ -43,6 +43,9 @@ TEST_P(MatrixCalls, EndAsTheirRowsSay) {
 INSTANTIATE_TEST_SUITE_P(Fabrics, MatrixCalls,
                          testing::Combine(testing::Values("shm", "tcp", "encrypted"),
                                           testing::Range(0, 3)));
+// Its network can kill a host, and none of its processes: there is one.
+INSTANTIATE_TEST_SUITE_P(Simulated, MatrixCalls,
+                         testing::Combine(testing::Values("simulated"), testing::Values(0)));
 
 }  // namespace
 }  // namespace farwrite::fault

@@ -37,6 +37,10 @@ box::SegmentSpec named_segment(const std::string& name) {
 
 DeviceOptions matrix_options(const std::string& fabric) {
   DeviceOptions options = options_of(fabric);
+  if (fabric == "simulated") {
+    options.fabrics = {FabricKind::kSimulated};
+    options.simulated_network = &matrix_network();
+  }
   const unsigned process = static_cast<unsigned>(::getpid());
   options.listen = {.host = "127." + std::to_string(1 + (process >> 16) % 254) + "." +
                             std::to_string((process >> 8) % 256) + "." +
@@ -122,9 +126,7 @@ MatrixWorld::MatrixWorld(const std::string& fabric, std::chrono::milliseconds ti
       device(open_device(matrix_options(fabric))),
       server(box::Server::serve(matrix_box(fabric, folder)).value()),
       answers_(answers) {
-  far = std::make_unique<ChildProcess>(
-      "matrix far side", std::vector<std::string>{device.endpoint().to_string(),
-                                                  server.endpoint().to_string(), fabric});
+  far = FarSide::open(device.endpoint().to_string(), server.endpoint().to_string(), fabric);
   // They may come in another order than they were opened in.
   for (std::size_t count = channels().size(); count > 0; --count) {
     Channel accepted = device.accept(kPatience).value();
@@ -186,7 +188,7 @@ void MatrixWorld::open_box(const std::string& fabric, std::chrono::milliseconds 
   FARWRITE_REQUIRE_OK(segment.post(fill).done.wait(kPatience));
   float floats[8];
   FARWRITE_REQUIRE_OK(segment.read({floats, sizeof(floats)}).status());
-  if (client.server().fabric == FabricKind::kShm) FARWRITE_REQUIRE_OK(segment.view().status());
+  if (channel.maps_peer_memory()) FARWRITE_REQUIRE_OK(segment.view().status());
 }
 
 void MatrixWorld::open_c() {

@@ -1,5 +1,5 @@
-// MatrixWorld: a handle of every kind, all of them in use, with a peer process
-// (matrix_far_side.cc).
+// MatrixWorld: a handle of every kind, all of them in use, with a peer
+// (matrix_far_side.h).
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #include "farwrite/farwrite.h"
 #include "farwrite/stream.h"
 #include "farwrite/tensor.h"
-#include "fault/child_process.h"
+#include "fault/matrix_far_side.h"
 #include "fault/matrix_kinds.h"
 
 namespace farwrite::fault {
@@ -27,7 +27,8 @@ inline constexpr std::uint64_t kMatrixBytes = 4096;
 inline constexpr const char* kMatrixChannels[] = {"channel", "tensors",  "streams",  "polled",
                                                   "spare",   "c_served", "c_engine", "c_fresh"};
 
-// Of a NamedFabric. It listens where no other process of the machine does: ports are used again.
+// Of a NamedFabric, or "simulated". It listens where no other process of the machine does: ports
+// are used again.
 DeviceOptions matrix_options(const std::string& fabric);
 box::ServerOptions matrix_box(const std::string& fabric, const std::string& snapshots = "");
 TensorSpec matrix_tensor();
@@ -96,7 +97,7 @@ struct MatrixWorld {
   const pid_t owner = ::getpid();
   const std::string fabric;
   const std::string folder;  // for snapshots
-  std::unique_ptr<ChildProcess> far;
+  std::unique_ptr<FarSide> far;
   Endpoint peer, peer_box;
 
   Device device;
