@@ -245,7 +245,13 @@ void under(const std::string& fault, const std::string& fabric,
   Waiting waiting(*world, fault, fabric, only);
   strike(fault, *world);
   const std::vector<Made> waited = waiting.ended();
+  // Of the peer's end, and not of its own, a C program is told once.
+  const int ends = fault == "killed" || fault == "closed" ? 1 : 0;
+  (void)eventually([&] { return world->c_ends.load() >= ends; });
   const std::vector<Made> made = run_all(*world, fault, fabric, only);
+  if (world->c_ends.load() != ends) {
+    complain(fault, "on_end was called " + std::to_string(world->c_ends.load()) + " times");
+  }
   FARWRITE_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   if (fault == "stopped") world->far->resume();
   end(std::move(world), fault, answers);

@@ -197,7 +197,10 @@ void MatrixWorld::open_c() {
   c_served = new fw_channel{served};
   c_engine = new fw_channel{engine};
   c_fresh = new fw_channel{fresh};
-  const fw_tensor_handlers handlers = matrix_handlers(keep_landed);
+  fw_tensor_handlers handlers = matrix_handlers(keep_landed);
+  handlers.on_end = [](void* world, int, const char*) {
+    ++static_cast<MatrixWorld*>(world)->c_ends;
+  };
   FARWRITE_REQUIRE(fw_channel_serve_tensors(c_engine, &handlers, this) == nullptr);
   fw_channel_want_slots(c_engine, "back", 4, 16);
   c_region = new fw_region{channel.allocate(kMatrixBytes).value()};

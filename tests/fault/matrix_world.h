@@ -131,6 +131,7 @@ struct MatrixWorld {
   fw_target* c_target = nullptr;
   fw_view* c_view = nullptr;
   std::atomic<fw_landed*> c_landed{nullptr};
+  std::atomic<int> c_ends{0};  // calls of the engine's end handler
 
  private:
   void open_tensors_and_streams();
