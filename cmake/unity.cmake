@@ -17,9 +17,8 @@ set(FARWRITE_UNITY_ALONE
   src/fabric/fabrics.cc
   src/memory/copy_aarch64.cc
   src/memory/copy_x86.cc
-  tests/fault/fork_c_rows.cc
-  tests/fault/fork_entries_test.cc
-  tests/fault/fork_rows.cc)
+  tests/fault/matrix_c_rows.cc
+  tests/fault/matrix_rows.cc)
 list(TRANSFORM FARWRITE_UNITY_ALONE PREPEND ${PROJECT_SOURCE_DIR}/)
 
 function(farwrite_unity target group)

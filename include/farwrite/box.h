@@ -343,6 +343,7 @@ class FARWRITE_API Client {
   /// The segment of that name, as it is now, without its description. kNotFound.
   Result<SegmentInfo> describe(std::string_view name) const;
   /// Memory that the server reads where it is: sources from it need no copy. 64-byte aligned.
+  /// kCancelled after close().
   Result<MemoryRegion> allocate(std::uint64_t bytes) const;
 
   /// The server and the fabric that reaches it.

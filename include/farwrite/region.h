@@ -155,7 +155,7 @@ class FARWRITE_API Alias {
   /// Valid as long as a copy of this Alias. For memory on a GPU: a device pointer.
   const std::byte* data() const { return bytes_.data; }
   std::size_t size() const { return bytes_.size; }  ///< bytes
-  MemoryKind kind() const;                          ///< where the bytes lie
+  MemoryKind kind() const;                          ///< where the bytes lie; of none: the host
 
  private:
   std::shared_ptr<device::RemoteRegionState> state_;

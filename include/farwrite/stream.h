@@ -107,8 +107,8 @@ class FARWRITE_API Stream {
   std::shared_ptr<Handle> handle_;
 };
 
-/// All streams of one channel. Copies share them. Thread-safe. When the last copy is gone, the
-/// streams end.
+/// All streams of one channel. Copies share them. Thread-safe. The streams end when the last copy
+/// is gone, or when this side closes the channel or its device (kCancelled).
 class FARWRITE_API Streams {
  public:
   /// Takes the channel over: its notifications and its end are no longer anybody else's.

@@ -102,12 +102,15 @@ Result<SegmentInfo> Client::describe(std::string_view name) const {
 }
 
 Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {
+  // Memory is this side's: without a server it is still to be had.
+  if (Status end = state_->check(); end.code() == StatusCode::kCancelled) return end;
   return state_->device().allocate(bytes);
 }
 
 const PeerInfo& Client::server() const { return state_->channel().peer(); }
 
 ClientStats Client::stats() const {
+  if (state_->fork_guard().in_forked_child()) return {};
   const ClientState::Counters& counters = state_->counters();
   return {.reads = counters.reads.load(std::memory_order_relaxed),
           .read_retries = counters.read_retries.load(std::memory_order_relaxed),

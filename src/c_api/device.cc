@@ -15,6 +15,7 @@ using farwrite::Result;
 using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::Token;
+using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
 
@@ -65,6 +66,9 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
 }  // namespace
 
 fw_status* fw_device_open(const fw_device_options* options, fw_device** device) {
+  if (fw_status* const refused = refuse_null("open a device", {{"device", device != nullptr}})) {
+    return refused;
+  }
   DeviceOptions chosen;
   if (options != nullptr) {
     auto converted = to_options(*options);
@@ -78,6 +82,7 @@ fw_status* fw_device_open(const fw_device_options* options, fw_device** device) 
 }
 
 fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns) {
+  if (device == nullptr) return nullptr;
   const Status status = device->device.close(to_duration(timeout_ns));
   // Refused inside a callback.
   if (status.code() != StatusCode::kFailedPrecondition) delete device;
@@ -85,12 +90,18 @@ fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns) {
 }
 
 void fw_device_identity(const fw_device* device, fw_identity* identity) {
+  if (device == nullptr || identity == nullptr) return;
   farwrite::c_api::fill(
       *identity, to_c(device->device.uuid(), device->device.epoch(), device->device.endpoint()));
 }
 
 fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t timeout_ns,
                              fw_channel** channel) {
+  if (fw_status* const refused = refuse_null("connect", {{"device", device != nullptr},
+                                                         {"endpoint", endpoint != nullptr},
+                                                         {"channel", channel != nullptr}})) {
+    return refused;
+  }
   auto peer = farwrite::Endpoint::parse(endpoint);
   if (!peer.ok()) return to_c(peer.status());
   auto connected = device->device.connect(*peer, to_duration(timeout_ns));
@@ -100,6 +111,10 @@ fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t t
 }
 
 fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel** channel) {
+  if (fw_status* const refused =
+          refuse_null("accept", {{"device", device != nullptr}, {"channel", channel != nullptr}})) {
+    return refused;
+  }
   auto accepted = device->device.accept(to_duration(timeout_ns));
   if (!accepted.ok()) return to_c(accepted.status());
   *channel = new fw_channel{*std::move(accepted)};
@@ -107,18 +122,19 @@ fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel**
 }
 
 void* fw_device_allocate(fw_device* device, uint64_t bytes) {
-  return device->device.allocate_raw(bytes);
+  return device == nullptr ? nullptr : device->device.allocate_raw(bytes);
 }
 
 void fw_device_deallocate(fw_device* device, void* memory) {
-  device->device.free_raw(static_cast<std::byte*>(memory));
+  if (device != nullptr) device->device.free_raw(static_cast<std::byte*>(memory));
 }
 
 int fw_device_contains(const fw_device* device, const void* memory) {
-  return device->device.contains(memory) ? 1 : 0;
+  return device != nullptr && device->device.contains(memory) ? 1 : 0;
 }
 
 void fw_device_memory(const fw_device* device, fw_memory_stats* stats) {
+  if (device == nullptr || stats == nullptr) return;
   const farwrite::MemoryStats send = device->device.stats().send;
   fw_memory_stats known = {};
   known.limit = send.limit;
@@ -137,8 +153,9 @@ int fw_forked_child_may_read(uint64_t stamp) {
 }
 
 uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capacity) {
+  if (device == nullptr) return 0;
   const std::string text = device->device.metrics_text();
-  if (capacity > 0) buffer[text.copy(buffer, capacity - 1)] = '\0';
+  if (buffer != nullptr && capacity > 0) buffer[text.copy(buffer, capacity - 1)] = '\0';
   return text.size();
 }
 

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -60,6 +62,27 @@ namespace farwrite::c_api {
 // NULL for success.
 inline fw_status* to_c(Status status) {
   return status.ok() ? nullptr : new fw_status{std::move(status)};
+}
+
+// What a call needs, by its name in the header.
+struct Needed {
+  const char* name;
+  bool given;
+};
+// Bytes, of which there may be none.
+inline Needed bytes_at(const char* name, const void* bytes, std::uint64_t size) {
+  return {name, bytes != nullptr || size == 0};
+}
+
+// The refusal of a call for which something is NULL, or NULL.
+inline fw_status* refuse_null(std::string_view operation, std::initializer_list<Needed> arguments) {
+  for (const Needed& needed : arguments) {
+    if (needed.given) continue;
+    return to_c(Status::error(StatusCode::kInvalidArgument, {operation},
+                              std::string(needed.name) + " is NULL",
+                              "pass what farwrite/c_api.h describes"));
+  }
+  return nullptr;
 }
 
 // A time longer than the clock can tell is for ever.

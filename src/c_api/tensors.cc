@@ -1,6 +1,7 @@
 // The C ABI: tensors that land in slots.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,9 +11,13 @@ using farwrite::Completion;
 using farwrite::Notification;
 using farwrite::Status;
 using farwrite::StatusCode;
+using farwrite::c_api::bytes_at;
+using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
+using farwrite::transfer::CreditTable;
 using farwrite::transfer::Engine;
 using farwrite::transfer::EngineUser;
+using farwrite::transfer::kMaxEdgeKeyBytes;
 using farwrite::transfer::kMessageTag;
 using farwrite::transfer::kTagKindMask;
 using farwrite::transfer::LandedTensor;
@@ -28,6 +33,10 @@ constexpr std::chrono::nanoseconds kOpenTimeout = std::chrono::seconds(10);
 // Grants go with what is sent anyway; alone, after this. A step that keeps its tensors for less has
 // two slots an edge.
 constexpr std::chrono::nanoseconds kGrantDelay = std::chrono::milliseconds(1);
+
+bool is_edge(const char* edge, std::uint64_t bytes) {
+  return bytes <= kMaxEdgeKeyBytes && (edge != nullptr || bytes == 0);
+}
 
 // Tensors keep their slots longer than everything else lives.
 LandingTotals& totals() {
@@ -116,16 +125,21 @@ class Handlers final : public EngineUser {
 
 fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handlers* handlers,
                                     void* context) {
-  if (Status forked = channel->fork_guard.check("serve tensors of a channel"); !forked.ok()) {
+  constexpr const char* kOperation = "serve tensors of a channel";
+  if (fw_status* const refused = refuse_null(
+          kOperation, {{"channel", channel != nullptr}, {"handlers", handlers != nullptr}})) {
+    return refused;
+  }
+  if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
-  const bool complete = handlers != nullptr && handlers->struct_size == sizeof(*handlers) &&
+  const bool complete = handlers->struct_size == sizeof(*handlers) &&
                         handlers->on_message != nullptr && handlers->on_end != nullptr &&
                         handlers->on_landing != nullptr && handlers->on_slot != nullptr &&
                         handlers->run_later != nullptr;
   if (!complete || channel->engine != nullptr) {
     return to_c(
-        Status::error(StatusCode::kInvalidArgument, {"serve tensors of a channel"},
+        Status::error(StatusCode::kInvalidArgument, {kOperation},
                       complete ? "the channel has an engine already" : "a handler is missing",
                       "pass all handlers, once"));
   }
@@ -151,18 +165,37 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
                            const void* description, uint64_t description_bytes, const void* source,
                            uint64_t bytes, uint32_t lane, fw_push_done done, void* context,
                            int* pushed) {
-  *pushed = 0;
-  if (Status forked = channel->fork_guard.check("push a tensor"); !forked.ok()) {
+  constexpr const char* kOperation = "push a tensor";
+  if (fw_status* const refused =
+          refuse_null(kOperation, {{"channel", channel != nullptr},
+                                   bytes_at("edge", edge, edge_bytes),
+                                   bytes_at("description", description, description_bytes),
+                                   bytes_at("source", source, bytes),
+                                   {"done", done != nullptr},
+                                   {"pushed", pushed != nullptr}})) {
+    return refused;
+  }
+  if (edge_bytes > kMaxEdgeKeyBytes) {
+    return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
+                              "the edge's key has " + std::to_string(edge_bytes) + " bytes",
+                              "use at most " + std::to_string(kMaxEdgeKeyBytes)));
+  }
+  if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
   Engine* const engine = channel->engine.get();
   if (engine == nullptr) {
-    return to_c(Status::error(StatusCode::kFailedPrecondition, {"push a tensor"},
+    return to_c(Status::error(StatusCode::kFailedPrecondition, {kOperation},
                               "the channel has no engine", "call fw_channel_serve_tensors()"));
   }
-  if (description_bytes > farwrite::transfer::kMaxSlotDescriptionBytes) return nullptr;
-  const auto taken = engine->take_credit({edge, edge_bytes}, bytes);
-  if (!taken.has_value()) return nullptr;
+  std::optional<CreditTable::Taken> taken;
+  if (description_bytes <= farwrite::transfer::kMaxSlotDescriptionBytes) {
+    taken = engine->take_credit({edge, edge_bytes}, bytes);
+  }
+  if (!taken.has_value()) {
+    *pushed = 0;
+    return nullptr;
+  }
   const auto* const described = static_cast<const std::byte*>(description);
   const Completion written =
       engine->push(*taken, {described, described + description_bytes}, {source, bytes}, lane);
@@ -184,12 +217,14 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
 
 int fw_channel_has_slot(const fw_channel* channel, const char* edge, uint64_t edge_bytes,
                         uint64_t bytes) {
+  if (channel == nullptr || !is_edge(edge, edge_bytes)) return 0;
   const Engine* const engine = channel->usable_engine();
   return engine != nullptr && engine->has_credit({edge, edge_bytes}, bytes) ? 1 : 0;
 }
 
 void fw_channel_want_slots(fw_channel* channel, const char* edge, uint64_t edge_bytes,
                            uint64_t bytes) {
+  if (channel == nullptr || !is_edge(edge, edge_bytes)) return;
   if (Engine* const engine = channel->usable_engine()) {
     engine->want({edge, edge_bytes}, bytes, kRecordLane);
   }
@@ -198,6 +233,7 @@ void fw_channel_want_slots(fw_channel* channel, const char* edge, uint64_t edge_
 void fw_landed_release(fw_landed* landed) { delete landed; }
 
 void fw_slots(fw_slot_stats* stats) {
+  if (stats == nullptr) return;
   fw_slot_stats now = {};
   now.slots = static_cast<std::uint64_t>(totals().slots.load());
   now.held = static_cast<std::uint64_t>(totals().held.load());

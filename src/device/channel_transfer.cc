@@ -132,10 +132,14 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
         writes ? "use memory that the peer allocated with Channel::allocate()"
                : "use memory that the peer allocated with Device::allocate()");
   }
-  const std::uint64_t bytes = operation.bytes();
-  if (operation.offset > descriptor.length || bytes > descriptor.length - operation.offset)
+  // Piece by piece: the sum of a head and a huge source wraps around.
+  const std::uint64_t head = operation.head.size;
+  const std::uint64_t behind_head = operation.bytes() - head;
+  const std::uint64_t room = descriptor.length - std::min(operation.offset, descriptor.length);
+  if (operation.offset > descriptor.length || head > room || behind_head > room - head)
       [[unlikely]] {
-    return past_the_end(name_of(operation), peer_name_, operation.offset, bytes, descriptor.length);
+    return past_the_end(name_of(operation), peer_name_, operation.offset,
+                        std::max(operation.bytes(), behind_head), descriptor.length);
   }
   return Status();
 }

@@ -17,7 +17,7 @@ Status MemoryRegion::close(std::chrono::nanoseconds timeout) { return state_->cl
 
 std::size_t RemoteRegion::size() const { return state_->descriptor().length; }
 MemoryKind RemoteRegion::kind() const { return state_->kind(); }
-MemoryKind Alias::kind() const { return state_->kind(); }
+MemoryKind Alias::kind() const { return state_ == nullptr ? MemoryKind() : state_->kind(); }
 Access RemoteRegion::access() const { return state_->descriptor().access; }
 const RegionDescriptor& RemoteRegion::descriptor() const { return state_->descriptor(); }
 const std::string& RemoteRegion::description() const { return state_->description(); }

@@ -35,6 +35,23 @@ Status check(const Options& options, const Channel& channel) {
 
 }  // namespace
 
+// Part of the channel's end handler, which the channel drops when this side closes it.
+class StreamsState::EndOfChannel {
+ public:
+  explicit EndOfChannel(std::weak_ptr<StreamsState> streams) : streams_(std::move(streams)) {}
+  ~EndOfChannel() {
+    if (const auto self = streams_.lock()) {
+      self->end(Status::error(StatusCode::kCancelled, {.operation = "use a stream"},
+                              "this side has closed the channel", "connect again"));
+    }
+  }
+  EndOfChannel(const EndOfChannel&) = delete;
+  EndOfChannel& operator=(const EndOfChannel&) = delete;
+
+ private:
+  const std::weak_ptr<StreamsState> streams_;
+};
+
 Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channel channel,
                                                            const Options& options) {
   FARWRITE_RETURN_IF_ERROR(check(options, channel));
@@ -51,7 +68,8 @@ Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channe
   FARWRITE_RETURN_IF_ERROR(taken.on_notification([weak](Notification notification) {
     if (const auto self = weak.lock()) self->take(std::move(notification));
   }));
-  FARWRITE_RETURN_IF_ERROR(taken.on_end([weak](bool, const Status& reason) {
+  const auto end_of_channel = std::make_shared<EndOfChannel>(weak);
+  FARWRITE_RETURN_IF_ERROR(taken.on_end([weak, end_of_channel](bool, const Status& reason) {
     if (const auto self = weak.lock()) self->end(reason);
   }));
   return state;
@@ -85,6 +103,10 @@ Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
 
 Status StreamsState::tune(std::chrono::nanoseconds time) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("tune streams"));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.ok()) return ended_;
+  }
   Options measured = options();
   FARWRITE_RETURN_IF_ERROR(probe_.tune(measured, time));
   const std::lock_guard lock(mutex_);
@@ -126,6 +148,7 @@ Options StreamsState::options() const {
 }
 
 Stats StreamsState::stats() const {
+  if (fork_guard_.in_forked_child()) return {};
   StreamLink::Counters& counters = link_->counters();
   const auto load = [](const std::atomic<std::uint64_t>& count) {
     return count.load(std::memory_order_relaxed);
@@ -166,7 +189,11 @@ void StreamsState::take(Notification notification) {
   }
   const bool sends = frame->kind == FrameKind::kBegin || frame->kind == FrameKind::kData ||
                      frame->kind == FrameKind::kEnd;
-  if (sends) link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream});
+  if (!sends) return;
+  link_->tell({.kind = FrameKind::kAbort, .stream = frame->stream},
+              Status::error(StatusCode::kFailedPrecondition, {.operation = "take a stream"},
+                            "stream " + std::to_string(frame->stream) + " is not open here",
+                            "open it at both sides before either writes"));
 }
 
 void StreamsState::break_off(const Status& reason) {

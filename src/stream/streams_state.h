@@ -35,6 +35,8 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   Stats stats() const;
 
  private:
+  class EndOfChannel;
+
   static constexpr std::size_t kLeastToTidy = 64;
 
   StreamsState(Device device, Channel channel, const Options& options)

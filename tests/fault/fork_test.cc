@@ -4,9 +4,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <functional>
-#include <optional>
-#include <vector>
 
 #include "fault/child_process.h"
 #include "fault/fixture.h"
@@ -57,41 +54,6 @@ int read_and_write_arrays(Held& held, const void* peers) {
   return holds(held.exported.data(), 'x') && holds(held.landing.data(), 'x') ? 0 : 4;
 }
 
-// The public calls, one by one.
-std::vector<std::function<Status(Held&)>> all_calls() {
-  static char bytes[16];
-  return {
-      [](Held& h) { return h.channel.write({bytes, 16}, h.remote_landing).wait(); },
-      [](Held& h) {
-        return h.channel.write_with_notify({bytes, 16}, h.remote_landing, 0, 1).wait();
-      },
-      [](Held& h) { return h.channel.read({bytes, 16}, h.remote_exported).wait(); },
-      [](Held& h) { return h.channel.flush().wait(); },
-      [](Held& h) { return h.channel.alias(h.remote_exported, 0, 16).status(); },
-      [](Held& h) {
-        return h.channel.memcpy(bytes, h.remote_exported, 0, 16, Direction::kFromRemote);
-      },
-      [](Held& h) { return h.channel.notify(1).wait(); },
-      [](Held& h) { return h.channel.send({bytes, 16}).wait(); },
-      [](Held& h) { return h.channel.wait_notification(kPatience).status(); },
-      [](Held& h) { return h.channel.try_notification().status(); },
-      [](Held& h) { return h.channel.on_notification([](Notification) {}); },
-      [](Held& h) { return h.channel.allocate(64).status(); },
-      [](Held& h) { return h.channel.publish("mine", h.landing); },
-      [](Held& h) { return h.channel.lookup("export").status(); },
-      [](Held& h) { return h.channel.open(h.remote_exported.descriptor()).status(); },
-      [](Held& h) { return h.channel.close(); },
-      [](Held& h) { return h.device.connect(h.device.endpoint()).status(); },
-      [](Held& h) { return h.device.accept(kPatience).status(); },
-      [](Held& h) { return h.device.allocate(64).status(); },
-      [](Held& h) { return h.device.publish("mine", h.exported); },
-      [](Held& h) { return h.device.unpublish("export"); },
-      [](Held& h) { return h.device.close(); },
-      [](Held& h) { return h.exported.close(); },
-      [](Held& h) { return h.landing.close(); },
-  };
-}
-
 // A role of its own process, so that exit(0) runs in a program without a test framework's state:
 // says how the forked children fared, then goes on as the parent.
 int fork_owner(const Arguments& arguments) {
@@ -115,12 +77,6 @@ int fork_owner(const Arguments& arguments) {
     const bool untouched =
         holds(holder->exported.data(), 'e') && holds(holder->landing.data(), 'l');
     say("untouched " + std::to_string(untouched ? 1 : 0));
-  }
-  const auto calls = all_calls();
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(static_cast<int>(calls[i](*holder).code()));
-    say("call " + std::to_string(i) + " " + std::to_string(status_of(child)));
   }
   // Handles that go out of scope, then the ordinary end of a program.
   const pid_t child = ::fork();
@@ -149,7 +105,7 @@ const RoleRegistration kForkOwner("fork owner", fork_owner);
 
 using Fork = FaultTest;
 
-TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
+TEST_F(Fork, LeavesTheChildItsOwnBytesAndTheParentUndisturbed) {
   Device device = open_device();
   auto exported = device.allocate(kBytes).value();
   std::memset(exported.data(), 'p', kBytes);
@@ -161,11 +117,6 @@ TEST_F(Fork, LeavesTheChildWithErrorsAndTheParentUndisturbed) {
   EXPECT_EQ(owner.wait_for("arrays"), "0") << "1000 and more: a signal";
   EXPECT_EQ(owner.wait_for("untouched"), "1");
   EXPECT_TRUE(holds(exported.data(), 'p'));
-  for (std::size_t i = 0; i < all_calls().size(); ++i) {
-    const std::string number = "call " + std::to_string(i);
-    EXPECT_EQ(owner.wait_for(number), std::to_string(static_cast<int>(StatusCode::kForked)))
-        << "the call number " << i << " of all_calls() in a forked child (1000 and more: a signal)";
-  }
   EXPECT_EQ(owner.wait_for("destructors"), "0");
   EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kAlive; }));
   auto notification = channel.wait_notification(kPatience);

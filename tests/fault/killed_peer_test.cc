@@ -25,37 +25,11 @@ class KilledPeer : public FaultTest {
   Device device_ = open_device();
 };
 
-TEST_F(KilledPeer, IsDeadAlsoIfNothingWasGoingOn) {
-  ChildProcess child("idle", {endpoint()});
-  Channel channel = accept();
-  child.wait_for("connected");
-  child.kill();
-  expect_dead(channel);
-  EXPECT_TRUE(channel.close().ok());
-}
-
 TEST_F(KilledPeer, IsDeadAlsoIfAChildOfItKeepsItsSocketsOpen) {
   ChildProcess child("idle parent", {endpoint()});
   Channel channel = accept();
   child.wait_for("connected");
   child.kill();
-  expect_dead(channel);
-}
-
-TEST_F(KilledPeer, EndsTheWaitForANotification) {
-  ChildProcess child("idle", {endpoint()});
-  Channel channel = accept();
-  child.wait_for("connected");
-  std::vector<std::thread> waiters;
-  std::vector<Status> outcomes(3);
-  for (Status& outcome : outcomes) {
-    waiters.emplace_back([&] { outcome = channel.wait_notification().status(); });
-  }
-  child.kill();
-  for (std::thread& waiter : waiters) waiter.join();
-  for (const Status& outcome : outcomes) {
-    expect_error(outcome, StatusCode::kPeerDead, {"shm", "process is gone"});
-  }
   expect_dead(channel);
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+import re
 import subprocess
 import sys
 from itertools import chain
@@ -14,11 +15,21 @@ import pytest
 
 import farwrite as fw
 from matrix.calls import EVERYWHERE, ROWS, WITHOUT_HANDLE
-from matrix.kinds import FAULTS
+from matrix.kinds import FAULTS, KINDS
 from matrix.table import table
 
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[2] / "docs" / "explanation" / "contract.md"
+ROWS_OF_CPP = HERE.parents[1] / "fault" / "matrix_rows.cc"
+NAMES_OF_CPP = {
+    "MemoryRegion": "RegisteredArray",
+    "RemoteRegion": "RemoteArray",
+    "LeasedSegment": "Lease",
+}
+NO_TWINS = {
+    "Completion.wait",  # Python's row has one that was over before
+    "Segment.post",  # in Python what posts, and not the posting
+}
 
 MADE_BY_PYTHON = {
     "__init__", "__new__", "__init_subclass__", "__class_getitem__", "__subclasshook__",
@@ -60,6 +71,19 @@ def test_the_table_has_every_entry_of_every_class_and_no_other() -> None:
     }
     found = {name: entries(kind) for name, kind in kinds.items()}
     assert {name: set(rows) for name, rows in ROWS.items()} == found
+
+
+def test_calls_of_cpp_have_the_kinds_of_their_twins() -> None:
+    rows = rf'\b({"|".join(KINDS)})\(\s*"(\w+)::(\w+)"'
+    of_cpp = re.findall(rows, ROWS_OF_CPP.read_text())
+    pairs = [
+        (f"{kind} {name}.{entry}", f"{ROWS[name][entry].kind} {name}.{entry}")
+        for kind, name_of_cpp, entry in of_cpp
+        if entry in ROWS.get(name := NAMES_OF_CPP.get(name_of_cpp, name_of_cpp), {})
+        and f"{name}.{entry}" not in NO_TWINS
+    ]
+    assert pairs
+    assert [pair for pair in pairs if pair[0] != pair[1]] == []
 
 
 def test_the_contract_shows_the_table() -> None:

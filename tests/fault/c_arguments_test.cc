@@ -1,0 +1,433 @@
+// What a C program can get wrong in a call: an error or nothing comes of it, and no output changes.
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "farwrite/c_api.h"
+#include "fault/fixture.h"
+#include "fault/matrix_world.h"
+
+namespace farwrite::fault {
+namespace {
+
+constexpr std::uint64_t kLong = 20'000'000'000;
+constexpr std::uint64_t kHuge = ~std::uint64_t{0};
+constexpr std::uint32_t kNoLane = 77;
+
+// What outputs hold before a call.
+template <typename Handle>
+Handle* untouched() {
+  return reinterpret_cast<Handle*>(std::uintptr_t{64});
+}
+
+void take_nothing(void*, const fw_notification*) {}
+// Calls of a refused call's callback, which there must be none of.
+int called = 0;
+void count_call(void*) { ++called; }
+void count_error(void*, const char*) { ++called; }
+
+class CArguments : public FaultTest {
+ protected:
+  CArguments() {
+    for (fw_device** device : {&near_, &far_}) {
+      fw_device_options options = {};
+      options.struct_size = sizeof(options);
+      options.listen = "127.0.0.1:0";
+      options.fabrics = "shm";
+      options.token = "token";
+      options.send_limit = options.receive_limit = 16 << 20;
+      options.send_limit_per_peer = options.receive_limit_per_peer = 8 << 20;
+      options.segment_bytes = 2 << 20;
+      require(fw_device_open(&options, device));
+    }
+    fw_identity identity = {};
+    identity.struct_size = sizeof(identity);
+    fw_device_identity(far_, &identity);
+    for (auto [near, far] : {std::pair(&plain_, &far_plain_), std::pair(&engine_, &far_engine_)}) {
+      std::thread thread([this, far = far] { require(fw_device_accept(far_, kLong, far)); });
+      require(fw_device_connect(near_, identity.endpoint, kLong, near));
+      thread.join();
+    }
+    handlers_ = matrix_handlers(
+        [](void*, const fw_landing* landing) { fw_landed_release(landing->landed); });
+    require(fw_channel_serve_tensors(engine_, &handlers_, nullptr));
+    require(fw_channel_serve_tensors(far_engine_, &handlers_, nullptr));
+    require(fw_channel_allocate(far_plain_, 64, &region_));
+    wire_size_ = fw_region_describe(region_, wire_, sizeof(wire_));
+    require(fw_channel_open(plain_, wire_, wire_size_, kLong, &target_));
+    memory_ = fw_device_allocate(near_, 64);
+    called = 0;
+  }
+
+  void TearDown() override {
+    EXPECT_EQ(called, 0) << "of callbacks of calls that were refused";
+    expect_usable();
+    fw_target_release(target_);
+    fw_region_release(region_);
+    fw_device_deallocate(near_, memory_);
+    for (fw_channel* channel : {plain_, engine_, far_plain_, far_engine_}) {
+      require(fw_channel_close(channel, kLong));
+    }
+    require(fw_device_close(near_, kLong));
+    require(fw_device_close(far_, kLong));
+    FaultTest::TearDown();
+  }
+
+  static void require(fw_status* status) {
+    ASSERT_EQ(status, nullptr) << fw_status_message(status);
+  }
+  static std::string name(fw_status* status) {
+    const std::string name = fw_status_code_name(status);
+    const std::string text = fw_status_message(status);
+    fw_status_free(status);
+    EXPECT_TRUE(name == "kOk" ||
+                (text.find(": ") != std::string::npos && text.find("; ") != std::string::npos))
+        << text;
+    return name;
+  }
+  static fw_status* push(fw_channel* channel, const char* edge, const char* description,
+                         const char* source, fw_push_done done, int* pushed) {
+    return fw_channel_push(channel, edge, 1, description, 1, source, 1, 0, done, nullptr, pushed);
+  }
+  fw_status* lend(fw_channel* channel, std::uint64_t bytes, std::uint64_t memory_bytes,
+                  std::uint32_t tag, std::uint32_t lane) {
+    return fw_channel_lend(channel, "m", bytes, memory_, memory_bytes, count_call, nullptr, tag,
+                           lane);
+  }
+  fw_status* write(std::uint64_t head, std::uint64_t source, std::uint32_t lane) {
+    return fw_target_write(target_, "h", head, memory_, source, 1, lane, count_error, nullptr);
+  }
+  // The functions without a status.
+  void expect_nothing_of_null() {
+    const std::vector<std::pair<const char*, std::function<bool()>>> calls = {
+        {"fw_status_free", [] { return fw_status_free(nullptr), true; }},
+        {"fw_device_close", [] { return fw_device_close(nullptr, 0) == nullptr; }},
+        {"fw_device_identity", [this] { return fw_device_identity(near_, nullptr), true; }},
+        {"fw_device_identity",
+         [] {
+           fw_identity identity = {};
+           identity.struct_size = sizeof(identity);
+           fw_device_identity(nullptr, &identity);
+           return identity.epoch == 0;
+         }},
+        {"fw_device_allocate", [] { return fw_device_allocate(nullptr, 8) == nullptr; }},
+        {"fw_device_deallocate", [] { return fw_device_deallocate(nullptr, nullptr), true; }},
+        {"fw_device_deallocate", [this] { return fw_device_deallocate(near_, nullptr), true; }},
+        {"fw_device_contains", [] { return fw_device_contains(nullptr, nullptr) == 0; }},
+        {"fw_device_contains", [this] { return fw_device_contains(near_, nullptr) == 0; }},
+        {"fw_device_memory", [this] { return fw_device_memory(near_, nullptr), true; }},
+        {"fw_device_memory",
+         [] {
+           fw_memory_stats stats = {};
+           stats.struct_size = sizeof(stats);
+           fw_device_memory(nullptr, &stats);
+           return stats.limit == 0;
+         }},
+        {"fw_device_metrics", [] { return fw_device_metrics(nullptr, nullptr, 8) == 0; }},
+        {"fw_device_metrics", [this] { return fw_device_metrics(near_, nullptr, 8) > 0; }},
+        {"fw_channel_peer", [this] { return fw_channel_peer(plain_, nullptr), true; }},
+        {"fw_channel_peer",
+         [] {
+           fw_identity identity = {};
+           identity.struct_size = sizeof(identity);
+           fw_channel_peer(nullptr, &identity);
+           return identity.epoch == 0;
+         }},
+        {"fw_channel_peer_name", [] { return *fw_channel_peer_name(nullptr) == 0; }},
+        {"fw_channel_fabric", [] { return *fw_channel_fabric(nullptr) == 0; }},
+        {"fw_channel_fabric_reason", [] { return *fw_channel_fabric_reason(nullptr) == 0; }},
+        {"fw_channel_lanes", [] { return fw_channel_lanes(nullptr) == 0; }},
+        {"fw_channel_max_message_bytes", [] { return fw_channel_max_message_bytes(nullptr) == 0; }},
+        {"fw_channel_maps", [] { return fw_channel_maps(nullptr) == 0; }},
+        {"fw_channel_close", [] { return fw_channel_close(nullptr, 0) == nullptr; }},
+        {"fw_view_bytes", [] { return fw_view_bytes(nullptr) == 0; }},
+        {"fw_view_ready", [] { return fw_view_ready(nullptr) == 0; }},
+        {"fw_view_maps", [] { return fw_view_maps(nullptr) == 0; }},
+        {"fw_view_release", [] { return fw_view_release(nullptr), true; }},
+        {"fw_view_read", [] { return fw_view_read(nullptr, nullptr, 0, nullptr, nullptr), true; }},
+        {"fw_view_read",
+         [] {
+           std::string heard;
+           fw_view_read(
+               nullptr, nullptr, 0,
+               [](void* context, const char* error) {
+                 *static_cast<std::string*>(context) = error;
+               },
+               &heard);
+           return heard.find("view is NULL") != std::string::npos;
+         }},
+        {"fw_region_data", [] { return fw_region_data(nullptr) == nullptr; }},
+        {"fw_region_describe", [] { return fw_region_describe(nullptr, nullptr, 0) == 0; }},
+        {"fw_region_describe",
+         [this] { return fw_region_describe(region_, nullptr, 1024) == wire_size_; }},
+        {"fw_region_release", [] { return fw_region_release(nullptr), true; }},
+        {"fw_target_bytes", [] { return fw_target_bytes(nullptr) == 0; }},
+        {"fw_target_release", [] { return fw_target_release(nullptr), true; }},
+        {"fw_channel_has_slot", [] { return fw_channel_has_slot(nullptr, "e", 1, 8) == 0; }},
+        {"fw_channel_has_slot",
+         [this] { return fw_channel_has_slot(engine_, nullptr, 1, 8) == 0; }},
+        {"fw_channel_want_slots", [] { return fw_channel_want_slots(nullptr, "e", 1, 8), true; }},
+        {"fw_channel_want_slots",
+         [this] { return fw_channel_want_slots(engine_, nullptr, 1, 8), true; }},
+        {"fw_landed_release", [] { return fw_landed_release(nullptr), true; }},
+        {"fw_slots", [] { return fw_slots(nullptr), true; }},
+    };
+    for (const auto& [entry, call] : calls) {
+      tried_.insert(entry);
+      EXPECT_TRUE(call()) << entry;
+    }
+  }
+  void expect_usable() {
+    EXPECT_EQ(name(fw_channel_send(plain_, "m", 1, 1, 0)), "kOk");
+    EXPECT_EQ(name(fw_channel_send(engine_, "m", 1, 1, 0)), "kOk");
+    const auto done = [](void*, const char* error) { EXPECT_EQ(error, nullptr); };
+    EXPECT_EQ(name(fw_target_write(target_, "h", 1, memory_, 8, 1, 0, done, nullptr)), "kOk");
+  }
+
+  fw_device *near_ = nullptr, *far_ = nullptr;
+  fw_channel *plain_ = nullptr, *far_plain_ = nullptr;
+  fw_channel *engine_ = nullptr, *far_engine_ = nullptr;
+  fw_tensor_handlers handlers_ = {};
+  fw_region* region_ = nullptr;
+  fw_target* target_ = nullptr;
+  char wire_[1024];
+  std::uint64_t wire_size_ = 0;
+  void* memory_ = nullptr;
+  std::set<std::string> tried_;  // entries, with NULL
+};
+
+TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
+  fw_device* device = untouched<fw_device>();
+  fw_channel* channel = untouched<fw_channel>();
+  fw_region* region = untouched<fw_region>();
+  fw_target* target = untouched<fw_target>();
+  const char* value = untouched<const char>();
+  int pushed = 7;
+  const std::vector<std::pair<const char*, std::function<fw_status*()>>> calls = {
+      {"fw_read_option", [&] { return fw_read_option(nullptr, &value); }},
+      {"fw_read_option", [&] { return fw_read_option("FARWRITE_TF_LANDING", nullptr); }},
+      {"fw_device_open", [&] { return fw_device_open(nullptr, nullptr); }},
+      {"fw_device_connect", [&] { return fw_device_connect(nullptr, "127.0.0.1:1", 0, &channel); }},
+      {"fw_device_connect", [&] { return fw_device_connect(near_, nullptr, 0, &channel); }},
+      {"fw_device_connect", [&] { return fw_device_connect(near_, "127.0.0.1:1", 0, nullptr); }},
+      {"fw_device_accept", [&] { return fw_device_accept(nullptr, 0, &channel); }},
+      {"fw_device_accept", [&] { return fw_device_accept(near_, 0, nullptr); }},
+      {"fw_channel_serve",
+       [&] { return fw_channel_serve(nullptr, take_nothing, nullptr, nullptr); }},
+      {"fw_channel_serve", [&] { return fw_channel_serve(plain_, nullptr, nullptr, nullptr); }},
+      {"fw_channel_send", [&] { return fw_channel_send(nullptr, "m", 1, 1, 0); }},
+      {"fw_channel_send", [&] { return fw_channel_send(plain_, nullptr, 1, 1, 0); }},
+      {"fw_channel_lend",
+       [&] { return fw_channel_lend(nullptr, "m", 1, memory_, 8, count_call, nullptr, 1, 0); }},
+      {"fw_channel_lend",
+       [&] { return fw_channel_lend(plain_, nullptr, 1, memory_, 8, count_call, nullptr, 1, 0); }},
+      {"fw_channel_lend",
+       [&] { return fw_channel_lend(plain_, "m", 1, nullptr, 8, count_call, nullptr, 1, 0); }},
+      {"fw_view_map",
+       [&] {
+         const void* data = nullptr;
+         std::uint64_t bytes = 0;
+         return fw_view_map(nullptr, &data, &bytes);
+       }},
+      {"fw_channel_allocate", [&] { return fw_channel_allocate(nullptr, 8, &region); }},
+      {"fw_channel_allocate", [&] { return fw_channel_allocate(plain_, 8, nullptr); }},
+      {"fw_channel_open",
+       [&] { return fw_channel_open(nullptr, wire_, wire_size_, kLong, &target); }},
+      {"fw_channel_open",
+       [&] { return fw_channel_open(plain_, nullptr, wire_size_, kLong, &target); }},
+      {"fw_channel_open",
+       [&] { return fw_channel_open(plain_, wire_, wire_size_, kLong, nullptr); }},
+      {"fw_target_write",
+       [&] { return fw_target_write(nullptr, "h", 1, memory_, 8, 1, 0, count_error, nullptr); }},
+      {"fw_target_write",
+       [&] {
+         return fw_target_write(target_, nullptr, 1, memory_, 8, 1, 0, count_error, nullptr);
+       }},
+      {"fw_target_write",
+       [&] { return fw_target_write(target_, "h", 1, nullptr, 8, 1, 0, count_error, nullptr); }},
+      {"fw_target_write",
+       [&] { return fw_target_write(target_, "h", 1, memory_, 8, 1, 0, nullptr, nullptr); }},
+      {"fw_channel_serve_tensors",
+       [&] { return fw_channel_serve_tensors(nullptr, &handlers_, nullptr); }},
+      {"fw_channel_serve_tensors",
+       [&] { return fw_channel_serve_tensors(plain_, nullptr, nullptr); }},
+      {"fw_channel_serve_tensors",
+       [&] {
+         fw_tensor_handlers without = handlers_;
+         without.on_landing = nullptr;
+         return fw_channel_serve_tensors(plain_, &without, nullptr);
+       }},
+      {"fw_channel_push", [&] { return push(nullptr, "e", "d", "s", count_error, &pushed); }},
+      {"fw_channel_push", [&] { return push(engine_, nullptr, "d", "s", count_error, &pushed); }},
+      {"fw_channel_push", [&] { return push(engine_, "e", nullptr, "s", count_error, &pushed); }},
+      {"fw_channel_push", [&] { return push(engine_, "e", "d", nullptr, count_error, &pushed); }},
+      {"fw_channel_push", [&] { return push(engine_, "e", "d", "s", nullptr, &pushed); }},
+      {"fw_channel_push", [&] { return push(engine_, "e", "d", "s", count_error, nullptr); }},
+  };
+  for (const auto& [entry, call] : calls) {
+    tried_.insert(entry);
+    EXPECT_EQ(name(call()), "kInvalidArgument") << entry;
+  }
+  EXPECT_EQ(device, untouched<fw_device>());
+  EXPECT_EQ(channel, untouched<fw_channel>());
+  EXPECT_EQ(region, untouched<fw_region>());
+  EXPECT_EQ(target, untouched<fw_target>());
+  EXPECT_EQ(value, untouched<const char>());
+  EXPECT_EQ(pushed, 7);
+  expect_nothing_of_null();
+  // Without a pointer, or of a status, where NULL is success.
+  for (const char* entry :
+       {"fw_abi_version", "fw_version", "fw_fork_stamp", "fw_forked_child_may_read",
+        "fw_status_code", "fw_status_code_name", "fw_status_message", "fw_copy"}) {
+    tried_.insert(entry);
+  }
+  for (const std::string& entry : matrix_entries()) {
+    EXPECT_TRUE(entry.rfind("fw_", 0) != 0 || tried_.contains(entry)) << entry;
+  }
+}
+
+// A size, a lane, a tag or a time that no call can have.
+TEST_F(CArguments, HugeNumbersAreRefused) {
+  fw_region* region = untouched<fw_region>();
+  fw_target* target = untouched<fw_target>();
+  int pushed = 7;
+  char wire[sizeof(wire_)] = {};
+  const std::vector<std::pair<const char*, std::function<fw_status*()>>> calls = {
+      {"allocate", [&] { return fw_channel_allocate(plain_, kHuge, &region); }},
+      {"allocate all but a page",
+       [&] { return fw_channel_allocate(plain_, kHuge - 4095, &region); }},
+      {"open what is no descriptor",
+       [&] { return fw_channel_open(plain_, wire, sizeof(wire), kLong, &target); }},
+      {"open a cut descriptor",
+       [&] { return fw_channel_open(plain_, wire_, wire_size_ - 1, kLong, &target); }},
+      {"open nothing", [&] { return fw_channel_open(plain_, wire_, 0, kLong, &target); }},
+      {"send too much", [&] { return fw_channel_send(plain_, "m", kHuge, 1, 0); }},
+      {"send too much by the engine", [&] { return fw_channel_send(engine_, "m", kHuge, 1, 0); }},
+      {"send on no lane", [&] { return fw_channel_send(plain_, "m", 1, 1, kNoLane); }},
+      {"send on no lane by the engine",
+       [&] { return fw_channel_send(engine_, "m", 1, 1, kNoLane); }},
+      {"send a tag of the engine", [&] { return fw_channel_send(engine_, "m", 1, 1U << 24, 0); }},
+      {"lend with a tag of the engine", [&] { return lend(engine_, 1, 8, ~0U, 0); }},
+      {"lend too much", [&] { return lend(plain_, 1, kHuge, 1, 0); }},
+      {"lend up to the end of memory",
+       [&] { return lend(plain_, 1, kHuge - reinterpret_cast<std::uintptr_t>(memory_), 1, 0); }},
+      {"lend with too long a message", [&] { return lend(plain_, kHuge - 8, 8, 1, 0); }},
+      {"lend with too long a message by the engine",
+       [&] { return lend(engine_, kHuge - 8, 8, 1, 0); }},
+      {"lend on no lane", [&] { return lend(plain_, 1, 8, 1, kNoLane); }},
+      {"write too long a head", [&] { return write(513, 8, 0); }},
+      {"write a head of all bytes", [&] { return write(kHuge, 8, 0); }},
+      {"write too much", [&] { return write(1, 64, 0); }},
+      {"write what wraps around", [&] { return write(9, kHuge - 4, 0); }},
+      {"write on no lane", [&] { return write(1, 8, kNoLane); }},
+      {"push by a long key",
+       [&] {
+         return fw_channel_push(engine_, "e", 16385, "d", 1, "s", 1, 0, count_error, nullptr,
+                                &pushed);
+       }},
+      {"push by a huge key",
+       [&] {
+         return fw_channel_push(engine_, "e", kHuge, "d", 1, "s", 1, 0, count_error, nullptr,
+                                &pushed);
+       }},
+  };
+  for (const auto& [what, call] : calls) {
+    EXPECT_NE(name(call()), "kOk") << what;
+    EXPECT_EQ(called, 0) << what;
+  }
+  EXPECT_EQ(region, untouched<fw_region>());
+  EXPECT_EQ(target, untouched<fw_target>());
+  EXPECT_EQ(pushed, 7);
+  EXPECT_EQ(fw_device_allocate(near_, kHuge), nullptr);
+  EXPECT_EQ(fw_device_allocate(near_, kHuge - 4095), nullptr);
+  EXPECT_EQ(fw_channel_has_slot(engine_, "e", kHuge, 8), 0);
+  fw_channel_want_slots(engine_, "e", kHuge, 8);
+  fw_channel_want_slots(engine_, "e", 1, kHuge);
+  // No slot is that large, and no description that long: the tensor is to be offered.
+  EXPECT_EQ(
+      name(fw_channel_push(engine_, "e", 1, "d", kHuge, "s", 1, 0, count_error, nullptr, &pushed)),
+      "kOk");
+  EXPECT_EQ(std::exchange(pushed, 7), 0);
+  EXPECT_EQ(
+      name(fw_channel_push(engine_, "e", 1, "d", 1, "s", kHuge, 0, count_error, nullptr, &pushed)),
+      "kOk");
+  EXPECT_EQ(pushed, 0);
+}
+
+TEST_F(CArguments, AChannelIsServedInOneWay) {
+  EXPECT_EQ(name(fw_channel_serve(engine_, take_nothing, nullptr, nullptr)), "kInvalidArgument");
+  EXPECT_EQ(name(fw_channel_serve_tensors(engine_, &handlers_, nullptr)), "kInvalidArgument");
+  // The engine goes on.
+  fw_channel_want_slots(far_engine_, "e", 1, 64);
+  EXPECT_TRUE(eventually([&] { return fw_channel_has_slot(engine_, "e", 1, 64) == 1; }));
+}
+
+TEST_F(CArguments, ASlotIsNotLostToAPushThatIsRefused) {
+  fw_channel_want_slots(far_engine_, "e", 1, 64);
+  ASSERT_TRUE(eventually([&] { return fw_channel_has_slot(engine_, "e", 1, 64) == 1; }));
+  for (int i = 0; i < 10; ++i) {
+    int pushed = 7;
+    EXPECT_NE(name(fw_channel_push(engine_, "e", 1, "d", 1, memory_, 64, kNoLane, count_error,
+                                   nullptr, &pushed)),
+              "kOk");
+    EXPECT_EQ(pushed, 7);
+  }
+  int pushed = 7;
+  EXPECT_EQ(
+      name(fw_channel_push(
+          engine_, "e", 1, "d", 1, memory_, 64, 0, [](void*, const char*) {}, nullptr, &pushed)),
+      "kOk");
+  EXPECT_EQ(pushed, 1);
+}
+
+TEST_F(CArguments, NothingIsASizeLikeAnother) {
+  fw_region* region = nullptr;
+  const std::string allocated = name(fw_channel_allocate(plain_, 0, &region));
+  EXPECT_EQ(allocated == "kOk", region != nullptr);
+  fw_region_release(region);
+  fw_device_deallocate(near_, fw_device_allocate(near_, 0));
+  EXPECT_EQ(name(fw_channel_send(plain_, nullptr, 0, 1, 0)), "kOk");
+  const auto done = [](void*, const char* error) { EXPECT_EQ(error, nullptr); };
+  EXPECT_EQ(name(fw_target_write(target_, nullptr, 0, nullptr, 0, 1, 0, done, nullptr)), "kOk");
+  fw_copy(nullptr, nullptr, 0);
+  EXPECT_GT(fw_device_metrics(near_, nullptr, 0), 0u);
+  EXPECT_EQ(fw_region_describe(region_, wire_, wire_size_ - 1), wire_size_);
+  fw_channel* channel = untouched<fw_channel>();
+  EXPECT_EQ(name(fw_device_accept(near_, 0, &channel)), "kDeadlineExceeded");
+  EXPECT_EQ(name(fw_device_connect(near_, "127.0.0.1:1", 0, &channel)), "kUnavailable");
+  EXPECT_EQ(channel, untouched<fw_channel>());
+}
+
+// A channel outlives the handle of its device, and is still its owner's to close.
+TEST_F(CArguments, ACallOnAChannelOfAClosedDeviceIsRefused) {
+  fw_device* device = nullptr;
+  fw_device_options options = {};
+  options.struct_size = sizeof(options);
+  options.listen = "127.0.0.1:0";
+  options.token = "token";
+  options.segment_bytes = 2 << 20;
+  options.send_limit = options.receive_limit = 16 << 20;
+  options.send_limit_per_peer = options.receive_limit_per_peer = 8 << 20;
+  require(fw_device_open(&options, &device));
+  fw_identity far = {};
+  far.struct_size = sizeof(far);
+  fw_device_identity(far_, &far);
+  fw_channel *channel = nullptr, *accepted = nullptr;
+  std::thread thread([&] { require(fw_device_accept(far_, kLong, &accepted)); });
+  require(fw_device_connect(device, far.endpoint, kLong, &channel));
+  thread.join();
+  require(fw_device_close(device, kLong));
+  EXPECT_EQ(name(fw_channel_send(channel, "m", 1, 1, 0)), "kCancelled");
+  fw_region* region = untouched<fw_region>();
+  EXPECT_EQ(name(fw_channel_allocate(channel, 8, &region)), "kCancelled");
+  EXPECT_EQ(region, untouched<fw_region>());
+  EXPECT_EQ(name(fw_channel_close(channel, kLong)), "kOk");
+  EXPECT_EQ(name(fw_channel_close(accepted, kLong)), "kOk");
+}
+
+}  // namespace
+}  // namespace farwrite::fault

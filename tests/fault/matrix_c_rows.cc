@@ -1,0 +1,279 @@
+// The rows of the C ABI. A call that fails writes no output and calls no callback later.
+#include <cstdint>
+#include <utility>
+
+#include "farwrite/c_api.h"
+#include "fault/fixture.h"
+#include "fault/matrix_world.h"
+
+namespace farwrite::fault {
+namespace {
+
+using W = MatrixWorld;
+
+char bytes[16];
+char text[4096];
+
+Status status_of(fw_status* status) {
+  Status copy(static_cast<StatusCode>(fw_status_code(status)), fw_status_message(status));
+  fw_status_free(status);
+  return copy;
+}
+
+// A handle that a call writes on success, and only then.
+template <typename Handle>
+class Output {
+ public:
+  operator Handle**() { return &handle_; }  // NOLINT(google-explicit-constructor)
+  // The outcome of the call. The handle of a success ends by `end`.
+  template <typename End>
+  Status check(fw_status* status, End end) {
+    const bool written = handle_ != before();
+    if (written != (status == nullptr)) return Status(StatusCode::kInternal, "of the output");
+    if (written) end(handle_);
+    return status_of(status);
+  }
+
+ private:
+  static Handle* before() { return reinterpret_cast<Handle*>(std::uintptr_t{64}); }
+  Handle* handle_ = before();
+};
+
+std::uint64_t limit_ns() {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(limit()).count());
+}
+
+void close_channel(fw_channel* channel) { fw_status_free(fw_channel_close(channel, limit_ns())); }
+
+// Closes a handle once; no program may do it again.
+template <typename Handle, typename Close>
+Status close_once(Handle*& handle, Close close) {
+  Handle* const once = std::exchange(handle, nullptr);
+  return once == nullptr ? Status() : status_of(close(once, limit_ns()));
+}
+
+std::vector<Row> device_rows() {
+  return {
+      fact("fw_abi_version", [](W&) { return fw_abi_version(); }),
+      fact("fw_version", [](W&) { return fw_version(); }),
+      fact("fw_status_code", [](W&) { return fw_status_code(nullptr); }),
+      fact("fw_status_code_name", [](W&) { return fw_status_code_name(nullptr); }),
+      fact("fw_status_message", [](W&) { return fw_status_message(nullptr); }),
+      fact("fw_status_free", [](W&) { fw_status_free(nullptr); }),
+      fact("fw_read_option",
+           [](W&) {
+             const char* value = nullptr;
+             return status_of(fw_read_option("FARWRITE_TF_LANDING", &value));
+           }),
+      fact("fw_device_open",
+           [](W&) {
+             fw_device_options options = {};
+             options.struct_size = sizeof(options);
+             options.listen = "127.0.0.1:0";
+             options.send_limit = options.receive_limit = 8 << 20;
+             options.send_limit_per_peer = options.receive_limit_per_peer = 8 << 20;
+             options.segment_bytes = 2 << 20;
+             Output<fw_device> device;
+             return device.check(fw_device_open(&options, device), [](fw_device* opened) {
+               fw_status_free(fw_device_close(opened, limit_ns()));
+             });
+           }),
+      ending("fw_device_close", [](W& w) { return close_once(w.c_device, fw_device_close); }),
+      fact("fw_device_identity",
+           [](W& w) {
+             fw_identity identity = {};
+             identity.struct_size = sizeof(identity);
+             fw_device_identity(w.c_device, &identity);
+             return identity.epoch;
+           }),
+      peer("fw_device_connect",
+           [](W& w) {
+             Output<fw_channel> channel;
+             const std::string address = w.peer.to_string();
+             return channel.check(
+                 fw_device_connect(w.c_device, address.c_str(), limit_ns(), channel),
+                 close_channel);
+           },
+           {{"killed", kNoAnswer}, {"closed", kNoAnswer}}),
+      own("fw_device_accept",
+          [](W& w) {
+            Output<fw_channel> channel;
+            return channel.check(fw_device_accept(w.c_device, limit_ns(), channel), close_channel);
+          },
+          {{"none", kLate}, {"killed", kLate}, {"stopped", kLate}, {"closed", kLate}}),
+      count("fw_device_allocate",
+            [](W& w) {
+              void* const memory = fw_device_allocate(w.c_device, 64);
+              const bool nothing = memory == nullptr;
+              if (!nothing) fw_device_deallocate(w.c_device, memory);
+              return w.counted(nothing);
+            }),
+      fact("fw_device_deallocate", [](W& w) { fw_device_deallocate(w.c_device, nullptr); }),
+      fact("fw_device_contains",
+           [](W& w) { return w.in_child(fw_device_contains(w.c_device, w.exported.data()) == 1); }),
+      count("fw_device_memory",
+            [](W& w) {
+              fw_memory_stats stats = {};
+              stats.struct_size = sizeof(stats);
+              fw_device_memory(w.c_device, &stats);
+              return w.counted(stats.used == 0);
+            }),
+      count("fw_device_metrics",
+            [](W& w) { return w.counted(fw_device_metrics(w.c_device, text, sizeof(text)) == 0); }),
+      fact("fw_copy", [](W& w) { fw_copy(bytes, w.exported.data(), sizeof(bytes)); }),
+      fact("fw_fork_stamp", [](W&) { return fw_fork_stamp(); }),
+      fact("fw_forked_child_may_read", [](W&) { return fw_forked_child_may_read(0); }),
+  };
+}
+
+std::vector<Row> channel_rows() {
+  return {
+      fact("fw_channel_peer",
+           [](W& w) {
+             fw_identity identity = {};
+             identity.struct_size = sizeof(identity);
+             fw_channel_peer(w.c_channel, &identity);
+             return identity.epoch;
+           }),
+      fact("fw_channel_peer_name", [](W& w) { return *fw_channel_peer_name(w.c_channel); }),
+      fact("fw_channel_fabric", [](W& w) { return *fw_channel_fabric(w.c_channel); }),
+      fact("fw_channel_fabric_reason", [](W& w) { return *fw_channel_fabric_reason(w.c_channel); }),
+      fact("fw_channel_lanes", [](W& w) { return fw_channel_lanes(w.c_channel); }),
+      fact("fw_channel_max_message_bytes",
+           [](W& w) { return fw_channel_max_message_bytes(w.c_channel); }),
+      fact("fw_channel_maps", [](W& w) { return fw_channel_maps(w.c_channel); }),
+      own("fw_channel_serve",
+          [](W& w) {
+            Answer& answer = w.answer("fw_channel_serve");
+            const Status served = status_of(fw_channel_serve(
+                w.c_served, [](void*, const fw_notification*) {},
+                [](void* context, int, const char*) { Answer::take_end(context); }, &answer));
+            // on_end is not called after fw_channel_close(), so it may come or not.
+            return answer.at_most_once(served);
+          }),
+      peer("fw_channel_send",
+           [](W& w) { return status_of(fw_channel_send(w.c_engine, bytes, 16, 1, 0)); },
+           {{"stopped", kReturns}}),
+      peer("fw_channel_lend",
+           [](W& w) {
+             Answer& answer = w.answer("fw_channel_lend");
+             const Status lent = status_of(fw_channel_lend(w.c_engine, bytes, 16, w.exported.data(),
+                                                           16, Answer::take_end, &answer, 1, 0));
+             return lent.ok() ? lent : answer.refused(lent);
+           },
+           {{"stopped", kReturns}}),
+      ending("fw_channel_close",
+             [](W& w) {
+               // Those that serve are in their callbacks' hands until then.
+               (void)close_once(w.c_served, fw_channel_close);
+               (void)close_once(w.c_fresh, fw_channel_close);
+               return close_once(w.c_engine, fw_channel_close);
+             }),
+      peer("fw_channel_allocate",
+           [](W& w) {
+             Output<fw_region> region;
+             return region.check(fw_channel_allocate(w.c_channel, 64, region), fw_region_release);
+           },
+           {{"stopped", kReturns}}),
+      peer("fw_channel_open",
+           [](W& w) {
+             Output<fw_target> target;
+             const auto wire = w.inbox.descriptor().to_bytes();
+             return target.check(
+                 fw_channel_open(w.c_channel, wire.data(), wire.size(), limit_ns(), target),
+                 fw_target_release);
+           }),
+      own("fw_channel_serve_tensors",
+          [](W& w) {
+            const fw_tensor_handlers all = matrix_handlers(
+                [](void*, const fw_landing* landing) { fw_landed_release(landing->landed); });
+            return status_of(fw_channel_serve_tensors(w.c_fresh, &all, nullptr));
+          }),
+      peer("fw_channel_push",
+           [](W& w) {
+             Answer& answer = w.answer("fw_channel_push");
+             int pushed = 7;
+             const Status status = status_of(fw_channel_push(
+                 w.c_engine, "edge", 4, "d", 1, bytes, 16, 0, Answer::take_text, &answer, &pushed));
+             if (!status.ok() && pushed != 7) return Status(StatusCode::kInternal, "of *pushed");
+             if (!status.ok() || pushed == 0) return answer.refused(status);
+             return answer.wait();
+           },
+           // Without an error it has pushed nothing: the slots are gone with the peer.
+           {{"killed", {"returns", "PeerDead"}}, {"stopped", kReturns}, {"closed", kStillRead}}),
+      fact("fw_channel_has_slot",
+           [](W& w) { return w.in_child(fw_channel_has_slot(w.c_engine, "edge", 4, 16) == 0); }),
+      fact("fw_channel_want_slots", [](W& w) { fw_channel_want_slots(w.c_engine, "edge", 4, 16); }),
+      fact("fw_slots",
+           [](W&) {
+             fw_slot_stats stats = {};
+             stats.struct_size = sizeof(stats);
+             fw_slots(&stats);
+             return stats.slots;
+           }),
+      fact("fw_landed_release", [](W& w) { fw_landed_release(w.c_landed.exchange(nullptr)); }),
+  };
+}
+
+std::vector<Row> memory_rows() {
+  return {
+      fact("fw_view_bytes", [](W& w) { return fw_view_bytes(w.c_view); }),
+      fact("fw_view_ready", [](W& w) { return fw_view_ready(w.c_view); }),
+      fact("fw_view_maps", [](W& w) { return fw_view_maps(w.c_view); }),
+      peer("fw_view_read",
+           [](W& w) {
+             Answer& answer = w.answer("fw_view_read");
+             fw_view_read(w.c_view, text, 0, Answer::take_text, &answer);
+             return answer.wait();
+           },
+           {{"killed", "Unknown"},
+            {"stopped", Outcome::by_fabric(kReturns, kLate)},
+            {"closed", {"returns", "Unknown"}},
+            {"shut", "Unknown"},
+            {"parent", "Unknown"},
+            {"forked", "Unknown"}}),
+      own("fw_view_map",
+          [](W& w) {
+            const void* data = bytes;
+            std::uint64_t size = 7;
+            const Status mapped = status_of(fw_view_map(w.c_view, &data, &size));
+            const bool untouched = data == bytes && size == 7;
+            return mapped.ok() == untouched ? Status(StatusCode::kInternal, "output") : mapped;
+          },
+          {{"none", kMapped},
+           {"killed", kMapped},
+           {"stopped", kMapped},
+           {"closed", kMapped},
+           {"shut", kMapped},
+           {"parent", kMapped}}),
+      fact("fw_view_release", [](W& w) { fw_view_release(std::exchange(w.c_view, nullptr)); }),
+      fact("fw_region_data", [](W& w) { return *static_cast<char*>(fw_region_data(w.c_region)); }),
+      fact("fw_region_describe",
+           [](W& w) { return fw_region_describe(w.c_region, bytes, sizeof(bytes)); }),
+      fact("fw_region_release",
+           [](W& w) { fw_region_release(std::exchange(w.c_region, nullptr)); }),
+      fact("fw_target_bytes", [](W& w) { return fw_target_bytes(w.c_target); }),
+      peer("fw_target_write",
+           [](W& w) {
+             Answer& answer = w.answer("fw_target_write");
+             const Status written = status_of(fw_target_write(w.c_target, bytes, 8, bytes, 16, 1, 0,
+                                                              Answer::take_text, &answer));
+             return written.ok() ? answer.wait() : answer.refused(written);
+           },
+           {{"stopped", kReturns}}),
+      fact("fw_target_release",
+           [](W& w) { fw_target_release(std::exchange(w.c_target, nullptr)); }),
+  };
+}
+
+}  // namespace
+
+std::vector<Row> matrix_c_rows() {
+  std::vector<Row> rows;
+  for (const auto& part : {device_rows(), channel_rows(), memory_rows()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
+}
+
+}  // namespace farwrite::fault
