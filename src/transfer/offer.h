@@ -75,12 +75,13 @@ class DynamicSlot {
   };
   // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment.
   Start start(Channel& channel, bool copy, const Allocator& allocator);
-  // The tensor, once, after start(). kDeadlineExceeded: call again. Any other error is the
-  // tensor's.
+  // The tensor, once, after start(). kDeadlineExceeded: call again. After any other error, start()
+  // begins anew.
   Result<ReceivedTensor> finish(std::chrono::nanoseconds timeout);
 
  private:
   Start start_read(Channel& channel, const Allocator& allocator);
+  void begin_anew();
 
   OfferRecord offer_;
   RemoteRegion lent_;
