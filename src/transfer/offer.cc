@@ -78,12 +78,17 @@ void DynamicSlot::begin_anew() {
   failure_ = Status();
 }
 
-DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator) {
+DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator,
+                                      std::chrono::nanoseconds timeout) {
   const std::lock_guard lock(starting_);
-  if (std::exchange(started_, true) || offer_.bytes == 0) return Start::kOver;
-  if (copy) return start_read(channel, allocator);
-  Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes);
-  if (alias.status().code() == StatusCode::kUnsupported) return start_read(channel, allocator);
+  if (started_ || offer_.bytes == 0) return Start::kOver;
+  failure_ = Status();
+  if (copy && lent_.reached()) return start_read(channel, allocator);
+  Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes, timeout);
+  if (alias.status().code() == StatusCode::kUnsupported || (copy && alias.ok())) {
+    return start_read(channel, allocator);
+  }
+  started_ = alias.ok();
   if (alias.ok()) {
     alias_ = *std::move(alias);
   } else {
@@ -102,6 +107,7 @@ DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& al
     return Start::kOver;
   }
   memory_ = *std::move(memory);
+  started_ = true;
   reading_ = channel.read({memory_.data, offer_.bytes}, lent_);
   return Start::kReading;
 }

@@ -227,7 +227,7 @@ Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {
 Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline) {
   if (item.offer == nullptr) return hand_out(std::move(item));
   const DynamicSlot::Start started =
-      item.offer->start(channel_, options_.copy_offers, options_.allocator);
+      item.offer->start(channel_, options_.copy_offers, options_.allocator, deadline.remaining());
   if (started == DynamicSlot::Start::kReading) {
     read_allocations_.add();
     read_ahead();
@@ -258,7 +258,7 @@ void ReceiverState::read_ahead() {
     }
   }
   for (const auto& offer : next) {
-    const auto started = offer->start(channel_, options_.copy_offers, options_.allocator);
+    const auto started = offer->start(channel_, options_.copy_offers, options_.allocator, {});
     if (started == DynamicSlot::Start::kReading) read_allocations_.add();
   }
 }
