@@ -41,6 +41,7 @@ from random_programs.program import (
 )
 
 BATCH = 12
+MOST_FAILURES = 10
 TRIES = 80
 """Programs that are run to make one smaller."""
 LONG = 150
@@ -100,7 +101,7 @@ def search(seconds: float, seed: int, worlds: list[str]) -> int:
     give_up = time.monotonic() + seconds
     reached: Reached = Counter()
     ran = failures = 0
-    while time.monotonic() < give_up:
+    while time.monotonic() < give_up and failures < MOST_FAILURES:
         batch = []
         for _ in range(BATCH):
             draw = random.Random(seed)

@@ -5,154 +5,20 @@ An iteration that ends silently had everything. Arrays that a receiver keeps sta
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 import farwrite as fw
+from random_programs import tensor_calls as calls
 from random_programs.actors import PATIENCE, SHORT, Here, There, expect, until
-from random_programs.program import NUMBERS, choose, fault, need, step
 from random_programs.program import World as AnyWorld
+from random_programs.program import choose, fault, need, step
 
-DTYPES = ("float32", "int8", "bool", "complex64", "float64", "<U3", ">i4", "uint16", "float16")
-SHAPES = ((), (0,), (3,), (4, 0, 2), (5, 7), (1000,), (64, 1024), (300_000,))
 MOST_SENT = 12
-WAYS = ("receive", "try_receive", "receive_async")
-
-Digest = tuple[str, tuple[int, ...], int]
-
-
-def digest(array: Any) -> Digest:
-    """What two arrays share only if they are equal bit by bit."""
-    return array.dtype.str, array.shape, zlib.crc32(array.tobytes())
-
-
-def made(number: int, fixed: tuple[str, tuple[int, ...]] | None) -> Any:
-    """The array of a number, of a fixed dtype and shape if the edge has them."""
-    draw = random.Random(number)
-    dtype, shape = fixed or (draw.choice(DTYPES), draw.choice(SHAPES))
-    size = int(np.prod(shape))
-    if dtype == "bool":
-        return (np.arange(size) % (number % 7 + 2) == 0).reshape(shape)
-    if dtype == "<U3":
-        return np.full(shape, str(number % NUMBERS), dtype)
-    kind = np.dtype(dtype)
-    return np.frombuffer(draw.randbytes(size * kind.itemsize), kind).reshape(shape)
-
-
-# What either side does: functions of its state.
-
-
-def open_receiver(state: Any, name: str, fixed: Any, options: dict[str, Any]) -> None:
-    if fixed is not None and "max_bytes" not in options:
-        options = {"dtype": fixed[0], "shape": fixed[1], **options}
-    state.kept[name] = fw.TensorReceiver(state.channel, name, **options)
-    state.kept["arrays", name] = []
-
-
-def open_sender(state: Any, name: str) -> None:
-    state.kept[name] = fw.TensorSender(state.channel, name, PATIENCE)
-
-
-def send(state: Any, name: str, fixed: Any, numbers: list[int], registered: bool) -> str:
-    """Send arrays, and overwrite each once that is allowed."""
-    sender = state.kept[name]
-    try:
-        for number in numbers:
-            array = made(number, fixed)
-            if registered:
-                # It may be offered where it is, until it was taken and dropped: not waited for.
-                source = state.device.allocate(array.shape, array.dtype)
-                source.array[...] = array
-                sender.send(source, PATIENCE)
-                continue
-            array = array.copy()
-            sender.send(array, PATIENCE).wait(PATIENCE)
-            array.reshape(-1).view("uint8")[...] = 0xEE
-    except fw.Error as error:
-        return type(error).__name__
-    return ""
-
-
-def take(state: Any, name: str, way: str, count: int, limit: float, keep: int) -> tuple[Any, str]:
-    """Receive arrays, and keep every keep-th. Returns digests, and what ended it."""
-    receiver, kept = state.kept[name], state.kept["arrays", name]
-    digests: list[Digest] = []
-    give_up = time.monotonic() + limit
-    try:
-        while len(digests) < count:
-            if way == "receive":
-                array = receiver.receive(limit)
-            elif way == "receive_async":
-                array = asyncio.run(receiver.receive_async(limit))
-            else:
-                while (array := receiver.try_receive()) is None and time.monotonic() < give_up:
-                    time.sleep(0.001)
-                if array is None:
-                    return digests, "DeadlineExceeded"
-            digests.append(digest(array))
-            if keep and len(digests) % keep == 0:
-                kept.append((array, digest(array)))
-            del array
-    except fw.Error as error:
-        return digests, type(error).__name__
-    return digests, ""
-
-
-def iterate(state: Any, name: str, in_loop: bool) -> tuple[Any, str]:
-    """Receive until the end of the stream."""
-    digests: list[Digest] = []
-
-    async def all_of() -> None:
-        async for array in state.kept[name]:
-            digests.append(digest(array))
-
-    try:
-        if in_loop:
-            asyncio.run(all_of())
-        else:
-            for array in state.kept[name]:
-                digests.append(digest(array))
-    except fw.Error as error:
-        return digests, type(error).__name__
-    return digests, "ends"
-
-
-def call(state: Any, name: str, method: str, *arguments: Any) -> str:
-    try:
-        getattr(state.kept[name], method)(*arguments)
-    except fw.Error as error:
-        return type(error).__name__
-    return ""
-
-
-def changed(state: Any) -> list[str]:
-    """The edges of which an array that is kept is not any more what it was."""
-    return [
-        key[1]
-        for key, kept in state.kept.items()
-        if isinstance(key, tuple)
-        for array, before in kept
-        if digest(array) != before
-    ]
-
-
-def drop(state: Any, name: str, number: int) -> None:
-    """Drop every second array that is kept, or all."""
-    arrays = state.kept["arrays", name]
-    del arrays[:: 1 + number % 2]
-
-
-def finish(state: Any) -> None:
-    """Let go of all that is kept."""
-    state.kept.clear()
 
 
 @dataclass
@@ -176,10 +42,10 @@ class Edge:
     def receiver(self) -> Any:
         return self.peer.there if self.to_peer else self.peer.near
 
-    def took(self, digests: list[Digest]) -> None:
+    def took(self, digests: list[calls.Digest]) -> None:
         """Check that these are the next ones."""
         for found in digests:
-            expected = [digest(made(number, self.fixed)) for number in self.waiting]
+            expected = [calls.digest(calls.made(number, self.fixed)) for number in self.waiting]
             assert expected, f"{self.name}: {found} arrived, and nothing was sent"
             at = expected.index(found) if self.doubtful and found in expected else 0
             assert found == expected[at], (
@@ -231,13 +97,13 @@ class World(AnyWorld):
         kind = draw.choice(["static", "bounded", "dynamic"])
         fixed, options = None, {"slots": draw.choice([1, 2, 4]), "copy": draw.random() < 0.3}
         if kind != "dynamic":
-            fixed = draw.choice(DTYPES), draw.choice(SHAPES)
+            fixed = draw.choice(calls.DTYPES), draw.choice(calls.SHAPES)
         if kind == "bounded":
-            options |= {"dtype": fixed[0], "max_bytes": made(0, fixed).nbytes}
+            options |= {"dtype": fixed[0], "max_bytes": calls.made(0, fixed).nbytes}
         self.counted += 1
         edge = Edge(f"edge {self.counted}", pair, draw.random() < 0.5, fixed)
-        edge.receiver.run(open_receiver, edge.name, fixed, options)
-        edge.sender.run(open_sender, edge.name)
+        edge.receiver.run(calls.open_receiver, edge.name, fixed, options)
+        edge.sender.run(calls.open_sender, edge.name)
         self.edges.append(edge)
 
     def _numbers(self, draw: random.Random, most: int) -> list[int]:
@@ -248,7 +114,7 @@ class World(AnyWorld):
         edge = self._edge(draw)
         need(len(edge.waiting) < MOST_SENT)
         numbers = self._numbers(draw, 4)
-        expect(edge.sender.run(send, edge.name, edge.fixed, numbers, draw.random() < 0.3), "",
+        expect(edge.sender.run(calls.send, edge.name, edge.fixed, numbers, draw.random() < 0.3), "",
                of="send")  # fmt: skip
         edge.waiting += numbers
 
@@ -261,8 +127,8 @@ class World(AnyWorld):
             count, limit = 1, SHORT
         else:
             limit = PATIENCE
-        arguments = draw.choice(WAYS), count, limit, draw.choice([0, 1, 2])
-        digests, ended = edge.receiver.run(take, edge.name, *arguments)
+        arguments = draw.choice(calls.WAYS), count, limit, draw.choice([0, 1, 2])
+        digests, ended = edge.receiver.run(calls.take, edge.name, *arguments)
         allowed = ("", "DeadlineExceeded") if edge.doubtful else ("",)
         edge.took(digests)
         expect(ended, *allowed, of=f"{arguments} of {edge.name}")
@@ -271,7 +137,9 @@ class World(AnyWorld):
     def take_nothing(self, draw: random.Random) -> None:
         edge = self._edge(draw)
         need(not edge.waiting)
-        digests, ended = edge.receiver.run(take, edge.name, draw.choice(WAYS), 1, SHORT, 0)
+        digests, ended = edge.receiver.run(
+            calls.take, edge.name, draw.choice(calls.WAYS), 1, SHORT, 0
+        )
         assert not digests, f"{edge.name}: {digests} arrived, and nothing was sent"
         expect(ended, "DeadlineExceeded", of="a receive of nothing")
 
@@ -280,14 +148,14 @@ class World(AnyWorld):
         for pair in self.pairs:
             for actor in (pair.near, pair.there):
                 if actor.runs:
-                    wrong = actor.run(changed)
+                    wrong = actor.run(calls.changed)
                     assert not wrong, f"arrays that are kept have changed: {wrong}"
 
     @step()
     def drop(self, draw: random.Random) -> None:
         edge = choose(draw, self.edges)
         need(edge.receiver.runs)
-        edge.receiver.run(drop, edge.name, draw.randrange(2))
+        edge.receiver.run(calls.drop, edge.name, draw.randrange(2))
 
     @step(3)
     def end(self, draw: random.Random) -> None:
@@ -297,13 +165,13 @@ class World(AnyWorld):
         # Sent while the receiver looks.
         numbers = self._numbers(draw, 30) if draw.random() < 0.3 else []
         if edge.to_peer:
-            edge.peer.there.start(iterate, edge.name, in_loop)
-            sent = edge.sender.run(send, edge.name, edge.fixed, numbers, False)
-            closed = edge.sender.run(call, edge.name, "close", PATIENCE)
+            edge.peer.there.start(calls.iterate, edge.name, in_loop)
+            sent = edge.sender.run(calls.send, edge.name, edge.fixed, numbers, False)
+            closed = edge.sender.run(calls.call, edge.name, "close", PATIENCE)
             digests, ended = edge.peer.there.result()
         else:
-            edge.peer.there.start(send_and_close, edge.name, edge.fixed, numbers)
-            digests, ended = edge.receiver.run(iterate, edge.name, in_loop)
+            edge.peer.there.start(calls.send_and_close, edge.name, edge.fixed, numbers)
+            digests, ended = edge.receiver.run(calls.iterate, edge.name, in_loop)
             sent, closed = edge.peer.there.result()
         expect(sent, "", of="send during an iteration")
         edge.waiting += numbers
@@ -315,21 +183,21 @@ class World(AnyWorld):
 
     def _close(self, edge: Edge) -> None:
         edge.over = True
-        expect(edge.receiver.run(call, edge.name, "close"), "", of="the receiver's close")
+        expect(edge.receiver.run(calls.call, edge.name, "close"), "", of="the receiver's close")
 
     @step(1)
     def abandon(self, draw: random.Random) -> None:
         edge = self._edge(draw)
-        expect(edge.sender.run(call, edge.name, "abandon"), "", of="abandon")
+        expect(edge.sender.run(calls.call, edge.name, "abandon"), "", of="abandon")
         self._arrives_at_most(edge, "Unavailable")
-        expect(edge.sender.run(send, edge.name, edge.fixed, [1], False),
+        expect(edge.sender.run(calls.send, edge.name, edge.fixed, [1], False),
                "Cancelled", "FailedPrecondition", of="send after abandon")  # fmt: skip
         self._close(edge)
 
     @step(1)
     def reset(self, draw: random.Random) -> None:
         edge = self._edge(draw)
-        expect(edge.receiver.run(call, edge.name, "reset"), "", of="reset")
+        expect(edge.receiver.run(calls.call, edge.name, "reset"), "", of="reset")
         edge.waiting.clear()
         edge.doubtful = True
 
@@ -337,24 +205,24 @@ class World(AnyWorld):
     def close_receiver(self, draw: random.Random) -> None:
         edge = self._edge(draw)
         self._close(edge)
-        _, ended = edge.receiver.run(take, edge.name, "receive", 1, SHORT, 0)
+        _, ended = edge.receiver.run(calls.take, edge.name, "receive", 1, SHORT, 0)
         expect(ended, "Cancelled", "FailedPrecondition", of="receive after close")
         self._sends_end(edge, "Unavailable")
 
     def _sends_end(self, edge: Edge, *errors: str) -> None:
         """Sends are refused once the sender's side knows of the end."""
         give_up = time.monotonic() + PATIENCE
-        while not (sent := edge.sender.run(send, edge.name, edge.fixed, [1], False)):
+        while not (sent := edge.sender.run(calls.send, edge.name, edge.fixed, [1], False)):
             assert time.monotonic() < give_up, "send goes on after the receiver has closed"
         expect(sent, *errors, of="send after the end")
 
     def _arrives_at_most(self, edge: Edge, error: str) -> None:
         """What comes is a prefix of what waits, and then the error, now and again."""
-        digests, ended = edge.receiver.run(take, edge.name, "receive", 1 << 30, PATIENCE, 2)
+        digests, ended = edge.receiver.run(calls.take, edge.name, "receive", 1 << 30, PATIENCE, 2)
         edge.took(digests)
         expect(ended, error, of=f"the end of {edge.name}")
-        for way in WAYS:
-            digests, ended = edge.receiver.run(take, edge.name, way, 1, PATIENCE, 0)
+        for way in calls.WAYS:
+            digests, ended = edge.receiver.run(calls.take, edge.name, way, 1, PATIENCE, 0)
             assert not digests, f"{edge.name}: {digests} came after {error}"
             expect(ended, error, of=f"{way} after {error}")
 
@@ -369,11 +237,11 @@ class World(AnyWorld):
                 continue
             edge.over = True
             if edge.to_peer:
-                expect(edge.sender.run(send, edge.name, edge.fixed, [1], False),
+                expect(edge.sender.run(calls.send, edge.name, edge.fixed, [1], False),
                        "PeerDead", of="send to the dead")  # fmt: skip
                 closes = ("", "PeerDead") if not edge.waiting else ("PeerDead",)
                 expect(
-                    edge.sender.run(call, edge.name, "close", PATIENCE),
+                    edge.sender.run(calls.call, edge.name, "close", PATIENCE),
                     *closes,
                     of=f"close of a sender to the dead, {len(edge.waiting)} not taken",
                 )
@@ -395,10 +263,10 @@ class World(AnyWorld):
         edge = self._edge(draw)
         need(not edge.to_peer and not edge.doubtful)
         numbers = self._numbers(draw, 300)
-        edge.peer.there.start(send, edge.name, edge.fixed, numbers, draw.random() < 0.3)
+        edge.peer.there.start(calls.send, edge.name, edge.fixed, numbers, draw.random() < 0.3)
         edge.waiting += numbers
         count = draw.randint(0, min(10, len(numbers)))
-        digests, ended = edge.receiver.run(take, edge.name, "receive", count, PATIENCE, 2)
+        digests, ended = edge.receiver.run(calls.take, edge.name, "receive", count, PATIENCE, 2)
         edge.took(digests)
         expect(ended, "", of="receive while the peer sends")
         edge.peer.there.kill()
@@ -409,13 +277,13 @@ class World(AnyWorld):
         """Kill the peer while this process sends to it."""
         edge = self._edge(draw)
         need(edge.to_peer)
-        edge.peer.there.start(iterate, edge.name, False)
-        sent = edge.sender.run(send, edge.name, edge.fixed, self._numbers(draw, 30), False)
+        edge.peer.there.start(calls.iterate, edge.name, False)
+        sent = edge.sender.run(calls.send, edge.name, edge.fixed, self._numbers(draw, 30), False)
         expect(sent, "", of="send")
         edge.waiting.append(1)  # some may not be taken
         edge.peer.there.kill()
         edge.peer.gone = True
-        closed = edge.sender.run(call, edge.name, "close", PATIENCE)
+        closed = edge.sender.run(calls.call, edge.name, "close", PATIENCE)
         expect(closed, "", "PeerDead", of="close of a sender to the dead")
         edge.over = True
         self._died(edge.peer)
@@ -431,14 +299,14 @@ class World(AnyWorld):
             numbers = self._numbers(draw, 3)
             # A copy that is offered is free again once it was taken.
             for number in numbers:
-                edge.sender.kept[edge.name].send(made(number, edge.fixed), PATIENCE)
+                edge.sender.kept[edge.name].send(calls.made(number, edge.fixed), PATIENCE)
             edge.waiting += numbers
-            closed = edge.sender.run(call, edge.name, "close", SHORT)
+            closed = edge.sender.run(calls.call, edge.name, "close", SHORT)
             expect(closed, "DeadlineExceeded", of="close while the receiver is stopped")
             there.go_on()
             edge.over = True
-            there.start(iterate, edge.name, False)
-            closed = edge.sender.run(call, edge.name, "close", PATIENCE)
+            there.start(calls.iterate, edge.name, False)
+            closed = edge.sender.run(calls.call, edge.name, "close", PATIENCE)
             digests, ended = there.result()
             expect(ended, "ends", of="an iteration after SIGCONT")
             expect(closed, "", of="close after SIGCONT")
@@ -446,7 +314,7 @@ class World(AnyWorld):
             assert not edge.waiting, f"the iteration lacks {len(edge.waiting)} arrays"
             self._close(edge)
             return
-        digests, ended = edge.receiver.run(take, edge.name, "receive", 1 << 30, SHORT, 2)
+        digests, ended = edge.receiver.run(calls.take, edge.name, "receive", 1 << 30, SHORT, 2)
         edge.took(digests)
         expect(ended, "DeadlineExceeded", of="receive from a peer that is stopped")
         there.go_on()
@@ -457,15 +325,15 @@ class World(AnyWorld):
         edge = self._edge(draw)
         need(not edge.to_peer and not edge.doubtful)
         there, numbers = edge.peer.there, self._numbers(draw, 60)
-        there.start(send, edge.name, edge.fixed, numbers, False)
+        there.start(calls.send, edge.name, edge.fixed, numbers, False)
         edge.waiting += numbers
         there.stop()
-        digests, ended = edge.receiver.run(take, edge.name, "receive", 1 << 30, SHORT, 0)
+        digests, ended = edge.receiver.run(calls.take, edge.name, "receive", 1 << 30, SHORT, 0)
         edge.took(digests)
         expect(ended, "DeadlineExceeded", of="receive from a peer that is stopped")
         there.go_on()
         arguments = len(edge.waiting), PATIENCE, 2
-        digests, ended = edge.receiver.run(take, edge.name, "receive", *arguments)
+        digests, ended = edge.receiver.run(calls.take, edge.name, "receive", *arguments)
         edge.took(digests)
         expect(ended, "", of="receive after SIGCONT")
         expect(there.result(), "", of="send over a stop")
@@ -477,7 +345,7 @@ class World(AnyWorld):
         pair.gone = True
         by_peer = draw.random() < 0.5
         closer, other = (pair.there, pair.near) if by_peer else (pair.near, pair.there)
-        closer.run(close_channel)
+        closer.run(calls.close_channel)
         for edge in self.edges:
             if edge.peer is not pair or edge.over:
                 continue
@@ -486,7 +354,7 @@ class World(AnyWorld):
             if edge.receiver is other:
                 self._arrives_at_most(edge, ended)
             else:
-                _, ended = edge.receiver.run(take, edge.name, "receive", 1 << 30, PATIENCE, 0)
+                _, ended = edge.receiver.run(calls.take, edge.name, "receive", 1 << 30, PATIENCE, 0)
                 expect(ended, "Cancelled", "FailedPrecondition", of="receive, channel closed")
             self._sends_end(edge, "Unavailable", "Cancelled", "FailedPrecondition")
             self._close(edge)
@@ -501,12 +369,4 @@ class World(AnyWorld):
                 self.end(draw) if self._edge(draw) is edge else None
         for pair in self.pairs:
             if pair.there.runs:
-                pair.there.run(finish)
-
-
-def send_and_close(state: Any, name: str, fixed: Any, numbers: list[int]) -> tuple[str, str]:
-    return send(state, name, fixed, numbers, False), call(state, name, "close", PATIENCE)
-
-
-def close_channel(state: Any) -> None:
-    state.channel.close()
+                pair.there.run(calls.finish)
