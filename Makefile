@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-root test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
-.PHONY: gpu-test bench docs clean grpc grpc-programs grpc-test tools
+.PHONY: gpu-test random-programs bench docs clean grpc grpc-programs grpc-test tools
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -205,8 +205,13 @@ verbs-test: install plugin $(VENV)/.dev ## Run what needs RDMA devices in guests
 
 test test-asan test-tsan test-sanitized verbs-test: .cache/.googletest | .cache/.verbs_headers
 
-nightly: ## In two hours, all that .ci/run leaves out, in lanes of which none stops another; ends with a table
+nightly: ## In three hours, all that .ci/run leaves out, in lanes of which none stops another; ends with a table
 	@$(PYTHON) tools/nightly.py
+
+PROGRAM_MINUTES ?= 10
+
+random-programs: install $(VENV)/.dev ## Run random programs of new seeds for PROGRAM_MINUTES; print those that fail, and what was never reached
+	@$(VENV)/bin/python tests/python/random_programs/search.py --minutes $(PROGRAM_MINUTES)
 
 SOAK_TRANSFERS ?= 1000000
 

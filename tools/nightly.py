@@ -3,7 +3,7 @@
     python tools/nightly.py [LANE...]        all lanes by default; `make nightly`
 
 A lane that fails stops no other lane. Each writes its output to build/nightly/LANE.log. Together
-the budgets are at most two hours, on two quiet cores. A shared machine takes up to twice as long.
+the budgets are at most three hours, on two quiet cores. A shared machine takes up to twice as long.
 After twice its budget a lane is killed with its process group, and counts as failed. The table is
 also in build/nightly/nightly.json. The exit status is 1 if a lane failed, and 130 after Ctrl-C,
 SIGTERM or SIGHUP, which end the lane and print the table of what ran.
@@ -78,6 +78,7 @@ LANES = (
     ),
     Lane("verbs", 900, 'make verbs-test VERBS_LANES="bandwidth large siw"'),
     Lane("fuzz", 500, "make fuzz FUZZ_SECONDS=30"),
+    Lane("programs", 2700, "make random-programs PROGRAM_MINUTES=40"),
     Lane("soak", 400, "make soak SOAK_TRANSFERS=3000000"),
 )
 

@@ -151,8 +151,10 @@ class FARWRITE_API Channel {
 
   /// Maps a view of the peer's bytes, without a copy. kUnsupported where the fabric cannot map
   /// them. The first view of lent memory may wait for the peer while the peer lives and the channel
-  /// is open: do not call this from a handler.
-  Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length);
+  /// is open: do not call this from a handler. kDeadlineExceeded if that takes longer than
+  /// `timeout`.
+  Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length,
+                      std::chrono::nanoseconds timeout = kForever);
 
   /// The paper's memcpy: write + flush, or read. Returns when the bytes have arrived.
   Status memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset, std::uint64_t bytes,

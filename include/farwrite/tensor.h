@@ -191,9 +191,9 @@ class FARWRITE_API TensorReceiver {
   /// Errors: kDeadlineExceeded; kEndOfStream once the sender has closed and every tensor was taken;
   /// kUnavailable if the sender abandoned the stream, or tensors of it did not arrive; kCancelled
   /// if this receiver is closed; the channel's error if that ended first (kPeerDead: the peer died;
-  /// kUnavailable: it closed the channel). Any other error concerns one tensor, which is lost: an
-  /// offer that can no longer be mapped, or no memory to read it into. Only kEndOfStream means that
-  /// the stream is complete.
+  /// kUnavailable: it closed the channel). Any other error concerns the next tensor, which stays
+  /// the next one: an offer that cannot be mapped, or no memory to read it into. Call again, or
+  /// drop it by reset(). Only kEndOfStream means that the stream is complete.
   Result<ReceivedTensor> receive(std::chrono::nanoseconds timeout = kForever);
   /// Waits until receive() can return a tensor or an error immediately. Takes no tensor.
   /// kDeadlineExceeded after the timeout.

@@ -156,9 +156,11 @@ class TensorReceiver(Closing):
         Unavailable
             If the stream ended early: the sender abandoned it, or the peer closed the channel.
         PeerDead
-            If the peer died and no array is left.
+            If the peer died and no array is left, or the next one cannot be read any more.
         Cancelled
             If this side closed the receiver or the channel.
+        ResourceExhausted
+            If there is no memory for the next array. It stays the next one: call again.
         """
         return _to_array(self._native.receive(seconds("receive", timeout)))
 

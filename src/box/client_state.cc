@@ -296,10 +296,13 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
   if (!answer.lent.valid()) {
     return decode_infos({answer.reply.body.data(), answer.reply.body.size()});
   }
+  const core::Deadline deadline = core::Deadline::after(timeout_);
+  // A read would wait for a stopped server without limit until its memory is mapped.
+  const Status mapped = channel_.alias(answer.lent, 0, 0, deadline.remaining()).status();
+  if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(
-      wait_until_settled(channel_.read({body->data(), body->size()}, answer.lent),
-                         core::Deadline::after(timeout_), body));
+      wait_until_settled(channel_.read({body->data(), body->size()}, answer.lent), deadline, body));
   return decode_infos({body->data(), body->size()});
 }
 

@@ -9,6 +9,7 @@ namespace farwrite::box {
 
 Result<std::shared_ptr<HeldLease>> HeldLease::take(const std::shared_ptr<SegmentState>& segment,
                                                    std::chrono::nanoseconds timeout) {
+  const core::Deadline deadline = core::Deadline::after(timeout);
   const std::shared_ptr<ClientState>& client = segment->client();
   Result<std::shared_ptr<const void>> view = client->begin_view();
   if (!view.ok()) return view.status();
@@ -25,7 +26,8 @@ Result<std::shared_ptr<HeldLease>> HeldLease::take(const std::shared_ptr<Segment
                          "run the same release on both sides");
   }
   if (client->channel().maps_peer_memory()) {
-    Result<Alias> alias = client->channel().alias(held->region_, 0, held->region_.size());
+    Result<Alias> alias = client->channel().alias(held->region_, 0, held->region_.size(),
+                                                  client->bytes_by(deadline, 0).remaining());
     if (!alias.ok()) return alias.status();
     held->alias_ = *std::move(alias);
   }

@@ -71,7 +71,7 @@ class ChannelState final : public fabric::LinkObserver,
   // What Channel says, under the same names (channel_transfer.cc).
   Completion post(RemoteRegionState* remote, std::uint32_t lane, fabric::Operation operation);
   Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
-                      std::uint64_t length);
+                      std::uint64_t length, core::Deadline deadline);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();
@@ -163,7 +163,7 @@ class ChannelState final : public fabric::LinkObserver,
   Completion post_staged(std::uint32_t lane, fabric::Operation operation);
   // A peer that closed in good order keeps what we hold leases on, and lets us read it.
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
-  Status reach(RemoteRegionState& remote, std::string_view operation);
+  Status reach(RemoteRegionState& remote, std::string_view operation, core::Deadline deadline);
 
   // channel_close.cc.
   // No call begins any more, and those that wait are woken.

@@ -35,7 +35,7 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   }
   if (remote != nullptr) {
     if (!remote->reached()) [[unlikely]] {
-      if (Status bad = reach(*remote, name_of(operation)); !bad.ok()) {
+      if (Status bad = reach(*remote, name_of(operation), core::Deadline::never()); !bad.ok()) {
         return Completion(std::move(bad));
       }
     }
@@ -81,7 +81,8 @@ void ChannelState::run_later(std::chrono::nanoseconds delay, std::function<void(
 
 std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
 
-Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation) {
+Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation,
+                           core::Deadline deadline) {
   if (device_->on_own_thread()) {
     // The answer may need this very thread.
     if (remote.reach(core::Deadline::after({})).ok()) return Status();
@@ -90,7 +91,7 @@ Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation
                          "map it from another thread");
   }
   // A silent peer may come back; a channel that ends, ends the wait.
-  return remote.reach(core::Deadline::never());
+  return remote.reach(deadline);
 }
 
 Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
@@ -145,7 +146,8 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
 }
 
 Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& source,
-                                  std::uint64_t offset, std::uint64_t length) {
+                                  std::uint64_t offset, std::uint64_t length,
+                                  core::Deadline deadline) {
   constexpr std::string_view kOperation = "alias";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   if (source == nullptr || source->channel() != this) {
@@ -165,7 +167,7 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
   if (!source->reached()) {
     const core::Gate::Pass pass(gate_);
     if (!pass) return unusable(kOperation);
-    FARWRITE_RETURN_IF_ERROR(reach(*source, kOperation));
+    FARWRITE_RETURN_IF_ERROR(reach(*source, kOperation, deadline));
   }
   if (source->window()->mapped == nullptr) {
     return Status::error(StatusCode::kUnsupported,

@@ -82,9 +82,9 @@ Completion Channel::flush() {
   return state_->post(nullptr, 0, operation(fabric::OperationKind::kFlush));
 }
 
-Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset,
-                             std::uint64_t length) {
-  return state_->alias(source.state_, offset, length);
+Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length,
+                             std::chrono::nanoseconds timeout) {
+  return state_->alias(source.state_, offset, length, core::Deadline::after(timeout));
 }
 
 Status Channel::memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset,

@@ -67,16 +67,28 @@ OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::
   return offer.round == round ? OfferVerdict::kWelcome : OfferVerdict::kStale;
 }
 
-DynamicSlot::~DynamicSlot() {
+DynamicSlot::~DynamicSlot() { begin_anew(); }
+
+void DynamicSlot::begin_anew() {
+  const std::lock_guard lock(starting_);
   if (reading_.has_value()) keep_until_settled(*reading_, std::move(memory_.owner));
+  reading_.reset();
+  memory_ = {};
+  started_ = false;
+  failure_ = Status();
 }
 
-DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator) {
+DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator,
+                                      std::chrono::nanoseconds timeout) {
   const std::lock_guard lock(starting_);
-  if (std::exchange(started_, true) || offer_.bytes == 0) return Start::kOver;
-  if (copy) return start_read(channel, allocator);
-  Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes);
-  if (alias.status().code() == StatusCode::kUnsupported) return start_read(channel, allocator);
+  if (started_ || offer_.bytes == 0) return Start::kOver;
+  failure_ = Status();
+  if (copy && lent_.reached()) return start_read(channel, allocator);
+  Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes, timeout);
+  if (alias.status().code() == StatusCode::kUnsupported || (copy && alias.ok())) {
+    return start_read(channel, allocator);
+  }
+  started_ = alias.ok();
   if (alias.ok()) {
     alias_ = *std::move(alias);
   } else {
@@ -95,6 +107,7 @@ DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& al
     return Start::kOver;
   }
   memory_ = *std::move(memory);
+  started_ = true;
   reading_ = channel.read({memory_.data, offer_.bytes}, lent_);
   return Start::kReading;
 }
@@ -108,16 +121,23 @@ Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
       read = reading_->wait(std::chrono::nanoseconds(0));
       if (read.code() == StatusCode::kDeadlineExceeded) {
         // ... or it is the peer's word, not our timeout: nothing is left to wait for.
-        return Status(StatusCode::kUnavailable, read.message());
+        read = Status(StatusCode::kUnavailable, read.message());
       }
     }
-    if (!read.ok()) return read;
+    if (!read.ok()) {
+      if (read.code() != StatusCode::kDeadlineExceeded) begin_anew();
+      return read;
+    }
     reading_.reset();
     received->arrival = Arrival::kRead;
     received->data = memory_.data;
     received->memory = std::move(memory_.owner);
   } else {
-    if (!failure_.ok()) return failure_;
+    if (!failure_.ok()) {
+      Status failure = failure_;
+      begin_anew();
+      return failure;
+    }
     received->arrival = Arrival::kAliased;
     received->data = offer_.bytes == 0 ? nowhere() : alias_.data();
     received->alias = std::move(alias_);

@@ -73,14 +73,17 @@ class DynamicSlot {
     kReading,  // this call has allocated and started to read
     kOver,     // there is nothing to read, or it was started before
   };
-  // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment.
-  Start start(Channel& channel, bool copy, const Allocator& allocator);
-  // The tensor, once, after start(). kDeadlineExceeded: call again. Any other error is the
-  // tensor's.
+  // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment,
+  // up to `timeout`.
+  Start start(Channel& channel, bool copy, const Allocator& allocator,
+              std::chrono::nanoseconds timeout);
+  // The tensor, once, after start(). kDeadlineExceeded: call again. After any other error, start()
+  // begins anew.
   Result<ReceivedTensor> finish(std::chrono::nanoseconds timeout);
 
  private:
   Start start_read(Channel& channel, const Allocator& allocator);
+  void begin_anew();
 
   OfferRecord offer_;
   RemoteRegion lent_;

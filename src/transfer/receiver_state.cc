@@ -72,7 +72,7 @@ void ReceiverState::take_push(LandedTensor tensor) {
     return;
   }
   const std::uint64_t sequence = push->sequence;
-  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr, sequence});
+  arrived_.add(sequence, Item{std::move(tensor), *std::move(push), nullptr, sequence, round_});
 }
 
 void ReceiverState::take_stale(ByteView description) {
@@ -110,8 +110,9 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  arrived_.add(sequence,
-               Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent), sequence});
+  arrived_.add(
+      sequence,
+      Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent), sequence, round_});
 }
 
 void ReceiverState::look_at_flags() {
@@ -226,23 +227,25 @@ Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {
 Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline) {
   if (item.offer == nullptr) return hand_out(std::move(item));
   const DynamicSlot::Start started =
-      item.offer->start(channel_, options_.copy_offers, options_.allocator);
+      item.offer->start(channel_, options_.copy_offers, options_.allocator, deadline.remaining());
   if (started == DynamicSlot::Start::kReading) {
     read_allocations_.add();
     read_ahead();
   }
   Result<ReceivedTensor> received = item.offer->finish(deadline.remaining());
-  if (!received.ok() && received.status().code() == StatusCode::kDeadlineExceeded) {
-    const std::lock_guard lock(port_->mutex());
-    resolving_.erase(item.sequence);
-    if (!closed_) arrived_.ready().push_front(std::move(item));
-    return received;
-  }
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
   const std::lock_guard lock(port_->mutex());
   resolving_.erase(item.sequence);
+  // It stays the next one after any error, or the stream would go on without it.
+  if (!received.ok() && !closed_ && item.round == round_) put_back(std::move(item));
   report_taken();
   return received;
+}
+
+void ReceiverState::put_back(Item item) {
+  std::deque<Item>& ready = arrived_.ready();
+  const auto later = std::ranges::upper_bound(ready, item.sequence, {}, &Item::sequence);
+  ready.insert(later, std::move(item));
 }
 
 void ReceiverState::read_ahead() {
@@ -255,7 +258,7 @@ void ReceiverState::read_ahead() {
     }
   }
   for (const auto& offer : next) {
-    const auto started = offer->start(channel_, options_.copy_offers, options_.allocator);
+    const auto started = offer->start(channel_, options_.copy_offers, options_.allocator, {});
     if (started == DynamicSlot::Start::kReading) read_allocations_.add();
   }
 }

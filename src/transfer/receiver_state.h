@@ -48,6 +48,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
     PushDescription push;
     std::shared_ptr<DynamicSlot> offer;  // else
     std::uint64_t sequence = 0;
+    std::uint32_t round = 0;  // a later one, of reset(), drops it
   };
 
   ReceiverState(const Channel& channel, std::string_view name, const ReceiverOptions& options);
@@ -68,6 +69,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   Status broke_off(const Status& reason) const;
   // Every tensor up to this one was received or dropped.
   std::uint64_t taken() const;
+  void put_back(Item item);  // in its place
   // Sends the sender that number, as long as no other tensor waits here.
   void report_taken();
   void drop_stale(std::uint64_t sequence);

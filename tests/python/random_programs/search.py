@@ -1,0 +1,160 @@
+"""Runs random programs of new seeds for some minutes, and makes those that fail smaller.
+
+    search.py [--minutes 40] [--seed N] [--worlds WORLD...]
+    search.py --repeat 'boxes tcp 7 create:31 write:4'
+
+Prints each program that fails with the line that repeats it, and at last the pairs of a step and
+the fault before it that no program reached. The exit status is 1 if a program failed. Each batch of
+programs runs in a process of its own, which also looks for descriptors and threads that are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import gc
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from random_programs.program import (
+    FABRICS,
+    WORLDS,
+    Program,
+    Reached,
+    command,
+    draw_program,
+    run,
+    smaller,
+    steps_of,
+)
+
+BATCH = 12
+MOST_FAILURES = 10
+TRIES = 80
+"""Programs that are run to make one smaller."""
+LONG = 150
+"""Seconds after which a program counts as one that hangs."""
+QUIET = 10
+
+
+def held() -> tuple[int, int]:
+    """Count descriptors and threads, once both stay: memory is released in the background."""
+    counts: list[tuple[int, int]] = []
+    while len(counts) < QUIET or len(set(counts[-QUIET:])) > 1:
+        gc.collect()
+        counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
+        time.sleep(0.01)
+    return counts[-1]
+
+
+def repeat(texts: list[str]) -> None:
+    """Run programs; a line of JSON says what each has reached."""
+    before = None
+    for text in texts:
+        reached: Reached = Counter()
+        faulthandler.dump_traceback_later(LONG, exit=True)
+        run(Program.parse(text), reached)
+        faulthandler.cancel_dump_traceback_later()
+        after = held()
+        if before is not None and after != before:
+            raise AssertionError(f"descriptors and threads were {before}, and are {after}")
+        before = after
+        print(json.dumps([[*key, count] for key, count in reached.items()]), flush=True)
+
+
+def started(texts: list[str]) -> tuple[list[str], str]:
+    """Run programs in a process; return its lines, one for each that went well, and its errors."""
+    arguments = [sys.executable, "-X", "faulthandler", __file__]
+    for text in texts:
+        arguments += ["--repeat", text]
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(arguments, stdout=output, stderr=errors, start_new_session=True)
+        status = process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a peer that was stopped would stay for ever
+        for file in (output, errors):
+            file.seek(0)
+        lines = [line for line in output.read().splitlines() if line.startswith("[")]
+        said = errors.read()
+    return lines, said if status >= 0 else f"{said}\nkilled by signal {-status}"
+
+
+def fails(program: Program) -> bool:
+    """Whether a program fails, at one of two tries."""
+    return any(not started([str(program)])[0] for _ in range(2))
+
+
+def search(seconds: float, seed: int, worlds: list[str]) -> int:
+    """Run programs until the time is over; return how many failed."""
+    give_up = time.monotonic() + seconds
+    reached: Reached = Counter()
+    ran = failures = 0
+    while time.monotonic() < give_up and failures < MOST_FAILURES:
+        batch = []
+        for _ in range(BATCH):
+            draw = random.Random(seed)
+            batch.append((seed, draw_program(draw.choice(worlds), draw.choice(FABRICS), seed)))
+            seed += 1
+        while batch and time.monotonic() < give_up:
+            lines, errors = started([str(program) for _, program in batch])
+            for line in lines:
+                for world, name, last, count in json.loads(line):
+                    reached[world, name, last] += count
+            ran += len(lines)
+            batch = batch[len(lines) :]
+            if batch:
+                failures += 1
+                (failed, program), *batch = batch
+                print(f"seed {failed} failed:\n{errors}", flush=True)
+                least = smaller(program, fails, TRIES)
+                print(f"made smaller, {len(least.steps)} steps: {command(least)}", flush=True)
+    print(f"{ran} programs went well and {failures} failed; the next seed is {seed}")
+    print("\n".join(never_reached(reached, worlds)))
+    return failures
+
+
+def never_reached(reached: Reached, worlds: list[str]) -> list[str]:
+    """A table of the pairs of a step and the fault before it that no program reached."""
+    lines = ["| world | step | never after |", "|---|---|---|"]
+    for world in worlds:
+        steps = steps_of(world)
+        faults = ["none", *(name for name in steps if steps[name].is_fault)]
+        for name in steps:
+            missing = [last for last in faults if not reached[world, name, last]]
+            if missing:
+                lines.append(f"| {world} | {name} | {', '.join(missing)} |")
+    return lines if len(lines) > 2 else ["every step was made after every fault"]
+
+
+def main() -> int:
+    about, _, details = str(__doc__).split("\n\n", 2)
+    parser = argparse.ArgumentParser(
+        description=about, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=40)
+    parser.add_argument("--seed", type=int, help="the first seed, by default a new one")
+    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
+    parser.add_argument("--repeat", action="append", metavar="PROGRAM", help="run this program")
+    given = parser.parse_args()
+    if given.repeat:
+        repeat(given.repeat)
+        return 0
+    seed = int(time.time()) * 1000 if given.seed is None else given.seed
+    print(f"random programs for {given.minutes:g} minutes, from seed {seed} on", flush=True)
+    return int(search(60 * given.minutes, seed, given.worlds) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
