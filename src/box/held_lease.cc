@@ -27,7 +27,7 @@ Result<std::shared_ptr<HeldLease>> HeldLease::take(const std::shared_ptr<Segment
   }
   if (client->channel().maps_peer_memory()) {
     Result<Alias> alias = client->channel().alias(held->region_, 0, held->region_.size(),
-                                                  client->bytes_by(deadline, 0).remaining());
+                                                  client->answer_by(deadline).remaining());
     if (!alias.ok()) return alias.status();
     held->alias_ = *std::move(alias);
   }
