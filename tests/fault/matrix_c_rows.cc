@@ -11,8 +11,7 @@ namespace {
 
 using W = MatrixWorld;
 
-char bytes[16];
-char text[4096];
+const char bytes[16] = {};  // what is sent and written
 
 Status status_of(fw_status* status) {
   Status copy(static_cast<StatusCode>(fw_status_code(status)), fw_status_message(status));
@@ -119,8 +118,15 @@ std::vector<Row> device_rows() {
               return w.counted(stats.used == 0);
             }),
       count("fw_device_metrics",
-            [](W& w) { return w.counted(fw_device_metrics(w.c_device, text, sizeof(text)) == 0); }),
-      fact("fw_copy", [](W& w) { fw_copy(bytes, w.exported.data(), sizeof(bytes)); }),
+            [](W& w) {
+              char text[64];
+              return w.counted(fw_device_metrics(w.c_device, text, sizeof(text)) == 0);
+            }),
+      fact("fw_copy",
+           [](W& w) {
+             char copied[16];
+             fw_copy(copied, w.exported.data(), sizeof(copied));
+           }),
       fact("fw_fork_stamp", [](W&) { return fw_fork_stamp(); }),
       fact("fw_forked_child_may_read", [](W&) { return fw_forked_child_may_read(0); }),
   };
@@ -222,8 +228,10 @@ std::vector<Row> memory_rows() {
       fact("fw_view_maps", [](W& w) { return fw_view_maps(w.c_view); }),
       peer("fw_view_read",
            [](W& w) {
+             static char out[kMatrixBytes];
+
              Answer& answer = w.answer("fw_view_read");
-             fw_view_read(w.c_view, text, 0, Answer::take_text, &answer);
+             fw_view_read(w.c_view, out, 0, Answer::take_text, &answer);
              return answer.wait();
            },
            {{"killed", "Unknown"},
@@ -249,7 +257,10 @@ std::vector<Row> memory_rows() {
       fact("fw_view_release", [](W& w) { fw_view_release(std::exchange(w.c_view, nullptr)); }),
       fact("fw_region_data", [](W& w) { return *static_cast<char*>(fw_region_data(w.c_region)); }),
       fact("fw_region_describe",
-           [](W& w) { return fw_region_describe(w.c_region, bytes, sizeof(bytes)); }),
+           [](W& w) {
+             char wire[1024];
+             return fw_region_describe(w.c_region, wire, sizeof(wire));
+           }),
       fact("fw_region_release",
            [](W& w) { fw_region_release(std::exchange(w.c_region, nullptr)); }),
       fact("fw_target_bytes", [](W& w) { return fw_target_bytes(w.c_target); }),
