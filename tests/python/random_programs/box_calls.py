@@ -90,6 +90,12 @@ def listed(state: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
+def silent(state: Any, name: str) -> int:
+    """How many clients that attached a segment are silent."""
+    found = [info.silent for info in state.kept["client"].list() if info.name == name]
+    return int(found[0])
+
+
 def posted(state: Any, name: str, change: tuple[Any, ...], target: Any) -> Any:
     """Make a change: its name, and its arguments, of which segments are given by name."""
     method, arguments, options = change

@@ -353,6 +353,33 @@ class World(BoxWorld):
         self._added(segment, count + others)
 
     @fault()
+    def stop_lessee(self, draw: random.Random) -> None:
+        """Stop a client that leases until it counts as silent: it keeps no buffer from others."""
+        need(self.soon_silent and self.server.runs)
+        client = choose(draw, (one for one in self.clients[1:] if one.actor.runs))
+        names = [
+            name
+            for name, segment in self.segments.items()
+            if client.lives.get(name) == segment.life
+            and {one for one in self.clients for life, _ in one.leases if life == segment.life}
+            == {client}
+        ]
+        name, other = choose(draw, names), self.clients[0]
+        segment = self.segments[name]
+        self._attached(other, name)
+        client.actor.stop()
+        until(lambda: other.actor.run(calls.silent, name) > 0, "the client counts as silent")
+        for value in range(segment.buffers + 2):
+            segment.changed(np.full_like(segment.values, value))
+            one = "write", (segment.values,), {}
+            assert other.actor.run(calls.change, name, one) == segment.version
+            values, version = other.actor.run(calls.read, name, "lease", 0)
+            assert version == segment.version
+            assert np.array_equal(values, segment.values), f"a lease of version {version}"
+        client.actor.go_on()
+        self.look_at_leases(draw)
+
+    @fault()
     def stop_server(self, draw: random.Random) -> None:
         """Give a wait for a stopped server up: the change counts once, when the server goes on."""
         client = self._client(draw)
