@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from unittest import mock
 
-WORLDS = ("channels", "tensors", "boxes", "models")
+WORLDS = ("channels", "tensors", "boxes", "models", "training")
 """The modules that have a `World`, each the model of a part of the contract."""
 FABRICS = ("shm", "tcp")
 LONGEST = 90
