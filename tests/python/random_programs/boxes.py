@@ -98,12 +98,16 @@ class World(BoxWorld):
 
     def _begin_burst(
         self, draw: random.Random, adding: list[Client], name: str, count: int
-    ) -> None:
+    ) -> bool:
+        """Let processes add 1; one alone may also write the sums. Returns whether it does."""
+        writes = len(adding) == 1 and draw.random() < 0.5
+        before = self.segments[name].values if writes else None
         in_flight = draw.choice([1, 4, 20])
         for at, one in enumerate(adding):
             self.tally[2 * at] = self.tally[2 * at + 1] = 0
             self._attached(one, name)
-            one.actor.start(calls.burst, name, count, self.path, 2 * at, in_flight)
+            one.actor.start(calls.burst, name, count, self.path, 2 * at, in_flight, before)
+        return writes
 
     def _read_between(self, segment: Segment, least: int, values: Any, version: int) -> None:
         assert version >= least, f"version {version} was read after {least}"
@@ -342,8 +346,13 @@ class World(BoxWorld):
         segment = self.segments[name]
         need(np.abs(segment.values).max(initial=0) <= LARGEST)
         count, others = draw.randint(1, 80), draw.randint(1, 10)
-        self._begin_burst(draw, [client], name, count)
+        if self._begin_burst(draw, [client], name, count):
+            others = 0  # it would write over what they add
         client.actor.stop()
+        free = not any(life == segment.life for one in self.clients for life, _ in one.leases)
+        if free and segment.buffers > 2:
+            values, version = other.actor.run(calls.read, name, "lease", 0)
+            self._read_between(segment, segment.version, values, version)
         for _ in range(others):
             other.actor.run(calls.change, name, ("accumulate", (np.ones_like(segment.values),), {}))
         values, version = other.actor.run(calls.read, name, "with version", 0)
