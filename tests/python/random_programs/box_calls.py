@@ -90,6 +90,12 @@ def listed(state: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
+def silent(state: Any, name: str) -> int:
+    """How many clients that attached a segment are silent."""
+    found = [info.silent for info in state.kept["client"].list() if info.name == name]
+    return int(found[0])
+
+
 def posted(state: Any, name: str, change: tuple[Any, ...], target: Any) -> Any:
     """Make a change: its name, and its arguments, of which segments are given by name."""
     method, arguments, options = change
@@ -110,8 +116,10 @@ def post(state: Any, name: str, changes: list[tuple[Any, ...]], backwards: bool)
     return [update.wait(PATIENCE) for update in updates]
 
 
-def burst(state: Any, name: str, count: int, path: str, at: int, in_flight: int) -> str:
-    """Add 1 to all elements, some changes at a time.
+def burst(
+    state: Any, name: str, count: int, path: str, at: int, in_flight: int, before: Any
+) -> str:
+    """Add 1 to all elements, some changes at a time; or write what was before, and one more.
 
     tally[at] counts what was posted, and tally[at + 1] what was acknowledged.
     """
@@ -121,7 +129,11 @@ def burst(state: Any, name: str, count: int, path: str, at: int, in_flight: int)
     try:
         for _ in range(count):
             tally[at] += 1
-            waiting.append(target.post.accumulate(ones))
+            if before is None:
+                waiting.append(target.post.accumulate(ones))
+            else:
+                before = before + ones
+                waiting.append(target.post.write(before))
             if len(waiting) >= in_flight:
                 waiting.pop(0).wait(PATIENCE)
                 tally[at + 1] += 1

@@ -35,7 +35,7 @@ class Segment:
         self.values, self.version = values, self.version + 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Client:
     """A process that is connected to the box."""
 

@@ -98,12 +98,16 @@ class World(BoxWorld):
 
     def _begin_burst(
         self, draw: random.Random, adding: list[Client], name: str, count: int
-    ) -> None:
+    ) -> bool:
+        """Let processes add 1; one alone may also write the sums. Returns whether it does."""
+        writes = len(adding) == 1 and draw.random() < 0.5
+        before = self.segments[name].values if writes else None
         in_flight = draw.choice([1, 4, 20])
         for at, one in enumerate(adding):
             self.tally[2 * at] = self.tally[2 * at + 1] = 0
             self._attached(one, name)
-            one.actor.start(calls.burst, name, count, self.path, 2 * at, in_flight)
+            one.actor.start(calls.burst, name, count, self.path, 2 * at, in_flight, before)
+        return writes
 
     def _read_between(self, segment: Segment, least: int, values: Any, version: int) -> None:
         assert version >= least, f"version {version} was read after {least}"
@@ -342,8 +346,13 @@ class World(BoxWorld):
         segment = self.segments[name]
         need(np.abs(segment.values).max(initial=0) <= LARGEST)
         count, others = draw.randint(1, 80), draw.randint(1, 10)
-        self._begin_burst(draw, [client], name, count)
+        if self._begin_burst(draw, [client], name, count):
+            others = 0  # it would write over what they add
         client.actor.stop()
+        free = not any(life == segment.life for one in self.clients for life, _ in one.leases)
+        if free and segment.buffers > 2:
+            values, version = other.actor.run(calls.read, name, "lease", 0)
+            self._read_between(segment, segment.version, values, version)
         for _ in range(others):
             other.actor.run(calls.change, name, ("accumulate", (np.ones_like(segment.values),), {}))
         values, version = other.actor.run(calls.read, name, "with version", 0)
@@ -351,6 +360,33 @@ class World(BoxWorld):
         client.actor.go_on()
         expect(client.actor.result(), "", of="a burst over a stop")
         self._added(segment, count + others)
+
+    @fault()
+    def stop_lessee(self, draw: random.Random) -> None:
+        """Stop a client that leases until it counts as silent: it keeps no buffer from others."""
+        need(self.soon_silent and self.server.runs)
+        client = choose(draw, (one for one in self.clients[1:] if one.actor.runs))
+        names = [
+            name
+            for name, segment in self.segments.items()
+            if client.lives.get(name) == segment.life
+            and {one for one in self.clients for life, _ in one.leases if life == segment.life}
+            == {client}
+        ]
+        name, other = choose(draw, names), self.clients[0]
+        segment = self.segments[name]
+        self._attached(other, name)
+        client.actor.stop()
+        until(lambda: other.actor.run(calls.silent, name) > 0, "the client counts as silent")
+        for value in range(segment.buffers + 2):
+            segment.changed(np.full_like(segment.values, value))
+            one = "write", (segment.values,), {}
+            assert other.actor.run(calls.change, name, one) == segment.version
+            values, version = other.actor.run(calls.read, name, "lease", 0)
+            assert version == segment.version
+            assert np.array_equal(values, segment.values), f"a lease of version {version}"
+        client.actor.go_on()
+        self.look_at_leases(draw)
 
     @fault()
     def stop_server(self, draw: random.Random) -> None:

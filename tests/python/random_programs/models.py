@@ -325,9 +325,11 @@ class World(AnyWorld):
     @step(2)
     def ask(self, draw: random.Random) -> None:
         reader = self._reader(draw)
-        expected = "gone" if self.owner is None else "alive"
+        states = ("gone",) if self.owner is None else ("alive",)
+        if self.soon_silent and states == ("alive",):
+            states = ("alive", "silent")  # a loaded machine may delay it
         found = reader.run(publisher_state)
-        assert found == expected, f"the publisher is {found}, not {expected}"
+        assert found in states, f"the publisher is {found}, not {states}"
 
     # --- Faults.
 

@@ -16,18 +16,32 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from unittest import mock
 
-WORLDS = ("channels", "tensors", "boxes", "models")
+WORLDS = ("channels", "tensors", "boxes", "models", "training")
 """The modules that have a `World`, each the model of a part of the contract."""
 FABRICS = ("shm", "tcp")
 LONGEST = 90
 NUMBERS = 1000
 """Numbers of steps are below this: short to write, and enough to draw from."""
+
+SOON = "0.3s"
+ENVIRONMENT = {
+    "FARWRITE_DETECTION_TIME": ("5s", SOON),
+    "FARWRITE_ENCRYPT": ("off", "off", "on"),
+    "FARWRITE_LOG": ("error",),
+    "FARWRITE_MEMORY_IDLE_TIME": ("60s", "0.05s"),
+    "FARWRITE_POLLERS": ("1", "2"),
+    "FARWRITE_SPIN": ("20us", "0s"),
+    "FARWRITE_TOKEN": ("of random programs",),
+}
+"""Options of every device of a program."""
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -71,6 +85,9 @@ class World:
 
     def __init__(self, fabric: str, draw: random.Random, stack: contextlib.ExitStack) -> None:
         self.fabric, self.draw, self.stack = fabric, draw, stack
+        drawn = {name: draw.choice(values) for name, values in ENVIRONMENT.items()}
+        self.soon_silent = drawn["FARWRITE_DETECTION_TIME"] == SOON
+        stack.enter_context(mock.patch.dict(os.environ, drawn))
 
     def at_rest(self) -> None:
         """Check what must hold once no call is under way."""

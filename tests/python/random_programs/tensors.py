@@ -183,7 +183,11 @@ class World(AnyWorld):
 
     def _close(self, edge: Edge) -> None:
         edge.over = True
-        expect(edge.receiver.run(calls.call, edge.name, "close"), "", of="the receiver's close")
+        expect(
+            edge.receiver.run(calls.call, edge.name, "close", PATIENCE),
+            "",
+            of="the receiver's close",
+        )
 
     @step(1)
     def abandon(self, draw: random.Random) -> None:
