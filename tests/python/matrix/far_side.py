@@ -21,6 +21,7 @@ def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str
     kept["channel"] = channel = device.connect(endpoint, 20)
     kept["tensors"] = tensors = device.connect(endpoint, 20)
     kept["outbox"] = device.publish("outbox", device.allocate(8))
+    kept["outbox"].array[:] = range(8)
     kept["inbox"] = channel.publish("inbox", channel.allocate(8))
     kept["receiver"] = fw.TensorReceiver(tensors, "to the peer", (8,), "float32")
     kept["sender"] = fw.TensorSender(tensors, "edge", 20)
@@ -30,6 +31,26 @@ def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str
     kept["publisher"].publish(MODEL)
     kept["client"] = boxes.connect(box, **options)
     return {"peer": device.endpoint, "box": server.endpoint, "models": models.endpoint}
+
+
+END = b"\xff" * 32
+"""What ends the messages and the tensors of a test, which then asks for the last before it."""
+
+
+def arrived(state: PeerState, what: str) -> bytes:
+    """Return the bytes that the test has sent here."""
+    kept = state.kept
+    if what == "written":
+        return bytes(kept["inbox"].array)
+    last = b""
+    while True:
+        if what == "message":
+            taken = kept["channel"].wait_notification(20).message
+        else:
+            taken = kept["receiver"].receive(20).tobytes()
+        if taken == END:
+            return last
+        last = taken
 
 
 def close_all(state: PeerState) -> None:
