@@ -4,11 +4,43 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, SupportsIndex
+from collections.abc import Iterable
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from farwrite.errors import InvalidArgument
+
+T = TypeVar("T")
+
+
+def shown(value: object) -> str:
+    """Return a caller's value for error messages, shortened."""
+    if isinstance(value, int) and value.bit_length() > 128:  # hundreds of digits
+        return f"(an int of {value.bit_length()} bits)"
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no int of more than 4300 digits
+        return f"(a {type(value).__name__})"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def index(operation: str, name: str, value: SupportsIndex) -> int:
+    """Turn `value` into an int, as `operator.index` does, but no bool.
+
+    Raises
+    ------
+    InvalidArgument
+        If `value` is not a whole number.
+    """
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass  # said below
+    raise InvalidArgument(
+        f"{operation}: {name} {shown(value)} is not a whole number; give an int"
+    ) from None
 
 
 def whole_number(operation: str, name: str, value: SupportsIndex, low: int, high: int) -> int:
@@ -19,10 +51,11 @@ def whole_number(operation: str, name: str, value: SupportsIndex, low: int, high
     InvalidArgument
         If `value` is not a whole number, or is out of range.
     """
-    number = _index(operation, name, value)
+    number = index(operation, name, value)
     if not low <= number <= high:
         raise InvalidArgument(
-            f"{operation}: {name} {number} is out of range; give a number from {low} to {high}"
+            f"{operation}: {name} {shown(number)} is out of range; give a number from {low} to"
+            f" {high}"
         )
     return number
 
@@ -35,11 +68,11 @@ def word(operation: str, name: str, value: SupportsIndex) -> int:
     InvalidArgument
         If `value` is not a whole number, or does not fit.
     """
-    number = _index(operation, name, value)
+    number = index(operation, name, value)
     if not 0 <= number < 2**32:
         raise InvalidArgument(
-            f"{operation}: {name} {number} does not fit into 32 bits; give a number from 0 to"
-            f" {2**32 - 1}"
+            f"{operation}: {name} {shown(number)} does not fit into 32 bits; give a number from"
+            f" 0 to {2**32 - 1}"
         )
     return number
 
@@ -54,17 +87,23 @@ def seconds(operation: str, timeout: float | None) -> float | None:
     """
     if timeout is None:
         return None
-    given: Any = timeout
-    try:
-        length = math.nan if isinstance(given, str) else float(given)
-    except (TypeError, ValueError, OverflowError):
-        length = math.nan
+    length = number(timeout)
     if not length >= 0:  # NaN is not
         raise InvalidArgument(
-            f"{operation}: timeout {timeout!r} is not a length of time; give seconds >= 0, or None"
-            " to wait without a limit"
+            f"{operation}: timeout {shown(timeout)} is not a length of time; give seconds >= 0,"
+            " or None to wait without a limit"
         )
     return length
+
+
+def number(value: Any) -> float:
+    """Turn a number into a float; NaN for what is none, such as text, a bool or an array."""
+    if isinstance(value, (str, bytes, bytearray, bool, np.bool_, np.ndarray)):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def text(operation: str, what: str, value: str) -> str:
@@ -76,14 +115,63 @@ def text(operation: str, what: str, value: str) -> str:
         If `value` is not a str, or has lone surrogates, which UTF-8 cannot encode.
     """
     if not isinstance(value, str):
-        raise InvalidArgument(f"{operation}: {what} {value!r} is not text; give a str")
+        raise InvalidArgument(f"{operation}: {what} {shown(value)} is not text; give a str")
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgument(
-            f"{operation}: {what} {value!a} cannot be written as UTF-8 ({error.reason} at position"
-            f" {error.start}); leave that character out"
+            f"{operation}: {what} {shown(value)} cannot be written as UTF-8 ({error.reason} at"
+            f" position {error.start}); leave that character out"
         ) from None
+    return value
+
+
+def choice(operation: str, name: str, value: T, words: Iterable[object]) -> T:
+    """Check that `value` is one of `words`: text, True, False or None.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is not.
+    """
+    known = list(words)
+    # An array has no truth, and 1 equals True.
+    if isinstance(value, (str, bool, type(None))) and value in known:
+        return value
+    *others, last = map(repr, known)
+    raise InvalidArgument(
+        f"{operation}: {name} {shown(value)} is not known; give {', '.join(others)} or {last}"
+    )
+
+
+def instance(operation: str, name: str, value: object, kind: type[T], source: str) -> T:
+    """Check that `value` is a `kind`; `source` says where to get one.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is not.
+    """
+    if not isinstance(value, kind):
+        raise InvalidArgument(
+            f"{operation}: {name} is {type(value).__name__} instead of {kind.__name__}; {source}"
+        )
+    return value
+
+
+def function(operation: str, name: str, value: Any, takes: str) -> Any:
+    """Check that `value` can be called; `takes` says with what.
+
+    Raises
+    ------
+    InvalidArgument
+        If it cannot.
+    """
+    if not callable(value):
+        raise InvalidArgument(
+            f"{operation}: {name} is {type(value).__name__}, which cannot be called; give a"
+            f" function that takes {takes}"
+        )
     return value
 
 
@@ -115,16 +203,7 @@ def switch(value: object) -> bool:
             return said in _ON
     elif isinstance(value, (int, np.bool_)) and value in (0, 1):
         return bool(value)
-    raise ValueError(f"{value!r} is neither on nor off; use True, False, 'on' or 'off'")
-
-
-def _index(operation: str, name: str, value: SupportsIndex) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgument(
-            f"{operation}: {name} {value!r} is not a whole number; give an int"
-        ) from None
+    raise ValueError(f"{shown(value)} is neither on nor off; use True, False, 'on' or 'off'")
 
 
 _ON = ("1", "true", "yes", "on")

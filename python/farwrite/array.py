@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, text
+from farwrite.arguments import seconds, shown, text
 from farwrite.cuda import CudaArray
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, describe
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted
@@ -46,12 +46,12 @@ class RegisteredArray:
     def allocate(
         cls, allocate: Callable[[int], _farwrite.MemoryRegion], shape: Shape, dtype: npt.DTypeLike
     ) -> RegisteredArray:
-        """Create an array in memory from `allocate`, which takes a number of bytes."""
-        lengths, element = checked_shape(shape), checked_dtype(dtype)
+        """Create an array in memory from `allocate`, which takes a number of bytes. Internal."""
+        lengths, element = checked_shape("allocate", shape), checked_dtype("allocate", dtype)
         needed = max(count_bytes(lengths, element), 1)
         if needed > MOST_BYTES:
             raise ResourceExhausted(
-                f"allocate: shape {lengths} of {element} needs {needed} bytes, more than any"
+                f"allocate: shape {shown(lengths)} of {element} needs more bytes than any"
                 " machine has; allocate less"
             )
         try:
@@ -60,7 +60,8 @@ class RegisteredArray:
             if isinstance(error, Error):
                 raise
             raise InvalidArgument(
-                f"allocate: NumPy cannot create an array of shape {lengths}: {error}"
+                f"allocate: NumPy cannot create an array of shape {shown(lengths)} ({error}); give"
+                " fewer dimensions, or smaller ones"
             ) from None
 
     @property
@@ -99,7 +100,7 @@ class RegisteredArray:
     def publish_with(
         self, publish: Callable[[str, _farwrite.MemoryRegion, str], None], name: str
     ) -> None:
-        """Publish the array under `name` with `publish`, a method of a device or channel."""
+        """Publish the array under `name` with `publish`, of a device or channel. Internal."""
         publish(text("publish", "name", name), self._region, describe(self.shape, self.dtype))
 
     def close(self, timeout: float | None = 1.0) -> None:

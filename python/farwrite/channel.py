@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, text, word
+from farwrite.arguments import function, seconds, shown, text, word
 from farwrite.array import RegisteredArray, RemoteArray, registered
 from farwrite.closing import Closing
 from farwrite.completion import Completion
-from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, parse
+from farwrite.description import Shape, check_size, checked_dtype, checked_shape, count_bytes, parse
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
 from farwrite.errors import (
     Cancelled,
@@ -190,21 +190,24 @@ class Channel(Closing):
         InvalidArgument
             If `shape` and `dtype` need more bytes than the region has.
         """
-        kind = checked_dtype(dtype)
+        kind = checked_dtype("open", dtype)
+        lengths = None if shape is None else checked_shape("open", shape)
+        try:
+            check_size(lengths or (), kind.itemsize)
+        except ValueError as error:
+            raise InvalidArgument(f"open: {error}; give a smaller one") from None
         if not isinstance(descriptor, bytes):
             raise InvalidArgument(
                 f"open: the descriptor is {type(descriptor).__name__}; give the bytes of"
                 " RegisteredArray.descriptor"
             )
         region = self._native.open(descriptor, seconds("open", timeout))
-        if shape is None:
-            lengths: tuple[int, ...] = (region.size() // max(kind.itemsize, 1),)
-        else:
-            lengths = checked_shape(shape)
+        if lengths is None:
+            lengths = (region.size() // max(kind.itemsize, 1),)
         if count_bytes(lengths, kind) > region.size():
             raise InvalidArgument(
-                f"open: shape {lengths} of {kind} needs {count_bytes(lengths, kind)} bytes, and"
-                f" the region has {region.size()}"
+                f"open: shape {shown(lengths)} of {kind} needs more than the {region.size()} bytes"
+                " of the region; give a smaller shape"
             )
         return RemoteArray(self, region, "region", lengths, kind)
 
@@ -409,12 +412,7 @@ class Channel(Closing):
         if handler is None:
             self._native.on_notification(None)
             return
-        if not callable(handler):
-            raise InvalidArgument(
-                f"on_notification: {type(handler).__name__} cannot be called; give a function that"
-                " takes a Notification, or None"
-            )
-        deliver = handler
+        deliver = function("on_notification", "handler", handler, "a Notification, or None")
 
         def call(tag: int, lane: int, message: bytes) -> None:
             deliver(Notification(tag, lane, message))
@@ -462,7 +460,7 @@ class Channel(Closing):
         device = self._device()
         if device is None:
             raise FailedPrecondition(
-                "the channel's device was deleted; keep the Device while you use the channel"
+                "use a channel: its device was deleted; keep the Device while you use the channel"
             )
         return device
 

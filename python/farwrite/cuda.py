@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import whole_number
+from farwrite.arguments import shown, whole_number
 from farwrite.description import (
     check_size,
     checked_dtype,
@@ -229,7 +229,8 @@ def dlpack_device(operation: str, payload: Any) -> tuple[int, int]:
         return int(kind), int(ordinal)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(
-            f"{operation}: __dlpack_device__() returned {device!r} instead of two whole numbers"
+            f"{operation}: __dlpack_device__() returned {shown(device)} instead of two whole"
+            " numbers; give a NumPy array"
         ) from None
 
 
@@ -258,7 +259,8 @@ def view_on_gpu(operation: str, payload: object) -> OnGpu | None:
         interface = getattr(payload, "__cuda_array_interface__", None)
     except _EXPORTS_FAIL as error:
         raise InvalidArgument(
-            f"{operation}: the array has no __cuda_array_interface__ now: {error}"
+            f"{operation}: the array has no __cuda_array_interface__ now ({error}); give one that"
+            " has"
         ) from None
     return None if interface is None else _from_interface(operation, payload, interface)
 
@@ -297,7 +299,9 @@ def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
         except TypeError:  # older than read-only arrays
             capsule = payload.__dlpack__(stream=_LEGACY_DEFAULT_STREAM)
     except _EXPORTS_FAIL as error:
-        raise InvalidArgument(f"{operation}: the array does not export DLPack: {error}") from None
+        raise InvalidArgument(
+            f"{operation}: the array does not export DLPack ({error}); give one that does"
+        ) from None
     found = OnGpu(*_farwrite.view_cuda_dlpack(operation, capsule))
     _farwrite.wait_for_stream(ordinal, _LEGACY_DEFAULT_STREAM)
     return found
@@ -306,8 +310,8 @@ def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
 def _from_interface(operation: str, payload: object, interface: dict[str, Any]) -> OnGpu:
     _farwrite.use_cuda()
     try:
-        shape = checked_shape(tuple(interface["shape"]))
-        dtype = checked_dtype(str(interface["typestr"]))
+        shape = checked_shape(operation, tuple(interface["shape"]))
+        dtype = checked_dtype(operation, str(interface["typestr"]))
         check_size(shape, dtype.itemsize)
         address, read_only = interface["data"][0], bool(interface["data"][1])
         address = whole_number(operation, "the address", address, 0, 2**64 - 1)
@@ -319,7 +323,7 @@ def _from_interface(operation: str, payload: object, interface: dict[str, Any]) 
             stream = whole_number(operation, "the stream", stream, 0, 2**64 - 1)
     except (InvalidArgument, IndexError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
-            f"{operation}: __cuda_array_interface__ is malformed: {error!r}"
+            f"{operation}: __cuda_array_interface__ is malformed ({error!r}); give another array"
         ) from None
     if interface.get("mask") is not None or stream == 0:
         raise InvalidArgument(

@@ -15,13 +15,13 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from farwrite.arguments import index, shown
 from farwrite.errors import InvalidArgument, ProtocolError
 
 VERSION = 1
@@ -31,21 +31,25 @@ _FOREIGN_TYPES = "ml_dtypes"  # optional
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
-def checked_shape(shape: Shape) -> tuple[int, ...]:
+def checked_shape(operation: str, shape: Shape) -> tuple[int, ...]:
     """Turn a caller's shape into a tuple, or raise `InvalidArgument`."""
+    text = isinstance(shape, (str, bytes, bytearray, memoryview))  # sequences, but not of lengths
+    lengths: Any = shape if isinstance(shape, Sequence) and not text else (shape,)
     try:
-        lengths = shape if isinstance(shape, Sequence) else (shape,)
-        checked = tuple(operator.index(length) for length in lengths)
-    except TypeError:
+        checked = tuple(index(operation, "a length", length) for length in lengths)
+    except InvalidArgument:
         raise InvalidArgument(
-            f"shape {shape!r} is neither a whole number nor a tuple of whole numbers"
+            f"{operation}: shape {shown(shape)} is neither a whole number nor a tuple of whole"
+            " numbers; give the lengths of the dimensions"
         ) from None
     if any(length < 0 for length in checked):
-        raise InvalidArgument(f"shape {checked} has a negative length")
+        raise InvalidArgument(
+            f"{operation}: shape {shown(checked)} has a negative length; give lengths of 0 or more"
+        )
     return checked
 
 
-def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def checked_dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Turn a caller's dtype into a NumPy dtype that can be sent to another process.
 
     Raises
@@ -57,15 +61,19 @@ def checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         checked = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise InvalidArgument(f"dtype {dtype!r} is not a NumPy dtype: {error}") from None
+        raise InvalidArgument(
+            f"{operation}: dtype {shown(dtype)} is not a NumPy dtype ({str(error)[:80]}); give one,"
+            " for example 'float32'"
+        ) from None
     if checked.hasobject:
         raise InvalidArgument(
-            f"dtype {checked} holds Python objects, which a peer cannot use; give a dtype"
-            " without objects"
+            f"{operation}: dtype {checked} holds Python objects, which a peer cannot use; give a"
+            " dtype without objects"
         )
     if checked.subdtype is not None or not _is_rebuilt(checked):
         raise InvalidArgument(
-            f"dtype {checked} cannot be described to a peer; allocate 'uint8' and view it"
+            f"{operation}: dtype {checked} cannot be described to a peer; allocate 'uint8' and"
+            " view it"
         )
     return checked
 
@@ -82,7 +90,7 @@ def check_size(shape: tuple[int, ...], itemsize: int) -> None:
         raise ValueError(f"the shape has {len(shape)} dimensions, more than {MAX_DIMENSIONS}")
     # NumPy counts in 63 bits: the bytes without the lengths of 0, and elements without bytes.
     if math.prod(filter(None, shape)) * max(itemsize, 1) >= 2**63:
-        raise ValueError(f"shape {shape} is larger than an array can be")
+        raise ValueError(f"shape {shown(shape)} is larger than an array can be")
 
 
 def count_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
@@ -92,7 +100,7 @@ def count_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
 
 def dtype_to_text(dtype: np.dtype[Any]) -> str:
     """Write an element type as text: ``<f4``, ``bfloat16``, or JSON for structured types."""
-    descr = _to_json(checked_dtype(dtype))
+    descr = _to_json(checked_dtype("describe an array", dtype))
     return descr if isinstance(descr, str) else json.dumps(descr)
 
 

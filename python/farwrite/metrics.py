@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from farwrite import _farwrite
+from farwrite.arguments import shown, text
 from farwrite.errors import AlreadyExists, Error, InvalidArgument, ResourceExhausted, Unavailable
 from farwrite.option import from_environment
 from farwrite.options import Given
@@ -96,6 +97,10 @@ def serve(source: Source, address: str) -> str:
             except OSError as error:
                 kind, remedy = _REFUSALS.get(error.errno or 0, (Unavailable, _ELSEWHERE))
                 raise kind(f"serve metrics at {address}: {error.strerror}; {remedy}") from None
+            except UnicodeError as error:  # a name that no host can have
+                raise InvalidArgument(
+                    f"serve metrics at {shown(address)}: {error}; {_ELSEWHERE}"
+                ) from None
             # With port 0 everybody gets one of his own.
             key = (host, port or endpoint._server.server_address[1])
             _endpoints[key] = endpoint
@@ -174,10 +179,11 @@ def parse_address(address: str) -> tuple[str, int]:
     InvalidArgument
         If `address` is none of these.
     """
-    host, _, port = address.strip().rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
+    host, _, port = text("serve metrics", "address", address).strip().rpartition(":")
+    if not port.isdecimal() or len(port) > 5 or int(port) > 65535 or "\0" in host:
         raise InvalidArgument(
-            f"serve metrics at {address!r}: no port; write host:port, for example 127.0.0.1:9464"
+            f"serve metrics at {shown(address)}: this has no port, or a NUL; write host:port, for"
+            " example 127.0.0.1:9464"
         )
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
@@ -186,9 +192,9 @@ def merged(expositions: Iterable[str]) -> str:
     """Join the metrics of several sources, so that the samples of a family are adjacent."""
     headers: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
-    for text in expositions:
+    for exposition in expositions:
         family = ""
-        for line in text.splitlines():
+        for line in exposition.splitlines():
             if line.startswith("# HELP "):
                 family = line.split(" ", 3)[2]
                 headers.setdefault(family, [])

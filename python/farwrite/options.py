@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
-import operator
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import numpy as np
+
 from farwrite import _farwrite
-from farwrite.arguments import switch, text
+from farwrite.arguments import index, number, shown, switch, text
 from farwrite.docstring import section
 from farwrite.errors import InvalidArgument
 from farwrite.option import Kind, Option, from_environment
@@ -39,7 +41,8 @@ class Given(NamedTuple):
 
     def error(self, what: str) -> InvalidArgument:
         """Return an error that names the option and what is wrong with its value."""
-        return InvalidArgument(f"Device: {self.name} {what}")
+        remedy = "" if "; " in what else "; give one, or leave the option out"
+        return InvalidArgument(f"Device: {self.name} {what}{remedy}")
 
 
 def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
@@ -122,7 +125,7 @@ def device_options(given: Mapping[str, Given]) -> _farwrite.DeviceOptions:
 def _set(options: _farwrite.DeviceOptions, name: str, given: Given, text: str) -> None:
     fault = options.set(name, text)
     if fault:
-        raise given.error(f"{given.value!r} {fault}")
+        raise given.error(f"{shown(given.value)} {fault}")
 
 
 def _text(option: Option, given: Given) -> str:
@@ -133,15 +136,15 @@ def _text(option: Option, given: Given) -> str:
     if kind in (Kind.SIZE, Kind.SECONDS) and isinstance(value, str):
         return text("Device", given.name, value)
     if kind in (Kind.COUNT, Kind.SIZE):
-        try:
-            return str(operator.index(value))
-        except TypeError:
-            raise given.error(f"{value!r} is not a whole number") from None
+        count = index("Device", given.name, value)
+        if count.bit_length() > 64:  # Python writes no int of more than 4300 digits
+            raise given.error(f"{shown(value)} is not a number of at most 64 bits")
+        return str(count)
     if kind is Kind.SECONDS:
-        try:
-            return repr(float(value))
-        except (TypeError, ValueError, OverflowError):
-            raise given.error(f"{value!r} is not a number of seconds") from None
+        length = number(value)
+        if math.isnan(length):
+            raise given.error(f"{shown(value)} is not a number of seconds")
+        return repr(length)
     if kind is Kind.SWITCH:
         try:
             return "on" if switch(value) else "off"
@@ -150,9 +153,9 @@ def _text(option: Option, given: Given) -> str:
     if kind is Kind.NAMES:
         if isinstance(value, str):
             names = [name.strip() for name in value.split(",")]
-            raise given.error(f"{value!r} is text; give a list: {names}")
-        if not isinstance(value, Iterable):
-            raise given.error(f"{value!r} is not a list; give one, for example ['shm']")
+            raise given.error(f"{shown(value)} is text; give a list: {names}")
+        if not isinstance(value, Iterable) or isinstance(value, np.ndarray):
+            raise given.error(f"{shown(value)} is not a list; give one, for example ['shm']")
         return ",".join(text("Device", given.name, name) for name in value)
     return text("Device", given.name, value)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from farwrite.arguments import index, shown
 from farwrite.cuda import CudaArray, as_cuda_array, check_writable, dlpack_device
 from farwrite.errors import InvalidArgument, OutOfRange
 
@@ -45,11 +45,7 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
         not C-contiguous.
     """
     array = payload if isinstance(payload, np.ndarray) else _view(operation, payload)
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
-        raise InvalidArgument(
-            f"{operation}: the mask of a masked array is not moved; give x.data, its elements"
-            " whether masked or not, or x.filled(value), a copy"
-        )
+    check_unmasked(operation, array)
     if array.dtype.hasobject:
         raise InvalidArgument(
             f"{operation}: dtype {array.dtype} holds Python objects, which a peer cannot use;"
@@ -62,6 +58,15 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
             " give y = np.empty(x.shape, x.dtype), and then copy: x[...] = y"
         )
     return array
+
+
+def check_unmasked(operation: str, array: npt.NDArray[Any]) -> None:
+    """Refuse a masked array."""
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            f"{operation}: the mask of a masked array is not moved; give x.data, its elements"
+            " whether masked or not, or x.filled(value), a copy"
+        )
 
 
 def as_payload(operation: str, payload: object) -> npt.NDArray[Any] | CudaArray:
@@ -122,12 +127,7 @@ def byte_offset(
     OutOfRange
         If the elements exceed the bounds of the remote array.
     """
-    try:
-        start = operator.index(offset)
-    except TypeError:
-        raise InvalidArgument(
-            f"{operation}: offset {offset!r} is not a whole number; count elements with an int"
-        ) from None
+    start = index(operation, "offset", offset)
     if array.dtype != remote.dtype:
         raise InvalidArgument(
             f"{operation}: '{remote.name}' has dtype {remote.dtype} and the local array has dtype"
@@ -144,7 +144,7 @@ def byte_offset(
         )
     if start < 0 or start + array.size > remote.size:
         raise OutOfRange(
-            f"{operation}: {array.size} elements at offset {start} exceed the bounds of"
+            f"{operation}: {array.size} elements at offset {shown(start)} exceed the bounds of"
             f" '{remote.name}', which has shape {remote.shape} and {remote.size} elements;"
             " change the offset or give fewer elements"
         )
@@ -160,7 +160,9 @@ def _view(operation: str, payload: object) -> npt.NDArray[Any]:
     except TypeError:
         pass  # not a buffer; DLPack is the other way in
     except ValueError as error:
-        raise InvalidArgument(f"{operation}: NumPy cannot view the buffer: {error}") from None
+        raise InvalidArgument(
+            f"{operation}: NumPy cannot view the buffer ({error}); give one that is in use"
+        ) from None
     if not isinstance(payload, SupportsDLPack):
         raise InvalidArgument(
             f"{operation}: {type(payload).__name__} is neither an array, a buffer nor a DLPack"
@@ -175,4 +177,6 @@ def _view(operation: str, payload: object) -> npt.NDArray[Any]:
     try:
         return np.from_dlpack(payload)
     except (BufferError, TypeError, RuntimeError, ValueError) as error:
-        raise InvalidArgument(f"{operation}: NumPy cannot view the array: {error}") from None
+        raise InvalidArgument(
+            f"{operation}: NumPy cannot view the array ({error}); give a NumPy array"
+        ) from None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import flag, seconds, text, whole_number, word
+from farwrite.arguments import choice, flag, seconds, text, whole_number, word
 from farwrite.array import RegisteredArray
 from farwrite.channel import Channel
 from farwrite.closing import Closing
@@ -93,11 +93,10 @@ class TensorReceiver(Closing):
         copy: bool = False,
     ) -> None:
         operation = "open a TensorReceiver"
-        chosen = kind or _kind_of(shape, max_bytes)
-        if chosen not in get_args(EdgeKind):
-            raise InvalidArgument(f"kind {kind!r} is not one of {', '.join(get_args(EdgeKind))}")
-        _check_known(chosen, shape, dtype, max_bytes)
-        element = None if dtype is None else checked_dtype(dtype)
+        choice(operation, "kind", kind, (*get_args(EdgeKind), None))
+        chosen = _kind_of(shape, max_bytes) if kind is None else kind
+        _check_known(operation, chosen, shape, dtype, max_bytes)
+        element = None if dtype is None else checked_dtype(operation, dtype)
         self._name = name
         self._kind = chosen
         self._closed = False
@@ -109,7 +108,9 @@ class TensorReceiver(Closing):
             "" if element is None else dtype_to_text(element),
             1 if element is None else element.itemsize,
             [] if shape is None else list(_checked_static(operation, shape, element)),
-            whole_number(operation, "max_bytes", max_bytes or 0, 0, 2**63 - 1),
+            whole_number(
+                operation, "max_bytes", 0 if max_bytes is None else max_bytes, 0, 2**63 - 1
+            ),
             word(operation, "slots", slots),
             word(operation, "lane", lane),
             flag(operation, "copy", copy),
@@ -402,7 +403,7 @@ class TensorSender(Closing):
 
 
 def _checked_static(operation: str, shape: Shape, element: np.dtype[Any] | None) -> tuple[int, ...]:
-    lengths = checked_shape(shape)
+    lengths = checked_shape(operation, shape)
     try:
         check_size(lengths, 1 if element is None else element.itemsize)
     except ValueError as error:
@@ -417,6 +418,7 @@ def _kind_of(shape: Shape | None, max_bytes: SupportsIndex | None) -> EdgeKind:
 
 
 def _check_known(
+    operation: str,
     kind: EdgeKind,
     shape: Shape | None,
     dtype: npt.DTypeLike | None,
@@ -433,7 +435,7 @@ def _check_known(
     ):
         if is_wanted != is_given:
             raise InvalidArgument(
-                f"a {kind} edge {'needs' if is_wanted else 'takes no'} {name};"
+                f"{operation}: a {kind} edge {'needs' if is_wanted else 'takes no'} {name};"
                 " give a static edge shape and dtype, a bounded edge dtype and max_bytes, and a"
                 " dynamic edge none of them"
             )

@@ -58,6 +58,7 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
 }
 
 Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds timeout) const {
+  if (Status named = check_name("attach a segment", name); !named.ok()) return named;
   const core::Deadline deadline = core::Deadline::after(timeout);
   const bool may_wait = timeout > std::chrono::nanoseconds(0);
   const auto ask = [&](bool waits) {
@@ -92,6 +93,7 @@ Result<std::vector<SegmentInfo>> Client::list() const {
 }
 
 Result<SegmentInfo> Client::describe(std::string_view name) const {
+  if (Status named = check_name("describe a segment", name); !named.ok()) return named;
   const Result<ClientState::Answer> answer =
       state_->call({.verb = Verb::kDescribe, .name = std::string(name)});
   if (!answer.ok()) return answer.status();

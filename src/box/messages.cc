@@ -91,15 +91,19 @@ SegmentSpec read_spec(core::WireReader& reader) {
   return spec;
 }
 
+Status check_name(std::string_view operation, std::string_view name) {
+  if (!name.empty() && name.size() <= kMaxNameBytes) return Status();
+  return Status::error(StatusCode::kInvalidArgument, {.operation = operation},
+                       "the name has " + std::to_string(name.size()) + " bytes",
+                       "use 1 to " + std::to_string(kMaxNameBytes) + " bytes");
+}
+
 Result<std::uint64_t> checked_bytes(const SegmentSpec& spec) {
   const auto refuse = [&](std::string_view cause, std::string_view remedy) {
     return Status::error(StatusCode::kInvalidArgument, {.operation = "create a segment"}, cause,
                          remedy);
   };
-  if (spec.name.empty() || spec.name.size() > kMaxNameBytes) {
-    return refuse("the name has " + std::to_string(spec.name.size()) + " bytes",
-                  "use 1 to " + std::to_string(kMaxNameBytes) + " bytes");
-  }
+  if (Status named = check_name("create a segment", spec.name); !named.ok()) return named;
   if (spec.type > ElementType::kInt64) {
     return refuse("the element type " + std::to_string(static_cast<int>(spec.type)) + " is unknown",
                   "run the same release on both sides");

@@ -102,6 +102,8 @@ Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes);
 // A spec in a message or a file, and the product of its dims in bytes.
 void write_spec(core::WireWriter& writer, const SegmentSpec& spec);
 SegmentSpec read_spec(core::WireReader& reader);
+// kInvalidArgument for a name that no segment can have.
+Status check_name(std::string_view operation, std::string_view name);
 // kInvalidArgument for a name, rank, size or number of buffers that no segment can have.
 Result<std::uint64_t> checked_bytes(const SegmentSpec& spec);
 

@@ -27,7 +27,7 @@ from farwrite.description import MAX_DIMENSIONS, checked_dtype, describe, parse
     ],
 )
 def test_comes_back_as_it_went(dtype: object) -> None:
-    kind = checked_dtype(dtype)  # type: ignore[arg-type]
+    kind = checked_dtype("describe", dtype)  # type: ignore[arg-type]
     text = describe((2, 3), kind).encode()
     assert parse(text, 1 << 20, "name") == ((2, 3), kind)
 
@@ -36,7 +36,7 @@ def test_comes_back_as_it_went(dtype: object) -> None:
 def test_fields_that_numpy_cannot_describe_are_refused(pair: Pair, offsets: list[int]) -> None:
     dtype = np.dtype({"names": ["a", "b"], "formats": ["<i4", "<i4"], "offsets": offsets})
     with pytest.raises(fw.InvalidArgument, match="cannot be described"):
-        checked_dtype(dtype)
+        checked_dtype("describe", dtype)
     with pytest.raises(fw.InvalidArgument, match="cannot be described"):
         pair.left.allocate(2, dtype)
     receiver = fw.TensorReceiver(pair.far, "fields")
@@ -94,4 +94,4 @@ def test_more_dimensions_than_peers_can_view_are_refused_when_publishing(pair: P
 
 def test_types_a_peer_could_not_rebuild_are_refused() -> None:
     with pytest.raises(fw.InvalidArgument):
-        checked_dtype(np.dtype(("<i4", (2,))))
+        checked_dtype("describe", np.dtype(("<i4", (2,))))

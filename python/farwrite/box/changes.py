@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
-import operator
 from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, SupportsIndex, TypeVar
 
 from farwrite import _farwrite
+from farwrite.arguments import flag, index, instance, shown
 from farwrite.box.element import Elements, Layout, elements_of, factor_of, type_name
 from farwrite.box.update import Update
 from farwrite.errors import InvalidArgument, OutOfRange
@@ -76,10 +76,10 @@ class Changes(abc.ABC, Generic[Outcome]):
         NotFound
             If the segment or the fence was freed.
         """
+        anew, key = flag("write", "new_epoch", new_epoch), _key("write", "fence", fence)
         return self._from_memory(
-            "write", _Operation.WRITE, source, 1.0, start, new_epoch=bool(new_epoch),
-            y_key=0 if fence is None else fence.key,
-        )  # fmt: skip
+            "write", _Operation.WRITE, source, 1.0, start, new_epoch=anew, y_key=key
+        )
 
     def accumulate(
         self,
@@ -111,8 +111,16 @@ class Changes(abc.ABC, Generic[Outcome]):
         factor = _factor("accumulate", "scale", scale, self._segment())
         if _is_segment(delta):
             return self._from_segment(
-                "accumulate", _Operation.ACCUMULATE, delta, factor, start, delta_start, count
+                "accumulate",
+                _Operation.ACCUMULATE,
+                "delta",
+                delta,
+                factor,
+                start,
+                delta_start,
+                count,
             )
+        _check_whole("accumulate", "delta", delta_start, count)
         return self._from_memory("accumulate", _Operation.ACCUMULATE, delta, factor, start)
 
     def axpy(
@@ -142,12 +150,18 @@ class Changes(abc.ABC, Generic[Outcome]):
         target = self._segment()
         other = _checked_segment("axpy", "y", y, target)
         factor = _factor("axpy", "a", a, target)
-        y_offset = _index("axpy", "y_start", y_start) * target.itemsize
-        fields: dict[str, Any] = {"y_key": other.key, "y_offset": y_offset}
+        y_first = _index("axpy", "y_start", y_start)
+        if y_first > other.size:
+            raise OutOfRange(
+                f"axpy: y_start {shown(y_first)} exceeds '{other.name}', which has {other.size}"
+                " elements; give a smaller one"
+            )
+        fields: dict[str, Any] = {"y_key": other.key, "y_offset": y_first * target.itemsize}
         if _is_segment(x):
             return self._from_segment(
-                "axpy", _Operation.AXPY, x, factor, start, x_start, count, **fields
+                "axpy", _Operation.AXPY, "x", x, factor, start, x_start, count, **fields
             )
+        _check_whole("axpy", "x", x_start, count)
         return self._from_memory("axpy", _Operation.AXPY, x, factor, start, **fields)
 
     def scale(
@@ -180,7 +194,7 @@ class Changes(abc.ABC, Generic[Outcome]):
     ) -> Outcome:
         """Copy elements of another segment of the same server and dtype."""
         return self._from_segment(
-            "copy_from", _Operation.WRITE, source, 1.0, start, source_start, count
+            "copy_from", _Operation.WRITE, "source", source, 1.0, start, source_start, count
         )
 
     def swap(
@@ -195,7 +209,9 @@ class Changes(abc.ABC, Generic[Outcome]):
 
         The change counts as a version of both segments.
         """
-        return self._from_segment("swap", _Operation.SWAP, other, 1.0, start, other_start, count)
+        return self._from_segment(
+            "swap", _Operation.SWAP, "other", other, 1.0, start, other_start, count
+        )
 
     def signal(self) -> Outcome:
         """Count one version more, and change no element."""
@@ -223,6 +239,7 @@ class Changes(abc.ABC, Generic[Outcome]):
         self,
         operation: str,
         code: _farwrite.BoxOperation,
+        what: str,
         source: object,
         factor: int | float,
         start: SupportsIndex | None,
@@ -231,18 +248,18 @@ class Changes(abc.ABC, Generic[Outcome]):
         **fields: Any,
     ) -> Outcome:
         target = self._segment()
-        other = _checked_segment(operation, "the source", source, target)
+        other = _checked_segment(operation, what, source, target)
         if start is None and count is None and other.size != target.size:
             raise InvalidArgument(
                 f"{operation}: '{target.name}' has {target.size} elements and '{other.name}' has"
                 f" {other.size}; give start, count and the source's start to use a part"
             )
-        first = _index(operation, "the source's start", source_start)
+        first = _index(operation, f"{what}_start", source_start)
         begin, length = target.range_of(operation, 0 if start is None else start, count)
         if first + length // target.itemsize > other.size:
             raise OutOfRange(
-                f"{operation}: {length // target.itemsize} elements from {first} on exceed"
-                f" '{other.name}', which has {other.size}; give a smaller count"
+                f"{operation}: {length // target.itemsize} elements from {shown(first)} on"
+                f" exceed '{other.name}', which has {other.size}; give a smaller count"
             )
         return self._post(
             code, begin, length, factor, x_key=other.key, x_offset=first * target.itemsize, **fields
@@ -315,8 +332,8 @@ def offset_of(
         )
     if first + elements.size > layout.size:
         raise OutOfRange(
-            f"{operation}: {elements.size} elements from {first} on exceed '{name}', which has"
-            f" shape {layout.shape} and {layout.size} elements; change start or give fewer"
+            f"{operation}: {elements.size} elements from {shown(first)} on exceed '{name}', which"
+            f" has shape {layout.shape} and {layout.size} elements; change start or give fewer"
         )
     return first * layout.itemsize
 
@@ -329,22 +346,30 @@ def range_of(
     length = max(layout.size - first, 0) if count is None else _index(operation, "count", count)
     if first + length > layout.size:
         raise OutOfRange(
-            f"{operation}: {length} elements from {first} on exceed '{name}', which has shape"
-            f" {layout.shape} and {layout.size} elements; change start or count"
+            f"{operation}: {shown(length)} elements from {shown(first)} on exceed '{name}', which"
+            f" has shape {layout.shape} and {layout.size} elements; change start or count"
         )
     return first * layout.itemsize, length * layout.itemsize
 
 
 def _index(operation: str, what: str, value: SupportsIndex) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InvalidArgument(
-            f"{operation}: {what} {value!r} is not a whole number; count elements with an int"
-        ) from None
+    number = index(operation, what, value)
     if number < 0:
-        raise OutOfRange(f"{operation}: {what} {number} is negative; count from the first element")
+        raise OutOfRange(
+            f"{operation}: {what} {shown(number)} is negative; count from the first element"
+        )
     return number
+
+
+def _check_whole(
+    operation: str, what: str, start: SupportsIndex, count: SupportsIndex | None
+) -> None:
+    """Refuse a part of something that is no segment: a slice of an array says it."""
+    if count is not None or _index(operation, f"{what}_start", start) != 0:
+        raise InvalidArgument(
+            f"{operation}: {what}_start and count are of a segment, and {what} is none; give a"
+            f" slice as {what}"
+        )
 
 
 def _factor(operation: str, what: str, value: SupportsFloat, target: Segment) -> int | float:
@@ -357,13 +382,18 @@ def _is_segment(value: object) -> bool:
     return isinstance(value, Segment)
 
 
+def _key(operation: str, what: str, value: object) -> int:
+    from farwrite.box.segment import Segment
+
+    if value is None:
+        return 0
+    return instance(operation, what, value, Segment, "give a Segment of the same server").key
+
+
 def _checked_segment(operation: str, what: str, value: object, target: Segment) -> Segment:
     from farwrite.box.segment import Segment
 
-    if not isinstance(value, Segment):
-        raise InvalidArgument(
-            f"{operation}: {what} is {type(value).__name__}; give a Segment of the same server"
-        )
+    value = instance(operation, what, value, Segment, "give a Segment of the same server")
     if value.layout.text != target.layout.text:
         raise InvalidArgument(
             f"{operation}: '{target.name}' has dtype {target.layout.name} and '{value.name}' has"

@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, text, whole_number
+from farwrite.arguments import flag, seconds, text, whole_number
 from farwrite.array import RegisteredArray
 from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.element import layout_like, layout_of, parse_layout, plain_layout, type_name
@@ -64,7 +64,9 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     0.5
     """
     if "metrics" in device:
-        raise InvalidArgument("connect: a client of a box serves no metrics; its server does")
+        raise InvalidArgument(
+            "connect: a client of a box serves no metrics; give metrics= to its server"
+        )
     options, _ = parse_keywords("connect", _at_free_ports(device))
     limit = seconds("connect", timeout)
     native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
@@ -137,12 +139,15 @@ class Client(Closing):
         if like is not None and (shape is not None or dtype is not None):
             raise InvalidArgument("create: like gives shape and dtype; leave these two out")
         if like is None and shape is None:
-            raise InvalidArgument("create: give shape, or an array as like")
+            raise InvalidArgument("create: it has no shape; give shape, or an array as like")
         if like is not None:
             layout = layout_like("create", like)
         else:
-            layout = layout_of(() if shape is None else shape, dtype or "float32")
+            layout = layout_of(
+                "create", () if shape is None else shape, "float32" if dtype is None else dtype
+            )
         own = layout.description()
+        text("create", "description", description)
         if own and description:
             raise InvalidArgument(
                 f"create: a segment of {layout.name} has no room for a description, because it"
@@ -174,11 +179,12 @@ class Client(Closing):
 
         The other parameters and the errors are those of `create`.
         """
+        text("create_bytes", "name", name)
         count = whole_number("create_bytes", "nbytes", nbytes, 0, 2**63 - 1)
         checked = text("create_bytes", "description", description)
         try:
             # A segment that no client can attach is one that no client can free.
-            parse_layout(_farwrite.BoxElement.BYTES, [count], checked.encode(), str(name))
+            parse_layout(_farwrite.BoxElement.BYTES, [count], checked.encode(), name)
         except ProtocolError as error:
             raise InvalidArgument(
                 "create_bytes: the description begins as that of an array does, but is not one"
@@ -208,8 +214,8 @@ class Client(Closing):
             list(dims),
             text("create", "description", description),
             whole_number("create", "buffers", buffers, 2, most),
-            bool(temporary),
-            bool(exclusive),
+            flag("create", "temporary", temporary),
+            flag("create", "exclusive", exclusive),
         )
 
     def attach(self, segment: str | SupportsIndex, timeout: float | None = 10.0) -> Segment:
@@ -234,7 +240,7 @@ class Client(Closing):
         if isinstance(segment, str):
             native = self._native.attach_name(text("attach", "name", segment), limit)
         else:
-            key = whole_number("attach", "the key", segment, 0, 2**64 - 1)
+            key = whole_number("attach", "segment", segment, 0, 2**64 - 1)
             native = self._native.attach_key(key)
         return Segment(native, self._watches, self._timeout)
 
@@ -323,7 +329,9 @@ class Client(Closing):
         InvalidArgument
             If the segment of that name holds no model.
         """
-        return Subscriber(self.attach(name, timeout), self._native.describe)
+        return Subscriber(
+            self.attach(text("subscribe", "name", name), timeout), self._native.describe
+        )
 
     # --- The connection.
 

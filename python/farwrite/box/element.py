@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
+from farwrite.arguments import shown
 from farwrite.array import RegisteredArray
 from farwrite.cuda import check_writable, dlpack_device, view_on_gpu
 from farwrite.description import (
@@ -133,7 +134,7 @@ class Layout(NamedTuple):
         return self.text == other.text and self.shape == other.shape
 
 
-def layout_of(shape: Shape, dtype: object) -> Layout:
+def layout_of(operation: str, shape: Shape, dtype: object) -> Layout:
     """Turn a caller's shape and dtype into a Layout.
 
     Parameters
@@ -148,15 +149,18 @@ def layout_of(shape: Shape, dtype: object) -> Layout:
     InvalidArgument
         If either is not valid.
     """
-    text = _dtype_text(dtype)
+    text = _dtype_text(operation, dtype)
     itemsize = Layout(text, ()).itemsize
     if itemsize == 0:
-        raise InvalidArgument(f"dtype {dtype!r} has elements of 0 bytes, which nobody can read")
-    lengths = checked_shape(shape)
+        raise InvalidArgument(
+            f"{operation}: dtype {shown(dtype)} has elements of 0 bytes, which nobody can read;"
+            " give one with bytes"
+        )
+    lengths = checked_shape(operation, shape)
     try:
         check_size(lengths, itemsize)
     except ValueError as error:
-        raise InvalidArgument(f"{error}; use a smaller one") from None
+        raise InvalidArgument(f"{operation}: {error}; use a smaller one") from None
     return Layout(text, lengths)
 
 
@@ -185,7 +189,7 @@ def parse_layout(
     try:
         if element is _farwrite.BoxElement.BYTES and description.startswith(b'{"array":'):
             fields = json.loads(description)
-            layout = Layout(str(fields["dtype"]), checked_shape(tuple(fields["shape"])))
+            layout = Layout(str(fields["dtype"]), checked_shape("attach", tuple(fields["shape"])))
             if fields["array"] != VERSION or layout.nbytes != plain.nbytes:
                 raise ValueError("it does not fit the segment's bytes")
         check_size(layout.shape, layout.itemsize)
@@ -211,7 +215,7 @@ def elements_of(operation: str, payload: object) -> Elements:
     InvalidArgument
         As `farwrite.payload.as_array`.
     """
-    if isinstance(payload, np.ndarray):
+    if type(payload) is np.ndarray:  # not one with a mask
         text = _COMMON.get(payload.dtype)
         if text is not None and payload.flags.c_contiguous:
             return Elements(payload, text, payload.shape)
@@ -278,16 +282,16 @@ def factor_of(
     kind = number.dtype.kind if isinstance(number, (np.generic, np.ndarray)) else ""
     # NumPy would drop the imaginary part with no more than a warning.
     if kind == "c":
-        raise InvalidArgument(f"{operation}: {what} {_shown(value)} is complex; give a real number")
+        raise InvalidArgument(f"{operation}: {what} {shown(value)} is complex; give a real number")
     # float() and int() would parse it.
     if kind in ("S", "U") or isinstance(number, (str, bytes, bytearray)):
-        raise InvalidArgument(f"{operation}: {what} {_shown(value)} is text; give a number")
+        raise InvalidArgument(f"{operation}: {what} {shown(value)} is text; give a number")
     if layout.text not in ("<i4", "<i8"):
         try:
             return float(number)
         except (TypeError, ValueError, OverflowError):
             raise InvalidArgument(
-                f"{operation}: {what} {_shown(value)} is not a number of a float's range; give a"
+                f"{operation}: {what} {shown(value)} is not a number of a float's range; give a"
                 " float"
             ) from None
     try:
@@ -297,13 +301,13 @@ def factor_of(
         whole, exact = 0, False
     if not exact:
         raise InvalidArgument(
-            f"{operation}: {what} {_shown(value)} is not a whole number, and {owner} dtype"
+            f"{operation}: {what} {shown(value)} is not a whole number, and {owner} dtype"
             f" {layout.name}; give a whole number, or use float64"
         )
     limits = np.iinfo(layout.text)
     if not limits.min <= whole <= limits.max:
         raise InvalidArgument(
-            f"{operation}: {what} {_shown(value)} is not a value of {layout.name}, and {owner} that"
+            f"{operation}: {what} {shown(value)} is not a value of {layout.name}, and {owner} that"
             f" dtype; give a whole number from {limits.min} to {limits.max}, or use float64"
         )
     return whole
@@ -316,17 +320,6 @@ def type_name(text: str) -> str:
     except ProtocolError:  # bfloat16 without ml_dtypes
         return text
     return dtype.name if dtype.isnative else text
-
-
-def _shown(value: object) -> str:
-    """Return a caller's value for error messages, shortened."""
-    if isinstance(value, int) and value.bit_length() > 128:  # hundreds of digits
-        return f"(an int of {value.bit_length()} bits)"
-    try:
-        shown = repr(value)
-    except ValueError:  # Python writes no int of more than 4300 digits
-        return f"(a {type(value).__name__})"
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _on_gpu(operation: str, payload: object) -> Elements | None:
@@ -355,13 +348,13 @@ def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
         raise InvalidArgument(f"{operation}: {error}") from None
 
 
-def _dtype_text(dtype: object) -> str:
+def _dtype_text(operation: str, dtype: object) -> str:
     if isinstance(dtype, str) and dtype == BFLOAT16:
         return BFLOAT16
     if type(dtype).__module__ == "torch":
         name = str(dtype).removeprefix("torch.")
-        return _dtype_text(name)
-    return dtype_to_text(checked_dtype(dtype))  # type: ignore[arg-type]
+        return _dtype_text(operation, name)
+    return dtype_to_text(checked_dtype(operation, dtype))  # type: ignore[arg-type]
 
 
 _COMMON = {np.dtype(text): text for text in _ARITHMETIC if text != BFLOAT16}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from farwrite.arguments import text, whole_number
+from farwrite.arguments import choice, seconds, text, whole_number
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.closing import Closing
@@ -116,10 +116,7 @@ class Publisher(Closing):
         self._schema = Schema.of("publisher", like, step=True)
         self._name = text("publisher", "name", name)
         self._took_over = False  # and has not published since
-        if takeover not in (True, False, "force"):
-            raise InvalidArgument(
-                f"publisher: takeover {takeover!r} is not known; give True, False or 'force'"
-            )
+        choice("publisher", "takeover", takeover, (True, False, "force"))
         if takeover == "force":
             with contextlib.suppress(NotFound):
                 client.attach(name + MARK, 0).free()  # which fences its owner off
@@ -288,6 +285,7 @@ class Publisher(Closing):
         timeout : float or None
             Not used: the connection's timeout bounds the wait for the server.
         """
+        seconds("close", timeout)
         self._closed = True
         self._give_back()
 

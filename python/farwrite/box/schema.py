@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
+from farwrite.arguments import text
 from farwrite.box.element import Elements, Layout, elements_of, type_name
 from farwrite.description import check_size, checked_shape
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted, Unsupported
@@ -96,7 +97,9 @@ class Schema:
             try:
                 check_size(slot.layout.shape, slot.layout.itemsize)
             except ValueError as error:
-                raise InvalidArgument(f"{operation}: '{path}' of the model: {error}") from None
+                raise InvalidArgument(
+                    f"{operation}: '{path}' of the model: {error}; leave it out"
+                ) from None
             end = start + slot.layout.nbytes
             return slot
 
@@ -146,7 +149,7 @@ class Schema:
                 raise ValueError(f"it has more than {_DEPTH} levels")
             if isinstance(tree, list):
                 text, shape, offset = tree
-                layout = Layout(str(text), checked_shape(tuple(shape)))
+                layout = Layout(str(text), checked_shape(operation, tuple(shape)))
                 check_size(layout.shape, layout.itemsize)
                 if type(offset) is not int or offset < 0 or offset + layout.nbytes > nbytes:
                     raise ValueError(f"a tensor at {offset} exceeds the segment's {nbytes} bytes")
@@ -219,6 +222,7 @@ class Schema:
         InvalidArgument
             If a name, shape or dtype of `model` differs from the schema.
         """
+        _mapped(operation, model, lambda path, leaf: leaf)  # checks names and depth
         given = dict(_leaves((), model))
         matched = []
         for keys, slot in _leaves((), self.tree):
@@ -328,19 +332,19 @@ def _leaf(operation: str, path: str, leaf: object) -> Elements:
     try:
         return elements_of(operation, leaf)
     except InvalidArgument as error:
-        raise InvalidArgument(f"{error} (this is '{path}' of the model)") from None
+        cause, _, remedy = str(error).partition("; ")
+        raise InvalidArgument(f"{cause} (this is '{path}' of the model); {remedy}") from None
 
 
-def _mapped(operation: str, tree: Tree, place: Callable[[str, object], Slot]) -> Tree:
+def _mapped(operation: str, tree: Tree, place: Callable[[str, object], Any]) -> Tree:
     def walk(path: str, node: Tree, depth: int) -> Tree:
         if depth > _DEPTH:
-            raise InvalidArgument(f"{operation}: the model has more than {_DEPTH} levels")
+            raise InvalidArgument(
+                f"{operation}: the model has more than {_DEPTH} levels; give one with fewer"
+            )
         if isinstance(node, Mapping):
             for key in node:
-                if not isinstance(key, str):
-                    raise InvalidArgument(
-                        f"{operation}: {key!r} in '{path}' is not text; name tensors with str"
-                    )
+                text(operation, f"the name of a tensor in '{path}',", key)
             return {key: walk(_join(path, key), child, depth + 1) for key, child in node.items()}
         if isinstance(node, (list, tuple)):
             return [walk(_join(path, i), child, depth + 1) for i, child in enumerate(node)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, whole_number
+from farwrite.arguments import choice, function, seconds, whole_number
 from farwrite.box.beside import in_thread
 from farwrite.box.cached import Cached
 from farwrite.box.changes import Changes, offset_of, range_of
@@ -228,10 +228,7 @@ class Segment(Changes[int]):
 
         With ``consistent="chunk"`` it is the lowest version that a chunk can have.
         """
-        if consistent not in ("segment", "chunk"):
-            raise InvalidArgument(
-                f"read: consistent {consistent!r} is not known; give 'segment' or 'chunk'"
-            )
+        choice("read", "consistent", consistent, get_args(Consistency))
         limit = seconds("read", timeout)
         least = whole_number("read", "min_version", min_version, 0, _MOST)
         if out is None:
@@ -352,12 +349,28 @@ class Segment(Changes[int]):
         )
         return reached
 
-    async def read_async(self, out: Any = None, **options: Any) -> Any:
+    async def read_async(
+        self,
+        out: Any = None,
+        *,
+        start: SupportsIndex | None = None,
+        count: SupportsIndex | None = None,
+        consistent: Consistency = "segment",
+        min_version: SupportsIndex = 0,
+        epoch: SupportsIndex | None = None,
+        timeout: float | None = None,
+    ) -> Any:
         """Read as `read` does, in a thread of its own, without blocking the event loop.
 
         The thread of a cancelled task reads on. Do not use its `out` again: give a new one.
         """
-        return await in_thread("read_async", lambda: self.read(out, **options))
+        return await in_thread(
+            "read_async",
+            lambda: self.read(
+                out, start=start, count=count, consistent=consistent, min_version=min_version,
+                epoch=epoch, timeout=timeout,
+            ),
+        )  # fmt: skip
 
     def updates(
         self, since: SupportsIndex | None = None, *, epoch: SupportsIndex | None = None
@@ -389,11 +402,7 @@ class Segment(Changes[int]):
         Versions that came in between are not repeated. Exceptions from `callback` go to
         ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
         """
-        if not callable(callback):
-            raise InvalidArgument(
-                f"on_update: {type(callback).__name__} cannot be called; give a function that takes"
-                " a version"
-            )
+        function("on_update", "callback", callback, "a version")
         return Watch(self._native, self.version, callback, self._watches)
 
     # --- Changes, and the end.
@@ -450,7 +459,10 @@ class Segment(Changes[int]):
 
 
 class Posted(Changes[Update]):
-    """The changes of a segment without the wait. `Segment.post` creates it."""
+    """The changes of a segment without the wait. `Segment.post` creates it.
+
+    The constructor is internal.
+    """
 
     _waits = False
 

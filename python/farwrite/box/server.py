@@ -6,7 +6,7 @@ import os
 from typing import Any, SupportsIndex
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, whole_number
+from farwrite.arguments import flag, number, seconds, shown, whole_number
 from farwrite.box.client import Client, connect
 from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.publisher import DraftTarget, Publisher, Takeover
@@ -83,12 +83,13 @@ def serve(
     if listen is not None:
         device["listen"] = listen
     options, given = parse_keywords("serve", device)
-    folder = "" if snapshot is None else os.fsdecode(snapshot)
-    if "\0" in folder:
-        raise InvalidArgument(f"serve: snapshot {folder!r} has a NUL, which no path can have")
+    folder = _folder(snapshot)
+    restore = flag("serve", "restore", restore)
     every = _interval(snapshot_every)
     if not folder and (restore or every):
-        raise InvalidArgument("serve: restore and snapshot_every need snapshot, the folder")
+        raise InvalidArgument(
+            "serve: restore and snapshot_every need snapshot, the folder; give it"
+        )
     most = _bytes("memory", memory)
     native = _farwrite.BoxServer.serve(
         options,
@@ -97,7 +98,7 @@ def serve(
         whole_number("serve", "threads", threads, 0, 1024),
         folder,
         every,
-        bool(restore),
+        restore,
     )
     close_at_exit(native)
     shared = {name: option.value for name, option in given.items()}
@@ -229,6 +230,7 @@ class Server(Closing):
             With `snapshot`, if the disk is full or fails. The server is closed nevertheless.
         """
         limit = seconds("close", timeout)
+        snapshot = flag("close", "snapshot", snapshot)
         if snapshot and not self._keeps_snapshots:
             raise FailedPrecondition(
                 "close: the server has no folder for a last snapshot; serve with snapshot=, or"
@@ -240,7 +242,7 @@ class Server(Closing):
         stop_serving(self._native)
         if own is not None:
             own.close(limit)
-        self._native.close(limit, bool(snapshot))
+        self._native.close(limit, snapshot)
 
     def __repr__(self) -> str:
         return f"<Server of a box at {self.endpoint}>"
@@ -259,14 +261,30 @@ def _bytes(name: str, size: Size) -> int:
     return whole_number("serve", name, size, 0, 2**63 - 1)
 
 
+def _folder(snapshot: str | bytes | os.PathLike[str] | None) -> str:
+    if snapshot is None:
+        return ""
+    try:
+        folder = os.fsdecode(snapshot)
+    except TypeError:
+        raise InvalidArgument(
+            f"serve: snapshot {shown(snapshot)} is not a path; give str, bytes or a Path"
+        ) from None
+    if "\0" in folder:
+        raise InvalidArgument(
+            f"serve: snapshot {shown(folder)} has a NUL, which no path can have; leave it out"
+        )
+    return folder
+
+
 def _interval(every: float | str | None) -> float:
     """Return the seconds of `snapshot_every`; 0 if no snapshots are written by themselves."""
     if every is None:
         return 0.0
     try:
-        return parse_seconds(every if isinstance(every, str) else str(float(every)))
-    except (ValueError, TypeError, OverflowError):
+        return parse_seconds(every if isinstance(every, str) else str(number(every)))
+    except ValueError:
         raise InvalidArgument(
-            f"serve: snapshot_every {every!r} is not a length of time; give seconds >= 0, or text"
-            " such as '60s'"
+            f"serve: snapshot_every {shown(every)} is not a length of time; give seconds >= 0, or"
+            " text such as '60s'"
         ) from None

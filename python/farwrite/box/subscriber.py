@@ -10,7 +10,7 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from farwrite.arguments import flag, seconds, whole_number
+from farwrite.arguments import flag, seconds, shown, whole_number
 from farwrite.box.beside import in_thread
 from farwrite.box.lease import Lease
 from farwrite.box.publisher import MARK
@@ -360,6 +360,7 @@ class Subscriber(Closing):
         timeout : float or None
             Not used: closing a subscriber does not wait.
         """
+        seconds("close", timeout)
         self._segment.detach()
 
     def __repr__(self) -> str:
@@ -390,8 +391,8 @@ def _parsed(operation: str, newer_than: Newer) -> tuple[int, int]:
         return newer_than.epoch, newer_than.version
     if not isinstance(newer_than, tuple) or len(newer_than) != 2:
         raise InvalidArgument(
-            f"{operation}: newer_than {newer_than!r} does not say which version of which epoch;"
-            " give the Model that you have, or its (model.epoch, model.version)"
+            f"{operation}: newer_than {shown(newer_than)} does not say which version of which"
+            " epoch; give the Model that you have, or its (model.epoch, model.version)"
         )
     return (
         whole_number(operation, "the epoch of newer_than", newer_than[0], 1, 2**64 - 1),

@@ -61,7 +61,10 @@ async def wait_async(
 
 
 class Updates:
-    """The new versions of a segment as a stream. `Segment.updates` creates it."""
+    """The new versions of a segment as a stream. `Segment.updates` creates it.
+
+    The constructor is internal.
+    """
 
     def __init__(self, native: _farwrite.BoxSegment, version: int, epoch: int) -> None:
         self._native = native

@@ -127,7 +127,7 @@ def test_a_group_is_told_in_every_member_or_goes_on_from_the_shared_weights(choi
 
 @pytest.mark.parametrize("kind", ["SEASGD", "AsyncSGD", "HybridSEASGD"])
 def test_another_choice_is_refused(kind: str) -> None:
-    with open_box() as connect, pytest.raises(fw.InvalidArgument, match="neither 'refuse' nor"):
+    with open_box() as connect, pytest.raises(fw.InvalidArgument, match="give 'refuse' or 'skip'"):
         if kind == "SEASGD":
             SEASGD(connect(), "w", full(0), nonfinite="ignore")  # type: ignore[arg-type]
         elif kind == "AsyncSGD":

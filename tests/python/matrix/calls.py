@@ -112,7 +112,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "contains": count(lambda o: o.contains(ONES)),
         "register": own(lambda o: o.register(bytearray(8))),
         "publish": own(lambda o: o.publish("other", WORLD["RegisteredArray"])),
-        "unpublish": own(lambda o: o.unpublish("array")),
+        "unpublish": own(lambda o: (o.publish("mine", o.allocate(8)), o.unpublish("mine"))),
         "stats": count(),
         "metrics": count(),
         "serve_metrics": own(lambda o: o.serve_metrics()),
@@ -237,7 +237,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Server": {
         **CONTEXT,
         "endpoint": fact(),
-        "connect": peer(lambda o: WORLD["Client"].list() or o.connect()),
+        "connect": peer(lambda o: (WORLD["Client"].list(), o.connect(timeout=SHORT).close())),
         "publisher": own(lambda o: o.publisher("other", MODEL).free()),
         "snapshot": own(),
         "stats": count(),

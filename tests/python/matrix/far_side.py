@@ -35,6 +35,7 @@ def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str
     kept["channel"] = channel = device.connect(endpoint, 20)
     kept["tensors"] = tensors = device.connect(endpoint, 20)
     kept["outbox"] = device.publish("outbox", device.allocate(8))
+    kept["outbox"].array[:] = range(8)
     kept["inbox"] = channel.publish("inbox", channel.allocate(8))
     kept["receiver"] = fw.TensorReceiver(tensors, "to the peer", (8,), "float32")
     kept["sender"] = fw.TensorSender(tensors, "edge", 20)
@@ -67,6 +68,26 @@ def babble(state: PeerState, seed: int) -> None:
             elif "mailbox" in what:
                 with mmap.mmap(descriptor, 0) as ring:
                     ring[:] = noise.randbytes(len(ring))
+
+
+END = b"\xff" * 32
+"""What ends the messages and the tensors of a test, which then asks for the last before it."""
+
+
+def arrived(state: PeerState, what: str) -> bytes:
+    """Return the bytes that the test has sent here."""
+    kept = state.kept
+    if what == "written":
+        return bytes(kept["inbox"].array)
+    last = b""
+    while True:
+        if what == "message":
+            taken = kept["channel"].wait_notification(20).message
+        else:
+            taken = kept["receiver"].receive(20).tobytes()
+        if taken == END:
+            return last
+        last = taken
 
 
 def close_all(state: PeerState) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, whole_number
-from farwrite.box.training.claims import Workers
+from farwrite.box.training.claims import Workers, checked_client
 from farwrite.box.training.counters import Counters, Counts
 from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import (
@@ -98,6 +98,7 @@ class AsyncSGD(Closing):
         takeover: bool = False,
         nonfinite: Nonfinite = "refuse",
     ) -> None:
+        checked_client("AsyncSGD", client)
         self._nonfinite = checked_choice("AsyncSGD", nonfinite)
         self._staleness = whole_number("AsyncSGD", "staleness", staleness, 0, 2**31)
         self._timeout = seconds("AsyncSGD", timeout)
@@ -195,11 +196,12 @@ class AsyncSGD(Closing):
             the server lives, the other workers then wait for this one. The object is closed
             nevertheless.
         """
+        limit = seconds("close", timeout)
         if self._closed:
             return
         self._closed = True
         try:
-            self._counters.add(self._worker, LEFT).wait(timeout)
+            self._counters.add(self._worker, LEFT).wait(limit)
         except NotFound:
             if not self._counters.replaced(self._worker):
                 raise  # else the count is another process's, and nobody waits for this one

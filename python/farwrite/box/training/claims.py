@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from farwrite.errors import AlreadyExists, DeadlineExceeded, Error, NotFound
+from farwrite.arguments import flag, text
+from farwrite.errors import AlreadyExists, DeadlineExceeded, Error, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -17,6 +18,15 @@ GRACE_S = 1.0
 than those who start it again."""
 TURN_S = 0.02
 """Between two looks at something that the server does not report."""
+
+
+def checked_client(operation: str, client: Client) -> Client:
+    """Check that a caller's `client` is one, or an object with its methods."""
+    if not all(callable(getattr(client, name, None)) for name in ("create", "attach", "array")):
+        raise InvalidArgument(
+            f"{operation}: client is {type(client).__name__} instead of Client; connect to the box"
+        )
+    return client
 
 
 def claim(create: Callable[[], Segment]) -> Segment:
@@ -76,7 +86,8 @@ class Workers:
     ) -> None:
         self._operation = operation
         self._client = client
-        self._takeover = takeover
+        self._takeover = flag(operation, "takeover", takeover)
+        text(operation, "name", name)
         end = None if timeout is None else time.monotonic() + timeout
         mark = f"{name}.workers"
         while True:

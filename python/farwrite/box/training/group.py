@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from farwrite.arguments import seconds, whole_number
+from farwrite.arguments import flag, seconds, text, whole_number
+from farwrite.box.training.claims import checked_client
 from farwrite.box.training.counters import MOST_WORKERS
 from farwrite.box.training.members import ROOT, Members, read_keys
 from farwrite.box.training.pending import Pending
@@ -91,7 +92,8 @@ class BoxGroup(Closing):
     ) -> None:
         self._size = whole_number("BoxGroup", "size", size, 1, MOST_WORKERS)
         self._rank = whole_number("BoxGroup", "rank", rank, 0, self._size - 1)
-        self._name = name
+        self._name = text("BoxGroup", "name", name)
+        checked_client("BoxGroup", client)
         self._timeout = seconds("BoxGroup", timeout)
         self._shapes = Shapes("BoxGroup", arrays)
         self._flat: Flat = client.array((self._shapes.size,), self._shapes.dtype).array
@@ -227,12 +229,13 @@ class BoxGroup(Closing):
         DeadlineExceeded, FailedPrecondition, Error
             As `all_reduce`.
         """
+        given = flag("BoxGroup.agree", "answer", answer)
         with self._call("agree"):
             if self._rank == ROOT:
                 self._wait("agree", self._ready, self._all_have_read())
-                self._pending.begin(self._answer.post.write(np.array([bool(answer)], np.int64)))
+                self._pending.begin(self._answer.post.write(np.array([given], np.int64)))
                 self._pending.finish(self._timeout)
-                agreed = bool(answer)
+                agreed = given
             else:
                 self._wait("agree", self._answer, self._agreements + 1)
                 agreed = bool(self._answer.read(timeout=self._timeout)[0])
@@ -242,6 +245,7 @@ class BoxGroup(Closing):
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the segments, and give the rank back. A second call does nothing."""
+        seconds("close", timeout)
         self._ended = self._ended or "it is closed"
         self._attached.close()
 
@@ -250,14 +254,14 @@ class BoxGroup(Closing):
         return (self._broadcasts + self._agreements + 1) * (self._size - 1)
 
     @contextlib.contextmanager
-    def _call(self, operation: str, arrays: Arrays | None = None) -> Iterator[None]:
+    def _call(self, operation: str, *arrays: Arrays) -> Iterator[None]:
         if self._ended:
             raise FailedPrecondition(
                 f"BoxGroup.{operation}: member {self._rank} has left the group '{self._name}':"
                 f" {self._ended}; close the object, and start all members again"
             )
-        if arrays is not None:
-            self._shapes.check(f"BoxGroup.{operation}", arrays, writable=True)
+        for given in arrays:
+            self._shapes.check(f"BoxGroup.{operation}", given, writable=True)
         try:
             yield
         except BaseException as error:

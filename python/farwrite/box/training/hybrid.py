@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from farwrite.arguments import whole_number
+from farwrite.arguments import flag, function, seconds, whole_number
 from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import (
     Arrays,
@@ -92,15 +92,16 @@ class HybridSEASGD(Closing):
         nonfinite: Nonfinite = "refuse",
     ) -> None:
         self._nonfinite = checked_choice("HybridSEASGD", nonfinite)
-        self._all_reduce = all_reduce
-        self._broadcast = broadcast
+        self._all_reduce = function("HybridSEASGD", "all_reduce", all_reduce, "the arrays")
+        self._broadcast = function("HybridSEASGD", "broadcast", broadcast, "the arrays")
+        takeover = flag("HybridSEASGD", "takeover", takeover)
         self._period = whole_number("HybridSEASGD", "period", period, 1, 2**31)
         self._shapes = Shapes("HybridSEASGD", arrays)
         self._steps = 0
         self._failure = ""
         self._closed = False
         self._seasgd: SEASGD | None = None
-        if root:
+        if flag("HybridSEASGD", "root", root):
             if client is None:
                 raise InvalidArgument("HybridSEASGD: the root has no client; connect it to the box")
             self._seasgd = SEASGD(
@@ -170,6 +171,7 @@ class HybridSEASGD(Closing):
         Error
             As `SEASGD.close`, in the root.
         """
+        limit = seconds("close", timeout)
         self._closed = True
         if self._seasgd is not None:
-            self._seasgd.close(timeout)
+            self._seasgd.close(limit)

@@ -10,7 +10,7 @@ import numpy as np
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, whole_number
-from farwrite.box.training.claims import Workers
+from farwrite.box.training.claims import Workers, checked_client
 from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import (
     Arrays,
@@ -105,6 +105,7 @@ class SEASGD(Closing):
         types: Sequence[str] | None = None,
         nonfinite: Nonfinite = "refuse",
     ) -> None:
+        checked_client("SEASGD", client)
         self._nonfinite = checked_choice("SEASGD", nonfinite)
         self._period = whole_number("SEASGD", "period", period, 1, 2**31)
         self._timeout = seconds("SEASGD", timeout)
@@ -228,11 +229,12 @@ class SEASGD(Closing):
         Error
             If the box did not apply the last D. The object is closed nevertheless.
         """
+        limit = seconds("close", timeout)
         if self._closed:
             return
         self._closed = True
         try:
-            self._pending.finish(timeout)
+            self._pending.finish(limit)
         finally:
             self._attached.close()
 

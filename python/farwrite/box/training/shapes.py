@@ -10,9 +10,11 @@ from typing import Any, Literal, SupportsFloat, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from farwrite.arguments import choice, number, shown
 from farwrite.box.element import BFLOAT16, type_name
 from farwrite.description import dtype_to_text
 from farwrite.errors import InvalidArgument
+from farwrite.payload import check_unmasked
 
 Array = NDArray[Any]
 Arrays = Sequence[Array] | Mapping[str, Array]
@@ -61,9 +63,10 @@ class Shapes:
                     f"{operation}: {label} is {kind}; give NumPy arrays of float64, float32,"
                     " float16 or bfloat16, and leave the others out"
                 )
+            check_unmasked(operation, array)
             found.append((name, text, np.shape(array)))
         self._texts = [text for _, text, _ in found]
-        own = self._texts if types is None else types
+        own = self._texts if types is None else _checked_types(operation, types, len(found))
         self._tensors: list[_Tensor] = [
             (name, text, shape) for (name, _, shape), text in zip(found, own, strict=True)
         ]
@@ -105,6 +108,7 @@ class Shapes:
                     f"{operation}: {label} is {kind} instead of {type_name(text)}; give NumPy"
                     " arrays of the dtypes of the constructor"
                 )
+            check_unmasked(operation, array)
             if array.shape != shape:
                 raise InvalidArgument(
                     f"{operation}: {label} has shape {array.shape} instead of {shape}; give"
@@ -125,20 +129,16 @@ class Shapes:
         InvalidArgument
             If it is out of range, or the dtype has it as 0 or infinity.
         """
-        given: Any = value
-        try:
-            number = math.nan if isinstance(given, (str, bytes)) else float(given)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
+        given = number(value)
         with np.errstate(over="ignore", under="ignore"):
-            held = float(self.dtype.type(number))
-        if not (0 < number <= most and 0 < held < math.inf):
+            held = float(self.dtype.type(given))
+        if not (0 < given <= most and 0 < held < math.inf):
             limit = "" if most == math.inf else f" and up to {most:g}"
             raise InvalidArgument(
-                f"{operation}: {name} {value!r} is out of range; give a number above 0{limit} that"
-                f" {self.dtype} can hold"
+                f"{operation}: {name} {shown(value)} is out of range; give a number above 0{limit}"
+                f" that {self.dtype} can hold"
             )
-        return number
+        return given
 
     # --- What other processes are told of the model.
 
@@ -210,6 +210,16 @@ class Shapes:
             np.copyto(array, view, casting="same_kind")
 
 
+def _checked_types(operation: str, types: Sequence[str], count: int) -> Sequence[str]:
+    given = isinstance(types, Sequence) and not isinstance(types, (str, bytes))
+    if not given or len(types) != count or not all(isinstance(text, str) for text in types):
+        raise InvalidArgument(
+            f"{operation}: types {shown(types)} are not the element types of {count} arrays; give"
+            " a list of as many texts"
+        )
+    return types
+
+
 def names_of(description: bytes | str) -> list[str]:
     """Return the names of the tensors that a `Shapes.description` has; none if it is not one."""
     return [name for name, _, _ in _parse(description) or ()]
@@ -236,9 +246,7 @@ def checked_choice(operation: str, nonfinite: str) -> Nonfinite:
     InvalidArgument
         If `nonfinite` is neither "refuse" nor "skip".
     """
-    if nonfinite in get_args(Nonfinite):
-        return cast("Nonfinite", nonfinite)
-    raise InvalidArgument(f"{operation}: nonfinite {nonfinite!r} is neither 'refuse' nor 'skip'")
+    return cast("Nonfinite", choice(operation, "nonfinite", nonfinite, get_args(Nonfinite)))
 
 
 def finite(arrays: Iterable[Array]) -> bool:

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from farwrite.arguments import seconds, whole_number
-from farwrite.box.training.claims import Workers
+from farwrite.arguments import choice, seconds, whole_number
+from farwrite.box.training.claims import Workers, checked_client
 from farwrite.box.training.counters import Counters, Counts
 from farwrite.closing import Closing
-from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite.errors import FailedPrecondition
 
 if TYPE_CHECKING:
     from farwrite.box import Client
@@ -76,11 +76,8 @@ class Termination(Closing):
         timeout: float | None = 30.0,
         takeover: bool = False,
     ) -> None:
-        if rule not in _RULES:
-            raise InvalidArgument(
-                f"Termination: rule {rule!r} is unknown; use 'master', 'first' or 'average'"
-            )
-        self._rule = _RULES[rule]
+        checked_client("Termination", client)
+        self._rule = _RULES[choice("Termination", "rule", rule, _RULES)]
         self._target = whole_number("Termination", "target", target, 1, 2**40)
         self._timeout = seconds("Termination", timeout)
         self._closed = False
@@ -132,6 +129,7 @@ class Termination(Closing):
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the counts, and give the workers' numbers back."""
+        seconds("close", timeout)
         self._closed = True
         self._attached.close()
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from farwrite.arguments import seconds
-from farwrite.box.training.claims import Workers
+from farwrite.arguments import seconds, text
+from farwrite.box.training.claims import Workers, checked_client
 from farwrite.box.training.shapes import Arrays, Shapes, finite, names_of
 from farwrite.errors import FailedPrecondition, InvalidArgument
 
@@ -49,6 +49,8 @@ def read_weights(
         If the segment belongs to another model; the message names the tensor.
     """
     limit = seconds("read_weights", timeout)
+    checked_client("read_weights", client)
+    text("read_weights", "name", name)
     shapes = Shapes("read_weights", arrays, types)
     shapes.check("read_weights", arrays, writable=True)
     segment = client.attach(name, limit)

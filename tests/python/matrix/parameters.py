@@ -1,0 +1,314 @@
+"""What each parameter of a public call takes, and the calls that belong to no handle."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import farwrite as fw
+from farwrite import box as boxes
+from farwrite.box import training
+from matrix import nasty
+from matrix.calls import ONES, ROWS, WORLD
+from matrix.kinds import LATE, SHORT, Row, own, peer
+from matrix.nasty import (
+    ARRAY,
+    ARRAYS,
+    DTYPE,
+    REAL,
+    SHAPE,
+    SWITCH,
+    TEXT,
+    TIMEOUT,
+    Kind,
+    choice,
+    function,
+    optional,
+    whole,
+)
+
+UNSIGNED = 2**64 - 1
+SIGNED = 2**63 - 1
+SOME = 2**31
+"""What no box of a test has so many of."""
+
+_numbers = itertools.count()
+
+
+def another() -> str:
+    """A name that nobody has used."""
+    return f"name {next(_numbers)}"
+
+
+def weights() -> list[Any]:
+    return [ONES.copy()]
+
+
+def hybrid(module: Any) -> Any:
+    group = WORLD["BoxGroup"]
+    return module.HybridSEASGD(
+        WORLD["Client"], "easgd", weights(), timeout=SHORT,
+        all_reduce=group.all_reduce, broadcast=group.broadcast, root=True,
+    )  # fmt: skip
+
+
+FUNCTIONS: dict[str, tuple[Any, dict[str, Row]]] = {
+    "farwrite": (
+        fw,
+        {
+            "Device": own(lambda m: m.Device().close()),
+            "TensorReceiver": own(
+                lambda m: m.TensorReceiver(WORLD["Channel"], another(), (8,), "float32").close()
+            ),
+            "TensorSender": peer(
+                lambda m: m.TensorSender(WORLD["Channel"], "nobody", 0.01), none=LATE
+            ),
+            "set_log_level": own(lambda m: m.set_log_level("error")),
+            "log_level": own(),
+            "info": own(),
+        },
+    ),
+    "farwrite.box": (
+        boxes,
+        {
+            "add_scaled": own(lambda m: m.add_scaled(ONES.copy(), ONES)),
+            "connect": peer(lambda m: m.connect(WORLD["box"], timeout=SHORT).close()),
+            "serve": own(lambda m: m.serve(memory="8M", pool="1M").close()),
+        },
+    ),
+    "farwrite.box.training": (
+        training,
+        {
+            "SEASGD": peer(lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(SHORT)),
+            "AsyncSGD": peer(
+                lambda m: m.AsyncSGD(WORLD["Client"], another(), weights(), 0.1).close(SHORT)
+            ),
+            "BoxGroup": peer(
+                lambda m: m.BoxGroup(
+                    WORLD["Client"], "group 2", weights(), 0, 1, timeout=SHORT
+                ).close()
+            ),
+            "HybridSEASGD": peer(lambda m: hybrid(m).close(SHORT)),
+            "Termination": peer(lambda m: m.Termination(WORLD["Client"], another(), 1, 5).close()),
+            "read_weights": peer(
+                lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), SHORT)
+            ),
+        },
+    ),
+}
+
+
+def strangers() -> list[Any]:
+    """The objects of the world that are closed, or belong to another peer."""
+    return [WORLD[name] for name in WORLD if name.startswith(("closed ", "strange "))]
+
+
+def handle(kind: str, *also: Any) -> Kind:
+    """Take an object of this class that is open, and belongs to the same peer."""
+
+    def accepts(value: Any) -> bool:
+        return type(value).__name__ == kind and all(value is not one for one in strangers())
+
+    names = (*ROWS, f"closed {kind}", f"strange {kind}")
+    nobody = (None, 5, "text", b"", object(), np.ones(8), nasty.Hostile())
+    return optional(Kind((*nobody, *map(nasty.OfTheWorld, names)), accepts), *also)
+
+
+def either(one: Kind, other: Kind) -> Kind:
+    """Take what either takes."""
+    return Kind((*one.values, *other.values), lambda v: one.accepts(v) or other.accepts(v))
+
+
+def keywords(*good: dict[str, Any]) -> Kind:
+    """Take keywords of another call, which is tried with all it takes in its own place."""
+    bad = ({"nonsense": 1}, {"lanes": -1}, {"lanes": 2**64}, {"fabrics": 5}, {"name": b"x"})
+    return Kind((*bad, *good), lambda v: v in good)
+
+
+NUMBERS = {
+    "lane": whole(0, 0),
+    "tag": whole(0, 2**32 - 1),
+    "notify": whole(0, 2**32 - 1, None),
+    "offset": whole(0, 0),
+    "slots": whole(0, 2**32 - 1),
+    "max_bytes": Kind(nasty.NUMBERS, lambda v: v is None),  # of a static edge
+    "nbytes": whole(0, 4 << 20),
+    "buffers": whole(2, 64),
+    "count": whole(0, 8, None),
+    "delta_start": whole(0, 0),
+    "x_start": whole(0, 0),
+    "y_start": whole(0, 0),
+    "source_start": whole(0, 0),
+    "other_start": whole(0, 0),
+    "min_version": replace(whole(0, UNSIGNED), waits=lambda v: v >= SOME),
+    "version": whole(0, UNSIGNED),
+    "since": whole(0, UNSIGNED, None),
+    "epoch": whole(1, UNSIGNED, None),
+    "step": whole(-SIGNED - 1, SIGNED, None),
+    "worker": whole(0, 0),
+    "workers": whole(1, 2**16),
+    "target": whole(1, 2**40),
+    "rank": whole(0, 0),
+    "size": whole(1, 2**16),
+    "period": whole(1, 2**31),
+    "staleness": whole(0, 2**31),
+    "threads": whole(0, 1024),
+}
+WORDS = {
+    "name": TEXT,
+    "endpoint": Kind(TEXT.values),
+    "description": TEXT,
+    "address": Kind((*TEXT.values, "127.0.0.1:99999", "127.0.0.1:0\0", ":", "1" * 5000)),
+    "level": choice(),
+    "consistent": choice("segment", "chunk"),
+    "nonfinite": choice("refuse", "skip"),
+    "rule": choice("master"),
+    "takeover": choice(True, False, "force"),
+}
+OTHERS = {
+    "timeout": TIMEOUT,
+    "shape": SHAPE,
+    "dtype": DTYPE,
+    "copy": SWITCH,
+    "temporary": SWITCH,
+    "exclusive": SWITCH,
+    "new_epoch": SWITCH,
+    "restore": SWITCH,
+    "snapshot": SWITCH,
+    "root": SWITCH,
+    "answer": SWITCH,
+    "arrays": ARRAYS,
+    "gradients": ARRAYS,
+    "like": nasty.MODEL,
+    "model": nasty.MODEL,
+    "types": Kind(
+        (None, 5, "", "f4", b"<", [5], ["<f4", "<f4"], [None], object()), lambda v: v is None
+    ),
+    "array": ARRAY,
+    "memory": ARRAY,
+    "message": ARRAY,
+    "source": ARRAY,
+    "destination": ARRAY,
+    "delta": ARRAY,
+    "x": ARRAY,
+    "out": optional(ARRAY, None),
+    "callback": function(),
+    "handler": function(None),
+    "all_reduce": function(),
+    "broadcast": function(),
+    "client": handle("Client"),
+    "channel": handle("Channel"),
+    "fence": handle("Segment", None),
+    "y": handle("Segment"),
+    "other": handle("Segment"),
+    "scale": REAL,
+    "factor": REAL,
+    "value": REAL,
+    "a": REAL,
+    "moving_rate": REAL,
+    "learning_rate": REAL,
+    "device": keywords({}, {"lanes": 1}),
+}
+BY_NAME: dict[str, Kind] = {**NUMBERS, **WORDS, **OTHERS}
+
+# A part that begins at the second element is too long by one.
+PART, REST = whole(0, 0, None), whole(0, 8, None)
+PATHS = (None, 5, 1.5, "", "a\0b", b"a\0b", object(), [], True, nasty.Hostile())
+NEWER = ((0, 0), (1, -1), (1, 2**64), (True, True), (1,), (1, 2, 3), ("1", "1"))
+
+
+def _is_newer(value: Any) -> bool:
+    """Whether it says which version of which epoch."""
+    return value is None or (isinstance(value, tuple) and value == (1, 1) and value[0] is not True)
+
+
+BY_CALL: dict[str, Kind] = {
+    "Device.allocate.kind": choice("host"),
+    "Channel.allocate.kind": choice("host"),
+    "Device.publish.array": handle("RegisteredArray"),
+    "Channel.publish.array": handle("RegisteredArray"),
+    "Channel.open.descriptor": Kind((None, 5, "text", b"", b"x" * 1000, bytearray(80), np.ones(8))),
+    "Channel.open.shape": optional(SHAPE, None),
+    "Channel.write.target": handle("RemoteArray"),
+    "Channel.read.source": handle("RemoteArray"),
+    "Client.attach.segment": either(whole(0, UNSIGNED), TEXT),
+    "Client.create.shape": SHAPE,
+    "Client.create.dtype": optional(DTYPE, None),
+    "Client.create.like": Kind((*nasty.NUMBERS, ONES), lambda v: v is None),  # beside a shape
+    "farwrite.TensorReceiver.kind": choice("static", None),
+    "farwrite.box.training.AsyncSGD.arrays": nasty.FLOATS,
+    "farwrite.box.training.BoxGroup.arrays": nasty.FLOATS,
+    "farwrite.box.serve.memory": either(whole(1 << 20, SIGNED), TEXT),
+    "farwrite.box.serve.pool": either(whole(0, 8 << 20, None), TEXT),
+    "farwrite.box.serve.listen": Kind((None, *TEXT.values), lambda v: v is None),
+    "farwrite.box.serve.snapshot": Kind(PATHS, lambda v: v is None or (type(v) is str and not v)),
+    "farwrite.box.serve.snapshot_every": Kind(
+        (*nasty.NUMBERS, "soon", "1"), lambda v: v is None or (nasty.is_time(v) and v == 0)
+    ),
+    "farwrite.box.serve.restore": Kind(SWITCH.values, lambda v: SWITCH.accepts(v) and v != 1),
+    "Server.close.snapshot": SWITCH,
+}  # fmt: skip
+for _call in ("write", "accumulate", "axpy", "copy_from"):
+    BY_CALL[f"Segment.{_call}.start"] = BY_CALL[f"Posted.{_call}.start"] = PART
+for _call in ("scale", "fill", "swap"):
+    BY_CALL[f"Segment.{_call}.start"] = BY_CALL[f"Posted.{_call}.start"] = REST
+for _call in ("read", "read_with_version", "read_async"):
+    BY_CALL[f"Segment.{_call}.start"] = REST
+for _call in ("accumulate", "axpy"):  # of a delta that is a segment
+    BY_CALL[f"Segment.{_call}.count"] = BY_CALL[f"Posted.{_call}.count"] = Kind(
+        nasty.NUMBERS, lambda v: v is None
+    )
+for _kind in ("Segment", "Posted"):
+    BY_CALL[f"{_kind}.copy_from.source"] = handle("Segment")
+for _call in ("latest", "latest_async", "wait", "wait_async"):
+    BY_CALL[f"Subscriber.{_call}.newer_than"] = Kind((*nasty.NUMBERS, *NEWER), _is_newer)
+for _call in ("wait", "wait_async"):
+    BY_CALL[f"Event.{_call}.count"] = whole(0, UNSIGNED, None)
+
+_TEXTS = {"listen", "port_range", "name", "huge_pages", "verbs_device", "metrics"}
+_SWITCHES = {"encrypt", "prefault", "verbs_relaxed_ordering", "verbs_use_immediate"}
+
+
+def option_of_a_device(name: str) -> Kind:
+    """Take what the core says; `test_arguments.py` has what each option refuses."""
+    if name in _SWITCHES:
+        return optional(SWITCH, None)
+    values = TEXT.values if name in _TEXTS else nasty.NUMBERS
+    return Kind(values, lambda v: not isinstance(v, (bool, np.bool_, list, dict, complex)))
+
+
+def kind_of(call: str, parameter: str) -> Kind | None:
+    """Return what a parameter takes; None if nobody has said so."""
+    if call == "farwrite.Device":
+        return option_of_a_device(parameter)
+    return BY_CALL.get(f"{call}.{parameter}", BY_NAME.get(parameter))
+
+
+def is_internal(entry: object) -> bool:
+    """Whether its documentation says that programs do not call it."""
+    documentation = inspect.getdoc(entry) or ""
+    return "Internal." in documentation or "constructor is internal" in documentation
+
+
+def parameters(target: Any, entry: str) -> Iterator[str]:
+    """The parameters of a public method or function, by inspection."""
+    found = getattr(target, entry)
+    special = entry.startswith("__")  # does what Python's protocols say
+    if special or is_internal(found) or not callable(found):
+        return
+    yield from (name for name in inspect.signature(found).parameters if name != "self")
+
+
+def kinds() -> dict[str, Any]:
+    """The classes of the table, by name."""
+    return {
+        name: getattr(package, name)
+        for package in (fw, boxes, training)
+        for name in package.__all__
+        if name in ROWS
+    }
