@@ -35,6 +35,8 @@ from matrix.kinds import (
 
 ONES = np.ones(8, "float32")
 MODEL = {"w": ONES}
+NEVER = 1 << 40
+"""A version that nothing reaches."""
 
 
 WORLD: dict[str, Any] = {}
@@ -83,7 +85,7 @@ def run(awaitable: Any) -> object:
 
 def newer() -> tuple[int, int]:
     """What no model is newer than."""
-    return WORLD["Model"].epoch, 99
+    return WORLD["Model"].epoch, NEVER
 
 
 def allocate(size: int) -> Any:
@@ -271,8 +273,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "lease": peer(lambda o: o.lease(SHORT)),
         "view": peer(**VIEW),
         "cached": peer(stopped=ONE_SIDED),
-        "wait": peer(lambda o: o.wait(99, SHORT), none=LATE),
-        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT)), none=LATE),
+        "wait": peer(lambda o: o.wait(NEVER, SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(NEVER, SHORT)), none=LATE),
         "read_async": peer(lambda o: run(o.read_async()), stopped=ONE_SIDED),
         "updates": peer(stopped=ONE_SIDED),
         "on_update": peer(lambda o: o.on_update(str), stopped=ONE_SIDED),
@@ -322,8 +324,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "epoch": peer(stopped=ONE_SIDED),
         "count": peer(stopped=ONE_SIDED),
         "signal": peer(),
-        "wait": peer(lambda o: o.wait(99, SHORT), none=LATE),
-        "wait_async": peer(lambda o: run(o.wait_async(99, SHORT)), none=LATE),
+        "wait": peer(lambda o: o.wait(NEVER, SHORT), none=LATE),
+        "wait_async": peer(lambda o: run(o.wait_async(NEVER, SHORT)), none=LATE),
         "counts": peer(stopped=ONE_SIDED),
         "on_signal": peer(lambda o: o.on_signal(str), stopped=ONE_SIDED),
         "free": peer(),
