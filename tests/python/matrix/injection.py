@@ -79,12 +79,12 @@ class Injection:
         self._library.injectionTell.argtypes = [ctypes.c_int, ctypes.c_ulong]
         self._library.injectionJumpClock.argtypes = [ctypes.c_long]
 
-    def refuse(self, kind: str, first: int, last: int, least: int = 0) -> None:
-        """Refuse this process its calls of the kind from `first` to `last`, counted from 1.
+    def refuse(self, process: int, kind: str, first: int, last: int, least: int = 0) -> None:
+        """Refuse a process its calls of the kind from `first` to `last`, counted from 1.
 
         Of allocations those of `least` bytes or more count.
         """
-        self._library.injectionPlan(0, os.getpid(), KINDS[kind], REFUSE, first, last, least)
+        self._library.injectionPlan(0, process, KINDS[kind], REFUSE, first, last, least)
 
     def end(self) -> int:
         """Refuse nothing, and return how many calls counted."""

@@ -27,7 +27,7 @@ PATIENCE = 5.0
 
 
 numbers = itertools.count()
-"""Of the folders of snapshots."""
+"""Of folders and segments."""
 
 
 def device(**options: Any) -> fw.Device:
@@ -101,6 +101,14 @@ def box() -> None:
             assert lease.array.sum() == LARGE
 
 
+def far_box() -> None:
+    """A segment for which the peer's box needs new memory: larger than all before."""
+    number = next(numbers)
+    segment = WORLD["Client"].create(f"large {number}", (1 << 20) + (number << 16), "float32")
+    segment.fill(1)
+    segment.free()
+
+
 def models() -> None:
     with served() as server, connected(server) as client:
         tree = {"w": np.ones(LARGE, "float32")}
@@ -143,6 +151,7 @@ OPENINGS: dict[str, Callable[[], object]] = {
     "encrypted": lambda: messages(encrypt=True, token="t" * 32),
     "stream": stream,
     "box": box,
+    "far_box": far_box,
     "models": models,
     "snapshots": snapshots,
     "trainings": trainings,

@@ -11,6 +11,13 @@ import pytest
 
 HERE = Path(__file__).parent
 FINE = "survivor fine\n"
+REFUSED = ("descriptors", "memory", "threads", "allocations")
+KINDS = [
+    "clock", "files", "waits",
+    *REFUSED,
+    *(f"{kind}+" for kind in REFUSED),
+    *(f"far-{kind}" for kind in ("descriptors", "memory", "threads")),
+]  # fmt: skip
 
 
 def run(*words: str, share: int = 0) -> str:
@@ -32,18 +39,15 @@ def run(*words: str, share: int = 0) -> str:
     return f"{ended.stdout}{words[0]} ended with {ended.returncode} after the last of:\n{last}"
 
 
-REFUSED = ["descriptors", "memory", "threads", "allocations", "files", "waits"]
-
-
 @pytest.mark.timeout(400)  # of an idle machine: 20 s
 def test_what_is_refused_is_said_and_the_clock_does_not_matter() -> None:
-    kinds = "clock,descriptors,memory,threads,allocations,files"
+    kinds = "clock,descriptors,memory,threads,allocations,files,far-memory,far-descriptors"
     assert run("refused_program.py", "shm", kinds, share=3) == FINE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
-@pytest.mark.parametrize("kind", ["clock", *REFUSED, "descriptors+", "threads+", "memory+"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_whatever_is_refused_is_said(kind: str, fabric: str) -> None:
     assert run("refused_program.py", fabric, kind) == FINE
 
