@@ -63,7 +63,9 @@ class [[nodiscard]] FARWRITE_API Status {
   /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`.
   static Status error(StatusCode code, const ErrorContext& where, std::string_view cause,
                       std::string_view remedy);
-  /// Builds the same sentence, with the text of `error_number` (an errno) appended to the cause.
+  /// Builds the same sentence, with the text of `error_number` (an errno) appended to the cause. If
+  /// it says that descriptors, memory or disk space are used up, kUnavailable, kInternal and
+  /// kProtocolError become kResourceExhausted, with the remedy for that.
   static Status system_error(StatusCode code, const ErrorContext& where, std::string_view cause,
                              int error_number, std::string_view remedy);
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <limits>
@@ -10,14 +11,14 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "box/snapshot_directory.h"
 #include "core/counter_table.h"
 #include "core/exposition.h"
 #include "core/log.h"
-#include "core/signals_blocked.h"
+#include "core/start_thread.h"
 
 namespace farwrite::box {
 namespace {
@@ -38,12 +39,6 @@ DeviceOptions device_options(const ServerOptions& options) {
 
 unsigned threads_of(const ServerOptions& options) {
   return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-}
-
-Status no_thread(std::string_view operation, const std::system_error& error) {
-  return Status::system_error(StatusCode::kResourceExhausted, {.operation = operation},
-                              "no thread could be started", error.code().value(),
-                              "end other threads, or raise the limits (ulimit -u, ulimit -v)");
 }
 
 // The pool is populated, and the kernel ends some process of the machine before it refuses a page.
@@ -105,13 +100,7 @@ Status ServerState::start() {
     pool_anchor_ = *std::move(anchor);
   }
   FARWRITE_RETURN_IF_ERROR(start_snapshots());
-  const core::SignalsBlocked blocked;  // the acceptor starts the sessions' threads
-  try {
-    acceptor_ = std::thread([this] { accept_clients(); });
-  } catch (const std::system_error& error) {
-    return no_thread("serve a box", error);
-  }
-  return Status();
+  return core::start_thread(acceptor_, {.operation = "serve a box"}, [this] { accept_clients(); });
 }
 
 Status ServerState::start_snapshots() {
@@ -120,8 +109,12 @@ Status ServerState::start_snapshots() {
     return Status::error(StatusCode::kInvalidArgument, {.operation = "serve a box"},
                          "there is no directory for snapshots", "give one");
   }
-  // Without it, the error of what is done next says why. What is restored must be there already.
-  if (!options_.restore) (void)::mkdir(options_.snapshot_directory.c_str(), 0777);
+  // What is restored must be there already.
+  if (!options_.restore && ::mkdir(options_.snapshot_directory.c_str(), 0777) != 0 &&
+      errno != EEXIST) {
+    return snapshot_io_error("open the directory of snapshots",
+                             options_.snapshot_directory + " cannot be created", errno);
+  }
   Result<std::unique_ptr<Snapshotter>> opened =
       Snapshotter::open(options_.snapshot_directory, table_);
   if (!opened.ok()) return opened.status();
@@ -129,12 +122,7 @@ Status ServerState::start_snapshots() {
   FARWRITE_RETURN_IF_ERROR(options_.restore ? snapshotter_->restore()
                                             : snapshotter_->check_empty());
   if (options_.snapshot_every.count() == 0) return Status();
-  try {
-    snapshotter_->start(options_.snapshot_every);
-  } catch (const std::system_error& error) {
-    return no_thread("serve a box", error);
-  }
-  return Status();
+  return snapshotter_->start(options_.snapshot_every);
 }
 
 ServerState::~ServerState() {
@@ -158,13 +146,14 @@ void ServerState::accept_clients() {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     const auto session = std::make_shared<Session>(*this, *std::move(channel));
-    try {
-      connections_.push_back(
-          {.session = session, .thread = std::thread([session] { session->run(); })});
-    } catch (const std::system_error& error) {
-      // The client finds its connection closed.
-      core::log(core::LogLevel::kWarning, no_thread("accept a client", error).message());
-    }
+    Connection& connection =
+        connections_.emplace_back(Connection{.session = session, .thread = {}});
+    const Status started = core::start_thread(connection.thread, {.operation = "accept a client"},
+                                              [session] { session->run(); });
+    if (started.ok()) continue;
+    // The client finds its connection closed.
+    core::log(core::LogLevel::kWarning, started.message());
+    connections_.pop_back();
   }
 }
 

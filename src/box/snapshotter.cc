@@ -6,7 +6,7 @@
 #include "box/snapshot_reader.h"
 #include "box/snapshot_writer.h"
 #include "core/log.h"
-#include "core/signals_blocked.h"
+#include "core/start_thread.h"
 
 namespace farwrite::box {
 
@@ -86,9 +86,8 @@ Status Snapshotter::write() {
   return status;
 }
 
-void Snapshotter::start(std::chrono::nanoseconds period) {
-  const core::SignalsBlocked blocked;
-  thread_ = std::thread([this, period] {
+Status Snapshotter::start(std::chrono::nanoseconds period) {
+  return core::start_thread(thread_, {.operation = "serve a box"}, [this, period] {
     std::unique_lock lock(mutex_);
     while (!stopping_.wait_for(lock, period, [this] { return stop_; })) {
       lock.unlock();

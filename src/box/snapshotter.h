@@ -34,9 +34,9 @@ class Snapshotter {
   // Writes a snapshot: of each segment one version, of all of them not the same moment. Temporary
   // segments are left out. A failure keeps the snapshots before it.
   Status write();
-  // Writes one every `period` from now on, in a thread. A failure is logged, and the next one
-  // tried.
-  void start(std::chrono::nanoseconds period);
+  // Writes one every `period` from now on, in a thread. A failed snapshot is logged, and the next
+  // one tried. kResourceExhausted if there is no thread.
+  Status start(std::chrono::nanoseconds period);
   // Unlocks the directory, so that another server can have it. Nothing is written after that.
   void stop();
 

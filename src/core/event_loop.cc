@@ -22,6 +22,7 @@
 #include "core/inside.h"
 #include "core/ordered_mutex.h"
 #include "core/signals_blocked.h"
+#include "core/start_thread.h"
 #include "core/unique_fd.h"
 
 namespace farwrite::core {
@@ -146,8 +147,7 @@ Status EventLoop::State::start_thread(const std::shared_ptr<State>& state, std::
   const int error = create();
   if (error != 0) {
     delete share;
-    return Status::system_error(StatusCode::kResourceExhausted, {.operation = "start event loop"},
-                                "pthread_create", error, "raise the limit on threads (ulimit -u)");
+    return no_thread({.operation = "start event loop"}, error);
   }
   write_thread_name(state->thread_, std::move(name));
   return Status();

@@ -1,5 +1,6 @@
 #include "farwrite/status.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,23 @@ void append_clause(std::string& sentence, std::string_view separator, std::strin
   if (clause.empty()) return;
   if (!sentence.empty()) sentence += separator;
   sentence += clause;
+}
+
+// What to do when the machine or the process lacks something; empty for other errors.
+std::string_view remedy_for_lack(int error_number) {
+  switch (error_number) {
+    case EMFILE:
+    case ENFILE:
+      return "close what is not used, or raise the limit of open files (ulimit -n)";
+    case ENOMEM:
+    case ENOBUFS:
+      return "free memory, or raise the limits (ulimit -v)";
+    case ENOSPC:
+    case EDQUOT:
+      return "free space there";
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -93,6 +111,12 @@ Status Status::system_error(StatusCode code, const ErrorContext& where, std::str
   std::string whole_cause(cause);
   append_clause(whole_cause, ": ", text);
   whole_cause += " (errno " + std::to_string(error_number) + ")";
+  const bool says_little = code == StatusCode::kUnavailable || code == StatusCode::kInternal ||
+                           code == StatusCode::kProtocolError;
+  const std::string_view lack = remedy_for_lack(error_number);
+  if (says_little && !lack.empty()) {
+    return error(StatusCode::kResourceExhausted, where, whole_cause, lack);
+  }
   return error(code, where, whole_cause, remedy);
 }
 

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -61,6 +62,11 @@ Result<std::unique_ptr<ByteStream>> TlsStream::create(UniqueFd socket, const Dig
   if (!library.ok()) return library.status();
   std::unique_ptr<TlsStream> stream(
       new TlsStream(**library, std::move(socket), key, records_per_key));
+  if (stream->incoming_ == nullptr) {
+    return Status::error(StatusCode::kResourceExhausted, {"encrypt"},
+                         "this process was refused memory for what arrives",
+                         "free memory, or raise the limits (ulimit -v)");
+  }
   FARWRITE_RETURN_IF_ERROR(stream->start(shared_context(**library), side));
   return std::unique_ptr<ByteStream>(std::move(stream));
 }
@@ -71,7 +77,7 @@ TlsStream::TlsStream(const TlsLibrary& library, UniqueFd socket, const Digest& k
       socket_(std::move(socket)),
       key_(key),
       records_per_key_(records_per_key),
-      incoming_(kIncomingBytes) {}
+      incoming_(new (std::nothrow) std::byte[kIncomingBytes]) {}
 
 Status TlsStream::start(ssl_ctx_st* context, TlsSide side) {
   const std::lock_guard<std::mutex> lock(mutex_);

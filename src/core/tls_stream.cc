@@ -198,13 +198,13 @@ ByteStream::Moved TlsStream::end_locked(int error) {
 
 TlsStream::Arrived TlsStream::take_in() {
   if (taken_ > 0) {
-    std::memmove(incoming_.data(), incoming_.data() + taken_, arrived_ - taken_);
+    std::memmove(incoming_.get(), incoming_.get() + taken_, arrived_ - taken_);
     arrived_ -= taken_;
     taken_ = 0;
   }
   while (true) {
     const ssize_t count =
-        ::recv(fd(), incoming_.data() + arrived_, incoming_.size() - arrived_, MSG_DONTWAIT);
+        ::recv(fd(), incoming_.get() + arrived_, kIncomingBytes - arrived_, MSG_DONTWAIT);
     if (count > 0) {
       arrived_ += static_cast<std::size_t>(count);
       return Arrived::kBytes;
@@ -231,7 +231,7 @@ std::size_t TlsStream::whole_records() const {
 bool TlsStream::feed_locked() {
   const std::size_t size = whole_records();
   if (size == 0) return false;
-  library_.BIO_write(in_, incoming_.data() + taken_, static_cast<int>(size));
+  library_.BIO_write(in_, incoming_.get() + taken_, static_cast<int>(size));
   taken_ += size;
   return true;
 }

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "core/byte_stream.h"
 #include "core/fork_guard.h"
@@ -100,7 +99,7 @@ class TlsStream final : public ByteStream {
   int send_error_ = 0;  // why nothing can be sent any more
 
   // The receiving thread's own: what came from the socket, [taken_, arrived_).
-  std::vector<std::byte> incoming_;
+  const std::unique_ptr<std::byte[]> incoming_;  // of kIncomingBytes
   std::size_t taken_ = 0, arrived_ = 0;
   int socket_error_ = 0;  // why nothing more comes, 0 for an end
 };

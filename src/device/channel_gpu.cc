@@ -73,13 +73,17 @@ Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation opera
       outcome->finish(status.ok() ? self->unusable("read") : status);
       return;
     }
-    gpu::CopyThread::get().run([&gpu, self, under_way, free, outcome, destination, staging, bytes] {
+    const auto copy = [&gpu, self, under_way, free, outcome, destination, staging, bytes] {
       Status copied = gpu::copy(gpu, destination, staging, bytes, "read");
       if (copied.ok()) gpu::counters().staged_bytes.add(bytes);
       free();
       const core::Inside inside(self.get());
       outcome->finish(std::move(copied));
-    });
+    };
+    const Status begun = gpu::CopyThread::get().run(copy);
+    if (begun.ok()) return;
+    free();
+    outcome->finish(begun);
   });
   return Completion(outcome);
 }

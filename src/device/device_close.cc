@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/inside.h"
 #include "core/log.h"
 #include "core/poll_until.h"
+#include "core/start_thread.h"
 #include "core/trace.h"
 #include "device/device_state.h"
 
@@ -36,16 +36,15 @@ std::shared_ptr<DeviceState> DeviceState::user_handle() {
               core::log(core::LogLevel::kWarning, closed.message());
             }
             // A callback held the last handle, or has not returned.
-            try {
-              std::thread([self] {
-                while (self->close(kSettle).code() == StatusCode::kDeadlineExceeded) {
-                }
-              }).detach();
-            } catch (const std::system_error& error) {
-              core::log(
-                  core::LogLevel::kError,
-                  std::string("a device stays open: no thread could be started to close it: ") +
-                      error.what());
+            std::thread closer;
+            const Status started = core::start_thread(closer, {"close a device"}, [self] {
+              while (self->close(kSettle).code() == StatusCode::kDeadlineExceeded) {
+              }
+            });
+            if (started.ok()) {
+              closer.detach();
+            } else {
+              core::log(core::LogLevel::kError, "a device stays open: " + started.message());
             }
           }};
 }

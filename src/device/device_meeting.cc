@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/arrival_limits.h"
 #include "core/log.h"
+#include "core/start_thread.h"
 #include "core/status_wire.h"
 #include "device/device_state.h"
 #include "device/frame.h"
@@ -152,15 +152,21 @@ void DeviceState::on_incoming(core::UniqueFd socket) {
   meeting.stream = *std::move(stream);
   meeting.self = *std::move(self);
   meeting.origin = origin;
-  try {
-    meeting.thread = std::thread([self = shared_from_this(), &meeting] { self->meet(meeting); });
-  } catch (const std::system_error& error) {
-    handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning,
-              std::string("a connection was dropped: no thread could be started for it: ") +
-                  error.what());
-    meetings_.pop_back();
-  }
+  const Status started = core::start_thread(
+      meeting.thread, {"accept"}, [self = shared_from_this(), &meeting] { self->meet(meeting); });
+  if (started.ok()) return;
+  turn_away(*meeting.stream, started);
+  meetings_.pop_back();
+}
+
+void DeviceState::turn_away(core::ByteStream& stream, const Status& reason) {
+  handshakes_refused_.add();
+  core::log(core::LogLevel::kWarning, "a connection was refused: " + reason.message());
+  // An encrypting peer takes no plain word; it sees the connection end.
+  if (identity_.encrypt) return;
+  const std::vector<std::byte> bytes = core::status_to_bytes(reason);
+  (void)send_frame(stream, FrameType::kRefuse, {bytes.data(), bytes.size()},
+                   core::Deadline::after(kTellWhy), "connect");
 }
 
 void DeviceState::Meeting::cut_short() {
@@ -174,14 +180,7 @@ void DeviceState::meet(Meeting& meeting) {
   Status ready = room_for_unaccepted();
   if (ready.ok()) ready = channel->open();
   if (!ready.ok()) {
-    handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning, "a connection was refused: " + ready.message());
-    // An encrypting peer takes no plain word; it sees the connection end.
-    if (!identity_.encrypt) {
-      const std::vector<std::byte> reason = core::status_to_bytes(ready);
-      (void)send_frame(*meeting.stream, FrameType::kRefuse, {reason.data(), reason.size()},
-                       core::Deadline::after(kTellWhy), "connect");
-    }
+    turn_away(*meeting.stream, ready);
     const std::lock_guard lock(mutex_);
     meeting.stream.reset();
     meeting.over.store(true);

@@ -91,13 +91,30 @@ std::string join(const std::vector<FabricKind>& kinds) {
   return text.empty() ? "none" : text;
 }
 
+// Why the fabrics failed that were tried.
+struct Failures {
+  std::string text;
+  bool exhausted = false;  // something was used up, so that the same may succeed later
+
+  void add(const std::string& failure, const Status& ours, const Status& theirs) {
+    if (!text.empty()) text += "; ";
+    text += failure;
+    for (const Status* status : {&ours, &theirs}) {
+      exhausted = exhausted || status->code() == StatusCode::kResourceExhausted;
+    }
+  }
+};
+
 Status no_fabric_left(const std::string& peer_name, const Hello& connecting, const Hello& accepting,
-                      const std::string& failures) {
-  const std::string cause = failures.empty() ? "no fabric in common: the connecting side has " +
-                                                   join(connecting.fabrics) +
-                                                   ", the accepting side " + join(accepting.fabrics)
-                                             : "every fabric failed: " + failures;
-  return Status::error(StatusCode::kUnavailable, {kConnect, peer_name}, cause,
+                      const Failures& failures) {
+  const std::string cause = failures.text.empty()
+                                ? "no fabric in common: the connecting side has " +
+                                      join(connecting.fabrics) + ", the accepting side " +
+                                      join(accepting.fabrics)
+                                : "every fabric failed: " + failures.text;
+  const StatusCode code =
+      failures.exhausted ? StatusCode::kResourceExhausted : StatusCode::kUnavailable;
+  return Status::error(code, {kConnect, peer_name}, cause,
                        "allow a fabric that both sides can use; `farwrite info` shows which");
 }
 
@@ -301,14 +318,13 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
   Introduction introduction;
   introduction.wire_version = *version;
   introduction.peer = describe(*theirs, reply.hello, self.encrypt);
-  std::string failures;
+  Failures failures;
   for (const FabricKind kind : theirs->fabrics) {
     fabric::Fabric* fabric = find_fabric(self, kind);
     if (fabric == nullptr) continue;
     introduction.peer.fabric = kind;
     if (const Status listening = fabric->make_reachable(); !listening.ok()) {
-      if (!failures.empty()) failures += "; ";
-      failures += failure_of(kind, listening, Status());
+      failures.add(failure_of(kind, listening, Status()), listening, Status());
       continue;
     }
     const TryFabric attempt{kind, fabric->address()};
@@ -330,15 +346,14 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
       const bool only = theirs->fabrics.size() == 1 || self.fabrics.size() == 1;
       std::string reason =
           only ? "the only fabric allowed" : "the first fabric in common that worked";
-      if (!failures.empty()) reason += " (" + failures + ")";
+      if (!failures.text.empty()) reason += " (" + failures.text + ")";
       FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kWelcome,
                                           {reason.data(), reason.size()}, deadline, kConnect));
       introduction.peer.fabric_reason = std::move(reason);
       introduction.link = *std::move(link);
       return introduction;
     }
-    if (!failures.empty()) failures += "; ";
-    failures += failure_of(kind, our_result, their_result);
+    failures.add(failure_of(kind, our_result, their_result), our_result, their_result);
   }
   return refuse(stream, deadline, no_fabric_left(peer_name, *theirs, reply.hello, failures));
 }

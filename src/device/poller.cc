@@ -12,6 +12,7 @@
 #include "core/cpu_relax.h"
 #include "core/inside.h"
 #include "core/poll_until.h"
+#include "core/start_thread.h"
 
 namespace farwrite::device {
 namespace {
@@ -28,22 +29,24 @@ constexpr std::chrono::seconds kLongestPollerSleep(1);
 
 Result<std::unique_ptr<Poller>> Poller::start(std::chrono::nanoseconds spin, const void* owner) {
   core::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.valid()) return std::unique_ptr<Poller>(new Poller(spin, std::move(wake), owner));
-  return Status::system_error(StatusCode::kResourceExhausted, {"open a device"},
-                              "no descriptor for a poller", errno,
-                              "raise the limit of open files (ulimit -n)");
-}
-
-Poller::Poller(std::chrono::nanoseconds spin, core::UniqueFd wake, const void* owner)
-    : spin_(spin), wake_(std::move(wake)), thread_([this, owner] {
-        const core::Inside poller(this);
-        const core::Inside inside(owner);
-        run();
-      }) {
-  ::pthread_setname_np(thread_.native_handle(), "farwrite-poll");
+  if (!wake.valid()) {
+    return Status::system_error(StatusCode::kResourceExhausted, {"open a device"},
+                                "no descriptor for a poller", errno,
+                                "raise the limit of open files (ulimit -n)");
+  }
+  std::unique_ptr<Poller> poller(new Poller(spin, std::move(wake)));
+  const auto body = [self = poller.get(), owner] {
+    const core::Inside inside_poller(self);
+    const core::Inside inside(owner);
+    self->run();
+  };
+  FARWRITE_RETURN_IF_ERROR(core::start_thread(poller->thread_, {"open a device"}, body));
+  ::pthread_setname_np(poller->thread_.native_handle(), "farwrite-poll");
+  return poller;
 }
 
 Poller::~Poller() {
+  if (!thread_.joinable()) return;
   if (fork_guard_.in_forked_child()) {
     thread_.detach();  // it exists only in the parent
     return;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/deadline.h"
@@ -60,7 +61,8 @@ class Poller {
   void kick();
 
  private:
-  Poller(std::chrono::nanoseconds spin, core::UniqueFd wake, const void* owner);
+  Poller(std::chrono::nanoseconds spin, core::UniqueFd wake)
+      : spin_(spin), wake_(std::move(wake)) {}
   void run();
   // Marks a lane as being served. False: it was removed, and nothing of it may be called.
   bool begin(const PolledLane& lane);

@@ -1,8 +1,9 @@
 #include "gpu/copy_thread.h"
 
+#include <thread>
 #include <utility>
 
-#include "core/signals_blocked.h"
+#include "core/start_thread.h"
 
 namespace farwrite::gpu {
 
@@ -11,15 +12,18 @@ CopyThread& CopyThread::get() {
   return *thread;
 }
 
-CopyThread::CopyThread() {
-  const core::SignalsBlocked blocked;
-  std::thread([this] { loop(); }).detach();
-}
-
-void CopyThread::run(std::function<void()> work) {
+Status CopyThread::run(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
+  if (!running_) {
+    std::thread thread;
+    FARWRITE_RETURN_IF_ERROR(
+        core::start_thread(thread, {"copy to the GPU's memory"}, [this] { loop(); }));
+    thread.detach();
+    running_ = true;
+  }
   queue_.push_back(std::move(work));
   changed_.notify_one();
+  return Status();
 }
 
 void CopyThread::loop() {

@@ -4,9 +4,9 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <thread>
 
 #include "core/ordered_mutex.h"
+#include "farwrite/status.h"
 
 namespace farwrite::gpu {
 
@@ -16,15 +16,17 @@ class CopyThread {
  public:
   static CopyThread& get();
 
-  // Runs `work`, which may block for the GPU, after earlier work. Never blocks.
-  void run(std::function<void()> work);
+  // Runs `work`, which may block for the GPU, after earlier work. Never blocks. On an error, for
+  // want of a thread, `work` is dropped.
+  Status run(std::function<void()> work);
 
  private:
-  CopyThread();
+  CopyThread() = default;
   void loop();
 
   core::OrderedMutex<core::LockRank::kGpuCopies> mutex_;
   core::OrderedCondition changed_;
+  bool running_ = false;
   std::deque<std::function<void()>> queue_;
 };
 

@@ -5,12 +5,11 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "core/fork_guard.h"
-#include "core/signals_blocked.h"
+#include "core/start_thread.h"
 
 namespace farwrite::memory {
 namespace {
@@ -33,12 +32,9 @@ struct Releases {
   bool enqueue(std::function<void()>& release) {
     const std::lock_guard lock(mutex);
     if (!running) {
-      const core::SignalsBlocked blocked;
-      try {
-        std::thread([this] { run(); }).detach();
-      } catch (const std::system_error&) {
-        return false;
-      }
+      std::thread thread;
+      if (!core::start_thread(thread, {"free memory"}, [this] { run(); }).ok()) return false;
+      thread.detach();
       running = true;
     }
     waiting.push_back(std::move(release));

@@ -1,6 +1,7 @@
 #include "memory/segment_table.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace farwrite::memory {
@@ -10,12 +11,20 @@ Result<std::unique_ptr<SegmentTable>> SegmentTable::create(std::uint64_t bytes,
   Result<std::shared_ptr<AddressRange>> range =
       AddressRange::reserve(bytes, name, /*spacious=*/true);
   if (!range.ok()) return range.status();
-  return std::unique_ptr<SegmentTable>(new SegmentTable(std::move(range).value()));
+  const std::uint64_t count = (*range)->bytes() / kHugePageBytes;
+  std::unique_ptr<std::atomic<Entry*>[]> chunks(new (std::nothrow) std::atomic<Entry*>[count]());
+  if (chunks == nullptr) {
+    return Status::error(StatusCode::kResourceExhausted, {"reserve address space"},
+                         "this process was refused memory for the table of '" + name + "'",
+                         "free memory, or raise the limits (ulimit -v)");
+  }
+  return std::unique_ptr<SegmentTable>(
+      new SegmentTable(std::move(range).value(), std::move(chunks)));
 }
 
-SegmentTable::SegmentTable(std::shared_ptr<AddressRange> range)
-    : range_(std::move(range)),
-      chunks_(std::make_unique<std::atomic<Entry*>[]>(range_->bytes() / kHugePageBytes)) {}
+SegmentTable::SegmentTable(std::shared_ptr<AddressRange> range,
+                           std::unique_ptr<std::atomic<Entry*>[]> chunks)
+    : range_(std::move(range)), chunks_(std::move(chunks)) {}
 
 void SegmentTable::add(std::shared_ptr<Segment> segment) {
   bytes_.fetch_add(segment->bytes(), std::memory_order_relaxed);

@@ -53,7 +53,7 @@ class SegmentTable {
   std::vector<const Entry*> entries() const;
 
  private:
-  explicit SegmentTable(std::shared_ptr<AddressRange> range);
+  SegmentTable(std::shared_ptr<AddressRange> range, std::unique_ptr<std::atomic<Entry*>[]> chunks);
   void point_chunks(const Entry& entry, Entry* target);
 
   const std::shared_ptr<AddressRange> range_;

@@ -1,6 +1,7 @@
 #include "python/module.h"
 
 #include <exception>
+#include <new>
 
 #include "python/errors.h"
 #include "python/gil.h"
@@ -10,6 +11,8 @@
 NB_MODULE(_farwrite, module) {
   namespace nb = nanobind;
   using namespace farwrite::python;
+  using farwrite::Status;
+  using farwrite::StatusCode;
 
   module.doc() = "Bindings of libfarwrite; use the package farwrite instead.";
   // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.
@@ -20,6 +23,10 @@ NB_MODULE(_farwrite, module) {
       std::rethrow_exception(thrown);
     } catch (const ForkedUse& forked) {
       set_error(forked.status());
+    } catch (const std::bad_alloc&) {
+      set_error(Status::error(StatusCode::kResourceExhausted, {"call Farwrite"},
+                              "this process was refused memory",
+                              "free memory, or raise the limits (ulimit -v)"));
     }
   });
   // Finds the main thread now: later, two threads might want to at once.

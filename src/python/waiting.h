@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "core/start_thread.h"
 #include "farwrite/completion.h"
 #include "farwrite/status.h"
 #include "python/errors.h"
@@ -90,28 +91,34 @@ auto wait_beside(Call call) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable ended;
+    bool over = false;
     std::optional<Outcome> outcome;
+    std::exception_ptr failure;  // the call had no memory, and threw
   };
   const auto shared = std::make_shared<Shared>();
-  try {
-    std::thread([shared, call = std::move(call)]() mutable {
-      Outcome outcome = call();
-      const std::lock_guard lock(shared->mutex);
-      shared->outcome.emplace(std::move(outcome));
-      shared->ended.notify_one();
-    }).detach();
-  } catch (const std::system_error& error) {
-    raise_if_error(Status::system_error(
-        StatusCode::kResourceExhausted, {.operation = "start a call that Ctrl-C can interrupt"},
-        "no thread could be started", error.code().value(),
-        "end other threads, or raise the limits (ulimit -u, ulimit -v)"));
-  }
+  std::thread thread;
+  raise_if_error(core::start_thread(thread, {"start a call that Ctrl-C can interrupt"},
+                                    [shared, call = std::move(call)]() mutable {
+                                      std::optional<Outcome> outcome;
+                                      std::exception_ptr failure;
+                                      try {
+                                        outcome.emplace(call());
+                                      } catch (...) {
+                                        failure = std::current_exception();
+                                      }
+                                      const std::lock_guard lock(shared->mutex);
+                                      shared->outcome = std::move(outcome);
+                                      shared->failure = std::move(failure);
+                                      shared->over = true;
+                                      shared->ended.notify_one();
+                                    }));
+  thread.detach();
   while (true) {
     const bool ended = without_gil([&] {
       std::unique_lock lock(shared->mutex);
-      return shared->ended.wait_for(lock, kSignalInterval,
-                                    [&] { return shared->outcome.has_value(); });
+      return shared->ended.wait_for(lock, kSignalInterval, [&] { return shared->over; });
     });
+    if (ended && shared->failure != nullptr) std::rethrow_exception(shared->failure);
     if (ended) return std::move(*shared->outcome);
     check_signals();
   }

@@ -1,10 +1,9 @@
 #include "stream/stream_link.h"
 
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "core/signals_blocked.h"
+#include "core/start_thread.h"
 
 namespace farwrite::stream {
 
@@ -51,16 +50,8 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
 Status StreamLink::start_worker() {
   const std::lock_guard lock(mutex_);
   if (worker_.joinable()) return Status();
-  const core::SignalsBlocked blocked;
-  try {
-    worker_ = std::thread([jobs = jobs_] { jobs->work(); });
-  } catch (const std::system_error& error) {
-    return Status::system_error(StatusCode::kResourceExhausted,
-                                {"map lent memory", channel_.peer_name()},
-                                "no thread could be started", error.code().value(),
-                                "end other threads, or raise the limit (ulimit -u)");
-  }
-  return Status();
+  const std::string peer = channel_.peer_name();
+  return core::start_thread(worker_, {"map lent memory", peer}, [jobs = jobs_] { jobs->work(); });
 }
 
 void StreamLink::tell(const StreamFrame& frame) {

@@ -93,6 +93,10 @@ class PeerProcess:
             raise error
         return result
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """End the process with SIGKILL, and wait until it is gone."""
         self._process.kill()

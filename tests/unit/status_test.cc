@@ -49,10 +49,24 @@ TEST(Status, AppendsErrnoTextAndNumberToTheCause) {
                 .message(),
             "connect to 127.0.0.1:1 over tcp: Connection refused (errno 111); start the peer "
             "first");
-  EXPECT_EQ(Status::system_error(StatusCode::kInternal, {.operation = "start"}, "eventfd", EMFILE,
-                                 "raise the limit")
+  EXPECT_EQ(Status::system_error(StatusCode::kResourceExhausted, {.operation = "start"}, "eventfd",
+                                 EMFILE, "raise the limit")
                 .message(),
             "start: eventfd: Too many open files (errno 24); raise the limit");
+}
+
+TEST(Status, SaysWhatIsUsedUpWhereTheCodeSaysLittle) {
+  const ErrorContext where{.operation = "read the file"};
+  for (const int used_up : {EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EDQUOT}) {
+    const Status status =
+        Status::system_error(StatusCode::kUnavailable, where, "open", used_up, "name another");
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(status.message().find("name another"), std::string::npos) << status.message();
+  }
+  EXPECT_EQ(Status::system_error(StatusCode::kUnavailable, where, "open", EACCES, "").code(),
+            StatusCode::kUnavailable);
+  EXPECT_EQ(Status::system_error(StatusCode::kUnsupported, where, "open", ENOMEM, "").code(),
+            StatusCode::kUnsupported);
 }
 
 TEST(Status, GivesEveryCodeANameOfItsOwn) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct GrantKey {
 class GrantTable {
  public:
   explicit GrantTable(const MailboxView& mailbox)
-      : mailbox_(mailbox), places_(new Place[mailbox.geometry().rows]) {}
+      : mailbox_(mailbox), places_(new (std::nothrow) Place[mailbox.geometry().rows]) {}
 
   // `region` is the part of the segment that the peer may write.
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, ByteView region,
@@ -62,7 +63,7 @@ class GrantTable {
   bool is_live_locked(std::uint64_t key, std::uint64_t region_id) const;
 
   const MailboxView mailbox_;
-  const std::unique_ptr<Place[]> places_;  // by row
+  const std::unique_ptr<Place[]> places_;  // by row; without memory for it nothing is fetched early
   std::atomic<bool> peer_dead_{false};
   mutable core::OrderedMutex<core::LockRank::kShmGrants> mutex_;
   std::uint32_t next_unused_row_ = 0;

@@ -1,0 +1,118 @@
+"""Refuses the n-th call of a kind to the system, or ends a process there: tests/injection.
+
+A program of this folder that wants it starts itself anew with the library before all others; the
+processes that it starts have it, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "injection"
+BUILT = Path(__file__).parents[3] / "build" / "injection"
+
+KINDS = {
+    "descriptors": 1,
+    "memory": 2,
+    "threads": 4,
+    "allocations": 8,
+    "files": 16,
+    "waits": 32,
+    "sends": 64,
+    "steps": 128,
+}
+REFUSE, KILL, HALVE = range(3)
+FOR_EVER = 2**63
+ORDERS_BYTES = 4096
+
+
+def library() -> Path:
+    """Compile the library unless its sources have been compiled before, and return its path."""
+    sources = sorted(SOURCES.glob("*.cc"))
+    digest = hashlib.sha256()
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.read_bytes())
+    path = BUILT / digest.hexdigest()[:16] / "libinjection.so"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (BUILT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            building = path.with_suffix(".building")
+            whole = "".join(f'#include "{source}"\n' for source in sources)
+            # The compiler must not take one function that stands before libc's for another.
+            command = ["g++", "-std=c++20", "-O1", "-fno-builtin", "-shared", "-fPIC", "-pthread"]
+            command += ["-o", str(building), "-x", "c++", "-"]
+            subprocess.run(command, input=whole, text=True, check=True)
+            building.rename(path)
+    return path
+
+
+def start_with_the_library() -> None:
+    """Go on if the library is in this process; otherwise start this program anew with it."""
+    if "INJECTION_ORDERS" in os.environ:
+        return
+    orders = os.memfd_create("orders", 0)
+    os.ftruncate(orders, ORDERS_BYTES)
+    os.set_inheritable(orders, True)
+    os.environ["INJECTION_ORDERS"] = f"/proc/{os.getpid()}/fd/{orders}"
+    os.environ["LD_PRELOAD"] = str(library())
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+class Injection:
+    """The orders that this process shares with its peers."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(None)
+        plan = self._library.injectionPlan
+        plan.argtypes = [ctypes.c_int] * 2 + [ctypes.c_uint] * 2 + [ctypes.c_ulong] * 3
+        plan.restype = None
+        for function in ("injectionEnd", "injectionStruck", "injectionTold"):
+            getattr(self._library, function).restype = ctypes.c_ulong
+        self._library.injectionWhere.restype = ctypes.c_char_p
+        self._library.injectionTell.argtypes = [ctypes.c_int, ctypes.c_ulong]
+        self._library.injectionJumpClock.argtypes = [ctypes.c_long]
+
+    def refuse(self, process: int, kind: str, first: int, last: int, least: int = 0) -> None:
+        """Refuse a process its calls of the kind from `first` to `last`, counted from 1.
+
+        Of allocations those of `least` bytes or more count.
+        """
+        self._library.injectionPlan(0, process, KINDS[kind], REFUSE, first, last, least)
+
+    def end(self) -> int:
+        """Refuse nothing, and return how many calls counted."""
+        return int(self._library.injectionEnd(0))
+
+    def strike(self, process: int, kind: str, action: int, number: int) -> None:
+        """Let another process meet the action at its call of this number."""
+        self._library.injectionPlan(1, process, KINDS[kind], action, number, number, 0)
+
+    def end_of_strike(self) -> int:
+        """Let the other process be, and return how many of its calls counted."""
+        return int(self._library.injectionEnd(1))
+
+    def struck(self, plan: int = 0) -> int:
+        return int(self._library.injectionStruck(plan))
+
+    def where(self, plan: int = 0) -> str:
+        """Return the function that was struck last."""
+        name: bytes = self._library.injectionWhere(plan)
+        return name.decode()
+
+    def jump_clock(self, seconds: int) -> None:
+        """Let every reading of the wall clock jump, ahead or back; 0 ends it."""
+        self._library.injectionJumpClock(seconds)
+
+    def tell(self, at: int, value: int) -> None:
+        """Leave a number for the other process."""
+        self._library.injectionTell(at, value)
+
+    def told(self, at: int) -> int:
+        return int(self._library.injectionTold(at))
