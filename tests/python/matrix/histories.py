@@ -47,8 +47,8 @@ def all_steps(step: Callable[[int], object]) -> None:
 class Run:
     """One run of a history, as its part here sees it."""
 
-    def __init__(self, peer: PeerProcess, fabric: str, folder: str) -> None:
-        self.fabric, self.folder, self._peer = fabric, folder, peer
+    def __init__(self, peer: PeerProcess, fabric: str, folder: str, kills: bool) -> None:
+        self.fabric, self.folder, self.kills, self._peer = fabric, folder, kills, peer
         self._injection = Injection()
 
     def begin(self, part: Callable[..., None], *arguments: object) -> None:
@@ -178,7 +178,9 @@ def messages(run: Run) -> None:
             taken.extend(one.message for one in channel.notifications())
         except CUT:
             cut = True
-        assert cut or len(taken) == STEPS, f"{run.acknowledged()} told, {len(taken)} taken"
+        # A peer that lives on, whose send failed, may still close its channel in good order.
+        whole = STEPS if run.kills else run.acknowledged()
+        assert cut or len(taken) >= whole, f"{run.acknowledged()} told, {len(taken)} taken"
         assert taken == [bytes([number]) * 1000 for number in range(1, len(taken) + 1)]
         run.ended_well()
 
@@ -275,7 +277,7 @@ def tensors_to(run: Run) -> None:
             closed_well = True
         except CUT:
             pass
-    if run.ended_well():
+    if run.ended_well() and run.kills:  # and no acknowledgement was cut
         assert closed_well, "the peer took all, and close() says that it did not"
     told = run.acknowledged()  # the last one is told after it was taken
     assert told >= STEPS - 1 if closed_well else told <= sent + 1
