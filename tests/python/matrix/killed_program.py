@@ -62,7 +62,7 @@ class Deaths:
             link.accept(20)
             self.strike(peer, number)
             try:
-                HISTORIES[name](Run(peer, self.fabric, folder))
+                HISTORIES[name](Run(peer, self.fabric, folder, self.action == KILL))
             except Exception as error:
                 return f"{type(error).__name__}: {error}"
             finally:

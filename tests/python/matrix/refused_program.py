@@ -33,7 +33,7 @@ from matrix.world import the_world
 
 MOST = {"waits": 12}
 """How many are tried of the calls to the system that some thread makes without end."""
-LARGE = 64 << 10
+LARGE = int(os.environ.get("INJECTION_LEAST", 16 << 10))
 """Bytes of an allocation that counts: less is never refused where memory is overcommitted."""
 TRIES = 3
 JUMP = 7200
