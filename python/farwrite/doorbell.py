@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import select
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -35,15 +35,17 @@ class Doorbell:
         self._loop = loop
         self._armed = False
         self._waiting: set[asyncio.Future[bool]] = set()
-        # A copy, because a program may have a reader for the descriptor itself.
+        # Another descriptor, because a program may have a reader for that one itself. As an object,
+        # which closes it: an exception of a signal handler may come at any moment.
         try:
-            self._descriptor = os.dup(self._native.notification_descriptor())
+            self._poll = select.epoll()
+            self._poll.register(self._native.notification_descriptor(), select.EPOLLIN)
         except OSError as error:
             raise ResourceExhausted(
                 f"wait for a channel: no descriptor is left ({error}); raise the limit of open"
                 " files (ulimit -n)"
             ) from None
-        loop.add_reader(self._descriptor, self._ring)
+        loop.add_reader(self._poll.fileno(), self._ring)
 
     async def wait(self, longest: float) -> None:
         """Wait until something may have come since the caller looked, at most `longest` seconds."""
@@ -74,8 +76,8 @@ class Doorbell:
     def close(self) -> None:
         """Hold nothing of the loop any more."""
         if not self._loop.is_closed():
-            self._loop.remove_reader(self._descriptor)
-        os.close(self._descriptor)
+            self._loop.remove_reader(self._poll.fileno())
+        self._poll.close()
 
     def _ring(self) -> None:
         self._armed = False
@@ -131,14 +133,15 @@ async def take_async(
         if reading():
             await asyncio.sleep(_READING)
             continue
-        bell = channel.doorbells.get(loop)
-        if bell is None:
-            forget_closed_loops(channel)
-            bell = channel.doorbells[loop] = Doorbell(channel, loop)
         try:
+            bell = channel.doorbells.get(loop)
+            if bell is None:
+                forget_closed_loops(channel)
+                bell = channel.doorbells[loop] = Doorbell(channel, loop)
             await bell.wait(min(left, _LONGEST_SLEEP))
         finally:
-            if channel.doorbells.get(loop) is bell and not bell.used:
+            bell = channel.doorbells.get(loop)
+            if bell is not None and not bell.used:
                 channel.doorbells.pop(loop).close()
 
 

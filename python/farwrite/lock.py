@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from types import TracebackType
 
 
 class Lock:
-    """A lock for ``with`` blocks, which may contain calls that wait.
+    """A lock for ``with lock():`` blocks, which may contain calls that wait.
 
     In a forked child it is free, whichever thread of the parent held it. The calls in the block
-    then raise `Forked`, instead of a wait that never ends.
+    then raise `Forked`, instead of a wait that never ends. The block's lock is Python's own: no
+    exception of a signal handler can come between taking it and the block, as it could in an
+    ``__enter__`` written in Python.
     """
 
     __slots__ = ("_lock", "_owner")
@@ -20,15 +21,8 @@ class Lock:
         self._lock = threading.Lock()
         self._owner = os.getpid()
 
-    def __enter__(self) -> None:
+    def __call__(self) -> threading.Lock:
+        """Return the lock of this process."""
         if self._owner != os.getpid():
             self._lock, self._owner = threading.Lock(), os.getpid()
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.release()
+        return self._lock

@@ -42,10 +42,12 @@ class _Endpoint:
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="farwrite-metrics", daemon=True
         )
+
+    def start(self) -> None:
+        """Serve, in a thread of its own."""
         try:
             self._thread.start()
         except RuntimeError as error:
-            self._server.server_close()
             raise ResourceExhausted(
                 f"serve metrics at {self.url}: {error}; end other threads, or raise the limits"
                 " (ulimit -u, ulimit -v)"
@@ -55,9 +57,10 @@ class _Endpoint:
         return merged([source.metrics() for source in list(self.sources)])
 
     def stop(self) -> None:
-        self._server.shutdown()
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
-        self._thread.join()
 
     def abandon(self) -> None:
         """Close the socket in a forked child, which lacks the serving thread."""
@@ -101,14 +104,20 @@ def serve(source: Source, address: str) -> str:
                 raise InvalidArgument(
                     f"serve metrics at {shown(address)}: {error}; {_ELSEWHERE}"
                 ) from None
-            # With port 0 everybody gets one of his own.
-            key = (host, port or endpoint._server.server_address[1])
-            _endpoints[key] = endpoint
-            _farwrite.log_info(f"metrics are at {endpoint.url}")
-        endpoint.sources.add(source)
-        # Without close(), the last reference ends it; from a thread of its own, because it may be
-        # dropped in the very thread that serves.
-        weakref.finalize(source, _stop_unused_soon).atexit = False
+        try:
+            if endpoint not in _endpoints.values():
+                # With port 0 everybody gets one of his own.
+                key = (host, port or endpoint._server.server_address[1])
+                _endpoints[key] = endpoint
+                endpoint.start()
+                _farwrite.log_info(f"metrics are at {endpoint.url}")
+            # Without close(), the last reference ends it; from a thread of its own, because it may
+            # be dropped in the very thread that serves.
+            weakref.finalize(source, _stop_unused_soon).atexit = False
+            endpoint.sources.add(source)
+        except BaseException:  # also that of a signal handler
+            _stop_unused()
+            raise
         return endpoint.url
 
 
@@ -151,8 +160,8 @@ def _stop_unused() -> None:
     with _lock:
         for key, endpoint in list(_endpoints.items()):
             if not list(endpoint.sources):  # its length may still count one that is going
+                endpoint.stop()  # before it is forgotten: an interrupted call leaves it to the next
                 del _endpoints[key]
-                endpoint.stop()
 
 
 def _stop_unused_soon() -> None:

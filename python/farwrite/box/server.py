@@ -165,7 +165,7 @@ class Server(Closing):
         return Publisher(self._client(), name, like, target, takeover=takeover, buffers=buffers)
 
     def _client(self) -> Client:
-        with self._lock:
+        with self._lock():
             if self._closed or ending():
                 raise FailedPrecondition("publisher: the server is closed; serve another one")
             if self._own is None:
@@ -236,7 +236,7 @@ class Server(Closing):
                 "close: the server has no folder for a last snapshot; serve with snapshot=, or"
                 " close without one"
             )
-        with self._lock:
+        with self._lock():
             self._closed = True
             own, self._own = self._own, None
         stop_serving(self._native)

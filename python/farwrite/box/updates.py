@@ -147,7 +147,7 @@ class Watch:
     def _arrive(self, version: int, code: int, message: str) -> None:
         # on_version() may call back before it returns: the loop below takes that one up, so that
         # calls neither nest nor overlap.
-        with self._lock:
+        with self._lock():
             self._arrived.append(version if code == 0 else from_status(code, message))
             if self._delivering:
                 return
@@ -157,7 +157,7 @@ class Watch:
     def _deliver(self) -> None:
         failed: BaseException | None = None
         while True:
-            with self._lock:
+            with self._lock():
                 if not self._arrived:
                     self._delivering = False
                     break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -45,15 +45,25 @@ def another() -> str:
     return f"name {next(_numbers)}"
 
 
+def once(make: Callable[[str], Any]) -> None:
+    """Make and close a training helper under a name that nobody has used, and free all of it."""
+    name = another()
+    make(name).close(SHORT)
+    client = WORLD["Client"]
+    for info in client.list():
+        if info.name.startswith(name):
+            client.attach(info.key).free()
+
+
 def weights() -> list[Any]:
     return [ONES.copy()]
 
 
 def hybrid(module: Any) -> Any:
-    group = WORLD["BoxGroup"]
+    """Make the root of a group that has no other member."""
     return module.HybridSEASGD(
-        WORLD["Client"], "easgd", weights(), timeout=SHORT,
-        all_reduce=group.all_reduce, broadcast=group.broadcast, root=True,
+        WORLD["Client"], "easgd", weights(),
+        all_reduce=id, broadcast=id, root=True, timeout=SHORT,
     )  # fmt: skip
 
 
@@ -86,7 +96,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Row]]] = {
         {
             "SEASGD": peer(lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(SHORT)),
             "AsyncSGD": peer(
-                lambda m: m.AsyncSGD(WORLD["Client"], another(), weights(), 0.1).close(SHORT)
+                lambda m: once(lambda name: m.AsyncSGD(WORLD["Client"], name, weights(), 0.1))
             ),
             "BoxGroup": peer(
                 lambda m: m.BoxGroup(
@@ -94,7 +104,9 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Row]]] = {
                 ).close()
             ),
             "HybridSEASGD": peer(lambda m: hybrid(m).close(SHORT)),
-            "Termination": peer(lambda m: m.Termination(WORLD["Client"], another(), 1, 5).close()),
+            "Termination": peer(
+                lambda m: once(lambda name: m.Termination(WORLD["Client"], name, 1, 5))
+            ),
             "read_weights": peer(
                 lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), SHORT)
             ),
