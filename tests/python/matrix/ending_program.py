@@ -42,7 +42,7 @@ def main(fabric: str, moment: str) -> None:
     if moment == "threads":
         never = threading.Event()
         for made in program.calls(closing=False):
-            program.start(made, never, "none", fabric)
+            program.start(made, never, made.row.allowed("none", fabric))
         time.sleep(program.UNDER_WAY)
     elif moment == "atexit":
         atexit.register(make_all)

@@ -34,6 +34,8 @@ def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str
     kept["device"] = device = fw.Device(**options)
     kept["channel"] = channel = device.connect(endpoint, 20)
     kept["tensors"] = tensors = device.connect(endpoint, 20)
+    channel.notify(1)
+    tensors.notify(2)
     kept["outbox"] = device.publish("outbox", device.allocate(8))
     kept["outbox"].array[:] = range(8)
     kept["inbox"] = channel.publish("inbox", channel.allocate(8))

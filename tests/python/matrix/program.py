@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import farwrite as fw
 from matrix import far_side
@@ -107,7 +108,7 @@ class Made:
         allowed = self.row.allowed(fault, fabric)
         if allowed[0] == "waits":  # until its handle was closed
             allowed = (*allowed[1:], "ends", *CLOSED)
-        before = (*allowed, *self.row.allowed("none", fabric), *SILENT)
+        before = (*allowed, *self.row.allowed("none", fabric), *SILENT, "ResourceExhausted")
         came = [(before, *earlier) for earlier in self.earlier]
         for expected, outcome, says in [*came, (allowed, self.outcome, self.says)]:
             if outcome not in expected:
@@ -130,9 +131,10 @@ def calls(closing: bool) -> Iterator[Made]:
                 yield Made(kind, entry, rows[entry])
 
 
-def start(made: Made, struck: threading.Event, fault: str, fabric: str) -> threading.Thread:
-    allowed = made.row.allowed(fault, fabric)
-    thread = threading.Thread(target=made.repeat, args=[struck, allowed], daemon=True)
+def start(made: Made, *until: Any) -> threading.Thread:
+    """Make a call in a thread: once, or as `Made.repeat` does, with its arguments."""
+    run = made.repeat if until else made.run
+    thread = threading.Thread(target=run, args=until, daemon=True)
     thread.start()
     return thread
 
@@ -164,7 +166,7 @@ def run_all(fault: str, fabric: str, strike: Callable[[], object] | None = None)
     if strike is None:
         struck.set()
     made = list(calls(closing=False))
-    threads = [start(call, struck, fault, fabric) for call in made]
+    threads = [start(call, struck, call.row.allowed(fault, fabric)) for call in made]
     if strike is not None:
         time.sleep(UNDER_WAY)
         strike()
@@ -174,7 +176,7 @@ def run_all(fault: str, fabric: str, strike: Callable[[], object] | None = None)
         if "waits" not in call.row.allowed(fault, fabric):
             thread.join(max(give_up - time.monotonic(), 0))
     for call in calls(closing=True):
-        start(call, struck, fault, fabric).join(HANG)
+        start(call).join(HANG)
         made.append(call)
     for thread in threads:
         thread.join(max(give_up - time.monotonic(), 0))

@@ -38,7 +38,7 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
         server = stack.enter_context(boxes.serve(snapshot=folder, **far_side.BOX, **options))
         WORLD.update(process=owner, loop=event_loop(stack), link=link, stack=stack)
         peer.start(far_side.open_all, device.endpoint, server.endpoint, fabric)
-        near, tensors = device.accept(20), device.accept(20)
+        near, tensors = by_number(device.accept(20), device.accept(20))
         receiver = fw.TensorReceiver(tensors, "edge", (8,), "float32")
         sender = fw.TensorSender(tensors, "to the peer", 20)
         endpoints = peer.result()
@@ -56,6 +56,11 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
                 WORLD.clear()
             else:
                 stack.pop_all()  # a forked child ends, and all this is its parent's
+
+
+def by_number(*channels: fw.Channel) -> list[fw.Channel]:
+    """Order channels by their first notification: they may be accepted in any order."""
+    return sorted(channels, key=lambda channel: channel.wait_notification(20).tag)
 
 
 def event_loop(stack: contextlib.ExitStack) -> asyncio.AbstractEventLoop:
