@@ -16,6 +16,11 @@ namespace {
 // How long a change waits for memory that other changes hold.
 constexpr std::chrono::nanoseconds kMemoryTimeout = std::chrono::seconds(30);
 
+// Whether the error says that the client has gone.
+bool is_over(const Status& status) {
+  return status.code() == StatusCode::kPeerDead || status.code() == StatusCode::kUnavailable;
+}
+
 }  // namespace
 
 void Session::run() {
@@ -34,6 +39,7 @@ void Session::run() {
     start(*arrival, true);
     take_ahead();
     handle(*arrival);
+    if (bytes_lost_) break;
   }
   leave();
   ended_.store(true, std::memory_order_release);
@@ -270,13 +276,17 @@ void Session::change(Arrival& arrival) {
     if (Status status = wait_until_settled(*arrival.read); !status.ok()) {
       arrival.read.reset();
       give_up(arrival);
+      bytes_lost_ = is_over(status);
       return refuse(request.id, std::move(status));
     }
     if (arrival.piece.has_value()) sources.memory = arrival.piece->bytes();
     sources.draft = std::exchange(arrival.draft, std::nullopt);
   } else if (arrival.lent.valid()) {
     Result<Alias> mapped = channel_.alias(arrival.lent, 0, arrival.lent.size());
-    if (!mapped.ok()) return refuse(request.id, mapped.status());
+    if (!mapped.ok()) {
+      bytes_lost_ = is_over(mapped.status());
+      return refuse(request.id, mapped.status());
+    }
     alias = *std::move(mapped);
     sources.memory = {alias.data(), alias.size()};
   }

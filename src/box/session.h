@@ -94,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<bool> ended_ = false;
 
   // Of the thread alone.
+  bool bytes_lost_ = false;  // of a client that has gone: what it sent later must not be applied
   std::optional<Arrival> ahead_;
   // The loans to the client own the pins: they end when it can read the bytes no longer, which may
   // be long after the session. RELEASE unpins sooner, in the order of the client's changes.
