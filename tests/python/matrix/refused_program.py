@@ -170,7 +170,7 @@ def with_a_clock_that_jumps(fabric: str) -> Iterator[str]:
     if abs(time.time() - time.time()) < JUMP:
         yield "it does not jump"
     yield from program.under("none", fabric)
-    with tempfile.TemporaryDirectory() as folder:
+    with the_world(fabric), tempfile.TemporaryDirectory() as folder:
         WORLD.update(openings=None, fabrics=[fabric], folder=folder)
         for name, row in openings.ROWS.items():
             made = Made("openings", name, row)
