@@ -33,6 +33,10 @@ SEED = int(os.environ.get("INJECTION_SEED", "1"))
 SHARE = int(os.environ.get("INJECTION_SHARE", "0"))
 
 
+MOST = 8
+"""Numbers of one call: while it waits, its peer sends signs of life without end."""
+
+
 def draw(numbers: list[int], of: str, most: int) -> list[int]:
     """All of them, or the share that is asked for."""
     if not SHARE or len(numbers) <= most:
@@ -95,7 +99,7 @@ class Deaths:
                 self.strike(peer, FOR_EVER)
                 threads.append(program.start(made))
                 threads[-1].join(0.1 if waits(made, self.fabric) else program.HANG)
-                there_are = self.injection.end_of_strike()
+                there_are = min(self.injection.end_of_strike(), MOST)
                 pairs += [(made, number) for number in range(1, there_are + 1)]
             peer.kill()
             for thread in threads:

@@ -34,7 +34,8 @@ from matrix.world import the_world
 MOST = {"waits": 12}
 """How many are tried of the calls to the system that some thread makes without end."""
 LARGE = int(os.environ.get("INJECTION_LEAST", 16 << 10))
-"""Bytes of an allocation that counts: less is never refused where memory is overcommitted."""
+"""Bytes of an allocation that counts. A known gap: smaller ones, which a system that overcommits
+memory does not refuse, end the process in threads of a device and in arguments of bindings."""
 TRIES = 3
 JUMP = 7200
 """Seconds."""

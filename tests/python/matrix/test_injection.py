@@ -70,4 +70,4 @@ def test_nothing_acknowledged_is_lost_wherever_the_peer_is_killed(where: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_nothing_acknowledged_is_lost_at_some_steps_of_the_peer(fabric: str) -> None:
-    assert run("killed_program.py", fabric, "steps", share=20) == FINE
+    assert run("killed_program.py", fabric, "steps", share=10) == FINE
