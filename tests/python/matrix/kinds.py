@@ -124,6 +124,7 @@ UNDER_WAY = {
 """It waits for what is under way, if anything is."""
 
 LEFT = {
+    "interrupted": ("FailedPrecondition",),
     "stopped": (*SILENT, "FailedPrecondition"),
     "killed": ("PeerDead", "FailedPrecondition"),
     "closed": ("Unavailable", "FailedPrecondition"),
@@ -151,7 +152,7 @@ class Row:
     def __init__(
         self, kind: str, call: Call | None, differs: Mapping[str, Outcome | Mapping[str, Outcome]]
     ) -> None:
-        self.kind, self.call = kind, call
+        self.kind, self.call, self._own = kind, call, differs
         outcomes = {**KINDS[kind][0], **differs}
         self._outcomes = {**outcomes, "restarted": differs.get("restarted", outcomes["killed"])}
 
@@ -160,7 +161,8 @@ class Row:
         if fault == "babbling":
             return (*self.allowed("none", fabric), *FORMS[:2], *ERRORS)
         if fault in AT_WORST:
-            return (*self.allowed("none", fabric), AT_WORST[fault])
+            worst = (AT_WORST[fault], *self._own.get(fault, ()))
+            return (*self.allowed("none", fabric), *worst)
         outcome = self._outcomes[fault]
         if isinstance(outcome, Mapping):
             outcome = outcome[fabric]
