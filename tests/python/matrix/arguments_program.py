@@ -19,10 +19,10 @@ from typing import Any
 
 import farwrite as fw
 from farwrite import box as boxes
-from matrix import nasty, program
+from matrix import calls, nasty, program, world
 from matrix.arrived import ARRIVED, bytes_of
 from matrix.calls import ROWS, WORLD
-from matrix.kinds import LATE, Row
+from matrix.kinds import LATE, SHORT, Row
 from matrix.parameters import FUNCTIONS, kind_of, kinds, parameters, strangers
 from matrix.program import CLOSING, ENDINGS, AlarmError, Made
 from matrix.world import the_world
@@ -33,6 +33,8 @@ REFUSALS = (
 )  # fmt: skip
 PATIENCE = 0.1
 """Seconds after which a call that may wait is known to."""
+LONG = 20.0
+"""Seconds for calls that end by themselves, so that a busy machine does not end them."""
 HUNG = 250
 """Seconds after which the program shows where it is, and ends."""
 
@@ -70,7 +72,8 @@ class Pair:
         self._kind, self._entry, self._row, self._parameter = kind, entry, row, parameter
         self.name = f"{kind}.{entry}.{parameter}"
         self.closes = entry in CLOSING
-        self.slow = LATE in row.allowed("none") or kind in FUNCTIONS
+        self.late = LATE in row.allowed("none")
+        self.slow = self.late or kind in FUNCTIONS
         takes = kind_of(f"{kind}.{entry}", parameter)
         assert takes is not None, f"{self.name}: parameters.py does not say what it takes"
         self._takes = takes
@@ -97,6 +100,7 @@ class Pair:
         """Make the call with `value`, and say what is wrong with what came of it."""
         good = self._takes.accepts(value)
         long = good and self._takes.waits(value)
+        calls.SHORT = SHORT if self.late else LONG
         made = Made(self._kind, self._entry, self._row)
         if ".accumulate." in self.name:
             WORLD["Segment"].fill(0)
@@ -192,6 +196,7 @@ def main(fabric: str, part: str = "") -> None:
     faulthandler.dump_traceback_later(HUNG, exit=True)
     signal.signal(signal.SIGALRM, program.interrupt)
     sys.unraisablehook = lambda _: None  # what callbacks of the caller raise
+    world.SHORT = LONG
     with the_world(fabric) as peer:
         WORLD["Segment"].fill(0)
         add_strangers(fabric)

@@ -24,15 +24,17 @@ from typing import Any
 import numpy as np
 
 from interrupted import Steps
-from matrix import calls, far_side, program
+from matrix import calls, far_side, program, world
 from matrix.calls import WORLD
-from matrix.kinds import LATE, SHORT, own
+from matrix.kinds import LATE, own
 from matrix.parameters import FUNCTIONS
 from matrix.program import Made
 from matrix.world import the_world
 
 HUNG = 3000
 """Seconds after which the program shows where it is, and ends."""
+LONG = 20.0
+"""Seconds for calls that end by themselves, so that a busy machine does not end them."""
 SOON = 0.01
 """The limit of calls for which there is nothing, so that many of them take no time."""
 SETTLED = 10.0
@@ -121,7 +123,7 @@ class Interrupted:
     def run(self, stop_at: int = 0) -> tuple[Made, int]:
         """Make the call, and return what came of it and its number of steps."""
         made = Made(self._made.kind, self._made.entry, self._made.row)
-        calls.SHORT = SOON if self._late else SHORT
+        calls.SHORT = SOON if self._late else LONG
         signal.setitimer(signal.ITIMER_REAL, program.HANG)
         with Steps(stop_at) as steps:
             made.run()
@@ -186,6 +188,7 @@ def main(fabric: str, every: str, seed: str, part: str = "", step: str = "0") ->
     faulthandler.dump_traceback_later(HUNG, exit=True)
     signal.signal(signal.SIGALRM, program.interrupt)
     choice = random.Random(int(seed))
+    world.SHORT = LONG
     with the_world(fabric) as peer:
         WORLD["take"] = peer.run
         WORLD["process"] = None  # a coroutine runs in this thread, too

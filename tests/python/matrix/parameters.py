@@ -15,7 +15,7 @@ from farwrite import box as boxes
 from farwrite.box import training
 from matrix import nasty
 from matrix.calls import ONES, ROWS, WORLD
-from matrix.kinds import LATE, SHORT, Row, own, peer
+from matrix.kinds import LATE, Row, own, peer
 from matrix.nasty import (
     ARRAY,
     ARRAYS,
@@ -32,6 +32,8 @@ from matrix.nasty import (
     whole,
 )
 
+LONG = 20.0
+"""Seconds, so that a busy machine ends nothing."""
 UNSIGNED = 2**64 - 1
 SIGNED = 2**63 - 1
 SOME = 2**31
@@ -48,7 +50,7 @@ def another() -> str:
 def once(make: Callable[[str], Any]) -> None:
     """Make and close a training helper under a name that nobody has used, and free all of it."""
     name = another()
-    make(name).close(SHORT)
+    make(name).close(LONG)
     client = WORLD["Client"]
     for info in client.list():
         if info.name.startswith(name):
@@ -63,7 +65,7 @@ def hybrid(module: Any) -> Any:
     """Make the root of a group that has no other member."""
     return module.HybridSEASGD(
         WORLD["Client"], "easgd", weights(),
-        all_reduce=id, broadcast=id, root=True, timeout=SHORT,
+        all_reduce=id, broadcast=id, root=True, timeout=LONG,
     )  # fmt: skip
 
 
@@ -87,28 +89,28 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Row]]] = {
         boxes,
         {
             "add_scaled": own(lambda m: m.add_scaled(ONES.copy(), ONES)),
-            "connect": peer(lambda m: m.connect(WORLD["box"], timeout=SHORT).close()),
+            "connect": peer(lambda m: m.connect(WORLD["box"], timeout=LONG).close()),
             "serve": own(lambda m: m.serve(memory="8M", pool="1M").close()),
         },
     ),
     "farwrite.box.training": (
         training,
         {
-            "SEASGD": peer(lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(SHORT)),
+            "SEASGD": peer(lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(LONG)),
             "AsyncSGD": peer(
                 lambda m: once(lambda name: m.AsyncSGD(WORLD["Client"], name, weights(), 0.1))
             ),
             "BoxGroup": peer(
                 lambda m: m.BoxGroup(
-                    WORLD["Client"], "group 2", weights(), 0, 1, timeout=SHORT
+                    WORLD["Client"], "group 2", weights(), 0, 1, timeout=LONG
                 ).close()
             ),
-            "HybridSEASGD": peer(lambda m: hybrid(m).close(SHORT)),
+            "HybridSEASGD": peer(lambda m: hybrid(m).close(LONG)),
             "Termination": peer(
                 lambda m: once(lambda name: m.Termination(WORLD["Client"], name, 1, 5))
             ),
             "read_weights": peer(
-                lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), SHORT)
+                lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), LONG)
             ),
         },
     ),
