@@ -265,8 +265,9 @@ def under(fault: str, fabric: str, during: bool = False) -> list[str]:
             peer.signal(signal.SIGCONT)
         if fault == "babbling":
             peer.kill()
-            with contextlib.suppress(fw.PeerSilent):  # it said that it is in the middle of a write
-                WORLD["Device"].close()
+            for kind in PARENTS:  # the peer may have said that it is in the middle of a write
+                with contextlib.suppress(fw.PeerSilent):
+                    WORLD[kind].close()
     problems += [call.problem(fault, fabric) for call in made]
     return [problem for problem in problems if problem is not None]
 

@@ -100,7 +100,8 @@ def run(*words: str) -> str:
         timeout=300,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.returncode == 0, ended.stderr
+    assert not ended.stderr
     return ended.stdout
 
 
