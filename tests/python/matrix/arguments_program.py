@@ -100,7 +100,9 @@ class Pair:
         """Make the call with `value`, and say what is wrong with what came of it."""
         good = self._takes.accepts(value)
         long = good and self._takes.waits(value)
-        calls.SHORT = SHORT if self.late else LONG
+        # What has no such name waits for somebody to give it.
+        short = self.late or self._parameter in ("name", "segment")
+        calls.SHORT = SHORT if short else LONG
         made = Made(self._kind, self._entry, self._row)
         if ".accumulate." in self.name:
             WORLD["Segment"].fill(0)
@@ -135,6 +137,7 @@ class Pair:
 
     def after(self, fabric: str) -> str | None:
         """Make the call as the table has it."""
+        calls.SHORT = SHORT if self.late else LONG
         made = Made(self._kind, self._entry, self._row)
         made.run(self._target)
         problem = made.problem("none", fabric)

@@ -13,7 +13,7 @@ import numpy as np
 import farwrite as fw
 from farwrite import box as boxes
 from farwrite.box import training
-from matrix import nasty
+from matrix import calls, nasty
 from matrix.calls import ONES, ROWS, WORLD
 from matrix.kinds import LATE, Row, own, peer
 from matrix.nasty import (
@@ -110,7 +110,7 @@ FUNCTIONS: dict[str, tuple[Any, dict[str, Row]]] = {
                 lambda m: once(lambda name: m.Termination(WORLD["Client"], name, 1, 5))
             ),
             "read_weights": peer(
-                lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), LONG)
+                lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), calls.SHORT)
             ),
         },
     ),
