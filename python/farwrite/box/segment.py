@@ -364,6 +364,7 @@ class Segment(Changes[int]):
 
         The thread of a cancelled task reads on. Do not use its `out` again: give a new one.
         """
+        self.native.check_wait()
         return await in_thread(
             "read_async",
             lambda: self.read(

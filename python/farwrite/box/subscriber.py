@@ -338,6 +338,7 @@ class Subscriber(Closing):
         """
         model: Model | None = None
         while True:
+            self._segment.native.check_wait()
             try:
                 model = self.latest(newer_than=model)
             except _ENDED:
@@ -410,6 +411,7 @@ class _Models(AsyncIterator[Model]):
     async def __anext__(self) -> Model:
         if self._model is not None:
             self._model.close()
+        self._subscriber._segment.native.check_wait()
         try:
             self._model = await self._subscriber.latest_async(newer_than=self._model)
         except _ENDED:

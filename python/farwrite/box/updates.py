@@ -31,6 +31,7 @@ async def wait_async(
     """Wait as `Segment.wait`, without blocking the event loop. Return epoch and version."""
     import asyncio
 
+    native.check_wait()
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[int, int]] = loop.create_future()
 
@@ -73,6 +74,7 @@ class Updates:
 
     def __iter__(self) -> Iterator[int]:
         while True:
+            self._native.check_wait()  # to end in its own client's callback would look like an end
             try:
                 self._epoch, self._version = self._native.wait(self._version + 1, self._epoch, None)
             except _ENDED:
@@ -83,6 +85,7 @@ class Updates:
         return self
 
     async def __anext__(self) -> int:
+        self._native.check_wait()
         try:
             self._epoch, self._version = await wait_async(
                 self._native, self._version + 1, self._epoch

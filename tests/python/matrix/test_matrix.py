@@ -135,6 +135,12 @@ def test_every_call_that_is_made_while_a_fault_happens_ends_as_its_row_says(
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_every_call_in_a_callback_or_a_signal_handler_works_or_is_refused(fabric: str) -> None:
+    places = ["channel", "box", "signal"]
+    assert run("inside_program.py", fabric, *places) == "survivor fine\n"
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
 @pytest.mark.parametrize("moment", ["threads", "atexit", "finalizer"])
 def test_a_process_ends_in_good_order_amid_every_call(moment: str, fabric: str) -> None:
     assert run("ending_program.py", fabric, moment) == ""

@@ -32,7 +32,7 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
         peer = stack.enter_context(PeerProcess(link.endpoint))
         link.accept(20)
         stack.callback(peer.kill)
-        device = stack.enter_context(fw.Device(**options))
+        device = stack.enter_context(fw.Device(send_limit="1G", receive_limit="1G", **options))
         folder = tempfile.mkdtemp()
         stack.callback(shutil.rmtree, folder)
         server = stack.enter_context(boxes.serve(snapshot=folder, **far_side.BOX, **options))

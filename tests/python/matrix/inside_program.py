@@ -1,0 +1,101 @@
+"""Every call in a callback of Farwrite's, or in a signal handler: inside_program.py FABRIC PLACE...
+
+A call in a callback does what it does elsewhere, or is refused because it would wait for the very
+thread that it is in. Each PLACE is `channel` (the handler of notifications), `box` (the callback of
+a segment's updates) or `signal` (a handler that interrupts the same call). `test_matrix.py` runs
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+import farwrite as fw
+from matrix import calls, far_side, program
+from matrix.calls import ENDED, WORLD
+from matrix.program import Made
+from matrix.world import the_world
+from processes import PeerProcess
+
+
+def in_a_callback(made: list[Made], call: Callable[[Callable[[object], None]], object]) -> None:
+    """Make the calls in the first callback that comes after `call` got it."""
+    over = threading.Event()
+
+    def make_all(_: object) -> None:
+        if WORLD["process"] is None:
+            return
+        WORLD["process"] = None  # coroutines run in this thread, too
+        for each in made:
+            each.run()
+        over.set()
+
+    call(make_all)
+    over.wait(2 * program.HANG)
+
+
+def of_the_channel(peer: PeerProcess, made: list[Made]) -> None:
+    def call(callback: Callable[[object], None]) -> None:
+        WORLD["Channel"].on_notification(callback)
+        peer.run(far_side.notify)
+
+    in_a_callback(made, call)
+
+
+def of_the_box(_: PeerProcess, made: list[Made]) -> None:
+    def call(callback: Callable[[object], None]) -> None:
+        WORLD["Segment"].on_update(callback)
+        WORLD["Segment"].post.fill(1)
+
+    in_a_callback(made, call)
+
+
+def in_a_handler(_: PeerProcess, made: list[Made]) -> None:
+    """Make each call while the same call is under way in this thread."""
+    WORLD["process"] = None
+    for each in made:
+        outer = Made(each.kind, each.entry, each.row)
+
+        def handle(*_: object, each: Made = each) -> None:
+            if each.outcome == "waits":
+                each.run()
+
+        signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 1e-6)
+        while each.outcome == "waits":
+            outer.run()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+PLACES = {"channel": of_the_channel, "box": of_the_box, "signal": in_a_handler}
+OWN = {"channel": "Notifications", "box": "Updates"}
+"""What would wait for its own thread. Others may wait in there as long as they like."""
+
+
+def main(fabric: str, *places: str) -> None:
+    calls.SHORT = 0.05
+    for place in places:
+        with the_world(fabric) as peer:
+            made = [
+                call
+                for call in program.calls(closing=False)
+                if call.kind == OWN.get(place) or "waits" not in call.row.allowed("none", fabric)
+            ]
+            PLACES[place](peer, made)
+            for call in made:
+                allowed = {*call.row.allowed("none", fabric), ENDED} - {"waits"}
+                if call.outcome not in allowed:
+                    print(f"{place}: {call.kind}.{call.entry}: {call.outcome} ({call.says})")
+            with contextlib.suppress(fw.Error):
+                WORLD["Channel"].on_notification(None)
+        for problem in program.under("none", fabric):
+            print(f"after {place}: {problem}")
+    print("survivor fine", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
