@@ -144,6 +144,9 @@ def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
         def cancel(self, wait: int) -> None:
             segment.native.cancel(wait)
 
+        def check_wait(self) -> None:
+            segment.native.check_wait()
+
     async def give_up() -> None:
         for _ in range(3):
             with pytest.raises(fw.DeadlineExceeded):
