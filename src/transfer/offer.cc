@@ -75,36 +75,44 @@ void DynamicSlot::begin_anew() {
   reading_.reset();
   memory_ = {};
   started_ = false;
-  failure_ = Status();
 }
 
-DynamicSlot::Start DynamicSlot::start(Channel& channel, bool copy, const Allocator& allocator,
-                                      std::chrono::nanoseconds timeout) {
+Result<DynamicSlot::Start> DynamicSlot::start(Channel& channel, bool copy,
+                                              const Allocator& allocator,
+                                              std::chrono::nanoseconds timeout) {
   const std::lock_guard lock(starting_);
+  return start_locked(channel, copy, allocator, timeout);
+}
+
+Result<DynamicSlot::Start> DynamicSlot::start_ahead(Channel& channel, bool copy,
+                                                    const Allocator& allocator) {
+  const std::unique_lock lock(starting_, std::try_to_lock);
+  if (!lock.owns_lock()) return Start::kOver;
+  return start_locked(channel, copy, allocator, std::chrono::nanoseconds(0));
+}
+
+Result<DynamicSlot::Start> DynamicSlot::start_locked(Channel& channel, bool copy,
+                                                     const Allocator& allocator,
+                                                     std::chrono::nanoseconds timeout) {
   if (started_ || offer_.bytes == 0) return Start::kOver;
-  failure_ = Status();
   if (copy && lent_.reached()) return start_read(channel, allocator);
   Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes, timeout);
   if (alias.status().code() == StatusCode::kUnsupported || (copy && alias.ok())) {
     return start_read(channel, allocator);
   }
-  started_ = alias.ok();
-  if (alias.ok()) {
-    alias_ = *std::move(alias);
-  } else {
-    failure_ = alias.status();
-  }
+  if (!alias.ok()) return alias.status();
+  alias_ = *std::move(alias);
+  started_ = true;
   return Start::kOver;
 }
 
-DynamicSlot::Start DynamicSlot::start_read(Channel& channel, const Allocator& allocator) {
+Result<DynamicSlot::Start> DynamicSlot::start_read(Channel& channel, const Allocator& allocator) {
   Result<TensorMemory> memory =
       allocator ? allocator(offer_.spec, offer_.bytes) : allocate_on_heap(offer_.bytes);
-  if (!memory.ok() || memory->data == nullptr) {
-    failure_ = memory.ok() ? Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
-                                           "the allocator returned no memory", "free some memory")
-                           : memory.status();
-    return Start::kOver;
+  if (!memory.ok()) return memory.status();
+  if (memory->data == nullptr) {
+    return Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
+                         "the allocator returned no memory", "free some memory");
   }
   memory_ = *std::move(memory);
   started_ = true;
@@ -133,11 +141,6 @@ Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
     received->data = memory_.data;
     received->memory = std::move(memory_.owner);
   } else {
-    if (!failure_.ok()) {
-      Status failure = failure_;
-      begin_anew();
-      return failure;
-    }
     received->arrival = Arrival::kAliased;
     received->data = offer_.bytes == 0 ? nowhere() : alias_.data();
     received->alias = std::move(alias_);

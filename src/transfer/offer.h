@@ -58,7 +58,7 @@ OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::
                          std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes);
 
 // The receiver's half: a welcome offer, until it is a tensor. start() is thread-safe; finish() is
-// for the one whose turn it is.
+// for the one whose turn it is, after its own start() has succeeded.
 class DynamicSlot {
  public:
   using Allocator = std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)>;
@@ -74,23 +74,25 @@ class DynamicSlot {
     kOver,     // there is nothing to read, or it was started before
   };
   // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment,
-  // up to `timeout`.
-  Start start(Channel& channel, bool copy, const Allocator& allocator,
-              std::chrono::nanoseconds timeout);
-  // The tensor, once, after start(). kDeadlineExceeded: call again. After any other error, start()
-  // begins anew.
+  // up to `timeout`. After an error nothing is started.
+  Result<Start> start(Channel& channel, bool copy, const Allocator& allocator,
+                      std::chrono::nanoseconds timeout);
+  // As start() without waiting, for who reads ahead: not while another thread is at it.
+  Result<Start> start_ahead(Channel& channel, bool copy, const Allocator& allocator);
+  // The tensor, once. kDeadlineExceeded: call again. After any other error, start() begins anew.
   Result<ReceivedTensor> finish(std::chrono::nanoseconds timeout);
 
  private:
-  Start start_read(Channel& channel, const Allocator& allocator);
+  Result<Start> start_locked(Channel& channel, bool copy, const Allocator& allocator,
+                             std::chrono::nanoseconds timeout);
+  Result<Start> start_read(Channel& channel, const Allocator& allocator);
   void begin_anew();
 
   OfferRecord offer_;
   RemoteRegion lent_;
   core::OrderedMutex<core::LockRank::kTensorOffer>
-      starting_;  // a reader ahead and the one whose turn it is
-  bool started_ = false;
-  Status failure_;
+      starting_;          // a reader ahead and the one whose turn it is
+  bool started_ = false;  // only finish() changes what follows from now on
   Alias alias_;
   TensorMemory memory_;
   std::optional<Completion> reading_;

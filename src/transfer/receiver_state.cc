@@ -226,13 +226,14 @@ Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {
 
 Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline) {
   if (item.offer == nullptr) return hand_out(std::move(item));
-  const DynamicSlot::Start started =
+  const Result<DynamicSlot::Start> started =
       item.offer->start(channel_, options_.copy_offers, options_.allocator, deadline.remaining());
-  if (started == DynamicSlot::Start::kReading) {
+  if (started.ok() && started.value() == DynamicSlot::Start::kReading) {
     read_allocations_.add();
     read_ahead();
   }
-  Result<ReceivedTensor> received = item.offer->finish(deadline.remaining());
+  Result<ReceivedTensor> received = started.ok() ? item.offer->finish(deadline.remaining())
+                                                 : Result<ReceivedTensor>(started.status());
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
   const std::lock_guard lock(port_->mutex());
   resolving_.erase(item.sequence);
@@ -258,8 +259,9 @@ void ReceiverState::read_ahead() {
     }
   }
   for (const auto& offer : next) {
-    const auto started = offer->start(channel_, options_.copy_offers, options_.allocator, {});
-    if (started == DynamicSlot::Start::kReading) read_allocations_.add();
+    // What fails now is tried again, and reported, when it is its turn.
+    const auto started = offer->start_ahead(channel_, options_.copy_offers, options_.allocator);
+    if (started.ok() && started.value() == DynamicSlot::Start::kReading) read_allocations_.add();
   }
 }
 

@@ -1,4 +1,10 @@
 // Tensors arrive as they were sent, whatever the kind of their edge.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
 #include "conformance/tensor_fixture.h"
 
 namespace farwrite {
@@ -142,6 +148,43 @@ TEST_P(Tensors, AnAllocatorOfTheUserTakesWhatIsRead) {
   EXPECT_TRUE(take(edge.receiver, bytes_spec({13}), 2).valid()) << "it stays the next one";
   EXPECT_TRUE(take(edge.receiver, bytes_spec({50}), 3).valid());
   EXPECT_EQ(asked, (std::vector<std::uint64_t>{100, 13, 13, 13, 50}));
+}
+
+TEST_P(Tensors, ThreadsThatAreRefusedMemoryNowAndThenLeaveNoTensorOut) {
+  constexpr std::uint32_t kTensors = 200;
+  std::atomic<std::uint32_t> asked = 0;
+  ReceiverOptions options;
+  options.copy_offers = true;
+  options.allocator = [&](const TensorSpec&, std::uint64_t bytes) -> Result<TensorMemory> {
+    if (++asked % 2 == 0) return Status(StatusCode::kResourceExhausted, "no memory now");
+    auto memory = std::make_shared<std::vector<std::byte>>(bytes);
+    return TensorMemory{memory->data(), memory};
+  };
+  Edge edge = open_edge("refused now and then", options);
+  ASSERT_TRUE(edge.sender.valid());
+  std::atomic<std::uint32_t> received = 0;
+  std::atomic<std::uint64_t> sequences = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (received < kTensors) {
+        Result<ReceivedTensor> tensor = edge.receiver.receive(std::chrono::milliseconds(20));
+        if (!tensor.ok()) continue;
+        ++received;
+        sequences += tensor->sequence();
+        ASSERT_NE(tensor->data(), nullptr);
+        EXPECT_EQ(*tensor->data(), static_cast<std::byte>(tensor->size() % 251));
+      }
+    });
+  }
+  for (std::uint32_t i = 0; i < kTensors; ++i) {
+    const std::vector<std::byte> content(1000 + i, static_cast<std::byte>((1000 + i) % 251));
+    EXPECT_OK(edge.sender.send(bytes_spec({1000 + i}), {content.data(), content.size()}, kHang)
+                  .wait(kHang));
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(received, kTensors);
+  EXPECT_EQ(sequences, std::uint64_t{kTensors} * (kTensors + 1) / 2) << "from 1 on";
 }
 
 TEST_P(Tensors, SteadyStaticPushesAskAllocateAndRegisterNothing) {
