@@ -52,6 +52,8 @@ SEED = int(os.environ.get("SEED", "1"))
 
 ONLY: set[str] = set()
 """The calls that are made besides those that close, if not all."""
+MAKES_ANOTHER = ("RegisteredArray", "allocate")
+"""Belongs to the class, and not to one that was closed."""
 PARENTS = ("models", "Client", "Server", "Device")
 
 
@@ -183,12 +185,28 @@ def run_all(fault: str, fabric: str, strike: Callable[[], object] | None = None)
     return made
 
 
+def close_handle(kind: str) -> None:
+    for name in CLOSES:
+        if name in ROWS[kind]:
+            with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
+                getattr(WORLD[kind], name)()
+
+
 def close_each_handle() -> None:
     for kind in ENDINGS:
-        for name in CLOSES:
-            if name in ROWS[kind]:
-                with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
-                    getattr(WORLD[kind], name)()
+        close_handle(kind)
+
+
+def run_below_open_parents() -> list[Made]:
+    """Close what has its own end, and make its calls, while what it belongs to is open."""
+    ended = [kind for kind in ENDINGS if kind not in PARENTS and ROWS[kind].keys() & set(CLOSES)]
+    for kind in ended:
+        close_handle(kind)
+    made = [call for call in calls(closing=False) if call.kind in ended]
+    made = [call for call in made if (call.kind, call.entry) != MAKES_ANOTHER]
+    for call in made:
+        start(call).join(HANG)
+    return made
 
 
 def close_parents() -> None:
@@ -215,6 +233,10 @@ def gone(error: type[fw.Error]) -> None:
                 use()
                 time.sleep(0.01)
             raise AssertionError("the peer's end is not known")
+    give_up = time.monotonic() + HANG
+    while not isinstance(WORLD["told"][-1], error):
+        assert time.monotonic() < give_up, "on_update was not told of the end"
+        time.sleep(0.01)
 
 
 def kill(peer: PeerProcess) -> None:
@@ -254,10 +276,11 @@ def under(fault: str, fabric: str, during: bool = False) -> list[str]:
     with the_world(fabric) as peer:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         strike = functools.partial(STRIKES[fault], peer)
+        early = {"interrupted": run_interrupted, "shut": run_below_open_parents}.get(fault)
+        # What was interrupted works afterwards.
+        made = early() if early is not None and not during else []
         if not during:
             strike()
-        # What was interrupted works afterwards.
-        made = run_interrupted() if fault == "interrupted" else []
         problems = [call.problem(fault, fabric) for call in made]
         made = run_all(fault, fabric, strike if during else None)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
