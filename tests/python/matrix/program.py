@@ -198,15 +198,24 @@ def close_each_handle() -> None:
 
 
 def run_below_open_parents() -> list[Made]:
-    """Close what has its own end, and make its calls, while what it belongs to is open."""
-    ended = [kind for kind in ENDINGS if kind not in PARENTS and ROWS[kind].keys() & set(CLOSES)]
-    for kind in ended:
+    """Close one handle after another, and make its calls while what it belongs to is open.
+
+    What waits without a limit begins before, and ends with its handle.
+    """
+    made = []
+    early = [call for call in calls(closing=False) if call.row.allowed("none")[0] == "waits"]
+    waiting = [start(call) for call in early]
+    for kind in ENDINGS:
+        if kind in PARENTS or not ROWS[kind].keys() & set(CLOSES):
+            continue
         close_handle(kind)
-    made = [call for call in calls(closing=False) if call.kind in ended]
-    made = [call for call in made if (call.kind, call.entry) != MAKES_ANOTHER]
-    for call in made:
-        start(call).join(HANG)
-    return made
+        for call in calls(closing=False):
+            if call.kind == kind and (kind, call.entry) != MAKES_ANOTHER:
+                start(call).join(HANG)
+                made.append(call)
+    for thread in waiting:
+        thread.join(HANG)
+    return made + [call for call in early if call.outcome != "returns"]
 
 
 def close_parents() -> None:
