@@ -89,7 +89,7 @@ MENDED = (
         "    // A holder that came meanwhile is alive, and has the current buffer, which stays.\n",
         "    break;\n",
         (
-            "search.py --repeat 'boxes tcp 746 create:616 lease:5 stop_lessee:1 stop_lessee:2"
+            "search.py --repeat 'boxes shm 746 create:616 lease:5 stop_lessee:1 stop_lessee:2"
             " stop_lessee:4'",
         ),
     ),

@@ -288,9 +288,9 @@ def under(fault: str, fabric: str, during: bool = False) -> list[str]:
         early = {"interrupted": run_interrupted, "shut": run_below_open_parents}.get(fault)
         # What was interrupted works afterwards.
         made = early() if early is not None and not during else []
+        problems = [call.problem(fault, fabric) for call in made]
         if not during:
             strike()
-        problems = [call.problem(fault, fabric) for call in made]
         made = run_all(fault, fabric, strike if during else None)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         if fault == "stopped":
