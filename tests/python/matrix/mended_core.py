@@ -92,6 +92,7 @@ MENDED = (
             "search.py --repeat 'boxes shm 746 create:616 lease:5 stop_lessee:1 stop_lessee:2"
             " stop_lessee:4'",
         ),
+        "the client that this program stops leases fewer versions than the segment has buffers",
     ),
     Mended(
         "no-descriptor-is-a-protocol-error", "3e68d50", "src/fabric/shm/packet_socket.cc",
