@@ -288,6 +288,8 @@ class Publisher(Closing):
         seconds("close", timeout)
         self._closed = True
         self._give_back()
+        with contextlib.suppress(Error):  # the connection has ended, or this is a forked child
+            self._segment.detach()
 
     def _check_mark(self, operation: str) -> None:
         try:

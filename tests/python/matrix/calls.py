@@ -37,6 +37,8 @@ from matrix.kinds import (
 
 ONES = np.ones(8, "float32")
 MODEL = {"w": ONES}
+NESTED = {"a/b": ONES, "a": {"b": ONES}}
+"""Two tensors that one path would name."""
 NEVER = 1 << 40
 """A version that nothing gets."""
 
@@ -88,6 +90,13 @@ def run(awaitable: Any) -> object:
 def newer() -> tuple[int, int]:
     """What no model is newer than."""
     return WORLD["Model"].epoch, NEVER
+
+
+def publish_nested(server: Any) -> None:
+    """Publish from the server's own process."""
+    with server.publisher("other", NESTED, takeover=True) as publisher:
+        publisher.publish(NESTED)
+        publisher.free()
 
 
 def allocate(size: int) -> Any:
@@ -238,7 +247,7 @@ ROWS: dict[str, dict[str, Row]] = {
         **CONTEXT,
         "endpoint": fact(),
         "connect": peer(lambda o: (WORLD["Client"].list(), o.connect(timeout=SHORT).close())),
-        "publisher": own(lambda o: o.publisher("other", MODEL).free()),
+        "publisher": own(publish_nested),
         "snapshot": own(),
         "stats": count(),
         "metrics": count(),

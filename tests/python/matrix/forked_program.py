@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 
 import farwrite as fw
-from matrix import program
+from matrix import far_side, program
 from matrix.calls import ROWS, WORLD
 from matrix.world import the_world
 
@@ -51,6 +52,29 @@ def in_a_child(made: program.Made, fabric: str, after_another: bool) -> None:
         print(f"{made.kind}.{made.entry}: {'hung' if status == HUNG else f'ended with {status}'}")
 
 
+def sockets() -> set[str]:
+    """The sockets of this process that may be Farwrite's: asyncio has pairs of streams."""
+    found = set()
+    for descriptor, what in far_side.descriptors().items():
+        if what.startswith("socket:"):
+            with socket.socket(fileno=os.dup(descriptor)) as end:
+                if end.family != socket.AF_UNIX or end.type == socket.SOCK_SEQPACKET:
+                    found.add(what)
+    return found
+
+
+def hold_no_sockets(before: set[str]) -> None:
+    """Look for sockets in a child: its parent's peers would not learn of the parent's end."""
+    here = sockets() - before
+    pid = os.fork()
+    if pid == 0:
+        if here & sockets():
+            print(f"a child holds {len(here & sockets())} sockets of its parent", flush=True)
+        os._exit(0)
+    if not here or end_of(pid) != 0:
+        print("a child could not look for sockets")
+
+
 def end_as_a_program_does() -> None:
     """Drop each object, and all of them, in children that run destructors and exit handlers."""
     for name in [*ROWS, "everything"]:
@@ -67,7 +91,9 @@ def end_as_a_program_does() -> None:
 
 
 def main(fabric: str) -> None:
+    before = sockets()
     with the_world(fabric):
+        hold_no_sockets(before)
         for closing in (False, True):
             for made in program.calls(closing):
                 for after_another in (False, True):

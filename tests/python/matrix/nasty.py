@@ -253,6 +253,12 @@ def lists_like(valid: Any) -> Iterator[Any]:
         yield [array]
 
 
+def gradients_like(valid: Any) -> Iterator[Any]:
+    """Lists of arrays that differ from a valid one in one thing, or have no finite value."""
+    yield from lists_like(valid)
+    yield from ([np.full_like(valid[0], value)] for value in (math.nan, math.inf))
+
+
 def models_like(valid: Any) -> Iterator[Any]:
     """Models that differ from a valid one in one thing."""
     name, array = next(iter(valid.items()))
@@ -262,6 +268,7 @@ def models_like(valid: Any) -> Iterator[Any]:
     looped: dict[str, Any] = {}
     looped["w"] = looped
     yield looped
+    yield {name: {"inner": array}, f"{name}/inner": array}
     yield from ({name: other} for other in (*arrays_like(array), *NO_ARRAYS))
 
 
@@ -304,5 +311,10 @@ def is_model(value: Any) -> bool:
 
 ARRAY = Kind(NO_ARRAYS, is_array, arrays_like)
 ARRAYS = Kind((*NO_ARRAYS, [None], ["text"], [[1.0] * 8], [Hostile()]), is_weights, lists_like)
+GRADIENTS = replace(
+    ARRAYS,
+    accepts=lambda v: is_weights(v) and bool(np.isfinite(v[0]).all()),
+    like=gradients_like,
+)
 FLOATS = replace(ARRAYS, accepts=is_floats)
 MODEL = Kind(NO_ARRAYS, lambda v: isinstance(v, (dict, list, tuple)) and is_model(v), models_like)

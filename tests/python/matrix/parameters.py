@@ -233,6 +233,8 @@ BY_NAME: dict[str, Kind] = {**NUMBERS, **WORDS, **OTHERS}
 # A part that begins at the second element is too long by one.
 PART, REST = whole(0, 0, None), whole(0, 8, None)
 PATHS = (None, 5, 1.5, "", "a\0b", b"a\0b", object(), [], True, nasty.Hostile())
+ARRAY_OF_NOTHING = '{"array":'
+"""Begins as the description of an array, and is none."""
 NEWER = ((0, 0), (1, -1), (1, 2**64), (True, True), (1,), (1, 2, 3), ("1", "1"))
 
 
@@ -251,10 +253,16 @@ BY_CALL: dict[str, Kind] = {
     "Channel.write.target": handle("RemoteArray"),
     "Channel.read.source": handle("RemoteArray"),
     "Client.attach.segment": either(whole(0, UNSIGNED), TEXT),
+    "Client.create_bytes.description": Kind(
+        (*TEXT.values, ARRAY_OF_NOTHING, f"{ARRAY_OF_NOTHING} 1}}"),
+        lambda v: TEXT.accepts(v) and not v.startswith(ARRAY_OF_NOTHING),
+    ),
     "Client.create.shape": SHAPE,
     "Client.create.dtype": optional(DTYPE, None),
     "Client.create.like": Kind((*nasty.NUMBERS, ONES), lambda v: v is None),  # beside a shape
     "farwrite.TensorReceiver.kind": choice("static", None),
+    "AsyncSGD.step.gradients": nasty.GRADIENTS,
+    "SEASGD.step.arrays": nasty.GRADIENTS,
     "farwrite.box.training.AsyncSGD.arrays": nasty.FLOATS,
     "farwrite.box.training.BoxGroup.arrays": nasty.FLOATS,
     "farwrite.box.serve.memory": either(whole(1 << 20, SIGNED), TEXT),

@@ -52,6 +52,8 @@ SEED = int(os.environ.get("SEED", "1"))
 
 ONLY: set[str] = set()
 """The calls that are made besides those that close, if not all."""
+MAKES_ANOTHER = ("RegisteredArray", "allocate")
+"""Belongs to the class, and not to one that was closed."""
 PARENTS = ("models", "Client", "Server", "Device")
 
 
@@ -183,12 +185,37 @@ def run_all(fault: str, fabric: str, strike: Callable[[], object] | None = None)
     return made
 
 
+def close_handle(kind: str) -> None:
+    for name in CLOSES:
+        if name in ROWS[kind]:
+            with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
+                getattr(WORLD[kind], name)()
+
+
 def close_each_handle() -> None:
     for kind in ENDINGS:
-        for name in CLOSES:
-            if name in ROWS[kind]:
-                with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
-                    getattr(WORLD[kind], name)()
+        close_handle(kind)
+
+
+def run_below_open_parents() -> list[Made]:
+    """Close one handle after another, and make its calls while what it belongs to is open.
+
+    What waits without a limit begins before, and ends with its handle.
+    """
+    made = []
+    early = [call for call in calls(closing=False) if call.row.allowed("none")[0] == "waits"]
+    waiting = [start(call) for call in early]
+    for kind in ENDINGS:
+        if kind in PARENTS or not ROWS[kind].keys() & set(CLOSES):
+            continue
+        close_handle(kind)
+        for call in calls(closing=False):
+            if call.kind == kind and (kind, call.entry) != MAKES_ANOTHER:
+                start(call).join(HANG)
+                made.append(call)
+    for thread in waiting:
+        thread.join(HANG)
+    return made + [call for call in early if call.outcome != "returns"]
 
 
 def close_parents() -> None:
@@ -215,6 +242,10 @@ def gone(error: type[fw.Error]) -> None:
                 use()
                 time.sleep(0.01)
             raise AssertionError("the peer's end is not known")
+    give_up = time.monotonic() + HANG
+    while not isinstance(WORLD["told"][-1], error):
+        assert time.monotonic() < give_up, "on_update was not told of the end"
+        time.sleep(0.01)
 
 
 def kill(peer: PeerProcess) -> None:
@@ -254,11 +285,12 @@ def under(fault: str, fabric: str, during: bool = False) -> list[str]:
     with the_world(fabric) as peer:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         strike = functools.partial(STRIKES[fault], peer)
+        early = {"interrupted": run_interrupted, "shut": run_below_open_parents}.get(fault)
+        # What was interrupted works afterwards.
+        made = early() if early is not None and not during else []
+        problems = [call.problem(fault, fabric) for call in made]
         if not during:
             strike()
-        # What was interrupted works afterwards.
-        made = run_interrupted() if fault == "interrupted" else []
-        problems = [call.problem(fault, fabric) for call in made]
         made = run_all(fault, fabric, strike if during else None)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         if fault == "stopped":

@@ -92,6 +92,8 @@ def of_channels(device: fw.Device, near: fw.Channel) -> dict[str, Any]:
 
 def of_the_box(client: boxes.Client, models: boxes.Client) -> dict[str, Any]:
     segment = client.create("w", 8, "float32")
+    told: list[object] = [None]
+    watch = segment.on_update(told.append)
     segment.fill(1)
     update = segment.post.fill(1)
     update.wait(20)
@@ -104,7 +106,8 @@ def of_the_box(client: boxes.Client, models: boxes.Client) -> dict[str, Any]:
         "Posted": segment.post,
         "Update": update,
         "Updates": segment.updates(),
-        "Watch": segment.on_update(lambda _: None),
+        "Watch": watch,
+        "told": told,
         "Lease": segment.lease(),
         "Cached": segment.cached(),
         "Event": client.event("event"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 import zlib
 from typing import Any
 
@@ -210,10 +211,19 @@ def await_version(state: Any, name: str, way: str, version: int) -> int:
 
 
 def watch(state: Any, name: str) -> None:
-    """Note the versions that a callback gets."""
+    """Note the versions that a callback gets, in which no call waits."""
     news: list[Any] = []
+    client = weakref.proxy(state.kept["client"])
+
+    def note(one: Any) -> None:
+        try:
+            client.list()
+            news.append("a call in a callback was answered")
+        except fw.FailedPrecondition:
+            news.append(one)
+
     state.kept["news", name] = news
-    segment(state, name).on_update(news.append)
+    segment(state, name).on_update(note)
 
 
 def news_of(state: Any, name: str) -> list[Any]:

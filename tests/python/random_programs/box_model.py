@@ -16,6 +16,8 @@ DTYPES = ("float64", "float32", "int64", "int32")
 SHAPES = ((1,), (7,), (40, 25), (300_000,), (0,))
 LARGEST = 1 << 20
 """Above this the next change fills: sums stay exact."""
+ODD = 2**55 + 1
+"""No float64 has it."""
 SAME_SIZE = ("copy_from", "swap", "axpy", "accumulate")
 
 
@@ -105,6 +107,8 @@ class BoxWorld(World):
             segment.changed(new)
             return kind, (), {}
         if kind in ("fill", "scale"):
+            if kind == "fill" and dtype == "int64":
+                number = ODD + 2 * number
             factor = number if kind == "fill" else draw.choice([0, 1, 2, -1])
             segment.changed(np.full_like(new, number) if kind == "fill" else new * factor)
             return kind, (factor,), {}

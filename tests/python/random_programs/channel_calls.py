@@ -7,6 +7,7 @@ says which cell was written with it, if one was.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import time
 from typing import Any
@@ -120,6 +121,16 @@ def _described(state: Any, notification: Any) -> Taken:
     return tag, lane, message, held
 
 
+async def _after_giving_up(channel: fw.Channel, limit: float) -> Any:
+    """Take a notification, for which a task that was cancelled has waited before."""
+    waits = asyncio.ensure_future(channel.notification(limit))
+    await asyncio.sleep(0)
+    waits.cancel()  # in vain, if it has taken one
+    with contextlib.suppress(asyncio.CancelledError):
+        return await waits
+    return await channel.notification(limit)
+
+
 def take(state: Any, way: str, count: int, limit: float) -> tuple[list[Taken], str]:
     """Take notifications. Returns what ended it besides."""
     channel = state.kept["channel"]
@@ -134,7 +145,7 @@ def take(state: Any, way: str, count: int, limit: float) -> tuple[list[Taken], s
             return taken, "ends"
         while len(taken) < count:
             if way == "notification":
-                one = asyncio.run(channel.notification(limit))
+                one = asyncio.run(_after_giving_up(channel, limit))
             elif way == "try_notification":
                 while (one := channel.try_notification()) is None and time.monotonic() < give_up:
                     time.sleep(0.001)

@@ -70,6 +70,14 @@ def step_sgd(state: Any, gradient: int) -> float:
     return value_of(weights)
 
 
+def error_of_a_step(state: Any) -> str:
+    try:
+        step_sgd(state, 0)
+    except fw.Error as error:
+        return type(error).__name__
+    return ""
+
+
 def many_steps(state: Any, count: int, path: str, at: int) -> None:
     """Take steps with gradients of -1. tally[at] counts those that are made."""
     tally, weights, gradients = Tally(path), arrays(0), arrays(-1)
@@ -380,6 +388,27 @@ class World(AnyWorld):
         self.steps[at] += count + 1
         self.weights += count
         assert self.workers[at].run(step_sgd, 0) == self.weights, "steps are lost or doubled"
+
+    @fault()
+    def take_a_number(self, draw: random.Random) -> None:
+        """Let another process be a worker that is stopped: the first one counts no more."""
+        at = choose(draw, sorted(self.working))
+        first = self.workers[at]
+        need(not self.grouped and first not in self.elastic)
+        first.stop()
+        self.here.kept["client"].attach(f"{self.sgd_name}/steps.{at}", 0).free()
+        self.workers[at] = self._worker()
+        found = self.workers[at].run(begin_sgd, self.sgd_name, at, False)
+        assert found == (self.steps[at], self.weights), f"{found} of worker {at}"
+        first.go_on()
+        ended = first.run(error_of_a_step)
+        expect(ended, "FailedPrecondition", of="a step of a worker that was replaced")
+        first.run(close_sgd)
+        found = self.workers[at].run(step_sgd, 0)
+        self.steps[at] += 1
+        assert found == self.weights, f"the weights are {found}, not {self.weights}"
+        first.run(leave)
+        first.kill()
 
     def at_rest(self) -> None:
         for worker in self.workers:
