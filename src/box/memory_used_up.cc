@@ -18,12 +18,12 @@ Status memory_used_up(const Device& device, std::string_view operation, const st
 }
 
 Status no_memory_for(const Device& device, const Status& refused, std::string_view operation,
-                     const std::string& what, std::uint64_t bytes) {
+                     const std::string& what, std::uint64_t bytes, const std::string& or_else) {
   const MemoryStats memory = device.stats().send;
   const std::uint64_t growth = memory.limit - std::min(memory.reserved, memory.limit);
   const bool within_limit = bytes <= growth / kSegmentStep * kSegmentStep;
   if (refused.code() == StatusCode::kResourceExhausted && !within_limit) {
-    return memory_used_up(device, operation, what);
+    return memory_used_up(device, operation, what, or_else);
   }
   return refused;
 }

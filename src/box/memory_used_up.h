@@ -18,6 +18,7 @@ Status memory_used_up(const Device& device, std::string_view operation, const st
 // The same for `refused`, the device's error for `bytes` bytes; or `refused` itself if they are
 // within the limit, because the machine then refused them.
 Status no_memory_for(const Device& device, const Status& refused, std::string_view operation,
-                     const std::string& what, std::uint64_t bytes);
+                     const std::string& what, std::uint64_t bytes,
+                     const std::string& or_else = "free segments");
 
 }  // namespace farwrite::box

@@ -9,6 +9,7 @@ namespace farwrite::box {
 std::optional<Workspace::Piece> Workspace::try_take(std::uint64_t bytes) {
   std::byte* const data = device_.allocate_raw(bytes);
   if (data == nullptr) return std::nullopt;
+  ++taken_;
   return std::optional<Piece>(std::in_place, shared_from_this(), MutableByteView(data, bytes));
 }
 
@@ -17,17 +18,21 @@ Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanos
   std::unique_lock lock(mutex_);
   while (true) {
     if (std::optional<Piece> piece = try_take(bytes)) return *std::move(piece);
-    if (given_back_.wait_until(lock, deadline) == std::cv_status::timeout) {
-      return memory_used_up(device_, "change a segment",
-                            "the " + std::to_string(bytes) + " bytes of the change",
-                            "send smaller changes");
-    }
+    const bool late =
+        taken_ > 0 && given_back_.wait_until(lock, deadline) == std::cv_status::timeout;
+    if (taken_ > 0 && !late) continue;
+    const Result<MemoryRegion> refused = device_.allocate(bytes);
+    if (refused.ok()) continue;
+    return no_memory_for(device_, refused.status(), "change a segment",
+                         "the " + std::to_string(bytes) + " bytes of the change", bytes,
+                         "send smaller changes");
   }
 }
 
 void Workspace::give_back(std::byte* data) {
   device_.free_raw(data);
   const std::lock_guard lock(mutex_);
+  --taken_;
   given_back_.notify_all();
 }
 

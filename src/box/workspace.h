@@ -1,8 +1,10 @@
 // Workspace: the server's memory for changes on their way, where the fabric cannot map a client's.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -45,7 +47,8 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   explicit Workspace(Device device) : device_(std::move(device)) {}
 
   std::optional<Piece> try_take(std::uint64_t bytes);
-  // Waits for others to give back. kResourceExhausted after `timeout`.
+  // Waits for others to give back. The error after `timeout`, or at once if nobody has a piece,
+  // says what is used up.
   Result<Piece> take(std::uint64_t bytes, std::chrono::nanoseconds timeout);
 
  private:
@@ -54,6 +57,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   Device device_;
   std::mutex mutex_;
   std::condition_variable given_back_;
+  std::atomic<std::size_t> taken_ = 0;  // pieces
 };
 
 }  // namespace farwrite::box

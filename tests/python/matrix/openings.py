@@ -104,8 +104,9 @@ def box() -> None:
 def far_box() -> None:
     """A segment for which the peer's box needs new memory: larger than all before."""
     number = next(numbers)
-    segment = WORLD["Client"].create(f"large {number}", (1 << 20) + (number << 16), "float32")
-    segment.fill(1)
+    size = (1 << 20) + (number << 16)
+    segment = WORLD["Client"].create(f"large {number}", size, "float32")
+    segment.write(np.ones(size, "float32"))
     segment.free()
 
 
