@@ -1,12 +1,13 @@
 """Every call in a forked child: forked_program.py FABRIC.
 
-Prints a line for each call that did not end as its row says, and "parent fine" when its parent has
-made all of them afterwards. `test_matrix.py` runs it.
+Prints a line for each call that did not end as its row says, or "parent fine" when all did and the
+parent has made all of them afterwards. `test_matrix.py` runs it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ from matrix.calls import ROWS, WORLD
 from matrix.world import the_world
 
 HUNG = 255
+SAID = 254
+"""The exit status of a child that has printed what is wrong."""
 
 
 def end_of(pid: int) -> int:
@@ -33,7 +36,9 @@ def end_of(pid: int) -> int:
     return HUNG
 
 
-def in_a_child(made: program.Made, fabric: str, after_another: bool) -> None:
+def in_a_child(
+    made: program.Made, fabric: str, after_another: bool, problems: program.Problems
+) -> None:
     """Make the call in a forked child, which says what is wrong with it."""
     pid = os.fork()
     if pid == 0:
@@ -45,13 +50,16 @@ def in_a_child(made: program.Made, fabric: str, after_another: bool) -> None:
         problem = made.problem("forked", fabric)
         if problem is not None:
             print(f"{problem}{' after another call' if after_another else ''}", flush=True)
-        os._exit(0)
+        os._exit(0 if problem is None else SAID)
     status = end_of(pid)
-    if status != 0:
-        print(f"{made.kind}.{made.entry}: {'hung' if status == HUNG else f'ended with {status}'}")
+    if status == SAID:
+        problems.count(fabric)
+    elif status != 0:
+        ended = "hung" if status == HUNG else f"ended with {status}"
+        problems.add(f"{made.kind}.{made.entry}: {ended}", fabric)
 
 
-def end_as_a_program_does() -> None:
+def end_as_a_program_does(fabric: str, problems: program.Problems) -> None:
     """Drop each object, and all of them, in children that run destructors and exit handlers."""
     for name in [*ROWS, "everything"]:
         pid = os.fork()
@@ -63,22 +71,25 @@ def end_as_a_program_does() -> None:
             sys.exit(0)
         status = end_of(pid)
         if status != 0:
-            print(f"the end of {name}: {status}", flush=True)
+            problems.add(f"the end of {name}: {status}", fabric)
 
 
-def main(fabric: str) -> None:
+def main(fabric: str) -> int:
+    faulthandler.enable()
+    program.check(fabric, program.FABRICS, "fabric")
+    problems = program.Problems()
     with the_world(fabric):
         for closing in (False, True):
             for made in program.calls(closing):
                 for after_another in (False, True):
-                    in_a_child(made, fabric, after_another)
-        end_as_a_program_does()
+                    in_a_child(made, fabric, after_another, problems)
+        end_as_a_program_does(fabric, problems)
         for made in program.run_all("none", fabric):
             problem = made.problem("none", fabric)
             if problem is not None:
-                print(f"the parent afterwards: {problem}")
-    print("parent fine", flush=True)
+                problems.add(f"the parent afterwards: {problem}", fabric)
+    return problems.end("parent fine")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))
