@@ -182,13 +182,14 @@ def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) 
             left = f"{kind}: descriptors and threads were {before}, and are {after}"
             problems.add(left, fabric, kind, wanted)
         killed += deaths.killed
-        if not deaths.killed and number is None:
+        if not deaths.killed and wanted == "*":
             problems.add(f"{kind}: no peer was killed", fabric, kind, wanted)
         print(f"{kind}: {deaths.killed} killed", file=sys.stderr)
     for problem in program.under("none", fabric):
         problems.add(f"afterwards: {problem}", fabric, kinds, wanted)
-    if number is not None and not killed:
-        program.refuse(f"'{wanted}' has no number {number} of {kinds}; without one all are tried")
+    if wanted != "*" and not killed and not problems.found:
+        which = "a number" if number is None else f"number {number}"
+        program.refuse(f"'{wanted}' has not {which} of {kinds}; without both words all are tried")
     return problems.end()
 
 

@@ -104,6 +104,10 @@ class Problems:
         if self._repeat is None:
             self._repeat = repeat
 
+    @property
+    def found(self) -> bool:
+        return self._repeat is not None
+
     def end(self, fine: str = "survivor fine") -> int:
         """Print that all is fine, or how to repeat a problem. Return the exit status."""
         if self._repeat is None:

@@ -214,13 +214,14 @@ def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) 
             left = f"{kind}: descriptors and threads were {before}, and are {after}"
             problems.add(left, fabric, kind, wanted)
         refused += refusals.refused
-        if not refusals.refused and number is None:
+        if not refusals.refused and wanted == "*":
             problems.add(f"{kind}: nothing was refused", fabric, kind, wanted)
         print(f"{kind}: {refusals.refused} refused", file=sys.stderr)
     for problem in program.under("none", fabric):
         problems.add(f"afterwards: {problem}", fabric, kinds, wanted)
-    if number is not None and not refused:
-        program.refuse(f"'{wanted}' has no number {number} of {kinds}; without one all are tried")
+    if wanted != "*" and not refused and not problems.found:
+        which = "a number" if number is None else f"number {number}"
+        program.refuse(f"'{wanted}' has not {which} of {kinds}; without both words all are tried")
     return problems.end()
 
 

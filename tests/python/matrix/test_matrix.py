@@ -176,10 +176,12 @@ def test_every_call_in_a_forked_child_works_or_is_refused(fabric: str) -> None:
         ("opcodes_program.py shm 1 0 Event.signal 9999", "9999"),
         ("killed_program.py tcp send", "send"),
         ("killed_program.py tcp sends changse 17", "changse"),
-        ("killed_program.py tcp sends changes 99999", "99999"),
+        pytest.param("killed_program.py tcp sends changes 99999", "99999", marks=pytest.mark.slow),
         ("refused_program.py shm thread", "thread"),
         ("refused_program.py shm threads openings.bax", "openings.bax"),
-        ("refused_program.py shm threads openings.box 999", "999"),
+        pytest.param(
+            "refused_program.py shm threads openings.box 999", "999", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_program_refuses_a_word_that_stands_for_nothing(line: str, word: str) -> None:
