@@ -220,8 +220,8 @@ def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) 
     for problem in program.under("none", fabric):
         problems.add(f"afterwards: {problem}", fabric, kinds, wanted)
     if wanted != "*" and not refused and not problems.found:
-        which = "a number" if number is None else f"number {number}"
-        program.refuse(f"'{wanted}' has not {which} of {kinds}; without both words all are tried")
+        which = "nothing" if number is None else f"no number {number}"
+        program.refuse(f"'{wanted}' has {which} of {kinds}; name another kind or call")
     return problems.end()
 
 
