@@ -28,7 +28,7 @@ def in_a_callback(made: list[Made], call: Callable[[Callable[[object], None]], o
     over = threading.Event()
 
     def make_all(_: object) -> None:
-        if WORLD["process"] is None:
+        if WORLD.get("process") is None:  # made already, or the world has ended
             return
         WORLD["process"] = None  # coroutines run in this thread, too
         for each in made:
