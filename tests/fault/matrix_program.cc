@@ -2,8 +2,8 @@
 //
 //   FARWRITE_FAULT_ROLE=matrix build/release/tests/farwrite_fault_tests tcp stopped [ENTRY]...
 //
-// It says a line for each call that did not end as its row says, and "survivor fine" when it has
-// served another peer afterwards.
+// It says a line for each call that did not end as its row says, or "survivor fine" when every call
+// did and it has served another peer afterwards. Status 2: a word is neither a fault nor an entry.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -325,11 +326,30 @@ void forked(const std::string& fabric, const std::vector<std::string>& only) {
 
 // Arguments: the fabric, then faults; and the only entries to try.
 int matrix(const Arguments& arguments) {
-  const std::string& fabric = arguments.at(0);
+  static const std::set<std::string> fabrics = {"shm", "tcp", "encrypted", "simulated"};
+  if (arguments.empty() || !fabrics.contains(arguments[0])) {
+    say("matrix: the first word must be a fabric: shm, tcp, encrypted or simulated; not '" +
+        (arguments.empty() ? "" : arguments[0]) + "'");
+    return 2;
+  }
+  const std::string& fabric = arguments[0];
+  std::set<std::string> entries;
+  for (const Row& row : matrix_rows()) entries.insert(row.entry);
   std::vector<std::string> chosen;
   std::vector<std::string> only;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
-    (faults().contains(arguments[i]) ? chosen : only).push_back(arguments[i]);
+    const bool is_fault = faults().contains(arguments[i]);
+    if (!is_fault && !entries.contains(arguments[i])) {
+      say("matrix: '" + arguments[i] +
+          "' is neither a fault nor an entry; tests/fault/matrix_kinds.cc names the faults, "
+          "matrix_rows.cc and matrix_c_rows.cc the entries");
+      return 2;
+    }
+    (is_fault ? chosen : only).push_back(arguments[i]);
+  }
+  if (chosen.empty()) {
+    say("matrix: no word is a fault; tests/fault/matrix_kinds.cc names the faults");
+    return 2;
   }
   under("none", fabric, only);  // what a process opens once is open from now on
   for (const std::string& fault : chosen) {

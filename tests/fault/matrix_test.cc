@@ -28,6 +28,20 @@ TEST(Matrix, GivesEveryFaultItsTurn) {
   for (const auto& [fault, meaning] : faults()) EXPECT_EQ(turns.count(fault), 1u) << fault;
 }
 
+TEST_F(FaultTest, MatrixRefusesAWordThatIsNeitherAFaultNorAnEntry) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"tcp", "stoped", "Channel::flush"}, {"tcp", "stopped", "Channel::flsh"}, {"tpc", "stopped"}};
+  for (const auto& [arguments, word] :
+       {std::pair(lines[0], "stoped"), std::pair(lines[1], "Channel::flsh"),
+        std::pair(lines[2], "tpc")}) {
+    ChildProcess process("matrix", arguments);
+    const int status = process.finish();
+    EXPECT_NE(process.last_line().find("'" + std::string(word) + "'"), std::string::npos)
+        << process.said();
+    EXPECT_EQ(status, 2);
+  }
+}
+
 class MatrixCalls : public FaultTest,
                     public testing::WithParamInterface<std::tuple<const char*, int>> {};
 

@@ -1,8 +1,8 @@
 """Every call with one nasty argument after another: arguments_program.py FABRIC [PART].
 
-Prints a line for each that was neither done as asked nor refused by an error of Farwrite's, and
-"survivor fine" at the end. PART of a name, such as Segment.write.start, makes those alone. The call
-under way is on standard error. `test_matrix_arguments.py` runs it.
+Prints a line for each that was neither done as asked nor refused by an error of Farwrite's, or
+"survivor fine" if there was none. PART of a name, such as Segment.write.start, makes those alone.
+The call under way is on standard error. `test_matrix_arguments.py` runs it.
 """
 
 from __future__ import annotations
@@ -194,8 +194,15 @@ def try_values(pair: Pair, fabric: str, peer: PeerProcess) -> Iterator[str | Non
     yield pair.after(fabric)
 
 
-def main(fabric: str, part: str = "") -> None:
+def main(fabric: str, part: str = "") -> int:
     faulthandler.enable()
+    program.check(fabric, program.FABRICS, "fabric")
+    if not any(pairs(part)):
+        program.refuse(
+            f"no parameter's name contains '{part}'; tests/python/matrix/calls.py and parameters.py"
+            " name the calls, as in Segment.write.start"
+        )
+    problems = program.Problems()
     faulthandler.dump_traceback_later(HUNG, exit=True)
     signal.signal(signal.SIGALRM, program.interrupt)
     sys.unraisablehook = lambda _: None  # what callbacks of the caller raise
@@ -209,10 +216,10 @@ def main(fabric: str, part: str = "") -> None:
                 WORLD["TensorSender"].abandon()  # nobody takes what it has sent
             for problem in try_values(pair, fabric, peer):
                 if problem is not None:
-                    print(problem, flush=True)
+                    problems.add(problem, fabric, pair.name)
         WORLD["process"] = os.getpid()
-    print("survivor fine", flush=True)
+    return problems.end()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

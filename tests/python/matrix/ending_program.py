@@ -2,7 +2,8 @@
 
 `threads`: each call is under way, again and again, in a daemon thread that outlives the
 interpreter. `atexit`, `finalizer`: all calls are made by an exit handler, or by the finalizer of a
-module's global. The process has to end with status 0 and without a word. `test_matrix.py` runs it.
+module's global. The process has to end with status 0 and without a word. It leaves the box's
+folder in `TMPDIR`. `test_matrix.py` runs it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Finalized:
 
 
 def main(fabric: str, moment: str) -> None:
+    program.check(fabric, program.FABRICS, "fabric")
+    program.check(moment, ("threads", "atexit", "finalizer"), "moment")
     world = the_world(fabric)
     world.__enter__()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(world))  # never left: the process ends in it

@@ -1,12 +1,13 @@
 """Every call in a forked child: forked_program.py FABRIC.
 
-Prints a line for each call that did not end as its row says, and "parent fine" when its parent has
-made all of them afterwards. `test_matrix.py` runs it.
+Prints a line for each call that did not end as its row says, or "parent fine" when all did and the
+parent has made all of them afterwards. `test_matrix.py` runs it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import signal
 import socket
@@ -19,6 +20,8 @@ from matrix.calls import ROWS, WORLD
 from matrix.world import the_world
 
 HUNG = 255
+SAID = 254
+"""The exit status of a child that has printed what is wrong."""
 
 
 def end_of(pid: int) -> int:
@@ -34,7 +37,9 @@ def end_of(pid: int) -> int:
     return HUNG
 
 
-def in_a_child(made: program.Made, fabric: str, after_another: bool) -> None:
+def in_a_child(
+    made: program.Made, fabric: str, after_another: bool, problems: program.Problems
+) -> None:
     """Make the call in a forked child, which says what is wrong with it."""
     pid = os.fork()
     if pid == 0:
@@ -46,10 +51,13 @@ def in_a_child(made: program.Made, fabric: str, after_another: bool) -> None:
         problem = made.problem("forked", fabric)
         if problem is not None:
             print(f"{problem}{' after another call' if after_another else ''}", flush=True)
-        os._exit(0)
+        os._exit(0 if problem is None else SAID)
     status = end_of(pid)
-    if status != 0:
-        print(f"{made.kind}.{made.entry}: {'hung' if status == HUNG else f'ended with {status}'}")
+    if status == SAID:
+        problems.count(fabric)
+    elif status != 0:
+        ended = "hung" if status == HUNG else f"ended with {status}"
+        problems.add(f"{made.kind}.{made.entry}: {ended}", fabric)
 
 
 def sockets() -> set[str]:
@@ -63,19 +71,23 @@ def sockets() -> set[str]:
     return found
 
 
-def hold_no_sockets(before: set[str]) -> None:
+def hold_no_sockets(before: set[str], fabric: str, problems: program.Problems) -> None:
     """Look for sockets in a child: its parent's peers would not learn of the parent's end."""
     here = sockets() - before
     pid = os.fork()
     if pid == 0:
         if here & sockets():
             print(f"a child holds {len(here & sockets())} sockets of its parent", flush=True)
+            os._exit(SAID)
         os._exit(0)
-    if not here or end_of(pid) != 0:
-        print("a child could not look for sockets")
+    status = end_of(pid) if here else HUNG
+    if status == SAID:
+        problems.count(fabric)
+    elif status != 0:
+        problems.add("a child could not look for sockets", fabric)
 
 
-def end_as_a_program_does() -> None:
+def end_as_a_program_does(fabric: str, problems: program.Problems) -> None:
     """Drop each object, and all of them, in children that run destructors and exit handlers."""
     for name in [*ROWS, "everything"]:
         pid = os.fork()
@@ -87,24 +99,27 @@ def end_as_a_program_does() -> None:
             sys.exit(0)
         status = end_of(pid)
         if status != 0:
-            print(f"the end of {name}: {status}", flush=True)
+            problems.add(f"the end of {name}: {status}", fabric)
 
 
-def main(fabric: str) -> None:
+def main(fabric: str) -> int:
+    faulthandler.enable()
+    program.check(fabric, program.FABRICS, "fabric")
+    problems = program.Problems()
     before = sockets()
     with the_world(fabric):
-        hold_no_sockets(before)
+        hold_no_sockets(before, fabric, problems)
         for closing in (False, True):
             for made in program.calls(closing):
                 for after_another in (False, True):
-                    in_a_child(made, fabric, after_another)
-        end_as_a_program_does()
+                    in_a_child(made, fabric, after_another, problems)
+        end_as_a_program_does(fabric, problems)
         for made in program.run_all("none", fabric):
             problem = made.problem("none", fabric)
             if problem is not None:
-                print(f"the parent afterwards: {problem}")
-    print("parent fine", flush=True)
+                problems.add(f"the parent afterwards: {problem}", fabric)
+    return problems.end("parent fine")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

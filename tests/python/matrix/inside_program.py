@@ -2,13 +2,14 @@
 
 A call in a callback does what it does elsewhere, or is refused because it would wait for the very
 thread that it is in. Each PLACE is `channel` (the handler of notifications), `box` (the callback of
-a segment's updates) or `signal` (a handler that interrupts the same call). `test_matrix.py` runs
-it.
+a segment's updates) or `signal` (a handler that interrupts the same call). Prints a line for each
+call that did otherwise, or "survivor fine". `test_matrix.py` runs it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import signal
 import sys
 import threading
@@ -27,7 +28,7 @@ def in_a_callback(made: list[Made], call: Callable[[Callable[[object], None]], o
     over = threading.Event()
 
     def make_all(_: object) -> None:
-        if WORLD["process"] is None:
+        if WORLD.get("process") is None:  # made already, or the world has ended
             return
         WORLD["process"] = None  # coroutines run in this thread, too
         for each in made:
@@ -76,8 +77,13 @@ OWN = {"channel": "Notifications", "box": "Updates"}
 """What would wait for its own thread. Others may wait in there as long as they like."""
 
 
-def main(fabric: str, *places: str) -> None:
+def main(fabric: str, *places: str) -> int:
+    faulthandler.enable()
+    program.check(fabric, program.FABRICS, "fabric")
+    for place in places or ("",):
+        program.check(place, PLACES, "place")
     calls.SHORT = 0.05
+    problems = program.Problems()
     for place in places:
         with the_world(fabric) as peer:
             made = [
@@ -89,13 +95,14 @@ def main(fabric: str, *places: str) -> None:
             for call in made:
                 allowed = {*call.row.allowed("none", fabric), ENDED} - {"waits"}
                 if call.outcome not in allowed:
-                    print(f"{place}: {call.kind}.{call.entry}: {call.outcome} ({call.says})")
+                    name = f"{call.kind}.{call.entry}"
+                    problems.add(f"{place}: {name}: {call.outcome} ({call.says})", fabric, place)
             with contextlib.suppress(fw.Error):
                 WORLD["Channel"].on_notification(None)
         for problem in program.under("none", fabric):
-            print(f"after {place}: {problem}")
-    print("survivor fine", flush=True)
+            problems.add(f"after {place}: {problem}", fabric, place)
+    return problems.end()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

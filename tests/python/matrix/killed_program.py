@@ -6,13 +6,14 @@ closes that connection. First the histories of `histories.py`, each in a new wor
 of the table that needs the peer: it ends as without a fault, or as if the peer was killed before.
 Several kinds: with commas between.
 
-Prints a line for what was otherwise, and "survivor fine". WHAT is a pattern of histories and calls.
-With INJECTION_SHARE=K at most K numbers of each history are tried, and K times as many calls as
-there are histories, drawn by INJECTION_SEED.
+Prints a line for what was otherwise, or "survivor fine" if nothing was. WHAT is a pattern of
+histories and calls. With INJECTION_SHARE=K at most K numbers of each history are tried, and K times
+as many calls as there are histories, drawn by INJECTION_SEED.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import fnmatch
 import os
 import random
@@ -33,6 +34,7 @@ SEED = int(os.environ.get("INJECTION_SEED", "1"))
 SHARE = int(os.environ.get("INJECTION_SHARE", "0"))
 
 
+KINDS = ("sends", "files", "steps", "halves")
 MOST = 8
 """Numbers of one call: while it waits, its peer sends signs of life without end."""
 
@@ -148,29 +150,48 @@ def waits(made: Made, fabric: str) -> bool:
     return "waits" in made.row.allowed("none", fabric)
 
 
-def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) -> None:
+def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) -> int:
+    program.check(fabric, program.FABRICS, "fabric")
+    for kind in kinds.split(","):
+        program.check(kind, KINDS, "kind")
+    names = [*HISTORIES]
+    if kinds != "files":
+        names += [f"{made.kind}.{made.entry}" for made in calls()]
+    if not fnmatch.filter(names, wanted):
+        program.refuse(
+            f"'{wanted}' matches no history ({', '.join(HISTORIES)}) and no call that needs the "
+            "peer; tests/python/matrix/calls.py names the calls, as in Segment.read"
+        )
     start_with_the_library()
+    faulthandler.enable()
+    problems = program.Problems()
+    killed = 0
     for problem in program.under("none", fabric):
-        print(f"before: {problem}")
+        problems.add(f"before: {problem}", fabric, kinds, wanted)
     only = int(number) if number else None
     for kind in kinds.split(","):
         before = program.held()
         deaths = Deaths(fabric, kind)
         for problem in deaths.histories(wanted, only):
-            print(problem, flush=True)
+            problems.add(problem, *program.words_in(problem) or (fabric, kind, wanted))
         if kind != "files":  # which no call of the table lets the peer write
             for problem in deaths.calls(wanted, only):
-                print(problem, flush=True)
+                problems.add(problem, *program.words_in(problem) or (fabric, kind, wanted))
         after = program.held()
         if after != before:
-            print(f"{kind}: descriptors and threads were {before}, and are {after}")
-        if not deaths.killed:
-            print(f"{kind}: no peer was killed")
+            left = f"{kind}: descriptors and threads were {before}, and are {after}"
+            problems.add(left, fabric, kind, wanted)
+        killed += deaths.killed
+        if not deaths.killed and wanted == "*":
+            problems.add(f"{kind}: no peer was killed", fabric, kind, wanted)
         print(f"{kind}: {deaths.killed} killed", file=sys.stderr)
     for problem in program.under("none", fabric):
-        print(f"afterwards: {problem}")
-    print("survivor fine", flush=True)
+        problems.add(f"afterwards: {problem}", fabric, kinds, wanted)
+    if wanted != "*" and not killed and not problems.found:
+        which = "nothing" if number is None else f"no number {number}"
+        program.refuse(f"'{wanted}' has {which} of {kinds}; name another kind or call")
+    return problems.end()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

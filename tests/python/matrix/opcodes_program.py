@@ -3,7 +3,7 @@
 Each call is made again and again, and an exception is raised before its first instruction in the
 package, then before its second, until it ends by itself. EVERY 10 takes one in ten, which SEED
 draws. PART of a name, such as Segment.write, makes those calls alone, and STEP that step alone.
-Prints a line for each step that left something behind, and "survivor fine" at the end.
+Prints a line for each step that left something behind, or "survivor fine" if there was none.
 `test_matrix_opcodes.py` runs it.
 """
 
@@ -14,6 +14,7 @@ import faulthandler
 import gc
 import os
 import random
+import re
 import signal
 import sys
 import threading
@@ -47,8 +48,7 @@ CHANGED = ("Segment", "Posted")
 def rows() -> Iterator[Made]:
     """The calls of the table that leave their handle open, and those that open and close one."""
     yield from program.calls(closing=False)
-    for kind, (module, entries) in FUNCTIONS.items():
-        WORLD[kind] = module
+    for kind, (_, entries) in FUNCTIONS.items():
         yield from (Made(kind, entry, row) for entry, row in entries.items())
     metrics = own(lambda m: m.Device(metrics="127.0.0.1:0").close())
     yield Made("farwrite", "Device with metrics", metrics)
@@ -119,6 +119,8 @@ class Interrupted:
         self._late = LATE in made.row.allowed("none")
         self._ends = "FailedPrecondition" in made.row.allowed("killed")
         self._dropped: list[Any] = []
+        self.interrupted = 0
+        """Exceptions that were raised in the call."""
 
     def run(self, stop_at: int = 0) -> tuple[Made, int]:
         """Make the call, and return what came of it and its number of steps."""
@@ -165,6 +167,7 @@ class Interrupted:
         at_first, value = posted(), bytes(WORLD["Segment"].read())
         self._dropped.clear()
         made, executed = self.run(step)
+        self.interrupted += executed >= step
         if executed >= step and made.outcome != "raw InterruptError" and not self._dropped:
             yield f"the exception is lost: {made.outcome} ({made.says})"
         twice = {name: n for name, n in growth(at_first).items() if n > max(whole[name], 0)}
@@ -183,8 +186,18 @@ class Interrupted:
         self._dropped.append(report.exc_type)
 
 
-def main(fabric: str, every: str, seed: str, part: str = "", step: str = "0") -> None:
+def main(fabric: str, every: str, seed: str, part: str = "", step: str = "0") -> int:
     faulthandler.enable()
+    program.check(fabric, program.FABRICS, "fabric")
+    chosen = [made for made in rows() if part in f"{made.kind}.{made.entry}"]
+    chosen = [made for made in chosen if "waits" not in made.row.allowed("none", fabric)]
+    if not chosen:
+        program.refuse(
+            f"no call's name contains '{part}', or it may wait for ever; "
+            "tests/python/matrix/calls.py and parameters.py name the calls, as in Segment.write"
+        )
+    problems = program.Problems()
+    interrupted = 0
     faulthandler.dump_traceback_later(HUNG, exit=True)
     signal.signal(signal.SIGALRM, program.interrupt)
     choice = random.Random(int(seed))
@@ -192,20 +205,25 @@ def main(fabric: str, every: str, seed: str, part: str = "", step: str = "0") ->
     with the_world(fabric) as peer:
         WORLD["take"] = peer.run
         WORLD["process"] = None  # a coroutine runs in this thread, too
-        for made in list(rows()):
+        WORLD.update({kind: module for kind, (module, _) in FUNCTIONS.items()})
+        for made in chosen:
             call = Interrupted(made, fabric)
-            if part not in call.name or "waits" in made.row.allowed("none", fabric):
-                continue
             print(call.name, file=sys.stderr, flush=True)
             sys.unraisablehook = call.dropped
             for problem in call.problems(int(every), choice, int(step)):
-                print(problem, flush=True)
+                found = re.match(re.escape(call.name) + r" step (\d+):", problem)
+                problems.add(
+                    problem, fabric, "1", seed, call.name, *(found.groups() if found else ())
+                )
+            interrupted += call.interrupted
         sys.unraisablehook = sys.__unraisablehook__
         WORLD["process"] = os.getpid()
         for name in ("held", "take", *FUNCTIONS):
             WORLD.pop(name, None)
-    print("survivor fine", flush=True)
+    if step != "0" and not interrupted:
+        program.refuse(f"no call of '{part}' has a step {step}; without a step all are made")
+    return problems.end()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -1,24 +1,28 @@
 """Every call under one fault after another: program.py FABRIC [during] FAULT... [CALL...]
 
 The calls are made after the fault; with `during`, again and again while it happens. Calls, such as
-`Segment.read`, are made instead of all. Prints a line for each call that did not end as its row
-says, and "survivor fine" when this process has served another peer afterwards. `test_matrix.py`
-runs it.
+`Segment.read`, are made instead of all; those that close their handle, such as `Segment.free`, are
+always made. Prints a line for each call that did not end as its row says, and how to repeat one of
+them; or "survivor fine" when all did and this process has served another peer afterwards.
+`test_matrix.py` runs it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import gc
 import os
 import resource
+import shlex
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
 
 import farwrite as fw
 from matrix import far_side
@@ -26,6 +30,9 @@ from matrix.calls import EVERYWHERE, ROWS, WORLD
 from matrix.kinds import CLOSED, SILENT, Row, fact
 from matrix.world import the_world
 from processes import PeerProcess
+
+UNDER_WAY_NOW = "under way: "
+"""Begins a line of standard error, the last one of which says what went on at a crash."""
 
 HANG = 30.0
 """Seconds after which a call counts as one that waits for ever: a bound, and no measure."""
@@ -49,12 +56,67 @@ CLOSES = ("close", "release", "detach")
 CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
 SEED = int(os.environ.get("SEED", "1"))
 """Of random bytes."""
+FABRICS = ("shm", "tcp")
 
 ONLY: set[str] = set()
 """The calls that are made besides those that close, if not all."""
 MAKES_ANOTHER = ("RegisteredArray", "allocate")
 """Belongs to the class, and not to one that was closed."""
 PARENTS = ("models", "Client", "Server", "Device")
+
+
+def refuse(says: str) -> NoReturn:
+    """End the process with status 2: a word of its command line stands for nothing."""
+    print(f"{Path(sys.argv[0]).name}: {says}", file=sys.stderr, flush=True)
+    sys.exit(2)
+
+
+def check(word: str, known: Iterable[str], what: str) -> None:
+    """End the process with status 2 unless the word is known."""
+    listed = list(known)
+    if word not in listed:
+        refuse(f"'{word}' is no {what}; use one of: {', '.join(listed)}")
+
+
+def command(name: str, *words: str) -> str:
+    """Return the line that runs a program of this folder."""
+    start = "PYTHONPATH=tests/python .venv/bin/python tests/python/matrix"
+    return f"{start}/{name} {shlex.join(words)}"
+
+
+def words_in(problem: str) -> list[str]:
+    """Return the words of the command that a problem begins with, if it does."""
+    start, _, rest = problem.partition(" ")
+    return rest.partition(":")[0].split() if start.endswith(".py") else []
+
+
+class Problems:
+    """Prints what is wrong, and at last how to repeat the first of it."""
+
+    def __init__(self) -> None:
+        self._repeat: tuple[str, ...] | None = None
+
+    def add(self, problem: str, *repeat: str) -> None:
+        """Print a problem. `repeat` are the words of this program that repeat it."""
+        print(problem, flush=True)
+        self.count(*repeat)
+
+    def count(self, *repeat: str) -> None:
+        """Count a problem that is printed already."""
+        if self._repeat is None:
+            self._repeat = repeat
+
+    @property
+    def found(self) -> bool:
+        return self._repeat is not None
+
+    def end(self, fine: str = "survivor fine") -> int:
+        """Print that all is fine, or how to repeat a problem. Return the exit status."""
+        if self._repeat is None:
+            print(fine, flush=True)
+            return 0
+        print(f"repeat one: {command(Path(sys.argv[0]).name, *self._repeat)}", flush=True)
+        return 1
 
 
 class AlarmError(KeyboardInterrupt):
@@ -314,26 +376,44 @@ def held() -> tuple[int, int]:
     return counts[-1]
 
 
-def main(fabric: str, *words: str) -> None:
-    during = words[0] == "during"
-    faults = [word for word in words[during:] if word in STRIKES]
-    ONLY.update(set(words[during:]) - set(faults))
-    unknown = ONLY - {f"{call.kind}.{call.entry}" for call in calls(closing=False)}
-    assert not unknown, unknown
+def main(fabric: str, *words: str) -> int:
+    faulthandler.enable()
+    check(fabric, FABRICS, "fabric")
+    during = ["during"] if words[:1] == ("during",) else []
+    faults = [word for word in words[len(during) :] if word in STRIKES]
+    named = [word for word in words[len(during) :] if word not in STRIKES]
+    known = {f"{call.kind}.{call.entry}" for closing in (False, True) for call in calls(closing)}
+    for word in named:
+        if word not in known:
+            refuse(
+                f"'{word}' is neither a fault ({', '.join(STRIKES)}) nor a call; "
+                "tests/python/matrix/calls.py names the calls, as in Segment.read"
+            )
+    if not faults:
+        refuse(f"no word is a fault; name one of: {', '.join(STRIKES)}")
+    ONLY.update(named)
+    problems = Problems()
     # What a process opens once is open from now on.
     for problem in under("none", fabric):
-        print(f"before: {problem}")
+        problems.add(f"before: {problem}", fabric, "none", name_in(problem))
     for fault in faults:
+        print(f"{UNDER_WAY_NOW}{' '.join([fabric, *during, fault])}", file=sys.stderr, flush=True)
         before = held()
-        for problem in under(fault, fabric, during):
-            print(f"{fault}: {problem}")
+        for problem in under(fault, fabric, bool(during)):
+            problems.add(f"{fault}: {problem}", fabric, *during, fault, name_in(problem))
         after = held()
         if after != before:
-            print(f"{fault}: descriptors and threads were {before}, and are {after}")
+            left = f"{fault}: descriptors and threads were {before}, and are {after}"
+            problems.add(left, fabric, *during, fault, *named)
     for problem in under("none", "shm"):
-        print(f"afterwards: {problem}")
-    print("survivor fine", flush=True)
+        problems.add(f"afterwards: {problem}", fabric, *words)
+    return problems.end()
+
+
+def name_in(problem: str) -> str:
+    """Return the name of the call that a problem begins with."""
+    return problem.partition(":")[0]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -7,13 +7,14 @@ refuse. Each time the call does what it does without a fault, or says what is la
 made without a fault, and works. At last all calls are made with a new peer. With KIND `clock` the
 wall clock jumps by hours at every reading, and nothing changes. Several kinds: with commas between.
 
-Prints a line for each call that did otherwise, and "survivor fine". CALL may be a pattern, such as
-`openings.*`. With INJECTION_SHARE=K a call that has more than K to refuse is made K times, with
-some of them drawn by INJECTION_SEED.
+Prints a line for each call that did otherwise, or "survivor fine" if none did. CALL may be a
+pattern, such as `openings.*`. With INJECTION_SHARE=K a call that has more than K to refuse is made
+K times, with some of them drawn by INJECTION_SEED.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import fnmatch
 import os
 import random
@@ -26,7 +27,7 @@ from collections.abc import Iterator
 
 from matrix import openings, program
 from matrix.calls import WORLD
-from matrix.injection import FOR_EVER, Injection, start_with_the_library
+from matrix.injection import FOR_EVER, KINDS, Injection, start_with_the_library
 from matrix.kinds import LATE
 from matrix.program import Made
 from matrix.world import the_world
@@ -182,31 +183,47 @@ def with_a_clock_that_jumps(fabric: str) -> Iterator[str]:
     injection.jump_clock(0)
 
 
-def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) -> None:
+def main(fabric: str, kinds: str, wanted: str = "*", number: str | None = None) -> int:
+    program.check(fabric, program.FABRICS, "fabric")
+    for kind in kinds.split(","):
+        program.check(kind.removesuffix("+").removeprefix("far-"), ("clock", *KINDS), "kind")
+    if not fnmatch.filter([f"{made.kind}.{made.entry}" for made in all_calls()], wanted):
+        program.refuse(
+            f"'{wanted}' matches no call; tests/python/matrix/calls.py and openings.py name the "
+            "calls, as in Segment.read and openings.box"
+        )
     start_with_the_library()
+    faulthandler.enable()
+    problems = program.Problems()
+    refused = 0
     signal.signal(signal.SIGALRM, program.interrupt)
     # What a process opens once is open from now on.
     for problem in program.under("none", fabric):
-        print(f"before: {problem}")
+        problems.add(f"before: {problem}", fabric, kinds, wanted)
     for kind in kinds.split(","):
         if kind == "clock":
             for problem in with_a_clock_that_jumps(fabric):
-                print(f"{kind}: {problem}")
+                problems.add(f"{kind}: {problem}", fabric, kind)
             continue
         before = program.held()
         refusals = Refusals(fabric, kind)
         for problem in under(refusals, wanted, int(number) if number else None):
-            print(problem, flush=True)
+            problems.add(problem, *program.words_in(problem) or (fabric, kind, wanted))
         after = program.held()
         if after != before:
-            print(f"{kind}: descriptors and threads were {before}, and are {after}")
-        if not refusals.refused:
-            print(f"{kind}: nothing was refused")
+            left = f"{kind}: descriptors and threads were {before}, and are {after}"
+            problems.add(left, fabric, kind, wanted)
+        refused += refusals.refused
+        if not refusals.refused and wanted == "*":
+            problems.add(f"{kind}: nothing was refused", fabric, kind, wanted)
         print(f"{kind}: {refusals.refused} refused", file=sys.stderr)
     for problem in program.under("none", fabric):
-        print(f"afterwards: {problem}")
-    print("survivor fine", flush=True)
+        problems.add(f"afterwards: {problem}", fabric, kinds, wanted)
+    if wanted != "*" and not refused and not problems.found:
+        which = "nothing" if number is None else f"no number {number}"
+        program.refuse(f"'{wanted}' has {which} of {kinds}; name another kind or call")
+    return problems.end()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -16,6 +16,7 @@ import pytest
 import farwrite as fw
 from matrix.calls import EVERYWHERE, ROWS, WITHOUT_HANDLE
 from matrix.kinds import FAULTS, KINDS
+from matrix.program import UNDER_WAY_NOW, Problems
 from matrix.table import table
 
 HERE = Path(__file__).parent
@@ -90,18 +91,25 @@ def test_the_contract_shows_the_table() -> None:
     assert "\n".join(table()) in CONTRACT.read_text()
 
 
-def run(*words: str) -> str:
-    """Run a program of this folder, and return what it printed."""
-    ended = subprocess.run(
+def started(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of this folder."""
+    variables = {"PYTHONPATH": str(HERE.parent), "FARWRITE_LOG": "error", **variables}
+    return subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", HERE / words[0], *words[1:]],
-        env={**os.environ, "PYTHONPATH": str(HERE.parent), "FARWRITE_LOG": "error"},
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr
-    assert not ended.stderr
+
+
+def run(*words: str, **variables: str) -> str:
+    """Run a program of this folder, and return what it printed."""
+    ended = started(*words, **variables)
+    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
+    said = ended.stderr.splitlines()
+    assert [line for line in said if not line.startswith(UNDER_WAY_NOW)] == []
     return ended.stdout
 
 
@@ -142,10 +150,57 @@ def test_every_call_in_a_callback_or_a_signal_handler_works_or_is_refused(fabric
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 @pytest.mark.parametrize("moment", ["threads", "atexit", "finalizer"])
-def test_a_process_ends_in_good_order_amid_every_call(moment: str, fabric: str) -> None:
-    assert run("ending_program.py", fabric, moment) == ""
+def test_a_process_ends_in_good_order_amid_every_call(
+    moment: str, fabric: str, tmp_path: Path
+) -> None:
+    assert run("ending_program.py", fabric, moment, TMPDIR=str(tmp_path)) == ""
 
 
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 def test_every_call_in_a_forked_child_works_or_is_refused(fabric: str) -> None:
     assert run("forked_program.py", fabric) == "parent fine\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("program.py tpc killed", "tpc"),
+        ("program.py tcp stoped Channel.flush", "stoped"),
+        ("program.py tcp killed Segment.raed", "Segment.raed"),
+        ("program.py tcp Segment.read", "no word is a fault"),
+        ("inside_program.py shm chanel", "chanel"),
+        ("ending_program.py shm at_exit", "at_exit"),
+        ("forked_program.py sch", "sch"),
+        ("arguments_program.py shm Segment.write.strat", "Segment.write.strat"),
+        ("opcodes_program.py shm 1 0 Segment.wirte 12", "Segment.wirte"),
+        ("opcodes_program.py shm 1 0 Event.signal 9999", "9999"),
+        ("killed_program.py tcp send", "send"),
+        ("killed_program.py tcp sends changse 17", "changse"),
+        pytest.param("killed_program.py tcp sends changes 99999", "99999", marks=pytest.mark.slow),
+        ("refused_program.py shm thread", "thread"),
+        ("refused_program.py shm threads openings.bax", "openings.bax"),
+        pytest.param(
+            "refused_program.py shm threads openings.box 999", "999", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_program_refuses_a_word_that_stands_for_nothing(line: str, word: str) -> None:
+    ended = started(*line.split())
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert word in ended.stderr.splitlines()[-1]
+
+
+def test_a_program_that_found_a_problem_fails_and_says_how_to_repeat_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tests/python/matrix/program.py"])
+    problems = Problems()
+    problems.add("killed: Segment.read: returns (), not PeerDead", "tcp", "killed", "Segment.read")
+    problems.add("stopped: Event.wait: ends (), not returns", "tcp", "stopped", "Event.wait")
+    assert problems.end() == 1
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "repeat one: PYTHONPATH=tests/python .venv/bin/python tests/python/matrix/program.py "
+        "tcp killed Segment.read"
+    ]
+    assert Problems().end() == 0
+    assert capsys.readouterr().out == "survivor fine\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from matrix.arguments_program import pairs
 from matrix.arrived import ARRIVED
 from matrix.parameters import BY_CALL, FUNCTIONS, is_internal
+from matrix.program import command
 from matrix.test_matrix import holds_no_handle
 
 PROGRAM = Path(__file__).with_name("arguments_program.py")
@@ -52,6 +54,7 @@ def test_every_nasty_argument_is_used_as_it_is_or_refused(fabric: str) -> None:
         check=False,
     )
     under_way = "\n".join(ended.stderr.splitlines()[-40:])
+    names = re.findall(r"^(\S+) = ", ended.stderr, re.MULTILINE)
     assert (ended.returncode, ended.stdout) == (0, "survivor fine\n"), (
-        f"{under_way}\nalone: PYTHONPATH=tests/python {PROGRAM} {fabric} CLASS.CALL.PARAMETER"
+        f"{under_way}\nthe last one alone: {command(PROGRAM.name, fabric, *names[-1:])}"
     )

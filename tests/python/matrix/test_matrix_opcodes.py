@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from matrix.program import command
 
 PROGRAM = Path(__file__).with_name("opcodes_program.py")
 
@@ -31,6 +34,8 @@ def test_an_exception_at_any_bytecode_of_any_call_leaves_nothing_behind(
         check=False,
     )
     under_way = "\n".join(ended.stderr.splitlines()[-40:])
+    names = re.findall(r"^(\w+\.\w[\w ]*)$", ended.stderr, re.MULTILINE)
+    alone = command(PROGRAM.name, fabric, "1", str(seed), *names[-1:])
     assert (ended.returncode, ended.stdout) == (0, "survivor fine\n"), (
-        f"{under_way}\nalone: PYTHONPATH=tests/python {PROGRAM} {fabric} 1 {seed} CLASS.CALL STEP"
+        f"{under_way}\nthe last one alone: {alone}"
     )

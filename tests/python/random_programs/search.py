@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -44,6 +45,8 @@ BATCH = 12
 MOST_FAILURES = 10
 TRIES = 80
 """Programs that are run to make one smaller."""
+SHRINKING = 300.0
+"""Seconds after which a program is made no smaller."""
 LONG = 150
 """Seconds after which a program counts as one that hangs."""
 QUIET = 10
@@ -81,9 +84,12 @@ def started(texts: list[str]) -> tuple[list[str], str]:
         arguments += ["--repeat", text]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(arguments, stdout=output, stderr=errors, start_new_session=True)
-        status = process.wait()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # a peer that was stopped would stay for ever
+        try:
+            status = process.wait()
+        finally:  # also after Ctrl-C
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # a peer that is stopped would stay for ever
+            process.wait()
         for file in (output, errors):
             file.seek(0)
         lines = [line for line in output.read().splitlines() if line.startswith("[")]
@@ -94,6 +100,19 @@ def started(texts: list[str]) -> tuple[list[str], str]:
 def fails(program: Program) -> bool:
     """Whether a program fails, at one of two tries."""
     return any(not started([str(program)])[0] for _ in range(2))
+
+
+def fails_in(seconds: float) -> Callable[[Program], bool]:
+    """Return `fails`, which prints its progress. When the time is over no program fails."""
+    give_up = time.monotonic() + seconds
+
+    def check(program: Program) -> bool:
+        if time.monotonic() >= give_up:
+            return False
+        print(f"making it smaller: {len(program.steps)} steps", flush=True)
+        return fails(program)
+
+    return check
 
 
 def search(seconds: float, seed: int, worlds: list[str]) -> int:
@@ -118,7 +137,7 @@ def search(seconds: float, seed: int, worlds: list[str]) -> int:
                 failures += 1
                 (failed, program), *batch = batch
                 print(f"seed {failed} failed:\n{errors}", flush=True)
-                least = smaller(program, fails, TRIES)
+                least = smaller(program, fails_in(SHRINKING), TRIES)
                 print(f"made smaller, {len(least.steps)} steps: {command(least)}", flush=True)
     print(f"{ran} programs went well and {failures} failed; the next seed is {seed}")
     print("\n".join(never_reached(reached, worlds)))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+
 import pytest
 
+from random_programs import search
 from random_programs.program import (
     FABRICS,
     WORLDS,
@@ -55,6 +59,33 @@ def test_a_program_that_fails_is_made_smaller() -> None:
 
     assert set(smaller(drawn, fails, 1000).steps) == needed
     assert set(smaller(drawn, fails, 0).steps) == set(drawn.steps)
+
+
+def test_a_program_is_made_smaller_for_a_limited_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = draw_program("boxes", "tcp", 3)
+    monkeypatch.setattr(search, "fails", lambda _: True)
+    assert not search.fails_in(0)(drawn)
+    assert capsys.readouterr().out == ""
+    assert search.fails_in(3600)(drawn)
+    assert capsys.readouterr().out == f"making it smaller: {len(drawn.steps)} steps\n"
+
+
+def test_an_interrupted_search_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[str]):
+        def wait(self, timeout: float | None = None) -> int:
+            if self not in started:
+                started.append(self)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search.started(["boxes shm 1"])
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
 
 
 def test_a_failure_says_how_to_repeat_it() -> None:
