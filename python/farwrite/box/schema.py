@@ -373,8 +373,9 @@ def _leaves(
     """
     _check_depth(operation, len(keys))
     if isinstance(tree, Mapping):
+        path = "/".join(keys)
         for key, child in tree.items():
-            _check_name(operation, "/".join(keys), key)
+            _check_name(operation, path, key)
             yield from _leaves((*keys, key), child, operation)
     elif isinstance(tree, (list, tuple)):
         for index, child in enumerate(tree):

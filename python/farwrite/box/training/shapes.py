@@ -132,7 +132,8 @@ class Shapes:
         given = number(value)
         if math.isnan(given):
             raise InvalidArgument(
-                f"{operation}: {name} {shown(value)} is not a number; give one above 0"
+                f"{operation}: {name} {shown(value)} is not a number of a float's range; give one"
+                " above 0"
             )
         with np.errstate(over="ignore", under="ignore"):
             held = float(self.dtype.type(given))
