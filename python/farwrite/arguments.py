@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
-from typing import Any, SupportsIndex, TypeVar
+from collections.abc import Collection
+from typing import Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
@@ -33,6 +33,8 @@ def index(operation: str, name: str, value: SupportsIndex) -> int:
     InvalidArgument
         If `value` is not a whole number.
     """
+    if type(value) is int:  # nearly always, and then in no time
+        return value
     try:
         if not isinstance(value, (bool, np.bool_)):
             return operator.index(value)
@@ -51,7 +53,7 @@ def whole_number(operation: str, name: str, value: SupportsIndex, low: int, high
     InvalidArgument
         If `value` is not a whole number, or is out of range.
     """
-    number = index(operation, name, value)
+    number = value if type(value) is int else index(operation, name, value)
     if not low <= number <= high:
         raise InvalidArgument(
             f"{operation}: {name} {shown(number)} is out of range; give a number from {low} to"
@@ -68,7 +70,7 @@ def word(operation: str, name: str, value: SupportsIndex) -> int:
     InvalidArgument
         If `value` is not a whole number, or does not fit.
     """
-    number = index(operation, name, value)
+    number = value if type(value) is int else index(operation, name, value)
     if not 0 <= number < 2**32:
         raise InvalidArgument(
             f"{operation}: {name} {shown(number)} does not fit into 32 bits; give a number from"
@@ -97,8 +99,15 @@ def seconds(operation: str, timeout: float | None) -> float | None:
 
 
 def number(value: Any) -> float:
-    """Turn a number into a float; NaN for what is none, such as text, a bool or an array."""
-    if isinstance(value, (str, bytes, bytearray, bool, np.bool_, np.ndarray)):
+    """Turn a number into a float; NaN for what is none, such as text, a bool or a complex number.
+
+    An array without dimensions is the number in it, and other arrays are none.
+    """
+    if type(value) is float:
+        return value
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, _NO_NUMBERS):
         return math.nan
     try:
         return float(value)
@@ -126,19 +135,22 @@ def text(operation: str, what: str, value: str) -> str:
     return value
 
 
-def choice(operation: str, name: str, value: T, words: Iterable[object]) -> T:
-    """Check that `value` is one of `words`: text, True, False or None.
+def choice(operation: str, name: str, value: T, words: Collection[object]) -> T:
+    """Return the one of `words` that `value` is: text, True, False or None.
+
+    Numbers and NumPy's bools stand for True and False as in `switch`.
 
     Raises
     ------
     InvalidArgument
-        If it is not.
+        If it is none of them.
     """
-    known = list(words)
-    # An array has no truth, and 1 equals True.
-    if isinstance(value, (str, bool, type(None))) and value in known:
+    if (value is None or isinstance(value, str)) and value in words:
         return value
-    *others, last = map(repr, known)
+    truth = _truth(value)
+    if truth is not None and truth in words:
+        return cast("T", truth)
+    *others, last = map(repr, words)
     raise InvalidArgument(
         f"{operation}: {name} {shown(value)} is not known; give {', '.join(others)} or {last}"
     )
@@ -201,10 +213,18 @@ def switch(value: object) -> bool:
         said = value.strip().lower()
         if said in _ON or said in _OFF:
             return said in _ON
-    elif isinstance(value, (int, np.bool_)) and value in (0, 1):
-        return bool(value)
+    elif (truth := _truth(value)) is not None:
+        return truth
     raise ValueError(f"{shown(value)} is neither on nor off; use True, False, 'on' or 'off'")
 
 
+def _truth(value: object) -> bool | None:
+    """Return the truth of 0, 1, False and True, also of NumPy; None of all else."""
+    if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
+        return bool(value)
+    return None
+
+
+_NO_NUMBERS = (str, bytes, bytearray, bool, np.bool_, np.complexfloating, np.ndarray)
 _ON = ("1", "true", "yes", "on")
 _OFF = ("0", "false", "no", "off")

@@ -39,25 +39,32 @@ class _Endpoint:
         self._server = MetricsServer(host, port, self._text)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.server_address[1]}/metrics"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.1,), name="farwrite-metrics", daemon=True
-        )
+        self._thread = threading.Thread(target=self._serve, name="farwrite-metrics", daemon=True)
+        # Whether it runs, or may no longer: what the thread or `stop` says first, in one step.
+        self._said: dict[str, bool] = {}
 
     def start(self) -> None:
         """Serve, in a thread of its own."""
         try:
             self._thread.start()
         except RuntimeError as error:
+            if "new thread" not in str(error):  # of a signal handler
+                raise
             raise ResourceExhausted(
                 f"serve metrics at {self.url}: {error}; end other threads, or raise the limits"
                 " (ulimit -u, ulimit -v)"
             ) from None
 
+    def _serve(self) -> None:
+        if self._said.setdefault("runs", True):
+            self._server.serve_forever(0.1)
+
     def _text(self) -> str:
         return merged([source.metrics() for source in list(self.sources)])
 
     def stop(self) -> None:
-        if self._thread.is_alive():
+        # An interrupted start may leave a thread that is about to run: is_alive() denies it.
+        if self._said.setdefault("runs", False):
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()

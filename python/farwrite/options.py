@@ -154,7 +154,8 @@ def _text(option: Option, given: Given) -> str:
         if isinstance(value, str):
             names = [name.strip() for name in value.split(",")]
             raise given.error(f"{shown(value)} is text; give a list: {names}")
-        if not isinstance(value, Iterable) or isinstance(value, np.ndarray):
+        # An array without dimensions says that it can be iterated.
+        if not isinstance(value, Iterable) or (isinstance(value, np.ndarray) and value.ndim == 0):
             raise given.error(f"{shown(value)} is not a list; give one, for example ['shm']")
         return ",".join(text("Device", given.name, name) for name in value)
     return text("Device", given.name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import gc
@@ -343,6 +344,50 @@ def test_the_oldest_connection_makes_room_for_a_scrape(device: fw.Device) -> Non
         assert clients[0].recv(1) == b""
         serving = [one for one in threading.enumerate() if "process_request" in one.name]
         assert len(serving) <= 2 * CONNECTIONS
+
+
+def test_a_thread_that_begins_after_an_interrupted_start_serves_nothing(
+    device: fw.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[threading.Thread] = []
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            began.append(self)
+            raise KeyboardInterrupt
+
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.serve_metrics("127.0.0.1:0")
+    threading.Thread.start(began[0])
+    began[0].join(20)
+    assert not began[0].is_alive()
+    assert failed == []
+
+
+@pytest.mark.parametrize(
+    ("says", "kind"),
+    [("of the program", RuntimeError), ("can't start new thread", fw.ResourceExhausted)],
+)
+def test_an_error_of_a_signal_handler_is_not_taken_for_a_refused_thread(
+    says: str, kind: type[Exception], device: fw.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError(says)
+
+    with fw.box.serve(memory="8M", pool="1M") as server, server.connect() as client:
+        segment = client.create("w", 4)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(kind, match=says) as raised:
+                device.serve_metrics("127.0.0.1:0")
+            assert type(raised.value) is kind
+            with pytest.raises(kind, match=says) as raised:
+                asyncio.run(segment.read_async())
+            assert type(raised.value) is kind
 
 
 def test_the_endpoint_goes_with_its_device() -> None:

@@ -49,6 +49,8 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
     try:
         threading.Thread(target=run, name="farwrite-read", daemon=True).start()
     except RuntimeError as error:
+        if "new thread" not in str(error):  # of a signal handler
+            raise
         raise ResourceExhausted(
             f"{operation}: no thread could be started ({error}); end other threads, or raise the"
             " limits (ulimit -u, ulimit -v)"

@@ -101,7 +101,8 @@ class Changes(abc.ABC, Generic[Outcome]):
         start : int, optional
             Index of the first element to change.
         delta_start, count : int, optional
-            Of a `delta` that is a segment: its first element, and how many are added.
+            Of a `delta` that is a segment: its first element, and how many are added. `count` may
+            also be the number of elements of an array.
 
         Raises
         ------
@@ -120,8 +121,10 @@ class Changes(abc.ABC, Generic[Outcome]):
                 delta_start,
                 count,
             )
-        _check_whole("accumulate", "delta", delta_start, count)
-        return self._from_memory("accumulate", _Operation.ACCUMULATE, delta, factor, start)
+        _check_start("accumulate", "delta", delta_start)
+        return self._from_memory(
+            "accumulate", _Operation.ACCUMULATE, delta, factor, start, count=count
+        )
 
     def axpy(
         self,
@@ -161,8 +164,8 @@ class Changes(abc.ABC, Generic[Outcome]):
             return self._from_segment(
                 "axpy", _Operation.AXPY, "x", x, factor, start, x_start, count, **fields
             )
-        _check_whole("axpy", "x", x_start, count)
-        return self._from_memory("axpy", _Operation.AXPY, x, factor, start, **fields)
+        _check_start("axpy", "x", x_start)
+        return self._from_memory("axpy", _Operation.AXPY, x, factor, start, count=count, **fields)
 
     def scale(
         self,
@@ -226,10 +229,17 @@ class Changes(abc.ABC, Generic[Outcome]):
         source: object,
         factor: int | float,
         start: SupportsIndex | None,
+        *,
+        count: SupportsIndex | None = None,
         **fields: Any,
     ) -> Outcome:
         target = self._segment()
         elements = elements_of(operation, source)
+        if count is not None and _index(operation, "count", count) != elements.size:
+            raise InvalidArgument(
+                f"{operation}: count is {shown(count)} and the array has {elements.size} elements;"
+                " leave count out, and give a slice of the array to use a part"
+            )
         offset = target.offset_of(operation, elements, start)
         return self._post(
             code, offset, elements.data.nbytes, factor, memory=elements.data, **fields
@@ -361,14 +371,11 @@ def _index(operation: str, what: str, value: SupportsIndex) -> int:
     return number
 
 
-def _check_whole(
-    operation: str, what: str, start: SupportsIndex, count: SupportsIndex | None
-) -> None:
+def _check_start(operation: str, what: str, start: SupportsIndex) -> None:
     """Refuse a part of something that is no segment: a slice of an array says it."""
-    if count is not None or _index(operation, f"{what}_start", start) != 0:
+    if _index(operation, f"{what}_start", start) != 0:
         raise InvalidArgument(
-            f"{operation}: {what}_start and count are of a segment, and {what} is none; give a"
-            f" slice as {what}"
+            f"{operation}: {what}_start is of a segment, and {what} is none; give a slice as {what}"
         )
 
 

@@ -116,7 +116,7 @@ class Publisher(Closing):
         self._schema = Schema.of("publisher", like, step=True)
         self._name = text("publisher", "name", name)
         self._took_over = False  # and has not published since
-        choice("publisher", "takeover", takeover, (True, False, "force"))
+        takeover = choice("publisher", "takeover", takeover, (True, False, "force"))
         if takeover == "force":
             with contextlib.suppress(NotFound):
                 client.attach(name + MARK, 0).free()  # which fences its owner off

@@ -187,7 +187,7 @@ class Schema:
 
     def count(self) -> int:
         """Return the number of tensors."""
-        return sum(1 for _ in _leaves((), self.tree))
+        return sum(1 for _ in _leaves((), self.tree, "count"))
 
     def pack(
         self, operation: str, model: Tree, data: npt.NDArray[np.uint8], step: int | None = None
@@ -222,10 +222,9 @@ class Schema:
         InvalidArgument
             If a name, shape or dtype of `model` differs from the schema.
         """
-        _mapped(operation, model, lambda path, leaf: leaf)  # checks names and depth
-        given = dict(_leaves((), model))
+        given = dict(_leaves((), model, operation))
         matched = []
-        for keys, slot in _leaves((), self.tree):
+        for keys, slot in _leaves((), self.tree, operation):
             path = "/".join(keys)
             if keys not in given:
                 raise InvalidArgument(
@@ -338,13 +337,10 @@ def _leaf(operation: str, path: str, leaf: object) -> Elements:
 
 def _mapped(operation: str, tree: Tree, place: Callable[[str, object], Any]) -> Tree:
     def walk(path: str, node: Tree, depth: int) -> Tree:
-        if depth > _DEPTH:
-            raise InvalidArgument(
-                f"{operation}: the model has more than {_DEPTH} levels; give one with fewer"
-            )
+        _check_depth(operation, depth)
         if isinstance(node, Mapping):
             for key in node:
-                text(operation, f"the name of a tensor in '{path}',", key)
+                _check_name(operation, path, key)
             return {key: walk(_join(path, key), child, depth + 1) for key, child in node.items()}
         if isinstance(node, (list, tuple)):
             return [walk(_join(path, i), child, depth + 1) for i, child in enumerate(node)]
@@ -353,14 +349,37 @@ def _mapped(operation: str, tree: Tree, place: Callable[[str, object], Any]) -> 
     return walk("", tree, 0)
 
 
-def _leaves(keys: tuple[str, ...], tree: Tree) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each leaf with its keys: joined to a path, two leaves may have the same one."""
+def _check_depth(operation: str, depth: int) -> None:
+    if depth > _DEPTH:
+        raise InvalidArgument(
+            f"{operation}: the model has more than {_DEPTH} levels; give one with fewer"
+        )
+
+
+def _check_name(operation: str, path: str, key: str) -> None:
+    if not (type(key) is str and key.isascii()):  # or else it takes a while
+        text(operation, f"the name of a tensor in '{path}',", key)
+
+
+def _leaves(
+    keys: tuple[str, ...], tree: Tree, operation: str
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each leaf with its keys: joined to a path, two leaves may have the same one.
+
+    Raises
+    ------
+    InvalidArgument
+        If the tree has too many levels, or a name that is no text.
+    """
+    _check_depth(operation, len(keys))
     if isinstance(tree, Mapping):
+        path = "/".join(keys)
         for key, child in tree.items():
-            yield from _leaves((*keys, str(key)), child)
+            _check_name(operation, path, key)
+            yield from _leaves((*keys, key), child, operation)
     elif isinstance(tree, (list, tuple)):
         for index, child in enumerate(tree):
-            yield from _leaves((*keys, str(index)), child)
+            yield from _leaves((*keys, str(index)), child, operation)
     else:
         yield keys, tree
 

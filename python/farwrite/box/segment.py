@@ -21,6 +21,7 @@ from farwrite.box.updates import Updates, Watch, wait_async
 from farwrite.errors import DeadlineExceeded, Error, InvalidArgument
 
 Consistency = Literal["segment", "chunk"]
+_CONSISTENCIES = get_args(Consistency)
 _MOST = 2**64 - 1
 
 
@@ -228,7 +229,7 @@ class Segment(Changes[int]):
 
         With ``consistent="chunk"`` it is the lowest version that a chunk can have.
         """
-        choice("read", "consistent", consistent, get_args(Consistency))
+        choice("read", "consistent", consistent, _CONSISTENCIES)
         limit = seconds("read", timeout)
         least = whole_number("read", "min_version", min_version, 0, _MOST)
         if out is None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,19 @@ def test_dtype_and_shape_have_to_match(segment: fw.box.Segment) -> None:
         frozen.flags.writeable = False
         segment.read(frozen)
     assert segment.version == 0
+
+
+def test_the_count_of_an_array_is_its_own(box: fw.box.Client, segment: fw.box.Segment) -> None:
+    ones = np.ones(6, "float32")
+    segment.accumulate(ones, count=ones.size)
+    segment.axpy(2, ones, segment, count=np.int64(6))
+    np.testing.assert_array_equal(segment.read(), np.full((2, 3), 3))
+    for call in (
+        lambda: segment.accumulate(ones, count=4),
+        lambda: segment.axpy(1, ones, segment, count=4),
+    ):
+        with pytest.raises(fw.InvalidArgument, match="count is 4 and the array has 6 elements"):
+            call()
 
 
 def test_a_range_outside_is_refused(segment: fw.box.Segment) -> None:
@@ -188,9 +202,10 @@ def test_keywords_are_checked() -> None:
             fw.box.serve(snapshot=".", snapshot_every=every)  # type: ignore[arg-type]
 
 
-def test_a_time_between_snapshots_is_as_on_the_command_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", ["20ms", np.array(0.02), np.float32(0.02)])
+def test_a_time_between_snapshots_is_as_on_the_command_line(tmp_path: Path, every: Any) -> None:
     with (
-        fw.box.serve(memory="8M", pool="2M", snapshot=tmp_path, snapshot_every="20ms") as server,
+        fw.box.serve(memory="8M", pool="2M", snapshot=tmp_path, snapshot_every=every) as server,
         server.connect() as client,
     ):
         client.create("w", 4).fill(1)

@@ -99,6 +99,20 @@ def test_the_answer_of_the_root_counts() -> None:
         assert together(work) == [[True, False, True, True]] * SIZE
 
 
+def test_members_stay_together_after_an_answer_without_a_truth() -> None:
+    with open_box() as connect:
+
+        def work(rank: int) -> list[bool]:
+            given: list[Any] = [2, None, [], np.array(True), 0.0, "no"]
+            with BoxGroup(connect(), "g", [np.zeros(1)], rank, SIZE) as group:
+                if rank == 0:
+                    with pytest.raises(fw.InvalidArgument, match="neither true nor false"):
+                        group.agree(np.zeros(2))  # type: ignore[arg-type]
+                return [group.agree(answer) for answer in given]
+
+        assert together(work) == [[True, False, False, True, False, True]] * SIZE
+
+
 def test_a_group_of_one_is_itself() -> None:
     with open_box() as connect:
         arrays = [np.full(2, 7, np.float32)]

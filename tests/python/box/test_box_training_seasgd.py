@@ -336,6 +336,12 @@ def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
         SEASGD(connect(), "w", numbers(0), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("rate", ["0.5", True, np.array([0.5]), np.nan, 1j])
+def test_a_rate_that_is_no_number_is_called_that(rate: Any) -> None:
+    with open_box() as connect, pytest.raises(fw.InvalidArgument, match="is not a number"):
+        SEASGD(connect(), "w", numbers(0), moving_rate=rate)
+
+
 def test_a_model_without_elements_is_refused() -> None:
     with open_box() as connect:
         for empty in ([], [np.zeros((0, 3))]):

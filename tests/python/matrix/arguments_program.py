@@ -31,6 +31,8 @@ from processes import PeerProcess
 REFUSALS = (
     fw.InvalidArgument, fw.OutOfRange, fw.ResourceExhausted, fw.ProtocolError, fw.VersionMismatch,
 )  # fmt: skip
+REFUSED = (fw.InvalidArgument, fw.OutOfRange)
+"""What a call with good arguments never raises."""
 PATIENCE = 0.1
 """Seconds after which a call that may wait is known to."""
 LONG = 20.0
@@ -131,6 +133,8 @@ class Pair:
         own = nasty.is_foreign(value) or any(value is one for one in strangers())
         if not good and not own and not issubclass(getattr(fw, made.outcome), REFUSALS):
             return text
+        if self._takes.must(value) and issubclass(getattr(fw, made.outcome), REFUSED):
+            return f"{text} is good"
         if not (": " in made.says and "; " in made.says):
             return f"{text} does not say what to do"
         return None

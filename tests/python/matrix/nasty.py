@@ -62,6 +62,8 @@ class Kind:
     """More values, made of the valid one."""
     waits: Accepts = lambda _: False
     """Whether a call may wait longer than a test does, because of this value."""
+    must: Accepts = lambda _: False
+    """Whether a call must not refuse it, whatever else may come of it."""
 
 
 def closed_view() -> memoryview:
@@ -97,7 +99,7 @@ def whole(low: int, high: int, *others: Any) -> Kind:
             value = value[()]
         return is_whole(value) and low <= int(value) <= high
 
-    return optional(Kind((*NUMBERS, low - 1, high + 1), accepts), *others)
+    return optional(Kind((*NUMBERS, low - 1, low, high + 1), accepts, must=accepts), *others)
 
 
 def optional(kind: Kind, *also: Any) -> Kind:
@@ -106,11 +108,16 @@ def optional(kind: Kind, *also: Any) -> Kind:
     def accepts(value: Any) -> bool:
         return any(value is one for one in also) or kind.accepts(value)
 
-    return replace(kind, values=(*kind.values, *also), accepts=accepts)
+    def must(value: Any) -> bool:
+        return any(value is one for one in also) or kind.must(value)
+
+    return replace(kind, values=(*kind.values, *also), accepts=accepts, must=must)
 
 
 def is_time(value: Any) -> bool:
-    if isinstance(value, (bool, np.bool_, str, bytes, complex, np.ndarray)):
+    if isinstance(value, (bool, np.bool_, str, bytes, complex)):
+        return False
+    if isinstance(value, np.ndarray) and value.ndim > 0:
         return False
     try:
         return float(value) >= 0
@@ -123,7 +130,8 @@ def _is_long(value: Any) -> bool:
 
 
 TIMEOUT = replace(
-    optional(Kind((*NUMBERS, 1e-320, 1e300, 9e9, 10**18, "5s"), is_time), None), waits=_is_long
+    optional(Kind((*NUMBERS, 1e-320, 1e300, 9e9, 10**18, "5s"), is_time, must=is_time), None),
+    waits=_is_long,
 )
 
 
@@ -137,7 +145,18 @@ def _is_real(value: Any) -> bool:
     return True
 
 
-REAL = Kind((*NUMBERS, "0.5"), _is_real)
+REAL = Kind((*NUMBERS, "0.5"), _is_real, must=_is_real)
+
+
+def rate(most: float) -> Kind:
+    """Take a number above 0, up to `most`, that float32 can hold."""
+
+    def accepts(value: Any) -> bool:
+        return is_time(value) and 0 < float(value) <= most
+
+    return Kind((*NUMBERS, np.array(0.5), np.float16(0.5), "0.5"), accepts, must=accepts)
+
+
 TEXT = Kind(
     ("", "a\0b", LONE, "x" * 300, "y" * (1 << 20), "\N{BLACK STAR}" * 90, b"x", Text("sub"), "/",
      "..", "a\nb", 5, 1.5, None, True, ["x"], object(), Hostile(), bytearray(b"x"), np.str_("np"),
@@ -146,24 +165,50 @@ TEXT = Kind(
 )  # fmt: skip
 SWITCH = Kind(
     (None, 2, -1, 1.5, math.nan, "perhaps", "", b"1", [], [1], {}, object(), Hostile(),
-     np.array([1, 1]), np.array([]), np.False_, np.True_, 0, "no", "off", fw.StatusCode.OK),
-    lambda v: isinstance(v, (str, int, np.bool_)) and v not in ("", "perhaps", 2, -1),
+     np.array([1, 1]), np.False_, np.True_, np.int64(1), 0, "no", "off", fw.StatusCode.OK),
+    lambda v: isinstance(v, (str, int, np.integer, np.bool_)) and v not in ("", "perhaps", 2, -1),
 )  # fmt: skip
+SWITCH = replace(SWITCH, must=SWITCH.accepts)
+
+
+def _has_truth(value: Any) -> bool:
+    try:
+        bool(value)
+    except (TypeError, ValueError, HostileError):
+        return False
+    return True
+
+
+TRUTH = Kind((*SWITCH.values, np.array(True)), _has_truth, must=_has_truth)
 
 
 def choice(*words: object) -> Kind:
     """Take one of these words."""
     values = (
         "", "odd", LONE, b"host", 5, 1.5, math.nan, [], {}, object(), Hostile(),
-        fw.StatusCode.INTERNAL, np.array([1, 2]), np.str_("odd"), "a\0b", None,
+        fw.StatusCode.INTERNAL, np.array([1, 2]), np.str_("odd"), "a\0b", None, *words,
     )  # fmt: skip
-    return Kind(values, lambda v: any(v is word for word in words))
+    of_bools = (True, False, np.True_, np.False_, 1, 0, np.int64(1))
+
+    def accepts(value: Any) -> bool:
+        one = isinstance(value, str) or value is None or any(value is word for word in of_bools)
+        return one and value in words
+
+    return Kind(values if True not in words else (*values, *of_bools), accepts, must=accepts)
+
+
+_FABRICS = (["shm"], ("shm",), {"shm"}, np.array(["shm"]), np.array(["shm"], object))
+FABRICS = Kind(
+    (*NUMBERS, "shm", ["pigeon"], [["shm"]], np.array("shm"), np.array([["shm"]]), *_FABRICS),
+    lambda v: any(v is one for one in _FABRICS),
+    must=lambda v: any(v is one for one in _FABRICS),
+)
 
 
 def function(*also: Any) -> Kind:
     """Take something that can be called."""
     values = (5, "text", [], {}, object(), np.ones(2), None, _raise)
-    return optional(Kind(values, callable), *also)
+    return optional(Kind(values, callable, must=callable), *also)
 
 
 def _raise(*_: object) -> None:

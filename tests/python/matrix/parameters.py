@@ -25,10 +25,12 @@ from matrix.nasty import (
     SWITCH,
     TEXT,
     TIMEOUT,
+    TRUTH,
     Kind,
     choice,
     function,
     optional,
+    rate,
     whole,
 )
 
@@ -149,9 +151,9 @@ NUMBERS = {
     "tag": whole(0, 2**32 - 1),
     "notify": whole(0, 2**32 - 1, None),
     "offset": whole(0, 0),
-    "slots": whole(0, 2**32 - 1),
+    "slots": whole(1, 1024),
     "max_bytes": Kind(nasty.NUMBERS, lambda v: v is None),  # of a static edge
-    "nbytes": whole(0, 4 << 20),
+    "nbytes": whole(8, 8),  # of the segment of that name
     "buffers": whole(2, 64),
     "count": whole(0, 8, None),
     "delta_start": whole(0, 0),
@@ -182,7 +184,7 @@ WORDS = {
     "consistent": choice("segment", "chunk"),
     "nonfinite": choice("refuse", "skip"),
     "rule": choice("master"),
-    "takeover": choice(True, False, "force"),
+    "takeover": SWITCH,
 }
 OTHERS = {
     "timeout": TIMEOUT,
@@ -195,7 +197,7 @@ OTHERS = {
     "restore": SWITCH,
     "snapshot": SWITCH,
     "root": SWITCH,
-    "answer": SWITCH,
+    "answer": TRUTH,
     "arrays": ARRAYS,
     "gradients": ARRAYS,
     "like": nasty.MODEL,
@@ -224,8 +226,8 @@ OTHERS = {
     "factor": REAL,
     "value": REAL,
     "a": REAL,
-    "moving_rate": REAL,
-    "learning_rate": REAL,
+    "moving_rate": rate(1),
+    "learning_rate": rate(1e38),
     "device": keywords({}, {"lanes": 1}),
 }
 BY_NAME: dict[str, Kind] = {**NUMBERS, **WORDS, **OTHERS}
@@ -250,6 +252,9 @@ BY_CALL: dict[str, Kind] = {
     "Channel.publish.array": handle("RegisteredArray"),
     "Channel.open.descriptor": Kind((None, 5, "text", b"", b"x" * 1000, bytearray(80), np.ones(8))),
     "Channel.open.shape": optional(SHAPE, None),
+    "Channel.read.out": ARRAY,
+    "Client.publisher.takeover": choice(True, False, "force"),
+    "Server.publisher.takeover": choice(True, False, "force"),
     "Channel.write.target": handle("RemoteArray"),
     "Channel.read.source": handle("RemoteArray"),
     "Client.attach.segment": either(whole(0, UNSIGNED), TEXT),
@@ -278,13 +283,13 @@ BY_CALL: dict[str, Kind] = {
 for _call in ("write", "accumulate", "axpy", "copy_from"):
     BY_CALL[f"Segment.{_call}.start"] = BY_CALL[f"Posted.{_call}.start"] = PART
 for _call in ("scale", "fill", "swap"):
-    BY_CALL[f"Segment.{_call}.start"] = BY_CALL[f"Posted.{_call}.start"] = REST
+    BY_CALL[f"Segment.{_call}.start"] = BY_CALL[f"Posted.{_call}.start"] = (
+        REST if _call == "swap" else whole(0, 8)
+    )
 for _call in ("read", "read_with_version", "read_async"):
     BY_CALL[f"Segment.{_call}.start"] = REST
-for _call in ("accumulate", "axpy"):  # of a delta that is a segment
-    BY_CALL[f"Segment.{_call}.count"] = BY_CALL[f"Posted.{_call}.count"] = Kind(
-        nasty.NUMBERS, lambda v: v is None
-    )
+for _call in ("accumulate", "axpy"):  # of an array: what it has
+    BY_CALL[f"Segment.{_call}.count"] = BY_CALL[f"Posted.{_call}.count"] = whole(8, 8, None)
 for _kind in ("Segment", "Posted"):
     BY_CALL[f"{_kind}.copy_from.source"] = handle("Segment")
 for _call in ("latest", "latest_async", "wait", "wait_async"):
@@ -299,7 +304,11 @@ _SWITCHES = {"encrypt", "prefault", "verbs_relaxed_ordering", "verbs_use_immedia
 def option_of_a_device(name: str) -> Kind:
     """Take what the core says; `test_arguments.py` has what each option refuses."""
     if name in _SWITCHES:
-        return optional(SWITCH, None)
+        # That to encrypt needs a token as well.
+        switch = SWITCH if name != "encrypt" else Kind(SWITCH.values, SWITCH.accepts)
+        return optional(switch, None)
+    if name == "fabrics":
+        return optional(nasty.FABRICS, None)
     values = TEXT.values if name in _TEXTS else nasty.NUMBERS
     return Kind(values, lambda v: not isinstance(v, (bool, np.bool_, list, dict, complex)))
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from farwrite.arguments import flag, seconds, text, whole_number
+from farwrite.arguments import seconds, shown, text, whole_number
 from farwrite.box.training.claims import checked_client
 from farwrite.box.training.counters import MOST_WORKERS
 from farwrite.box.training.members import ROOT, Members, read_keys
 from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import Arrays, Flat, Shapes
 from farwrite.closing import Closing
-from farwrite.errors import DeadlineExceeded, Error, FailedPrecondition, NotFound
+from farwrite.errors import DeadlineExceeded, Error, FailedPrecondition, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -222,14 +222,22 @@ class BoxGroup(Closing):
         Parameters
         ----------
         answer : bool
-            This member's answer, which counts in the root.
+            This member's answer, which counts in the root. Its truth is what ``bool()`` says.
 
         Raises
         ------
+        InvalidArgument
+            If `answer` has no truth, as an array with several elements. The group goes on.
         DeadlineExceeded, FailedPrecondition, Error
             As `all_reduce`.
         """
-        given = flag("BoxGroup.agree", "answer", answer)
+        try:
+            given = bool(answer)
+        except (TypeError, ValueError) as error:  # of an array with several elements
+            raise InvalidArgument(
+                f"BoxGroup.agree: answer {shown(answer)} is neither true nor false ({error}); give"
+                " True or False"
+            ) from None
         with self._call("agree"):
             if self._rank == ROOT:
                 self._wait("agree", self._ready, self._all_have_read())

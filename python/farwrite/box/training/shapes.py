@@ -130,6 +130,11 @@ class Shapes:
             If it is out of range, or the dtype has it as 0 or infinity.
         """
         given = number(value)
+        if math.isnan(given):
+            raise InvalidArgument(
+                f"{operation}: {name} {shown(value)} is not a number of a float's range; give one"
+                " above 0"
+            )
         with np.errstate(over="ignore", under="ignore"):
             held = float(self.dtype.type(given))
         if not (0 < given <= most and 0 < held < math.inf):
