@@ -342,6 +342,16 @@ STRIKES: dict[str, Callable[[PeerProcess], object]] = {
 }
 
 
+def close_surely(handle: Any) -> None:
+    """Close what a peer may have written to when it was killed, once that peer's end is known."""
+    give_up = time.monotonic() + HANG
+    while time.monotonic() < give_up:
+        with contextlib.suppress(fw.PeerSilent):
+            handle.close()
+            return
+        time.sleep(0.05)
+
+
 def under(fault: str, fabric: str, during: bool = False) -> list[str]:
     """Say what is wrong with the calls under a fault."""
     with the_world(fabric) as peer:
@@ -359,9 +369,8 @@ def under(fault: str, fabric: str, during: bool = False) -> list[str]:
             peer.signal(signal.SIGCONT)
         if fault == "babbling":
             peer.kill()
-            for kind in PARENTS:  # the peer may have said that it is in the middle of a write
-                with contextlib.suppress(fw.PeerSilent):
-                    WORLD[kind].close()
+            for kind in PARENTS:
+                close_surely(WORLD[kind])
     problems += [call.problem(fault, fabric) for call in made]
     return [problem for problem in problems if problem is not None]
 
