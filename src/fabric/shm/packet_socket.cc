@@ -52,14 +52,17 @@ Status wait_for(int socket, short events, core::Deadline deadline, std::string_v
   }
 }
 
+// A peer that lacks descriptors closes it without a word.
+constexpr std::string_view kAgain = "see the peer's log for the reason, and connect again";
+
 Status broken(std::string_view operation, int error_number) {
   return Status::system_error(StatusCode::kUnavailable, {operation, {}, "shm"},
-                              "the peer's unix socket broke", error_number, "connect again");
+                              "the peer's unix socket broke", error_number, kAgain);
 }
 
 Status closed(std::string_view operation) {
   return Status::error(StatusCode::kUnavailable, {operation, {}, "shm"},
-                       "the peer closed its unix socket", "connect again");
+                       "the peer closed its unix socket", kAgain);
 }
 
 void collect_fds(msghdr& message, Packet& packet) {
