@@ -7,6 +7,7 @@ import mmap
 import os
 import random
 import socket
+import threading
 from typing import Any
 
 import farwrite as fw
@@ -26,12 +27,20 @@ def descriptors() -> dict[int, str]:
     return found
 
 
+def accept_all(device: fw.Device) -> None:
+    """Accept and drop what connects, until the device closes: few may wait for it."""
+    with contextlib.suppress(fw.Error):
+        while True:
+            device.accept()
+
+
 def open_all(state: PeerState, endpoint: str, box: str, fabric: str) -> dict[str, str]:
     """Connect to the device and to the box of the test. Return the endpoints that are here."""
     kept = state.kept
     kept["others"] = descriptors()
     options: dict[str, Any] = {"fabrics": [fabric]}
     kept["device"] = device = fw.Device(**options)
+    threading.Thread(target=accept_all, args=[device], daemon=True).start()
     kept["channel"] = channel = device.connect(endpoint, 20)
     kept["tensors"] = tensors = device.connect(endpoint, 20)
     channel.notify(1)
