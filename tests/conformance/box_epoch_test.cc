@@ -1,5 +1,6 @@
 // What an epoch names (VersionId of include/farwrite/box.h).
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -81,6 +82,7 @@ TEST_P(BoxEpoch, EveryReadOfAVersionNamesOneEpoch) {
     EXPECT_EQ(epochs.emplace(version, epoch).first->second, epoch) << "of version " << version;
   };
   std::atomic<bool> stop = false;
+  std::atomic<int> begun = 0;
   std::vector<std::thread> readers;
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&, leases = i == 1] {
@@ -99,8 +101,14 @@ TEST_P(BoxEpoch, EveryReadOfAVersionNamesOneEpoch) {
         note(read->epoch, read->version);
         // Each version is its own number.
         EXPECT_TRUE(all_are(static_cast<float>(read->version), out));
+        ++begun;
       }
     });
+  }
+  // The changes are over sooner than a reader has connected.
+  const auto give_up = std::chrono::steady_clock::now() + kHang;
+  while (begun < 2 && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (std::uint64_t version = 1; version <= 300; ++version) {
     Change change = change_of(Operation::kFill, static_cast<double>(version));
