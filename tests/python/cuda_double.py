@@ -6,35 +6,17 @@ With FARWRITE_TEST_GPU=1 the tests use the machine's driver and GPU instead.
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import hashlib
 import os
-import subprocess
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[1] / "cuda_double"
-BUILT = Path(__file__).parents[2] / "build" / "cuda_double"
+import compiled
+
 REAL = os.environ.get("FARWRITE_TEST_GPU") == "1"
 
 
 def library() -> Path:
-    """Compile the double unless its sources have been compiled before, and return its path."""
-    sources = sorted(SOURCES.glob("*.cc"))
-    digest = hashlib.sha256()
-    for source in sorted(SOURCES.iterdir()):
-        digest.update(source.read_bytes())
-    path = BUILT / digest.hexdigest()[:16] / "libcuda_double.so"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (BUILT / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            building = path.with_suffix(".building")
-            # As one: the headers take most of the time.
-            whole = "".join(f'#include "{source}"\n' for source in sources)
-            command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-o", building]
-            subprocess.run([*command, "-x", "c++", "-"], input=whole, text=True, check=True)
-            building.rename(path)
-    return path
+    """Compile the double if need be, and return its path."""
+    return compiled.library("cuda_double")
 
 
 class Double:

@@ -375,7 +375,8 @@ def _check_start(operation: str, what: str, start: SupportsIndex) -> None:
     """Refuse a part of something that is no segment: a slice of an array says it."""
     if _index(operation, f"{what}_start", start) != 0:
         raise InvalidArgument(
-            f"{operation}: {what}_start is of a segment, and {what} is none; give a slice as {what}"
+            f"{operation}: {what} is no segment, so {what}_start cannot be used; give a slice as"
+            f" {what}"
         )
 
 

@@ -7,15 +7,11 @@ processes that it starts have it, too.
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import hashlib
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[2] / "injection"
-BUILT = Path(__file__).parents[3] / "build" / "injection"
+import compiled
 
 KINDS = {
     "descriptors": 1,
@@ -33,24 +29,9 @@ ORDERS_BYTES = 4096
 
 
 def library() -> Path:
-    """Compile the library unless its sources have been compiled before, and return its path."""
-    sources = sorted(SOURCES.glob("*.cc"))
-    digest = hashlib.sha256()
-    for source in sorted(SOURCES.iterdir()):
-        digest.update(source.read_bytes())
-    path = BUILT / digest.hexdigest()[:16] / "libinjection.so"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (BUILT / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            building = path.with_suffix(".building")
-            whole = "".join(f'#include "{source}"\n' for source in sources)
-            # The compiler must not take one function that stands before libc's for another.
-            command = ["g++", "-std=c++20", "-O1", "-fno-builtin", "-shared", "-fPIC", "-pthread"]
-            command += ["-o", str(building), "-x", "c++", "-"]
-            subprocess.run(command, input=whole, text=True, check=True)
-            building.rename(path)
-    return path
+    """Compile the library if need be, and return its path."""
+    # The compiler must not take one function that stands before libc's for another.
+    return compiled.library("injection", "-fno-builtin")
 
 
 def start_with_the_library() -> None:
