@@ -71,7 +71,7 @@ void run(ByteView input) {
   std::promise<Status> closed;
   std::atomic<int> closings{0};
   SegmentExchange exchange(
-      std::move(near), loop(), "the peer", std::chrono::seconds(1),
+      std::move(near), core::UniqueFd(), loop(), "the peer", std::chrono::seconds(1),
       [](std::uint32_t id) { return id == kOurSegment ? our_segment() : nullptr; }, nullptr,
       [&](const Status& reason) {
         if (closings.fetch_add(1) == 0) closed.set_value(reason);

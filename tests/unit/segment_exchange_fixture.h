@@ -52,13 +52,14 @@ class SegmentExchanges : public testing::Test {
     peer_ = core::UniqueFd(pair[1]);
   }
 
-  std::unique_ptr<SegmentExchange> open(core::UniqueFd socket, FindSegment find) {
-    auto exchange =
-        std::make_unique<SegmentExchange>(std::move(socket), *loop_, "127.0.0.1:7777", idle_time_,
-                                          std::move(find), nullptr, [this](const Status& reason) {
-                                            const std::lock_guard<std::mutex> lock(mutex_);
-                                            closings_.push_back(reason);
-                                          });
+  std::unique_ptr<SegmentExchange> open(core::UniqueFd socket, FindSegment find,
+                                        core::UniqueFd spare = core::UniqueFd()) {
+    auto exchange = std::make_unique<SegmentExchange>(
+        std::move(socket), std::move(spare), *loop_, "127.0.0.1:7777", idle_time_, std::move(find),
+        nullptr, [this](const Status& reason) {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          closings_.push_back(reason);
+        });
     exchange->start();
     return exchange;
   }

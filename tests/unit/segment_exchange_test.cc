@@ -110,6 +110,23 @@ TEST_F(SegmentExchanges, NameTheLimitOfDescriptorsAndLiveOn) {
   EXPECT_TRUE(closings().empty());
 }
 
+TEST_F(SegmentExchanges, GiveTheSpareDescriptorUpForTheFirstSegment) {
+  const auto first = make_segment(memory::SegmentUse::kExport);
+  const auto second = make_segment(memory::SegmentUse::kExport);
+  near_ = nullptr;
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+  peer_ = core::UniqueFd(pair[1]);
+  near_ = open(
+      core::UniqueFd(pair[0]), [](std::uint32_t) { return nullptr; }, core::UniqueFd(::dup(0)));
+  answer_from({first, second});
+  const NoDescriptors none;
+  EXPECT_TRUE(near_->obtain(first->id(), hang()).ok());
+  EXPECT_EQ(near_->obtain(second->id(), hang()).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(near_->obtain(first->id(), hang()).ok());
+  EXPECT_TRUE(closings().empty());
+}
+
 TEST_F(SegmentExchanges, SendARequestOfSixBytes) {
   EXPECT_EQ(near_->obtain(0x01020304, core::Deadline::after({})).status().code(),
             StatusCode::kDeadlineExceeded);

@@ -1,5 +1,6 @@
 #include "fabric/shm/attach.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -76,6 +77,12 @@ Status make_own_half(std::uint32_t lanes, Attachment& attachment) {
                                   "raise the limit of open files (ulimit -n)");
     }
     attachment.own_doorbells.push_back(std::move(doorbell));
+  }
+  attachment.spare.reset(::fcntl(attachment.own_doorbells.front().get(), F_DUPFD_CLOEXEC, 0));
+  if (!attachment.spare.valid()) {
+    return Status::system_error(StatusCode::kResourceExhausted, {kAttachOperation, {}, "shm"},
+                                "no descriptor is left for memory of the peer", errno,
+                                "raise the limit of open files (ulimit -n)");
   }
   return Status();
 }

@@ -32,6 +32,7 @@ struct Attachment {
   PeerMailbox peer;
   std::vector<core::UniqueFd> own_doorbells;   // the peer rings these
   std::vector<core::UniqueFd> peer_doorbells;  // we ring these
+  core::UniqueFd spare;  // given up for the peer's first segment where no descriptor is left
 };
 
 // What an accepting side finds in a new connection's first packet.

@@ -23,13 +23,21 @@ constexpr std::chrono::nanoseconds kShortestTurn = std::chrono::milliseconds(5);
 
 enum class ExchangePacket : std::uint16_t { kRequest = 16, kAnswer = 17 };
 
+core::WireWriter request_for(std::uint32_t segment_id) {
+  core::WireWriter request;
+  request.u16(static_cast<std::uint16_t>(ExchangePacket::kRequest));
+  request.u32(segment_id);
+  return request;
+}
+
 }  // namespace
 
-SegmentExchange::SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer,
-                                 std::chrono::nanoseconds idle_time, FindSegment find,
-                                 std::shared_ptr<const void> witness,
+SegmentExchange::SegmentExchange(core::UniqueFd socket, core::UniqueFd spare, core::EventLoop& loop,
+                                 std::string peer, std::chrono::nanoseconds idle_time,
+                                 FindSegment find, std::shared_ptr<const void> witness,
                                  std::function<void(const Status&)> on_closed)
     : socket_(std::move(socket)),
+      spare_(std::move(spare)),
       loop_(loop),
       peer_(std::move(peer)),
       idle_time_(idle_time),
@@ -115,9 +123,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
     if (!import.requested) {
       import.requested = true;
       import.failure = Status();
-      core::WireWriter request;
-      request.u16(static_cast<std::uint16_t>(ExchangePacket::kRequest));
-      request.u32(segment_id);
+      const core::WireWriter request = request_for(segment_id);
       lock.unlock();
       const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOpenRegion);
       lock.lock();
@@ -209,6 +215,7 @@ void SegmentExchange::on_readable() {
       std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size,
                   answer.gpu.emplace().begin());
     }
+    if (fds_missing && ask_again(segment_id)) return;
     if (fds_missing) {
       answer.refused = no_room_for_fds(kOpenRegion);  // the channel lives on
     } else if (answer.found) {
@@ -223,6 +230,14 @@ void SegmentExchange::on_readable() {
                              "run the same Farwrite release on both sides");
   }
   end(finished);
+}
+
+bool SegmentExchange::ask_again(std::uint32_t segment_id) {
+  if (!spare_.valid()) return false;
+  spare_.reset();
+  const core::WireWriter request = request_for(segment_id);
+  return send_packet(socket_.get(), request.view(), {}, core::Deadline::after({}), kOpenRegion)
+      .ok();
 }
 
 void SegmentExchange::end(const Status& reason) {

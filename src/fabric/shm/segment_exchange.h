@@ -31,9 +31,10 @@ using FindSegment = std::function<std::shared_ptr<memory::Segment>(std::uint32_t
 class SegmentExchange {
  public:
   // `on_closed` is called on the loop's thread, once, when the peer's socket ends or breaks. What
-  // is mapped keeps `witness`, and is unmapped when nobody has used it for `idle_time`.
-  SegmentExchange(core::UniqueFd socket, core::EventLoop& loop, std::string peer,
-                  std::chrono::nanoseconds idle_time, FindSegment find,
+  // is mapped keeps `witness`, and is unmapped when nobody has used it for `idle_time`. `spare` is
+  // a descriptor to give up where the peer hands over memory and none is left; may be none.
+  SegmentExchange(core::UniqueFd socket, core::UniqueFd spare, core::EventLoop& loop,
+                  std::string peer, std::chrono::nanoseconds idle_time, FindSegment find,
                   std::shared_ptr<const void> witness,
                   std::function<void(const Status&)> on_closed);
   ~SegmentExchange();
@@ -53,6 +54,9 @@ class SegmentExchange {
   void on_readable();
   // Unmaps what nobody has used for the idle time.
   void drop_idle();
+  // Gives the spare descriptor up and asks again for a segment whose own was lost; false if that
+  // cannot be.
+  bool ask_again(std::uint32_t segment_id);
   // No more of this peer: it left, or broke the protocol. On the loop's thread.
   void end(const Status& reason);
   void answer(std::uint32_t segment_id);
@@ -97,6 +101,7 @@ class SegmentExchange {
   Result<std::shared_ptr<memory::MappedSegment>> map(Answer answer);
 
   const core::UniqueFd socket_;
+  core::UniqueFd spare_;  // of the loop's thread
   core::EventLoop& loop_;
   const std::string peer_;
   const std::chrono::nanoseconds idle_time_;

@@ -24,7 +24,7 @@ ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::Even
   }
   const bool socket_end_is_death = !attachment.same_process && !pidfd_.valid();
   segments_ = std::make_unique<SegmentExchange>(
-      std::move(attachment.socket), loop_, peer_name_, idle_time,
+      std::move(attachment.socket), std::move(attachment.spare), loop_, peer_name_, idle_time,
       [this](std::uint32_t id) {
         const std::shared_ptr<memory::Segment> landing = grants_.find_segment(id);
         return landing != nullptr ? landing : find_export_(id);

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from connection_pair import Pair
 from grpc_programs import PROGRAMS, GrpcProgram, require_programs
-from grpc_transports import FARWRITE, TRANSPORTS, Transport
+from grpc_transports import FARWRITE, REQUIRED, TRANSPORTS, Transport
 from upgrade_frames import HELLO, PREFACE, READY, SETTINGS, server_nonce, upgrade_frame
 
 require_programs("connection_client", "connection_server")
@@ -140,3 +140,22 @@ def test_without_descriptors_a_call_goes_by_tcp(tmp_path: Path, descriptors: int
         with pair.client("call_once") as client:
             pair.finish(client)
         assert server.interrupt() is not None
+
+
+def test_a_connection_that_descriptors_allow_has_enough_for_its_calls(tmp_path: Path) -> None:
+    pair = Pair(OVER_FARWRITE, tmp_path)
+    bash = shutil.which("bash")
+    assert bash is not None
+    ends = set()
+    with pair.server() as server:
+        pair.listening(server)
+        command = [PROGRAMS / "connection_client", "call_once", str(pair.ports[0])]
+        for descriptors in range(18, 42):
+            limited = (bash, "-c", f'ulimit -n {descriptors}; exec "$0" "$@"')
+            name = f"limited_{descriptors}"
+            with GrpcProgram([*REQUIRED, *limited, *command], tmp_path, name) as client:
+                works = client.wait() == 0
+                ends.add(works)
+                assert works or "Farwrite is required" in client.log, client.log
+        assert server.interrupt() is not None
+    assert ends == {False, True}, "the limits are all too narrow or all too wide"
