@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -32,6 +34,14 @@ def stop(process: int) -> None:
     os.kill(process, signal.SIGSTOP)
     ended = os.waitid(os.P_PID, process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     assert ended is not None and ended.si_code == os.CLD_STOPPED
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until something holds that must hold soon, on a busy machine too."""
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up, f"not in 60 s: {inspect.getsource(condition)}"
+        time.sleep(0.01)
 
 
 @dataclass

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 
 import pytest
 
 import farwrite as fw
+from processes import wait_until
 
 SIZE = 100_000
 
@@ -38,13 +38,6 @@ BEFORE = {
     "it closes the device": "device.close()",
     "it does nothing": "pass",
 }
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE.keys())

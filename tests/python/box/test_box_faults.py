@@ -18,15 +18,8 @@ import pytest
 from box_process import BoxProcess
 
 import farwrite as fw
-from processes import stop
+from processes import stop, wait_until
 from warm_python import WarmPython
-
-
-def wait_until(condition: object) -> None:
-    give_up = time.monotonic() + 20
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def test_a_client_killed_in_the_middle_of_changes_leaves_whole_ones(

@@ -15,16 +15,10 @@ import pytest
 from box_process import BoxProcess
 
 import farwrite as fw
+from processes import wait_until
 
 SIZE = 1 << 16
 FIRST = 1.0  # what the leased version holds
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 @pytest.fixture

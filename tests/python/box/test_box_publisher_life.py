@@ -6,8 +6,6 @@ import contextlib
 import os
 import queue
 import signal
-import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,17 +13,10 @@ from box_process import BoxProcess
 from box_servers import other_process
 
 import farwrite as fw
-from processes import stop
+from processes import stop, wait_until
 
 MODEL = {"w": np.ones(1000, "float32")}
 OTHER = {"other": np.ones(10, "float64")}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("like", [MODEL, OTHER])

@@ -15,6 +15,7 @@ from boxes import open_box
 
 import farwrite as fw
 from farwrite.box.training import BoxGroup, Termination
+from processes import wait_until
 
 Connect = Callable[[], fw.box.Client]
 
@@ -44,13 +45,6 @@ def run(connect: Connect, members: list[tuple[int, int, float]], **options: Any)
 
 def names(connect: Connect) -> list[str]:
     return [info.name for info in connect().list()]
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 MEMBER = """
@@ -183,7 +177,7 @@ def test_members_that_disagree_about_the_size_are_all_told(members: list[tuple[i
     with open_box() as connect:
         with ThreadPoolExecutor(len(members)) as pool:
             others = [pool.submit(average, connect, *each, 1.0) for each in members[1:]]
-            eventually(lambda: len(names(connect)) == len(others))  # one could come after the end
+            wait_until(lambda: len(names(connect)) == len(others))  # one could come after the end
             root = pool.submit(average, connect, *members[0], 1.0)
             errors = [future.exception(60) for future in [root, *others]]
         assert isinstance(errors[0], fw.InvalidArgument)
@@ -307,7 +301,7 @@ def test_a_name_is_free_after_a_group_and_the_box_keeps_nothing_of_it() -> None:
         for value in (1, 2, 3):
             results = run(connect, [(0, 2, value), (1, 2, value)])
             assert [outcome(each) for each in results] == [value, value]
-        eventually(lambda: names(connect) == [])
+        wait_until(lambda: names(connect) == [])
 
 
 def test_no_broadcast_is_overwritten_before_all_have_read_it() -> None:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
-
-
-def eventually(true: Callable[[], bool], seconds: float = 20) -> None:
-    give_up = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 def balanced(stats: dict[str, Any]) -> bool:

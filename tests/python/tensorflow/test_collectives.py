@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, QUIET, STOCK, cluster, free_ports, started
-from faults import balanced, eventually
+from faults import balanced
 
 from farwrite.run.child import HOOK
 from farwrite.run.inside import MODE
+from processes import wait_until
 
 LARGEST = 1024 * 2048 * 8
 """Bytes of the largest tensor in programs/collectives.py."""
@@ -107,14 +108,14 @@ def test_collectives_go_by_farwrite_and_end_as_they_should(
             assert stats[moved] > 0
             assert stats["collective_copies"] + stats["offers_read"] == stats[moved]
             assert (stats["collective_pulls"], stats["grpc_recv_buf_calls"]) == (0, 0)
-        eventually(lambda: settled(made))
+        wait_until(lambda: settled(made))
 
         # What a cancelled step has sent goes with it: the next one has the same keys.
         assert [answer["value"] for answer in made.ask("reduce")] == [3.0, 3.0]
         for index in (0, 1):
             (cancelled,) = made.ask("cancel", index)
             assert cancelled["failed"] == "CancelledError"
-            eventually(lambda: settled(made))
+            wait_until(lambda: settled(made))
             assert [answer["value"] for answer in made.ask("reduce")] == [3.0, 3.0]
         assert [stats["collective_withdrawals"] for stats in made.ask("stats")] == [1, 1]
 
@@ -125,14 +126,14 @@ def test_collectives_go_by_farwrite_and_end_as_they_should(
             answer = json.loads(made.line(1))
             assert answer["failed"] == "AbortedError"
             assert "the test said so" in answer["message"]
-            eventually(lambda: settled(made))
+            wait_until(lambda: settled(made))
         else:
             made.send("loop")
             assert [made.line(0), made.line(1)] == ["looping", "looping"]
             made.processes[1].kill()
             answer = json.loads(made.line(0))
             assert answer["failed"] == "UnavailableError"
-            eventually(lambda: settled(made, 0))
+            wait_until(lambda: settled(made, 0))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -145,7 +146,7 @@ def test_a_worker_that_fails_before_its_first_exchange_ends_the_others(
             assert answer["failed"] == "InvalidArgumentError"
             assert "Shape mismatch" in answer["message"]
         assert sum(stats["grpc_recv_buf_calls"] for stats in made.ask("stats")) == 0
-        eventually(lambda: settled(made))
+        wait_until(lambda: settled(made))
 
 
 def test_a_stock_worker_among_them_gets_everything_by_grpc(
@@ -178,7 +179,7 @@ def test_what_is_elsewhere_is_staged_and_without_room_pulled(
         assert again["collective_staged"] > first["collective_staged"]
         # And once more, under the master of a session. Stock ends by SIGSEGV because of the trace.
         assert made.ask("graph") == [3, 3]
-        eventually(lambda: settled(made))
+        wait_until(lambda: settled(made))
 
 
 def test_collectives_of_a_clients_contexts_and_of_sessions_after_them(tmp_path: Path) -> None:
@@ -188,4 +189,4 @@ def test_collectives_of_a_clients_contexts_and_of_sessions_after_them(tmp_path: 
         for stats in made.stats().values():
             assert stats["collective_pushes"] > 0
             assert (stats["collective_pulls"], stats["grpc_recv_buf_calls"]) == (0, 0)
-        eventually(lambda: all(balanced(stats) for stats in made.stats().values()))
+        wait_until(lambda: all(balanced(stats) for stats in made.stats().values()))

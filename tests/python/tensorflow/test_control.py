@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
-from faults import balanced, eventually, wait_for
+from faults import balanced, wait_for
 from test_plugin_faults import USUAL, restart
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 STEPS = 40
@@ -33,7 +35,7 @@ def assert_carried(made: Cluster, at_least: int) -> None:
     # Those before the two tasks had met.
     assert asked <= 5
     for task in made.tasks.values():
-        eventually(lambda task=task: balanced(task.stats()))
+        wait_until(lambda task=task: balanced(task.stats()))
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -75,7 +77,7 @@ def test_a_killed_callee_fails_the_step_and_a_restarted_one_is_called_again(
         assert result["value"] == result["expected"]
         assert made.total("control_calls") > 0
         for task in made.tasks.values():
-            eventually(lambda task=task: balanced(task.stats()))
+            wait_until(lambda task=task: balanced(task.stats()))
 
 
 def test_a_stopped_callee_is_waited_for(tmp_path: Path) -> None:

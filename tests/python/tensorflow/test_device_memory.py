@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster
 from device_library import device_library
-from faults import balanced, eventually, wait_for
+from faults import balanced, wait_for
 from test_plugin_faults import USUAL
 from test_plugin_semantics import settled
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 COPIES = ("copies_to_host", "bytes_to_host", "copies_to_device", "bytes_to_device")
@@ -61,7 +63,7 @@ def assert_devices_at_rest(made: Cluster) -> None:
     def at_rest() -> bool:
         return all(counters["copies_under_way"] == 0 for counters in of_devices(made).values())
 
-    eventually(at_rest)
+    wait_until(at_rest)
     for name, counters in of_devices(made).items():
         assert counters["freed_under_copy"] == 0, name
         assert counters["stray_copies"] == 0, name
@@ -69,7 +71,7 @@ def assert_devices_at_rest(made: Cluster) -> None:
 
 def assert_settled(made: Cluster) -> None:
     """Check that nothing went by RecvTensor, and that nothing is left."""
-    eventually(lambda: settled(made.stats()))
+    wait_until(lambda: settled(made.stats()))
     assert made.total("grpc_recv_tensor_calls") == 0
     assert made.total("device_copies") == 0
     assert made.total("staged_device_sends") > 0
@@ -236,7 +238,7 @@ def assert_nothing_more_in_use(made: Cluster, before: Counters) -> None:
     """Check that memory of devices that a step used was given back."""
     for name in made.tasks:
         task, used = made.tasks[name], before[name]["bytes_in_use"]
-        eventually(lambda task=task, used=used: task.ask("device counters")["bytes_in_use"] <= used)
+        wait_until(lambda task=task, used=used: task.ask("device counters")["bytes_in_use"] <= used)
 
 
 def hold(made: Cluster, task: str, direction: str) -> None:
@@ -244,7 +246,7 @@ def hold(made: Cluster, task: str, direction: str) -> None:
 
 
 def wait_until_held(made: Cluster, task: str) -> None:
-    eventually(lambda: made.tasks[task].ask("device counters")["held_copies"] == 1)
+    wait_until(lambda: made.tasks[task].ask("device counters")["held_copies"] == 1)
 
 
 @each_with("shm")
@@ -310,7 +312,7 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
         assert ended == RIGHT or ended.get("error") in USUAL, ended
         made.start(victim.rstrip("0"), 0).wait_until_up()
         client.run("reopen")
-        eventually(lambda: client.run("run 20000") == RIGHT, 60)
+        wait_until(lambda: client.run("run 20000") == RIGHT)
         # A push to a peer that is just ending may have become a pull; no push is one from here on.
         pulls = made.total("pushes_pull")
         assert client.run("run 20000") == RIGHT
@@ -318,7 +320,7 @@ def test_a_peer_that_is_killed_during_a_copy_fails_the_step_and_harms_nothing(
         assert made.total("pushes_pull") == pulls
         assert_nothing_more_in_use(made, used)
         for task in made.tasks.values():
-            eventually(lambda task=task: balanced(task.stats()))
+            wait_until(lambda task=task: balanced(task.stats()))
 
 
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
-from faults import balanced, eventually, wait_for
+from faults import balanced, wait_for
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 # More than a stream may have without an answer.
@@ -44,7 +46,7 @@ def test_calls_of_every_kind_are_answered_as_by_stock(
         # The contexts are made by gRPC: what it has seen of them, Farwrite's calls know.
         assert made.total("grpc_other_calls") > 0
         for task in made.tasks.values():
-            eventually(lambda task=task: balanced(task.stats()))
+            wait_until(lambda task=task: balanced(task.stats()))
 
 
 def test_without_the_option_all_calls_go_by_grpc(tmp_path: Path, stock: Any) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from cluster import FARWRITE, STOCK, cluster
-from faults import balanced, eventually
+from faults import balanced
+
+from processes import wait_until
 
 
 @pytest.mark.parametrize("protocol", [pytest.param(STOCK, marks=pytest.mark.slow), FARWRITE])
@@ -19,4 +21,4 @@ def test_a_client_that_cannot_connect_goes_on_with_what_it_has(
             "values": [42.0, 42.0],
         }
         if protocol == FARWRITE:
-            eventually(lambda: balanced(made.tasks["worker0"].stats()))
+            wait_until(lambda: balanced(made.tasks["worker0"].stats()))

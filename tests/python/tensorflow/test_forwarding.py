@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster
-from faults import balanced, eventually
+from faults import balanced
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 3}
 SENDER = "worker0"
@@ -137,13 +139,13 @@ def test_on_one_host_a_received_tensor_is_copied_once_for_all_edges_and_steps(
 
         # One tensor a step, for two tasks. What no step needs any more is not held.
         check_shared(steps(TIMES, "chain"), TIMES, 2 * TIMES)
-        eventually(lambda: held(made) == NOTHING)
+        wait_until(lambda: held(made) == NOTHING)
         # One tensor in a variable, for two tasks in all steps, until the variable gets another.
         for _ in range(2):
             assert steps(1, "keep")["copies"] == 0
             check_shared(steps(TIMES, "read"), 1, 2 * TIMES)
         # The copy and the lease of the first one are gone.
-        eventually(lambda: held(made) == {"views": 1, "copies": 1, "copy_bytes": TENSOR_BYTES})
+        wait_until(lambda: held(made) == {"views": 1, "copies": 1, "copy_bytes": TENSOR_BYTES})
         # The variable that was updated is another tensor, which no task has sent here.
         assert steps(1, "update")["copies"] == 0
         updated = steps(TIMES, "read")
@@ -152,7 +154,7 @@ def test_on_one_host_a_received_tensor_is_copied_once_for_all_edges_and_steps(
             assert updated["copies"] == 0 and updated["zero_copy_tensors"] == 2 * TIMES
         # Queued tensors keep their senders' leases, and are copied when they are sent.
         assert steps(QUEUED, "put")["copies"] == 0
-        eventually(lambda: held(made)["views"] == QUEUED)
+        wait_until(lambda: held(made)["views"] == QUEUED)
         check_shared(steps(QUEUED, "get"), QUEUED, 2 * QUEUED)
         # Slices: a copy of each. What is computed of them is the task's own.
         gained = steps(TIMES, "rows")
@@ -162,9 +164,9 @@ def test_on_one_host_a_received_tensor_is_copied_once_for_all_edges_and_steps(
         check_shared(steps(TIMES, "chain"), TIMES, 2 * TIMES)
         assert results == expected
         assert made.total("grpc_recv_tensor_calls") == made.total("pushes_pull") == 0
-        eventually(lambda: all_balanced(made))
+        wait_until(lambda: all_balanced(made))
         if policy != "traced":  # which holds copies of its own tensors
-            eventually(lambda: held(made) == NOTHING)
+            wait_until(lambda: held(made) == NOTHING)
         edges = made.tasks[SENDER].ask("edges")
         dequeued = [edge for edge in edges if "Dequeue" in edge["tensor"] and edge["ways"]]
         assert len(dequeued) == 2
@@ -201,8 +203,8 @@ def test_between_hosts_what_landed_is_sent_on_from_where_it_lies(
             last = all_gained[-1]
             assert last["landed"] >= TIMES - 1 and last["pushes_landed"] >= 2 * TIMES - 2
             assert last["copies"] <= 2 * TIMES - last["pushes_landed"]
-        eventually(lambda: all_balanced(made))
-        eventually(lambda: held(made) == NOTHING)
+        wait_until(lambda: all_balanced(made))
+        wait_until(lambda: held(made) == NOTHING)
 
 
 @pytest.mark.timeout(400)
@@ -229,7 +231,7 @@ def test_copies_that_are_held_leave_room_for_others(
         assert sender["pushes_pull"] == sender["pulls_no_memory"]
         assert held(made)["copy_bytes"] <= LIMIT // 2
         # The variables keep their leases, and nothing else does.
-        eventually(lambda: made.total("held_views") == KEPT)
-        eventually(
+        wait_until(lambda: made.total("held_views") == KEPT)
+        wait_until(
             lambda: made.total("leases_out") - made.total("leases_returned") == KEPT,
         )

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from cluster import FARWRITE, STOCK, Host, cluster, forker
-from faults import balanced, eventually
+from faults import balanced
 
 from namespaces import two_hosts
+from processes import wait_until
 
 pytestmark = pytest.mark.namespaces
 
@@ -35,7 +36,7 @@ def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host
         result = made.run("steps.py", "50", host=here)
         assert result["value"] == result["expected"] and result["failures"] == []
         for task in made.tasks.values():
-            eventually(lambda task=task: balanced(task.stats()))
+            wait_until(lambda task=task: balanced(task.stats()))
             stats = task.stats()
             assert stats["grpc_recv_tensor_calls"] == 0
             # Shapes are static: the first steps make slots, and later tensors land in them.

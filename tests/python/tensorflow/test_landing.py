@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster import FARWRITE, Cluster, cluster, finish
-from faults import balanced, eventually, go_on, wait_for
+from faults import balanced, go_on, wait_for
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 TCP = {"FARWRITE_FABRICS": "tcp"}
@@ -67,15 +69,15 @@ def test_edges_that_repeat_need_no_request_and_no_allocation(tmp_path: Path) -> 
         assert made.total("pushes_landed") == made.total("landed")
         worker = made.tasks["worker0"]
         # The variable keeps its last value where it landed.
-        eventually(lambda: worker.stats()["landing"]["held"] == 1)
-        eventually(lambda: all(balanced(stats) for stats in made.stats().values()))
+        wait_until(lambda: worker.stats()["landing"]["held"] == 1)
+        wait_until(lambda: all(balanced(stats) for stats in made.stats().values()))
         # Slots that were outgrown have gone: at most four are left of each of seven edges.
         opened = worker.stats()["slots_opened"]
-        eventually(lambda: worker.stats()["landing"]["slots"] < opened)
-        eventually(lambda: worker.stats()["landing"]["slots"] <= 4 * 7)
+        wait_until(lambda: worker.stats()["landing"]["slots"] < opened)
+        wait_until(lambda: worker.stats()["landing"]["slots"] <= 4 * 7)
         # With the sender go all but the one that the variable holds.
         made.tasks["ps0"].kill()
-        eventually(lambda: worker.stats()["landing"]["slots"] == 1)
+        wait_until(lambda: worker.stats()["landing"]["slots"] == 1)
         assert worker.stats()["landing"]["held"] == 1 and balanced(worker.stats())
 
 
@@ -92,4 +94,4 @@ def test_without_landing_or_room_for_it_tensors_are_offered(tmp_path: Path) -> N
         assert from_worker["pushes_landed"] == from_ps["landed"]
         assert from_worker["offers_without_slot"] == from_worker["pushes_alias"] > 0
         assert made.total("grpc_recv_tensor_calls") == 0
-        eventually(lambda: all(balanced(stats) for stats in made.stats().values()))
+        wait_until(lambda: all(balanced(stats) for stats in made.stats().values()))

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
-from faults import balanced, eventually, go_on, wait_for
+from faults import balanced, go_on, wait_for
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 
@@ -37,7 +39,7 @@ def assert_recovered(made: Cluster, result: dict[str, Any], restarts: int) -> No
         if kind == "UnavailableError" and "Farwrite: " in message:
             assert "GRPC error information from remote target /job:" in message, message
     for task in made.tasks.values():
-        eventually(lambda task=task: balanced(task.stats()))
+        wait_until(lambda task=task: balanced(task.stats()))
         assert task.stats()["grpc_recv_tensor_calls"] == 0
         assert task.stats()["received"] > 0
 
@@ -99,7 +101,7 @@ def test_a_stopped_task_fails_nothing(tmp_path: Path) -> None:
             assert result["failures"] == []
             assert result["value"] == result["expected"]
             for task in made.tasks.values():
-                eventually(lambda task=task: balanced(task.stats()))
+                wait_until(lambda task=task: balanced(task.stats()))
 
 
 def assert_no_growth(before: dict[str, Any], after: dict[str, Any], resident: int) -> None:
@@ -118,18 +120,18 @@ def storm(made: Cluster, warm: int, rounds: int) -> None:
     client = made.start_program("storm.py", str(warm), str(rounds))
     wait_for(client, f"did {warm}")
     for task in made.tasks.values():
-        eventually(lambda task=task: balanced(task.stats()))
+        wait_until(lambda task=task: balanced(task.stats()))
     before = made.stats()
     go_on(client)
     wait_for(client, f"did {rounds}")
     for name, task in made.tasks.items():
-        eventually(lambda task=task: balanced(task.stats()))
+        wait_until(lambda task=task: balanced(task.stats()))
         # Aborted kernels may still be at it, and the client gives its handles back by and by.
         most = before[name]["arena"]["used"] + (1 << 20)
-        eventually(lambda task=task, most=most: task.stats()["arena"]["used"] <= most)
+        wait_until(lambda task=task, most=most: task.stats()["arena"]["used"] <= most)
         most = before[name]["descriptors"] + 2
-        eventually(lambda task=task, most=most: task.stats()["descriptors"] <= most)
-        eventually(lambda task=task: task.stats()["landing"]["held"] == 0)
+        wait_until(lambda task=task, most=most: task.stats()["descriptors"] <= most)
+        wait_until(lambda task=task: task.stats()["landing"]["held"] == 0)
     go_on(client)
     wait_for(client, "")
     assert client.stdout is not None
@@ -139,11 +141,11 @@ def storm(made: Cluster, warm: int, rounds: int) -> None:
     assert {kind.partition(":")[0] for kind in given_up} == {"deadline", "closed", "cancelled"}
     enough = made.total("received") + 200
     go_on(client)
-    eventually(lambda: made.total("received") > enough)
+    wait_until(lambda: made.total("received") > enough)
     client.kill()
     client.communicate()
     for task in made.tasks.values():
-        eventually(lambda task=task: balanced(task.stats()))
+        wait_until(lambda task=task: balanced(task.stats()))
 
 
 @pytest.mark.slow
@@ -159,7 +161,7 @@ def test_steps_that_end_badly_end_as_in_stock_and_leave_nothing(tmp_path: Path) 
             if protocol == FARWRITE:
                 storm(made, 10, 25)
                 for task in made.tasks.values():
-                    eventually(lambda task=task: balanced(task.stats()))
+                    wait_until(lambda task=task: balanced(task.stats()))
                     assert task.stats()["grpc_recv_tensor_calls"] == 0
                 assert (made.total("offers_read") > 0) == (name == "tcp")
     assert results["shm"] == results["stock"]
@@ -173,7 +175,7 @@ def test_a_step_that_waits_for_thousands_of_tensors_can_be_aborted(tmp_path: Pat
         result = made.run("many_receives.py", "6000", seconds=60)
         assert result == {"error": "DeadlineExceededError", "after": -1.0}
         for task in made.tasks.values():
-            eventually(lambda task=task: balanced(task.stats()))
+            wait_until(lambda task=task: balanced(task.stats()))
 
 
 @pytest.mark.timeout(300)
@@ -192,7 +194,7 @@ def test_ten_thousand_steps_leave_no_descriptor_and_no_memory(tmp_path: Path, fa
         go_on(client)
         wait_for(client, "did 8000")
         for name, task in made.tasks.items():
-            eventually(lambda task=task: balanced(task.stats()))
+            wait_until(lambda task=task: balanced(task.stats()))
             after = task.stats()
             # 8,000 steps of 400 KB: a leak of one tensor in a hundred would be 16 MB.
             assert_no_growth(before[name], after, resident=16 << 20)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from cluster import FARWRITE, STOCK, cluster
-from faults import balanced, eventually
+from faults import balanced
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 BYTES = 1_900_000_000
@@ -33,6 +35,6 @@ def test_the_largest_tensors_arrive_whole(tmp_path: Path, dtype: str) -> None:
                 # What is only looked at is no memory of the worker's: copied to be passed on.
                 assert made.total("staged_foreign_memory") == 1
             for task in made.tasks.values():
-                eventually(lambda task=task: balanced(task.stats()))
+                wait_until(lambda task=task: balanced(task.stats()))
                 assert task.stats()["arena"]["used"] < 1 << 20
     assert fingerprints["shm"] == fingerprints["tcp"] == fingerprints["stock"]

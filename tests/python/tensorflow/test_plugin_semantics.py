@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, cluster
-from faults import eventually
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 PULLS = (
@@ -40,7 +41,7 @@ def run_ours(
     """Run under Farwrite; return the result and the tasks' counters."""
     with cluster(tmp_path, JOBS, FARWRITE, environment) as made:
         result = made.run(program)
-        eventually(lambda: settled(made.stats()))
+        wait_until(lambda: settled(made.stats()))
         return result, made.stats()
 
 
@@ -210,7 +211,7 @@ def test_where_registered_memory_is_exhausted_the_receiver_pulls(
         # What nobody asked for, because its step was over, may be missing.
         pulled = made.total("pulls_received")
         assert 0 < pulled == made.total("grpc_recv_tensor_calls") <= made.total("pushes_pull")
-        eventually(lambda: settled(made.stats()))
+        wait_until(lambda: settled(made.stats()))
 
 
 def test_a_fabric_that_cannot_be_had_is_an_error_that_says_why(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster import FARWRITE, Cluster, cluster
-from faults import balanced, eventually, wait_for
+from faults import balanced, wait_for
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 TCP = {"FARWRITE_FABRICS": "tcp"}
@@ -69,9 +71,9 @@ def test_a_sender_killed_in_a_read_ends_the_step_and_nothing_else(tmp_path: Path
             made.tasks["ps0"].kill()
             said = outcome(client)
             assert said.get("error") in {"UnavailableError", "AbortedError"}, said
-            eventually(lambda: balanced(receiver.stats()))
+            wait_until(lambda: balanced(receiver.stats()))
             # The tensor that was being filled has gone, too.
-            eventually(lambda: receiver.stats()["arena"]["used"] < MEGABYTES << 20)
+            wait_until(lambda: receiver.stats()["arena"]["used"] < MEGABYTES << 20)
         made.start("ps", 0).wait_until_up()
         result = made.run("steps.py", "5")
         assert result["value"] == result["expected"]
@@ -91,8 +93,8 @@ def test_a_step_aborted_in_a_read_leaves_it_its_memory(tmp_path: Path) -> None:
         assert receiver.stats()["arena"]["used"] >= MEGABYTES << 20
         sender.signal(signal.SIGCONT)
         for task in made.tasks.values():
-            eventually(lambda task=task: balanced(task.stats()))
-        eventually(lambda: receiver.stats()["arena"]["used"] < MEGABYTES << 20)
+            wait_until(lambda task=task: balanced(task.stats()))
+        wait_until(lambda: receiver.stats()["arena"]["used"] < MEGABYTES << 20)
         begin(client)
         assert outcome(client) == {"value": 7.0}
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from cluster import FARWRITE, Task, cluster, finish
-from faults import eventually, wait_for
+from faults import wait_for
+
+from processes import wait_until
 
 # A device warns of a silence after its detection time, at its next tick: 5 s and 1 s.
 LONGER_THAN_A_WARNING_TAKES = 8
@@ -64,7 +66,7 @@ def test_a_peer_that_falls_silent_is_warned_of_by_its_task(tmp_path: Path, fabri
         client = made.start_program("steps.py", "20")
         wait_for(client, "running")
         made.tasks["ps0"].stop()
-        eventually(lambda: "is silent" in log.read_text(), 60)
+        wait_until(lambda: "is silent" in log.read_text())
         made.tasks["ps0"].signal(signal.SIGCONT)
         finish(client)
     warnings = [line for line in ours([log.read_text()]) if "is silent" in line]

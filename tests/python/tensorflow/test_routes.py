@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, cluster, finish
-from faults import eventually, go_on, wait_for
+from faults import go_on, wait_for
+
+from processes import wait_until
 
 # Where a route may fail on one side alone; FARWRITE_TF_TEST_ROUTE.
 STAGES = ("unmet", "unknown", "stock", "refused", "unclear", "late")
@@ -113,7 +115,7 @@ def test_a_sender_far_ahead_of_its_receiver_keeps_what_is_too_much(tmp_path: Pat
         wait_for(client, f"made {first}")
         # All of them are there, so the receiver says that it takes no more.
         receiver, sender = made.tasks["ps0"], made.tasks["worker0"]
-        eventually(lambda: receiver.stats()["waiting_tensors"] >= first)
+        wait_until(lambda: receiver.stats()["waiting_tensors"] >= first)
         go_on(client)
         wait_for(client, f"made {second}")
         go_on(client)
@@ -127,4 +129,4 @@ def test_a_sender_far_ahead_of_its_receiver_keeps_what_is_too_much(tmp_path: Pat
         wait_for(client, "made 10")
         go_on(client)
         assert finish(client, 60)["values"] == [90.0]
-        eventually(lambda: receiver.stats()["waiting_tensors"] == 0)
+        wait_until(lambda: receiver.stats()["waiting_tensors"] == 0)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
-from faults import balanced, eventually, go_on, wait_for
+from faults import balanced, go_on, wait_for
+
+from processes import wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 STEPS = 20
@@ -32,7 +34,7 @@ def assert_equal(seen: dict[str, Any], stock: dict[str, Any]) -> None:
 
 def assert_quiet(made: Cluster) -> None:
     for task in made.tasks.values():
-        eventually(lambda task=task: balanced(task.stats()))
+        wait_until(lambda task=task: balanced(task.stats()))
 
 
 def end(client: subprocess.Popen[str]) -> None:
@@ -120,6 +122,6 @@ def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: 
     with cluster(tmp_path, {"worker": 1}, FARWRITE, little) as made:
         client = made.start_program("session_waits.py", FARWRITE)
         wait_for(client, "running")
-        eventually(lambda: made.total("grpc_feeds") >= 2)
+        wait_until(lambda: made.total("grpc_feeds") >= 2)
         end(client)
         assert made.total("session_steps_served") == 0
