@@ -13,10 +13,12 @@ namespace {
 
 // What is refused: allocations of at least so many bytes, and below twice as many.
 std::atomic<std::size_t> refused_from{0};
+thread_local std::size_t refused_here_from = 0;  // the same in this thread alone
 
 void* allocate_unless_refused(std::size_t bytes) noexcept {
-  const std::size_t least = refused_from;
-  if (least > 0 && bytes >= least && bytes < 2 * least) return nullptr;
+  for (const std::size_t least : {refused_from.load(), refused_here_from}) {
+    if (least > 0 && bytes >= least && bytes < 2 * least) return nullptr;
+  }
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 
@@ -74,11 +76,50 @@ TEST_P(RefusedMemory, OfReceivedBytesEndsOneStream) {
   EXPECT_TRUE(all == bytes);
 }
 
+class RefusedMessages : public ConformancePair {
+ protected:
+  void expect_others_go_on() {
+    ChannelPair next = connect(near_device_, far_device_);
+    EXPECT_OK(next.near.send(view()).wait(kHang));
+    auto notification = next.far.wait_notification(kHang);
+    ASSERT_OK(notification);
+    EXPECT_TRUE(notification->message == message_);
+  }
+  ByteView view() const { return {message_.data(), message_.size()}; }
+  const std::vector<std::byte> message_ = make_bytes(30'000, 1);
+};
+
+TEST_P(RefusedMessages, AtTheReceiverEndTheChannelAlone) {
+  refused_from = message_.size();
+  (void)near_.send(view());
+  const Status status = far_.wait_notification(kHang).status();
+  refused_from = 0;
+  expect_refused(status, {"a message of the peer", "ulimit -v"});
+  expect_others_go_on();
+}
+
+TEST_P(RefusedMessages, AtTheSenderAreAnError) {
+  Status status;
+  refused_here_from = message_.size();
+  for (int i = 0; i < 100'000 && status.ok(); ++i) {
+    const Completion sent = near_.send(view());
+    if (sent.done()) status = sent.wait();
+  }
+  refused_here_from = 0;
+  expect_refused(status, {near_.peer_name(), "ulimit -v"});
+  expect_others_go_on();
+}
+
 INSTANTIATE_TEST_SUITE_P(, RefusedMemory,
                          ::testing::Values(Variant{FabricKind::kShm, 1, 1},
                                            Variant{FabricKind::kTcp, 1, 1}),
                          variant_name);
 FARWRITE_ENCRYPTED_TOO(RefusedMemory);
+INSTANTIATE_TEST_SUITE_P(, RefusedMessages,
+                         ::testing::Values(Variant{FabricKind::kShm, 1, 1},
+                                           Variant{FabricKind::kTcp, 1, 1}),
+                         variant_name);
+FARWRITE_ENCRYPTED_TOO(RefusedMessages);
 
 }  // namespace
 }  // namespace farwrite::stream
