@@ -154,8 +154,9 @@ bool Incoming::fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival) 
     reaching_ = true;
     const RemoteRegion lent = arrival.lent;
     lock.unlock();
-    link_->reach(lent,
-                 [self = shared_from_this()](const Status& status) { self->reached(status); });
+    link_->reach(lent, [weak = weak_from_this()](const Status& status) {
+      if (const auto self = weak.lock()) self->reached(status);
+    });
     return false;
   }
   const bool full = held_->load(std::memory_order_relaxed) + left > options_.held;

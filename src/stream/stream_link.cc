@@ -1,5 +1,6 @@
 #include "stream/stream_link.h"
 
+#include <chrono>
 #include <new>
 #include <utility>
 #include <vector>
@@ -8,6 +9,12 @@
 #include "core/with_memory.h"
 
 namespace farwrite::stream {
+namespace {
+
+// A wait for a silent peer looks so often whether its streams are still there.
+constexpr std::chrono::milliseconds kTurn(100);
+
+}  // namespace
 
 void StreamLink::Jobs::work() {
   std::unique_lock lock(mutex);
@@ -21,6 +28,11 @@ void StreamLink::Jobs::work() {
     job = nullptr;
     lock.lock();
   }
+}
+
+bool StreamLink::Jobs::is_stopping() {
+  const std::lock_guard lock(mutex);
+  return stopping;
 }
 
 StreamLink::~StreamLink() {
@@ -41,10 +53,14 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
   if (const Status started = start_worker(); !started.ok()) return reached(started);
   {
     const std::lock_guard lock(jobs_->mutex);
-    jobs_->queue.emplace_back([channel = channel_, lent, reached = std::move(reached)]() mutable {
-      const Status status = channel.alias(lent, 0, 0).status();
-      reached(status);
-    });
+    jobs_->queue.emplace_back(
+        [jobs = jobs_.get(), channel = channel_, lent, reached = std::move(reached)]() mutable {
+          Status status;
+          do {
+            status = channel.alias(lent, 0, 0, kTurn).status();
+          } while (status.code() == StatusCode::kDeadlineExceeded && !jobs->is_stopping());
+          reached(status);
+        });
   }
   jobs_->changed.notify_one();
 }

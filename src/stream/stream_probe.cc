@@ -51,8 +51,8 @@ class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
 }  // namespace
 
 void StreamProbe::answer(const StreamFrame& frame, const RemoteRegion& lent) {
-  const std::function<void()> done = [link = link_, number = frame.value] {
-    link->tell({.kind = FrameKind::kProbed, .value = number});
+  const std::function<void()> done = [weak = std::weak_ptr(link_), number = frame.value] {
+    if (const auto link = weak.lock()) link->tell({.kind = FrameKind::kProbed, .value = number});
   };
   if (!lent.valid()) return done();
   if (link_->channel().maps_peer_memory()) {
