@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 /// The version of this ABI. Every change except an added function raises it.
-#define FW_ABI_VERSION 3
+#define FW_ABI_VERSION 4
 #define FW_NAME_BYTES 320  ///< a host:port with its terminating zero
 
 typedef struct fw_status fw_status;    ///< an error; NULL is success; freed by fw_status_free()
@@ -234,10 +234,12 @@ typedef void (*fw_read_done)(void* context, const char* error);
 /// block.
 FW_API void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_read_done done,
                          void* context);
-/// Maps the bytes read-only, without a copy. The first view of a segment may wait for the peer: do
-/// not call this from a handler.
-/// @return kUnsupported where the fabric cannot map.
-FW_API fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes);
+/// Maps the bytes read-only, without a copy. The first view of a segment may wait for the peer, for
+/// `timeout_ns` at most: do not call this from a handler.
+/// @return kUnsupported where the fabric cannot map; kDeadlineExceeded after the timeout, and a
+/// later call goes on with the wait.
+FW_API fw_status* fw_view_map(fw_view* view, uint64_t timeout_ns, const void** data,
+                              uint64_t* bytes);
 /// Returns the lease to the peer. Never blocks.
 FW_API void fw_view_release(fw_view* view);
 

@@ -9,6 +9,7 @@
 #include "box/server_state.h"
 #include "box/settled.h"
 #include "core/log.h"
+#include "core/with_memory.h"
 
 namespace farwrite::box {
 namespace {
@@ -402,12 +403,17 @@ void Session::open_buffer(const Request& request) {
 }
 
 void Session::list(std::uint64_t request) {
-  std::vector<SegmentInfo> infos;
-  for (const std::shared_ptr<HostedSegment>& segment : server_.table().all()) {
-    infos.push_back(server_.describe(*segment));
-    infos.back().spec.description.clear();
-  }
-  reply_with({.id = request}, encode_infos(infos));
+  std::vector<std::byte> body;
+  Status listed = core::with_memory({.operation = "list a box"}, "the list", [&] {
+    std::vector<SegmentInfo> infos;
+    for (const std::shared_ptr<HostedSegment>& segment : server_.table().all()) {
+      infos.push_back(server_.describe(*segment));
+      infos.back().spec.description.clear();
+    }
+    body = encode_infos(infos);
+  });
+  if (!listed.ok()) return refuse(request, std::move(listed));
+  reply_with({.id = request}, std::move(body));
 }
 
 void Session::describe(const Request& request) {
@@ -481,7 +487,9 @@ Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std:
                          "the description has " + std::to_string(lent.size()) + " bytes",
                          "use at most " + std::to_string(most));
   }
-  std::vector<std::byte> bytes(lent.size());
+  std::vector<std::byte> bytes;
+  FARWRITE_RETURN_IF_ERROR(core::with_memory({.operation = "create a segment"}, "its description",
+                                             [&] { bytes.resize(lent.size()); }));
   const Status status = wait_until_settled(channel_.read({bytes.data(), bytes.size()}, lent));
   if (!status.ok()) return status;
   return bytes;

@@ -7,6 +7,7 @@
 #include "box/snapshot_writer.h"
 #include "core/log.h"
 #include "core/start_thread.h"
+#include "core/with_memory.h"
 
 namespace farwrite::box {
 
@@ -81,7 +82,10 @@ Status Snapshotter::write() {
     return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
                          "the server is closed", "serve again");
   }
-  Status status = write_all();
+  Status status;
+  Status room = core::with_memory({.operation = "write a snapshot"}, "its records",
+                                  [&] { status = write_all(); });
+  if (!room.ok()) status = std::move(room);
   (status.ok() ? written_ : failures_).fetch_add(1, std::memory_order_relaxed);
   return status;
 }

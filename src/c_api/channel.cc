@@ -143,13 +143,13 @@ uint64_t fw_view_bytes(const fw_view* view) { return view == nullptr ? 0 : view-
 
 int fw_view_ready(const fw_view* view) { return view != nullptr && view->region.reached() ? 1 : 0; }
 
-fw_status* fw_view_map(fw_view* view, const void** data, uint64_t* bytes) {
+fw_status* fw_view_map(fw_view* view, uint64_t timeout_ns, const void** data, uint64_t* bytes) {
   if (fw_status* const refused = refuse_null(
           "map a view",
           {{"view", view != nullptr}, {"data", data != nullptr}, {"bytes", bytes != nullptr}})) {
     return refused;
   }
-  auto alias = view->channel.alias(view->region, 0, view->region.size());
+  auto alias = view->channel.alias(view->region, 0, view->region.size(), to_duration(timeout_ns));
   if (!alias.ok()) return to_c(alias.status());
   *data = alias->data();
   *bytes = alias->size();

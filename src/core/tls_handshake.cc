@@ -9,6 +9,7 @@
 
 #include "core/tcp_socket.h"
 #include "core/tls_stream.h"
+#include "core/with_memory.h"
 
 namespace farwrite::core {
 namespace {
@@ -63,9 +64,7 @@ Result<std::unique_ptr<ByteStream>> TlsStream::create(UniqueFd socket, const Dig
   std::unique_ptr<TlsStream> stream(
       new TlsStream(**library, std::move(socket), key, records_per_key));
   if (stream->incoming_ == nullptr) {
-    return Status::error(StatusCode::kResourceExhausted, {"encrypt"},
-                         "this process was refused memory for what arrives",
-                         "free memory, or raise the limits (ulimit -v)");
+    return no_memory({"encrypt"}, "what arrives");
   }
   FARWRITE_RETURN_IF_ERROR(stream->start(shared_context(**library), side));
   return std::unique_ptr<ByteStream>(std::move(stream));

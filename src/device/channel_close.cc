@@ -111,7 +111,7 @@ void ChannelState::finish_if_due() {
 bool ChannelState::part() {
   using Parting = fabric::Link::Parting;
   const ChannelLink::Use link(link_);
-  if (!link || life_.peer_gone()) return true;
+  if (!link || life_.peer_gone() || cut_off_.load()) return true;
   // A peer that has closed as well awaits no answer, but this side's ends, as this side does.
   const Parting parting = link->part(/*last=*/peer_over());
   if (parting == Parting::kNotNeeded) return true;

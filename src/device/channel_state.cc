@@ -186,7 +186,10 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   end_leases_of_the_dead();
   say_fin_if_due();  // the last pending operation may have ended
   finish_if_due();
-  if (times_.take_due_cut()) cut_link(/*in_good_order=*/false);
+  if (times_.take_due_cut()) {
+    cut_link(/*in_good_order=*/false);
+    cut_off_.store(true);
+  }
   if (peer_over()) return;
   send(FrameType::kPing);
   const std::chrono::nanoseconds quiet = times_.silence(now, absence);

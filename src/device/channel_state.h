@@ -243,6 +243,7 @@ class ChannelState final : public fabric::LinkObserver,
   ChannelLife life_;
   bool lanes_ended_ = false;          // the thread's that settles
   std::atomic<bool> parting_{false};  // this side ended its connections, and awaits the peer's ends
+  std::atomic<bool> cut_off_{false};  // the peer was refused, and had time to read why
 };
 
 }  // namespace farwrite::device

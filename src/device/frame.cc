@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/wire.h"
+#include "core/with_memory.h"
 
 namespace farwrite::device {
 namespace {
@@ -45,7 +46,8 @@ Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                          "set encrypt on both sides, or on neither");
   }
   if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, operation);
-  frame.body.resize(body_bytes);
+  FARWRITE_RETURN_IF_ERROR(
+      core::with_memory({operation}, "a control message", [&] { frame.body.resize(body_bytes); }));
   FARWRITE_RETURN_IF_ERROR(
       core::receive_all(stream, {frame.body.data(), frame.body.size()}, deadline, operation));
   return frame;
@@ -53,7 +55,9 @@ Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
 
 Status FrameSplitter::feed(ByteView bytes,
                            const std::function<void(FrameType, ByteView body)>& on_frame) {
-  pending_.insert(pending_.end(), bytes.data, bytes.data + bytes.size);
+  FARWRITE_RETURN_IF_ERROR(core::with_memory({"read a control message"}, "a control message", [&] {
+    pending_.insert(pending_.end(), bytes.data, bytes.data + bytes.size);
+  }));
   std::size_t at = 0;
   while (pending_.size() - at >= kFrameHeaderBytes) {
     core::WireReader header({pending_.data() + at, kFrameHeaderBytes});

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/with_memory.h"
+
 namespace farwrite {
 
 std::string_view to_string(NotificationLowering lowering) {
@@ -161,7 +163,10 @@ Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operati
       const auto held = std::make_shared<Held>();
       held->operation = operation;
       const ByteView source = operation.source;
-      if (source.size > 0) held->message.assign(source.data, source.data + source.size);
+      const Status copied = core::with_memory({"send"}, "a message that waits", [&] {
+        if (source.size > 0) held->message.assign(source.data, source.data + source.size);
+      });
+      if (!copied.ok()) return Completion(copied);
       held->operation.source = {held->message.data(), held->message.size()};
       held->completion = std::make_shared<core::CompletionState>();
       held->ready = true;

@@ -2,12 +2,13 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
+#include "core/start_thread.h"
 #include "core/thread_own.h"
 #include "grpc/report.h"
 
@@ -23,16 +24,6 @@ std::mutex hub_mutex;
 std::atomic<Hub*> the_hub{nullptr};
 
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
-// A thread of ours takes none of the program's signals. It lives until the process ends.
-void start_thread(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(std::move(body)).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
 
 }  // namespace
 
@@ -50,7 +41,23 @@ Result<Hub*> Hub::open() {
   if (!settings.ok()) return settings.status();
   Result<Device> device = Device::open(settings->device);
   if (!device.ok()) return device.status();
-  auto* const hub = new Hub(*std::move(settings), *std::move(device));
+  std::unique_ptr<Hub> opened(new Hub(*std::move(settings), *std::move(device)));
+  // All its threads or none: each waits for the last one. They live until the process ends.
+  std::promise<Hub*> all_started;
+  const std::shared_future<Hub*> ready = all_started.get_future().share();
+  for (void (Hub::* const body)() : {&Hub::accept_all, &Hub::work, &Hub::keep_all}) {
+    std::thread thread;
+    Status started =
+        core::start_thread(thread, {"open the device of gRPC's connections"}, [ready, body] {
+          if (Hub* const hub = ready.get()) (hub->*body)();
+        });
+    if (!started.ok()) {
+      all_started.set_value(nullptr);
+      return started;
+    }
+    thread.detach();
+  }
+  auto* const hub = opened.release();
   the_hub.store(hub, std::memory_order_release);
   // A parent's hub stays the parent's, and so does the lock if another thread holds it.
   static std::once_flag once;
@@ -61,9 +68,7 @@ Result<Hub*> Hub::open() {
                        hub_mutex.unlock();
                      });
   });
-  start_thread([hub] { hub->accept_all(); });
-  start_thread([hub] { hub->work(); });
-  start_thread([hub] { hub->keep_all(); });
+  all_started.set_value(hub);
   return hub;
 }
 

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "core/with_memory.h"
+
 namespace farwrite::memory {
 
 Result<std::unique_ptr<SegmentTable>> SegmentTable::create(std::uint64_t bytes,
@@ -14,9 +16,7 @@ Result<std::unique_ptr<SegmentTable>> SegmentTable::create(std::uint64_t bytes,
   const std::uint64_t count = (*range)->bytes() / kHugePageBytes;
   std::unique_ptr<std::atomic<Entry*>[]> chunks(new (std::nothrow) std::atomic<Entry*>[count]());
   if (chunks == nullptr) {
-    return Status::error(StatusCode::kResourceExhausted, {"reserve address space"},
-                         "this process was refused memory for the table of '" + name + "'",
-                         "free memory, or raise the limits (ulimit -v)");
+    return core::no_memory({"reserve address space"}, "the table of '" + name + "'");
   }
   return std::unique_ptr<SegmentTable>(
       new SegmentTable(std::move(range).value(), std::move(chunks)));

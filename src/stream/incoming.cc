@@ -154,8 +154,9 @@ bool Incoming::fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival) 
     reaching_ = true;
     const RemoteRegion lent = arrival.lent;
     lock.unlock();
-    link_->reach(lent,
-                 [self = shared_from_this()](const Status& status) { self->reached(status); });
+    link_->reach(lent, [weak = weak_from_this()](const Status& status) {
+      if (const auto self = weak.lock()) self->reached(status);
+    });
     return false;
   }
   const bool full = held_->load(std::memory_order_relaxed) + left > options_.held;
@@ -209,22 +210,27 @@ void Incoming::read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, 
   ++reads_;
   std::function<void()> freed = held_back ? std::function<void()>() : hold(bytes);
   lock.unlock();
-  const StreamLink::Buffer buffer = link_->buffer(bytes, !held_back, std::move(freed));
+  Result<StreamLink::Buffer> buffer = link_->buffer(bytes, !held_back, std::move(freed));
+  if (!buffer.ok()) return read_over(*piece, buffer.status());
   piece->slices = pattern.slices(
-      message, {.bytes = {buffer.data, static_cast<std::size_t>(bytes)}, .owner = buffer.owner});
+      message, {.bytes = {buffer->data, static_cast<std::size_t>(bytes)}, .owner = buffer->owner});
   link_->counters().read_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (held_back) link_->counters().held_back_bytes.fetch_add(bytes, std::memory_order_relaxed);
   link_->channel()
-      .read({buffer.data, static_cast<std::size_t>(bytes)}, lent, offset, link_->lane(number_))
+      .read({buffer->data, static_cast<std::size_t>(bytes)}, lent, offset, link_->lane(number_))
       .on_settled([self = shared_from_this(), piece, lent](const Status& status) {
-        {
-          const std::lock_guard again(self->mutex_);
-          --self->reads_;
-          if (status.ok()) piece->ready = true;
-        }
-        if (!status.ok()) return self->fail(status, false);
-        self->go_on();
+        self->read_over(*piece, status);
       });
+}
+
+void Incoming::read_over(Piece& piece, const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    --reads_;
+    if (status.ok()) piece.ready = true;
+  }
+  if (!status.ok()) return fail(status, false);
+  go_on();
 }
 
 void Incoming::reached(const Status& status) {

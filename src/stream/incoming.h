@@ -62,6 +62,8 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   bool fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival);
   bool alias(std::unique_lock<std::mutex>& lock, Arrival& arrival);
   void read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, bool held_back);
+  // Without it.
+  void read_over(Piece& piece, const Status& status);
   void reached(const Status& status);
   bool empty() const { return pieces_.empty() && arrivals_.empty(); }
   // Counts bytes that slices keep until they are dropped.

@@ -256,13 +256,13 @@ Completion Outgoing::lend(ByteView message, const Step& step) {
   ByteView region = step.region;
   std::vector<std::shared_ptr<const void>> owners;  // kept until the region is returned
   if (step.staged) {
-    const StreamLink::Buffer copy = link_->buffer(region.size, true);
-    region.data = copy.data;
-    if (!link_->device().contains(region)) {
+    Result<StreamLink::Buffer> copy = link_->buffer(region.size, true);
+    region.data = copy.ok() ? copy->data : nullptr;
+    if (!copy.ok() || !link_->device().contains(region)) {
       return Completion(Status(StatusCode::kResourceExhausted, "no memory to lend"));
     }
-    owners.push_back(copy.owner);
-    std::byte* to = copy.data;
+    owners.push_back(copy->owner);
+    std::byte* to = copy->data;
     for (const Part& part : step.parts) {
       if (!part.lent) continue;
       copy_bytes(to, part.slice.bytes.data, part.slice.bytes.size);

@@ -1,11 +1,20 @@
 #include "stream/stream_link.h"
 
+#include <chrono>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "core/start_thread.h"
+#include "core/with_memory.h"
 
 namespace farwrite::stream {
+namespace {
+
+// A wait for a silent peer looks so often whether its streams are still there.
+constexpr std::chrono::milliseconds kTurn(100);
+
+}  // namespace
 
 void StreamLink::Jobs::work() {
   std::unique_lock lock(mutex);
@@ -19,6 +28,11 @@ void StreamLink::Jobs::work() {
     job = nullptr;
     lock.lock();
   }
+}
+
+bool StreamLink::Jobs::is_stopping() {
+  const std::lock_guard lock(mutex);
+  return stopping;
 }
 
 StreamLink::~StreamLink() {
@@ -39,10 +53,14 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
   if (const Status started = start_worker(); !started.ok()) return reached(started);
   {
     const std::lock_guard lock(jobs_->mutex);
-    jobs_->queue.emplace_back([channel = channel_, lent, reached = std::move(reached)]() mutable {
-      const Status status = channel.alias(lent, 0, 0).status();
-      reached(status);
-    });
+    jobs_->queue.emplace_back(
+        [jobs = jobs_.get(), channel = channel_, lent, reached = std::move(reached)]() mutable {
+          Status status;
+          do {
+            status = channel.alias(lent, 0, 0, kTurn).status();
+          } while (status.code() == StatusCode::kDeadlineExceeded && !jobs->is_stopping());
+          reached(status);
+        });
   }
   jobs_->changed.notify_one();
 }
@@ -64,21 +82,28 @@ void StreamLink::tell(const StreamFrame& frame, const Status& reason) {
   static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
 }
 
-StreamLink::Buffer StreamLink::buffer(std::uint64_t bytes, bool registered,
-                                      std::function<void()> freed) {
+Result<StreamLink::Buffer> StreamLink::buffer(std::uint64_t bytes, bool registered,
+                                              std::function<void()> freed) {
   std::byte* const raw = registered ? device_.allocate_raw(bytes) : nullptr;
   if (raw != nullptr) {
-    return {raw, std::shared_ptr<const void>(
-                     raw, [device = device_, freed = std::move(freed)](const void* data) mutable {
-                       device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
-                       if (freed) freed();
-                     })};
+    return Buffer{raw,
+                  std::shared_ptr<const void>(
+                      raw, [device = device_, freed = std::move(freed)](const void* data) mutable {
+                        device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
+                        if (freed) freed();
+                      })};
   }
-  auto* const heap = new std::byte[bytes];
-  return {heap, std::shared_ptr<const void>(heap, [freed = std::move(freed)](const void* data) {
-            delete[] static_cast<const std::byte*>(data);
-            if (freed) freed();
-          })};
+  auto* const heap = new (std::nothrow) std::byte[bytes];
+  if (heap == nullptr) {
+    if (freed) freed();
+    return core::no_memory({.operation = "use a stream", .peer = channel_.peer_name()},
+                           std::to_string(bytes) + " bytes");
+  }
+  return Buffer{heap,
+                std::shared_ptr<const void>(heap, [freed = std::move(freed)](const void* data) {
+                  delete[] static_cast<const std::byte*>(data);
+                  if (freed) freed();
+                })};
 }
 
 }  // namespace farwrite::stream

@@ -39,15 +39,16 @@ class StreamLink {
   void tell(const StreamFrame& frame, const Status& reason);
 
   // Memory of `bytes`: the device's if there is some and `registered`, else the heap's. It goes
-  // with the owner, and `freed` runs then.
+  // with the owner, and `freed` runs then; at once with kResourceExhausted, if there is none.
   struct Buffer {
     std::byte* data = nullptr;
     std::shared_ptr<const void> owner;
   };
-  Buffer buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
+  Result<Buffer> buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
 
-  // Makes the first view of lent memory in a thread of the link, then calls `reached` there. If no
-  // thread can be started, calls it at once with kResourceExhausted.
+  // Makes the first view of lent memory in a thread of the link, then calls `reached` there: when
+  // the peer has answered, the channel has ended, or the link goes, which `reached` must not keep.
+  // If no thread can be started, calls it at once with kResourceExhausted.
   void reach(const RemoteRegion& lent, std::function<void(const Status&)> reached);
 
   struct Counters {
@@ -73,6 +74,7 @@ class StreamLink {
     bool stopping = false;
 
     void work();
+    bool is_stopping();
   };
 
   Status start_worker();

@@ -31,10 +31,11 @@ class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
     const std::uint64_t offset = next_.fetch_add(chunk_);
     if (offset >= lent_.size()) return;
     const std::uint64_t bytes = std::min<std::uint64_t>(chunk_, lent_.size() - offset);
-    const StreamLink::Buffer buffer = link_->buffer(bytes, true);
+    Result<StreamLink::Buffer> buffer = link_->buffer(bytes, true);
+    if (!buffer.ok()) return;
     link_->channel()
-        .read({buffer.data, static_cast<std::size_t>(bytes)}, lent_, offset)
-        .on_settled([self = shared_from_this(), owner = buffer.owner](const Status& status) {
+        .read({buffer->data, static_cast<std::size_t>(bytes)}, lent_, offset)
+        .on_settled([self = shared_from_this(), owner = buffer->owner](const Status& status) {
           if (status.ok()) self->next();
         });
   }
@@ -50,8 +51,8 @@ class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
 }  // namespace
 
 void StreamProbe::answer(const StreamFrame& frame, const RemoteRegion& lent) {
-  const std::function<void()> done = [link = link_, number = frame.value] {
-    link->tell({.kind = FrameKind::kProbed, .value = number});
+  const std::function<void()> done = [weak = std::weak_ptr(link_), number = frame.value] {
+    if (const auto link = weak.lock()) link->tell({.kind = FrameKind::kProbed, .value = number});
   };
   if (!lent.valid()) return done();
   if (link_->channel().maps_peer_memory()) {
@@ -128,7 +129,9 @@ Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
   const std::lock_guard one(tuning_);
   const Clock::time_point end = Clock::now() + time;
   const std::uint64_t most = link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
-  const StreamLink::Buffer memory = link_->buffer(kChunkProbe, true);
+  Result<StreamLink::Buffer> buffer = link_->buffer(kChunkProbe, true);
+  if (!buffer.ok()) return buffer.status();
+  const StreamLink::Buffer& memory = buffer.value();
   if (!link_->device().contains(memory.data)) {
     return Status::error(StatusCode::kResourceExhausted, {.operation = "measure a channel"},
                          "no memory is left to lend", "raise send_limit");

@@ -14,6 +14,7 @@
 #include "fault/child_process.h"
 #include "fault/named_fabric.h"
 #include "fault/role.h"
+#include "no_more_threads.h"
 
 namespace farwrite::fault {
 namespace {
@@ -226,28 +227,6 @@ TEST_P(ByteStreams, AGigabytePassesThroughTheWindow) {
 
 INSTANTIATE_TEST_SUITE_P(, ByteStreams, ::testing::Values(kNamedFabrics[0], kNamedFabrics[1]),
                          [](const auto& info) { return std::string(info.param.name); });
-
-// While it lives, no thread can be started: none has room for such a stack.
-class NoMoreThreads {
- public:
-  NoMoreThreads() {
-    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
-    pthread_attr_t huge;
-    EXPECT_EQ(::pthread_getattr_default_np(&huge), 0);
-    EXPECT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 56), 0);
-    EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
-    ::pthread_attr_destroy(&huge);
-  }
-  ~NoMoreThreads() {
-    EXPECT_EQ(::pthread_setattr_default_np(&before_), 0);
-    ::pthread_attr_destroy(&before_);
-  }
-  NoMoreThreads(const NoMoreThreads&) = delete;
-  NoMoreThreads& operator=(const NoMoreThreads&) = delete;
-
- private:
-  pthread_attr_t before_;
-};
 
 using ByteStreamsWithoutThreads = FaultTest;
 

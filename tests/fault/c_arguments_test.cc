@@ -231,7 +231,7 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
        [&] {
          const void* data = nullptr;
          std::uint64_t bytes = 0;
-         return fw_view_map(nullptr, &data, &bytes);
+         return fw_view_map(nullptr, kLong, &data, &bytes);
        }},
       {"fw_channel_allocate", [&] { return fw_channel_allocate(nullptr, 8, &region); }},
       {"fw_channel_allocate", [&] { return fw_channel_allocate(plain_, 8, nullptr); }},

@@ -244,7 +244,7 @@ std::vector<Row> memory_rows() {
           [](W& w) {
             const void* data = bytes;
             std::uint64_t size = 7;
-            const Status mapped = status_of(fw_view_map(w.c_view, &data, &size));
+            const Status mapped = status_of(fw_view_map(w.c_view, limit_ns(), &data, &size));
             const bool untouched = data == bytes && size == 7;
             return mapped.ok() == untouched ? Status(StatusCode::kInternal, "output") : mapped;
           },

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <future>
 #include <limits>
 #include <memory>
 #include <thread>
@@ -171,6 +172,19 @@ TEST_F(RuleBreaker, ThatIgnoresTheRefusalIsCutOffAllTheSame) {
   EXPECT_EQ(channel.notify(1).wait(kPatience).code(), StatusCode::kProtocolError);
   EXPECT_TRUE(channel.close().ok());
   EXPECT_TRUE(device.close(kPatience).ok());
+}
+
+TEST_F(RuleBreaker, ThatIgnoresTheRefusalDoesNotHoldUpACloseOfTheDevice) {
+  DeviceOptions options = quick_options();
+  options.fabrics = {FabricKind::kTcp};
+  Device device = open_device(options);
+  ChildProcess child("deaf rule breaker", {device.endpoint().to_string()});
+  Channel channel = device.accept(kPatience).value();
+  EXPECT_TRUE(eventually([&] { return channel.peer_state() == PeerState::kClosed; }));
+  auto closed = std::async(std::launch::async, [&] { return device.close(kForever); });
+  EXPECT_EQ(closed.wait_for(kPatience), std::future_status::ready);
+  child.kill();
+  EXPECT_TRUE(closed.get().ok());
 }
 
 // It gave up while it was welcomed: it breaks no rule.

@@ -187,6 +187,7 @@ ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                    void* argument) noexcept {
   if (injection::strike(injection::kThreads, "pthread_create")) return EAGAIN;
+  if (injection::strike_ours(CALLER, injection::kOwnThreads, "pthread_create")) return EAGAIN;
   BEHIND(pthread_create);
   return behind(thread, attributes, start, argument);
 }

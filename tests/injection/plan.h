@@ -19,6 +19,7 @@ enum Kind : std::uint32_t {
   kWaits = 32,       // calls that a signal interrupts, by Farwrite
   kSends = 64,       // send, sendmsg, write, eventfd_write by Farwrite
   kSteps = 128,      // all of these, locks, clocks and copies by Farwrite
+  kOwnThreads = 256,  // of kThreads those by Farwrite, and by others with the standard library
 };
 
 enum Action : std::uint32_t {

@@ -144,7 +144,7 @@ TEST_F(CAbi, SendsAndLends) {
   ASSERT_EQ(far_.views.size(), 1u);
   const void* data = nullptr;
   std::uint64_t bytes = 0;
-  ASSERT_EQ(code(fw_view_map(far_.views[0], &data, &bytes)), "kOk");
+  ASSERT_EQ(code(fw_view_map(far_.views[0], kHang, &data, &bytes)), "kOk");
   ASSERT_EQ(bytes, 4096u);
   EXPECT_EQ(std::string(static_cast<const char*>(data), bytes), std::string(4096, 'x'));
   EXPECT_EQ(near_.returned, 0u);
@@ -182,13 +182,13 @@ TEST_F(CAbi, AViewOutlivesItsChannel) {
   ASSERT_TRUE(eventually([&] { return far_.notifications == 1; }));
   const void* data = nullptr;
   std::uint64_t bytes = 0;
-  ASSERT_EQ(code(fw_view_map(far_.views[0], &data, &bytes)), "kOk");
+  ASSERT_EQ(code(fw_view_map(far_.views[0], kHang, &data, &bytes)), "kOk");
   ASSERT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");
   far_.channel = nullptr;
   ASSERT_EQ(code(fw_device_close(far_.device, kHang)), "kOk");
   far_.device = nullptr;
   EXPECT_EQ(static_cast<const char*>(data)[4095], 'y');
-  EXPECT_EQ(code(fw_view_map(far_.views[0], &data, &bytes)), "kOk");
+  EXPECT_EQ(code(fw_view_map(far_.views[0], kHang, &data, &bytes)), "kOk");
   EXPECT_EQ(near_.returned, 0u) << "the view is still looked at";
   ASSERT_EQ(code(fw_channel_close(near_.channel, kHang)), "kOk");
   near_.channel = nullptr;

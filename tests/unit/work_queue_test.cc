@@ -1,6 +1,8 @@
 #include "server/work_queue.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -8,6 +10,8 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "no_more_threads.h"
 
 namespace farwrite::plugin {
 namespace {
@@ -71,6 +75,25 @@ TEST(WorkQueue, RunsWhatIsToComeLaterInTheOrderOfTime) {
   queue().submit_after(std::chrono::milliseconds(1), [&] { order.push_back(1); });
   ASSERT_EQ(both->get_future().wait_for(kHangGuard), std::future_status::ready);
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(WorkQueue, WhoseThreadsAreRefusedSaysSoAndRunsAllOnceItHasThem) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::promise<void> ran;
+    bool without = true;
+    {
+      const NoMoreThreads none;
+      queue().submit([&ran] { ran.set_value(); });
+      without = queue().start();
+    }
+    const bool with = queue().start();
+    const bool runs = ran.get_future().wait_for(kHangGuard) == std::future_status::ready;
+    ::_exit(!without && with && runs ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

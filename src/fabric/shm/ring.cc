@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/with_memory.h"
+
 namespace farwrite::fabric::shm {
 namespace {
 
@@ -117,7 +119,8 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
     std::memcpy(&record.landing, cells_[head & (cell_count_ - 1)].payload, sizeof(record.landing));
   } else {
     record.landing = {};
-    record.payload.resize(length);
+    const Status room = core::with_memory({}, "a record", [&] { record.payload.resize(length); });
+    if (!room.ok()) return Outcome::kNoMemory;
     for_each_piece(cells_, cell_count_, head, length,
                    [&](const std::byte* from, std::uint64_t offset, std::uint64_t count) {
                      std::memcpy(record.payload.data() + offset, from, count);

@@ -114,7 +114,7 @@ class RingProducer {
 // The receiving end; one thread at a time.
 class RingConsumer {
  public:
-  enum class Outcome { kRecord, kEmpty, kCorrupt };
+  enum class Outcome { kRecord, kEmpty, kCorrupt, kNoMemory };
 
   RingConsumer(Cell* cells, LaneControl* control, std::uint32_t cell_count)
       : cells_(cells), control_(control), cell_count_(cell_count) {}

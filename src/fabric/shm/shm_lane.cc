@@ -12,6 +12,7 @@
 
 #include "core/cpu_relax.h"
 #include "core/prefetch.h"
+#include "core/with_memory.h"
 #include "fabric/shm/shm_link.h"
 #include "farwrite/copy.h"
 #include "gpu/gpu_copy.h"
@@ -246,9 +247,12 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
   }
   // Since post() looked: end() has emptied the outbox already.
   if (link_.poisoned()) return Completion(link_.reason());
-  return outbox_.hold_pending(
-      {kind, tag, std::vector<std::byte>(payload.data, payload.data + payload.size), {}},
-      {payload.size, 0, tag});
+  Unsent record{kind, tag, {}, {}};
+  const Status copied =
+      core::with_memory({"send", link_.peer_name(), "shm"}, "a message that waits",
+                        [&] { record.payload.assign(payload.data, payload.data + payload.size); });
+  if (!copied.ok()) return Completion(copied);
+  return outbox_.hold_pending(std::move(record), {payload.size, 0, tag});
 }
 
 bool ShmLane::drain_outbox() {
@@ -301,18 +305,23 @@ Progress ShmLane::poll(EventSink& sink) {
       sink.on_notification(std::move(arrival));
     }
   }
-  if (outcome == RingConsumer::Outcome::kCorrupt) corrupt_.store(true);
+  const bool refused = outcome == RingConsumer::Outcome::kNoMemory;
+  const bool over = refused || outcome == RingConsumer::Outcome::kCorrupt;
+  if (over) corrupt_.store(true);
   progress.drained = corrupt_.load() || outcome == RingConsumer::Outcome::kEmpty;
   progress.pending = progress.delivered == kPollBatch;
   // Before another thread may find the lane drained: what is pushed here has ended by then.
-  if (outcome != RingConsumer::Outcome::kCorrupt && outbox_.waits() && drain_outbox()) {
+  if (!over && outbox_.waits() && drain_outbox()) {
     progress.pending = true;
   }
   polling_.clear(std::memory_order_release);
-  if (outcome == RingConsumer::Outcome::kCorrupt) [[unlikely]] {
-    link_.poison(link_.error(StatusCode::kProtocolError, "take a notification",
-                             "the peer put a malformed record into the ring", "restart the peer"),
-                 /*dead=*/false);
+  if (over) [[unlikely]] {
+    link_.poison(
+        refused ? core::no_memory({"take a notification", link_.peer_name(), "shm"},
+                                  "a message of the peer")
+                : link_.error(StatusCode::kProtocolError, "take a notification",
+                              "the peer put a malformed record into the ring", "restart the peer"),
+        /*dead=*/false);
   }
   return progress;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/with_memory.h"
+
 namespace farwrite::fabric::tcp {
 namespace {
 
@@ -122,11 +124,11 @@ Status LaneReceiver::begin_frame(FrameHandler& handler) {
   in_frame_ = true;
   collects_ = header_.type != FrameType::kWrite && header_.type != FrameType::kReadReply;
   if (collects_) {
-    body_.resize(total_);  // bounded by its type
-  } else {
-    const std::lock_guard lock(landing_);
-    destination_ = handler.begin(header_);
+    return core::with_memory({"receive", {}, "tcp"}, "a message of the peer",
+                             [this] { body_.resize(total_); });  // bounded by its type
   }
+  const std::lock_guard lock(landing_);
+  destination_ = handler.begin(header_);
   return Status();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/unchecked_reads.h"
+#include "core/with_memory.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
@@ -13,8 +14,14 @@ iovec piece(const std::byte* data, std::size_t size) {
   return {const_cast<std::byte*>(data), size};
 }
 
-void append(std::vector<std::byte>& bytes, ByteView more) {
-  if (more.size > 0) bytes.insert(bytes.end(), more.data, more.data + more.size);
+std::vector<std::byte> bytes_of(const FrameHeader& frame, ByteView head, ByteView payload) {
+  const HeaderBytes header = frame.to_bytes();
+  std::vector<std::byte> bytes;
+  bytes.reserve(header.size() + head.size + payload.size);
+  for (const ByteView part : {ByteView(header.data(), header.size()), head, payload}) {
+    if (part.size > 0) bytes.insert(bytes.end(), part.data, part.data + part.size);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -50,12 +57,15 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
     if (sent == header.size() + frame.head.size + frame.payload.size) return Completion(Status());
   }
   Queued queued;
-  queued.own.reserve(header.size() + frame.head.size + (copy_payload ? frame.payload.size : 0));
-  append(queued.own, {header.data(), header.size()});
-  append(queued.own, frame.head);
-  if (copy_payload) {
-    append(queued.own, frame.payload);
-  } else {
+  const Status copied =
+      core::with_memory({"send", peer_name_, "tcp"}, "what the kernel has no room for", [&] {
+        queued.own = bytes_of(frame.header, frame.head, copy_payload ? frame.payload : ByteView());
+      });
+  if (!copied.ok()) {
+    stream_.shutdown();  // part of the frame, or its credit, is gone
+    return Completion(copied);
+  }
+  if (!copy_payload) {
     queued.payload = frame.payload;
     queued.owner = frame.owner;
   }
@@ -75,8 +85,11 @@ Completion LaneSender::notify(const OutgoingFrame& frame) {
   const std::lock_guard lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
-  HeldBack held{frame.header, {}, nullptr};
-  append(held.payload, frame.payload);
+  HeldBack held;
+  const Status copied = core::with_memory({"send", peer_name_, "tcp"}, "a message that waits", [&] {
+    held.bytes = bytes_of(frame.header, {}, frame.payload);
+  });
+  if (!copied.ok()) return Completion(copied);
   const Weight weight = weight_of(frame.header, frame.payload);
   if (frame.header.type != FrameType::kEnd) return outbox_.hold_pending(std::move(held), weight);
   held.completion = std::make_shared<core::CompletionState>();
@@ -93,7 +106,8 @@ Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
   // to the same place, so that the target refuses it when it refuses the bytes.
   FrameHeader notification = frame.header;
   notification.length = 0;
-  Status held = outbox_.hold({notification, {}, nullptr}, weight_of(notification, {}));
+  Status held =
+      outbox_.hold({bytes_of(notification, {}, {}), nullptr}, weight_of(notification, {}));
   if (!held.ok()) return Completion(std::move(held));
   OutgoingFrame write = frame;
   write.header.flags = 0;
@@ -116,10 +130,7 @@ bool LaneSender::add_credit(std::uint64_t bytes) {
 void LaneSender::release_locked() {
   while (std::optional<HeldBack> held = outbox_.next()) {
     Queued queued;
-    const HeaderBytes header = held->header.to_bytes();
-    queued.own.reserve(header.size() + held->payload.size());
-    append(queued.own, {header.data(), header.size()});
-    append(queued.own, {held->payload.data(), held->payload.size()});
+    queued.own = std::move(held->bytes);
     queued.completion = std::move(held->completion);
     queue_.push_back(std::move(queued));
   }

@@ -72,8 +72,7 @@ class LaneSender {
   };
   // A notification, message or record that waits for credit.
   struct HeldBack {
-    FrameHeader header;
-    std::vector<std::byte> payload;
+    std::vector<std::byte> bytes;  // header and payload
     std::shared_ptr<core::CompletionState> completion;
   };
   using Finished = std::vector<std::pair<std::shared_ptr<core::CompletionState>, Status>>;

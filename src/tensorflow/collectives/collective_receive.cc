@@ -149,7 +149,8 @@ void CollectiveReceive::take(Arrival arrival) {
     // and the step can be aborted meanwhile.
     const auto waiting = std::make_shared<Arrival>(std::move(arrival));
     tf::Env::Default()->SchedClosure([self = self(), waiting, destination] {
-      self->settle(self->copy(std::move(*waiting), destination));
+      const absl::Status ready = wait_until_ready(*waiting, [&self] { return self->settled(); });
+      self->settle(ready.ok() ? self->copy(std::move(*waiting), destination) : ready);
     });
     return;
   }

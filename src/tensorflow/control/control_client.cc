@@ -88,6 +88,7 @@ void ControlClient::cancel(Number number) {
 
 absl::Status ControlClient::take_answer(PeerProcess& peer, const ControlMessage& message,
                                         View lent) {
+  CallRef answered;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = calls_.find(message.call);
@@ -95,10 +96,12 @@ absl::Status ControlClient::take_answer(PeerProcess& peer, const ControlMessage&
     if (found->second->peer.get() != &peer) {
       return absl::InvalidArgumentError("it answered a call that was made to another");
     }
+    answered = found->second;
   }
   see_body(
       message, std::move(lent), peer,
       [](std::function<void()> work) { WorkQueue::of_process().submit(std::move(work)); },
+      [answered] { return answered->cancelled.load(); },
       [this, number = message.call, ok = message.ok](absl::Status status, std::string_view body) {
         const CallRef call = take(number);
         if (call == nullptr) return;  // cancelled, or the peer has ended

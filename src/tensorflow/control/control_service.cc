@@ -65,6 +65,7 @@ absl::Status ControlService::take(const std::shared_ptr<PeerProcess>& peer,
   see_body(
       message, std::move(lent), *peer,
       [this, call](std::function<void()> work) { schedule(call, std::move(work)); },
+      [call] { return call->cancelled(); },
       [this, call](const absl::Status& status, std::string_view body) {
         begin(call, call->parse(status, body));
       });

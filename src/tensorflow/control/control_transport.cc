@@ -69,6 +69,7 @@ void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMe
 }
 
 void see_body(const ControlMessage& message, View lent, PeerProcess& peer, const Schedule& schedule,
+              std::function<bool()> given_up,
               std::function<void(absl::Status status, std::string_view body)> seen) {
   if (lent == nullptr) {
     seen(absl::OkStatus(), message.body);
@@ -98,7 +99,11 @@ void see_body(const ControlMessage& message, View lent, PeerProcess& peer, const
     seen(status, {static_cast<const char*>(data), status.ok() ? held->tensor_bytes : 0});
   };
   if (waits) {
-    tsl::Env::Default()->SchedClosure(look_at_it);  // the first view waits for the peer
+    // The first view waits for the peer.
+    tsl::Env::Default()->SchedClosure([held, seen, look_at_it, given_up = std::move(given_up)] {
+      const absl::Status status = wait_until_ready(*held, given_up);
+      status.ok() ? look_at_it() : seen(status, {});
+    });
   } else {
     schedule(look_at_it);
   }

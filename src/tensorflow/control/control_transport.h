@@ -37,8 +37,9 @@ inline constexpr std::chrono::milliseconds kTryAgain(20);
 // Runs its argument on another thread.
 using Schedule = std::function<void(std::function<void()>)>;
 // Calls `seen` once with the body. A body that was lent is read first, and then `seen` runs by
-// `schedule`; what came inside it sees at once.
+// `schedule`; what came inside it sees at once. A wait for a silent peer ends once `given_up`.
 void see_body(const ControlMessage& message, View lent, PeerProcess& peer, const Schedule& schedule,
+              std::function<bool()> given_up,
               std::function<void(absl::Status status, std::string_view body)> seen);
 
 }  // namespace farwrite::plugin

@@ -60,11 +60,13 @@ bool ServedStream::execute(Queued next) {
     finish(call, call->parse(absl::OkStatus(), next.body));
     return true;
   }
-  see_body(next.message, std::move(next.lent), *call->peer(), schedule_,
-           [self = shared_from_this(), call](const absl::Status& status, std::string_view body) {
-             self->finish(call, call->parse(status, body));
-             self->run();
-           });
+  see_body(
+      next.message, std::move(next.lent), *call->peer(), schedule_,
+      [call] { return call->cancelled(); },
+      [self = shared_from_this(), call](const absl::Status& status, std::string_view body) {
+        self->finish(call, call->parse(status, body));
+        self->run();
+      });
   return false;
 }
 

@@ -173,7 +173,7 @@ void ReceiveCall::deliver(Arrival arrival) {
   // and the call can be aborted meanwhile.
   const auto waiting = std::make_shared<Arrival>(std::move(arrival));
   tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
-    const absl::Status status = wait_until_ready(*waiting);
+    const absl::Status status = wait_until_ready(*waiting, [&self] { return self->given_up(); });
     self->arrived(remote_error(self->sender(), status), std::move(*waiting));
   });
 }

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "memory/arena_allocator.h"
 #include "options.h"
@@ -106,9 +106,17 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   fw_device* device = nullptr;
   const absl::Status opened = open_device(options, own_host, &device);
   if (!opened.ok()) return opened;
+  std::promise<Peers*> peers;
+  const auto accepts = [ready = peers.get_future().share()] { ready.get()->accept_loop(); };
+  if (!WorkQueue::of_process().start() || !start_thread(accepts)) {
+    const FwStatus closed(fw_device_close(device, 0));
+    return absl::ResourceExhaustedError(
+        "Farwrite: no thread could be started; end other threads, or raise the limits (ulimit -u, "
+        "ulimit -v)");
+  }
   *runtime = new Runtime(device, own_host);
   ArenaAllocator::use(device);
-  std::thread([peers = (*runtime)->peers_.get()] { peers->accept_loop(); }).detach();
+  peers.set_value((*runtime)->peers_.get());
   the_process.store(getpid());
   the_runtime.store(*runtime, std::memory_order_release);
   (*runtime)->look_after();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -17,22 +18,33 @@ std::atomic<pid_t> its_process{0};
 
 }  // namespace
 
+bool start_thread(std::function<void()> body) {
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
 WorkQueue& WorkQueue::of_process() {
   const pid_t process = getpid();
   if (its_process.load(std::memory_order_acquire) != process) {
     static std::mutex* const mutex = new std::mutex;
     const std::lock_guard<std::mutex> lock(*mutex);
     if (its_process.load() != process) {
-      the_queue.store(new WorkQueue(kThreads));
+      the_queue.store(new WorkQueue);
       its_process.store(process, std::memory_order_release);
     }
   }
   return *the_queue.load();
 }
 
-WorkQueue::WorkQueue(int threads) {
-  for (int i = 0; i < threads; ++i) std::thread([this] { serve(); }).detach();
-  std::thread([this] { serve_later(); }).detach();
+bool WorkQueue::start() {
+  const std::lock_guard<std::mutex> lock(starting_);
+  serves_later_ = serves_later_ || start_thread([this] { serve_later(); });
+  while (serving_ < kThreads && start_thread([this] { serve(); })) ++serving_;
+  return serves_later_ && serving_ > 0;
 }
 
 void WorkQueue::submit(std::function<void()> work) {

@@ -13,11 +13,17 @@
 
 namespace farwrite::plugin {
 
+// Runs `body` in a thread that nobody joins. False if the system refuses one.
+bool start_thread(std::function<void()> body);
+
 // Thread-safe; lives as long as the process.
 class WorkQueue {
  public:
   // The one of this process, made by the first call. A forked child gets one of its own.
   static WorkQueue& of_process();
+  // Starts what is missing of its threads. False if the system refuses it all: what is submitted
+  // waits for a thread then.
+  bool start();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
@@ -28,12 +34,16 @@ class WorkQueue {
   void submit_later(std::chrono::microseconds delay, std::function<void()> work);
 
  private:
-  explicit WorkQueue(int threads);
+  WorkQueue() { start(); }
   void serve();
   void serve_later();
   // Unlocks. Tensors arrive in bursts, each of them little work: as long as one thread is on its
   // way, it is not worth a system call to send for a second.
   void wake_another(std::unique_lock<std::mutex>& lock);
+
+  std::mutex starting_;  // guards the next two
+  int serving_ = 0;
+  bool serves_later_ = false;
 
   std::mutex mutex_;
   std::condition_variable ready_;

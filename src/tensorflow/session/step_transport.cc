@@ -134,6 +134,11 @@ absl::Status ArrivedStep::see(Deadline deadline) {
   arrival.read_lane = read_lane_;
   is_own_ = must_fetch(arrival);
   if (is_own_) return Reading::read(std::move(arrival), deadline, &seen_);
+  const absl::Status ready = wait_until_ready(arrival, [deadline] {
+    return deadline != kNever && std::chrono::steady_clock::now() >= deadline;
+  });
+  if (absl::IsCancelled(ready)) return absl::DeadlineExceededError("Deadline Exceeded");
+  if (!ready.ok()) return ready;
   return materialize(std::move(arrival), &seen_);
 }
 

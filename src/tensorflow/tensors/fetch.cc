@@ -1,6 +1,7 @@
 #include "tensors/fetch.h"
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,7 +50,11 @@ void read_over(void* context, const char* error) {
 void* make_room(Arrival& arrival, tf::Allocator* allocator) {
   count(stats().read_allocations);
   if (arrival.kind == PushKind::kSerializedLent) {
-    arrival.serialized.resize(arrival.tensor_bytes);
+    try {
+      arrival.serialized.resize(arrival.tensor_bytes);
+    } catch (const std::exception&) {  // no memory, or more than a string may hold
+      return nullptr;
+    }
     return arrival.serialized.data();
   }
   arrival.tensor = tf::Tensor(allocator, arrival.dtype, arrival.shape);

@@ -23,6 +23,9 @@ namespace tf = ::tensorflow;
 
 std::atomic<std::int64_t> views{0};
 
+// A wait for a silent peer looks so often whether somebody still waits for it.
+constexpr std::uint64_t kTurnNs = 100'000'000;
+
 // A peer's memory as a tensor's buffer. It does not own the memory, and says so: no kernel takes it
 // for its output, and a variable that it was assigned to copies before it writes.
 class LentBuffer final : public ReceivedBuffer {
@@ -76,16 +79,19 @@ tf::Tensor own_tensor(tf::DataType dtype, const tf::TensorShape& shape, const vo
   return tensor;
 }
 
-absl::Status map(const View& view, std::uint64_t expected, const void** data) {
+// kDeadlineExceeded: the peer has not answered within the timeout.
+absl::Status map(const View& view, std::uint64_t expected, const void** data,
+                 std::uint64_t timeout_ns = 0) {
   if (view == nullptr) {
     return absl::InternalError(
         "Farwrite: a peer pushed a tensor as lent memory, and lent no memory");
   }
   std::uint64_t bytes = 0;
-  const FwStatus status(fw_view_map(view.get(), data, &bytes));
+  const FwStatus status(fw_view_map(view.get(), timeout_ns, data, &bytes));
   if (status != nullptr) {
-    return absl::UnavailableError("Farwrite: cannot map a tensor that a peer lent: " +
-                                  message_of(status));
+    const bool late = std::string_view(fw_status_code_name(status.get())) == "kDeadlineExceeded";
+    return absl::Status(late ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable,
+                        "Farwrite: cannot map a tensor that a peer lent: " + message_of(status));
   }
   return check_lent_bytes(bytes, expected);
 }
@@ -220,9 +226,14 @@ absl::Status look(const Arrival& arrival, const void** data) {
   return map(arrival.lent, arrival.tensor_bytes, data);
 }
 
-absl::Status wait_until_ready(const Arrival& arrival) {
+absl::Status wait_until_ready(const Arrival& arrival, const std::function<bool()>& given_up) {
   const void* data = nullptr;
-  return look(arrival, &data);
+  absl::Status mapped;
+  do {
+    if (given_up()) return absl::CancelledError("Farwrite: a peer's lent tensor is not wanted");
+    mapped = map(arrival.lent, arrival.tensor_bytes, &data, kTurnNs);
+  } while (absl::IsDeadlineExceeded(mapped));
+  return mapped;
 }
 
 absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {

@@ -1,6 +1,9 @@
 // The receiving half: from a notification to a tensor.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
 #include "rendezvous/arrival_table.h"
@@ -23,7 +26,7 @@ absl::Status receive_landed(const fw_landing& landing, const std::shared_ptr<Pee
 // Makes the tensor of an arrival other than kPull and kStepGone: inline and fetched ones are there
 // already, lent ones become a tensor over the sender's memory, read-only, whose end returns the
 // lease.
-// Waits for the peer if the arrival is not ready.
+// The arrival must be ready.
 absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
 // Makes the tensor of an arrival that is a variant, serialized or handed over, with the variant's
 // parts in the memory of the device. Waits for the device.
@@ -34,10 +37,11 @@ absl::Status materialize_on(tensorflow::Device* device,
 bool serialized(const Arrival& arrival);
 // Whether materialize() answers at once.
 bool ready(const Arrival& arrival);
-// The lent bytes of an arrival, where they lie. Waits for the peer if the arrival is not ready.
+// The lent bytes of an arrival, where they lie. The arrival must be ready.
 absl::Status look(const Arrival& arrival, const void** data);
-// Waits for the peer until the arrival is ready.
-absl::Status wait_until_ready(const Arrival& arrival);
+// Waits for the peer until the arrival is ready. kCancelled once `given_up`, which is asked again
+// and again: nobody waits for the arrival any more.
+absl::Status wait_until_ready(const Arrival& arrival, const std::function<bool()>& given_up);
 // kInternal unless a peer lent as many bytes as it announced.
 absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected);
 

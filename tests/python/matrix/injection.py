@@ -22,6 +22,7 @@ KINDS = {
     "waits": 32,
     "sends": 64,
     "steps": 128,
+    "own_threads": 256,
 }
 REFUSE, KILL, HALVE = range(3)
 FOR_EVER = 2**63
@@ -34,14 +35,19 @@ def library() -> Path:
     return compiled.library("injection", "-fno-builtin")
 
 
+def make_orders() -> int:
+    """Name fresh orders in this process's environment, and return their descriptor."""
+    orders = os.memfd_create("orders", 0)
+    os.ftruncate(orders, ORDERS_BYTES)
+    os.environ["INJECTION_ORDERS"] = f"/proc/{os.getpid()}/fd/{orders}"
+    return orders
+
+
 def start_with_the_library() -> None:
     """Go on if the library is in this process; otherwise start this program anew with it."""
     if "INJECTION_ORDERS" in os.environ:
         return
-    orders = os.memfd_create("orders", 0)
-    os.ftruncate(orders, ORDERS_BYTES)
-    os.set_inheritable(orders, True)
-    os.environ["INJECTION_ORDERS"] = f"/proc/{os.getpid()}/fd/{orders}"
+    os.set_inheritable(make_orders(), True)
     os.environ["LD_PRELOAD"] = str(library())
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
@@ -49,8 +55,9 @@ def start_with_the_library() -> None:
 class Injection:
     """The orders that this process shares with its peers."""
 
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL(None)
+    def __init__(self, path: Path | None = None) -> None:
+        """Use the library of this process, or the one at `path` for others alone."""
+        self._library = ctypes.CDLL(path and str(path))
         plan = self._library.injectionPlan
         plan.argtypes = [ctypes.c_int] * 2 + [ctypes.c_uint] * 2 + [ctypes.c_ulong] * 3
         plan.restype = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from cluster import FARWRITE, STOCK, Cluster, cluster, finish
 from faults import balanced, go_on, wait_for
 
 from processes import wait_until
+
+from processes import stop
 
 JOBS = {"ps": 1, "worker": 1}
 STEPS = 20
@@ -115,6 +118,28 @@ def test_a_killed_client_leaves_nothing_at_the_server(tmp_path: Path, fabric: st
         again = made.start_program("session_waits.py", FARWRITE)
         wait_for(again, "running")
         end(again)
+
+
+def test_a_step_ends_at_its_timeout_though_its_server_stopped_behind_the_answer(
+    tmp_path: Path,
+) -> None:
+    with cluster(tmp_path, {"worker": 1}, FARWRITE, settings("shm")) as made:
+        worker = made.tasks["worker0"]
+        client = made.start_program("session_answered.py", FARWRITE)
+        opener = made.start_program("session_answered.py", FARWRITE, "opens")
+        for program in (client, opener):
+            wait_for(program, "ready")
+        go_on(client)
+        wait_for(client, "running")
+        stop(client.pid)
+        go_on(opener)
+        finish(opener)
+        # The answer is lent, and the client has never mapped the server's memory.
+        eventually(lambda: not balanced(worker.stats()))
+        worker.stop()
+        client.send_signal(signal.SIGCONT)
+        assert finish(client) == {"error": ["DeadlineExceededError"]}
+        worker.signal(signal.SIGCONT)
 
 
 def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: Path) -> None:
