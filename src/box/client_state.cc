@@ -302,7 +302,7 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
   if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(
-      wait_until_settled(channel_.read({body->data(), body->size()}, answer.lent), deadline, body));
+      wait_until_done(channel_.read({body->data(), body->size()}, answer.lent), deadline, body));
   return decode_infos({body->data(), body->size()});
 }
 
