@@ -287,7 +287,11 @@ void ClientState::end(const Status& reason) {
 }
 
 Status ClientState::check() {
-  if (!over_.load()) return Status();
+  if (!over_.load()) {
+    if (channel_.peer_state() < PeerState::kClosed) return Status();
+    // Its handler is called behind the last answers. What is posted by now fails with the reason.
+    return channel_.flush().wait();
+  }
   const std::lock_guard lock(mutex_);
   return ended_;
 }
