@@ -151,7 +151,7 @@ void ServerState::accept_clients() {
     const Status started = core::start_thread(connection.thread, {.operation = "accept a client"},
                                               [session] { session->run(); });
     if (started.ok()) continue;
-    // The client finds its connection closed.
+    session->turn_away(started);
     core::log(core::LogLevel::kWarning, started.message());
     connections_.pop_back();
   }

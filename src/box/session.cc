@@ -9,6 +9,7 @@
 #include "box/server_state.h"
 #include "box/settled.h"
 #include "core/log.h"
+#include "device/channel_state.h"
 
 namespace farwrite::box {
 namespace {
@@ -39,6 +40,8 @@ void Session::run() {
   leave();
   ended_.store(true, std::memory_order_release);
 }
+
+void Session::turn_away(const Status& reason) { channel_.state_->give_up(reason); }
 
 void Session::log_end(const Status& reason) const {
   core::log(core::LogLevel::kWarning,

@@ -29,6 +29,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The thread's work; returns when the client has left or the server closes.
   void run();
+  // In place of run(), which has no thread: the client's calls fail with the reason.
+  void turn_away(const Status& reason);
   // Ends the thread's waits, but for the workspace's. What it applies it finishes, and begins
   // nothing more.
   void close(std::chrono::nanoseconds timeout) {
